@@ -1,0 +1,1 @@
+"""The command line: parse, call the keeper, print. No rules of its own."""

@@ -1,0 +1,93 @@
+"""Everything that can go wrong, as one small tree. The exit codes are the public contract.
+
+    HoldfastError
+    ├── Failed        1  it was tried and did not work
+    │   ├── Refused   1  the present state does not allow it
+    │   └── Busy      1  another process held the store too long; trying again helps
+    ├── Usage         2  the command line is wrong
+    ├── NotFound      3  there is no such session, agent, task, file
+    ├── Invalid       4  the input is not what it must be
+    ├── Conflict      5  it already exists, is already in progress, or someone else changed it
+    ├── Damaged       6  stored data is damaged
+    ├── Unreachable   7  a remote or server could not be reached
+    └── Interrupted 130  the person stopped it
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HoldfastError(Exception):
+    """One sentence of what happened, where, and what to do next."""
+
+    kind: ClassVar[str] = "failed"
+    exit_code: ClassVar[int] = 1
+    retry_helps: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        operation: str | None = None,
+        file: str | None = None,
+        session: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.operation = operation
+        self.file = file
+        self.session = session
+
+
+class Failed(HoldfastError):
+    pass
+
+
+class Refused(Failed):
+    kind = "refused"
+
+
+class Busy(Failed):
+    """Another process held the store longer than anyone should."""
+
+    kind = "busy"
+    retry_helps = True
+
+
+class Usage(HoldfastError):
+    kind = "usage"
+    exit_code = 2
+
+
+class NotFound(HoldfastError):
+    kind = "not_found"
+    exit_code = 3
+
+
+class Invalid(HoldfastError):
+    kind = "invalid"
+    exit_code = 4
+
+
+class Conflict(HoldfastError):
+    kind = "conflict"
+    exit_code = 5
+
+
+class Damaged(HoldfastError):
+    kind = "damaged"
+    exit_code = 6
+
+
+class Unreachable(HoldfastError):
+    kind = "unreachable"
+    exit_code = 7
+    retry_helps = True
+
+
+class Interrupted(HoldfastError):
+    kind = "interrupted"
+    exit_code = 130

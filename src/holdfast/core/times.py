@@ -1,0 +1,73 @@
+"""Times as people and files write them, and as we compute with them: whole milliseconds since 1970, UTC."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from holdfast.core.errors import Invalid
+
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\Z")
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)?\Z",
+)
+LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
+
+
+def text(ms: int) -> str:
+    """`2026-11-15T09:52:11.123Z`, the one spelling Holdfast writes."""
+    moment = _EPOCH + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.").rjust(20, "0") + f"{moment.microsecond // 1000:03d}Z"
+
+
+def millis(written: str) -> int:
+    """The inverse of `text`; also reads any RFC 3339 time. Raises `Invalid` for anything else."""
+    match = _RFC3339.match(written)
+    if match is None or match[3] is None:
+        raise Invalid(
+            f"{written[:60]!r} is not a time",
+            hint="Write it as RFC 3339, for instance 2026-11-15T09:30:00Z, or as HH:MM of today.",
+        )
+    # A leap second (":60") is the last moment of its minute: no clock we meet can tell it apart.
+    plain = written[:17] + "59" + written[19:] if match[1] == "60" else written
+    try:
+        moment = datetime.fromisoformat(plain.replace("t", "T").replace("z", "Z"))
+        return (moment - _EPOCH) // _MILLISECOND
+    except (ValueError, OverflowError) as error:
+        raise Invalid(f"{written[:60]!r} is not a time: {error}") from None
+
+
+def asked(written: str, *, now: int, local: timedelta) -> int:
+    """A time as a person types it: RFC 3339, or `HH:MM` of today in their own zone.
+
+    `local` is the offset of their zone from UTC; the core has no clock and no zone of its own.
+    """
+    clock = _CLOCK.match(written)
+    if clock is None:
+        return millis(written)
+    shift = int(local / _MILLISECOND)
+    midnight = (now + shift) // DAY * DAY - shift
+    return midnight + int(clock[1]) * HOUR + int(clock[2]) * MINUTE
+
+
+def span(ms: int) -> str:
+    """A length of time for people: `0s`, `42s`, `12 min`, `1 h 05 min`, `3 d 4 h`."""
+    seconds = max(ms, 0) // SECOND
+    if seconds < 60:
+        return f"{seconds}s"
+    minutes = seconds // 60
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"
