@@ -1,16 +1,16 @@
 """Everything that can go wrong, as one small tree. The exit codes are the public contract.
 
-    HoldfastError
-    ├── Failed        1  it was tried and did not work
-    │   ├── Refused   1  the present state does not allow it
-    │   └── Busy      1  another process held the store too long; trying again helps
-    ├── Usage         2  the command line is wrong
-    ├── NotFound      3  there is no such session, agent, task, file
-    ├── Invalid       4  the input is not what it must be
-    ├── Conflict      5  it already exists, is already in progress, or someone else changed it
-    ├── Damaged       6  stored data is damaged
-    ├── Unreachable   7  a remote or server could not be reached
-    └── Interrupted 130  the person stopped it
+HoldfastError
+├── Failed        1  it was tried and did not work
+│   ├── Refused   1  the present state does not allow it
+│   └── Busy      1  another process held the store too long; trying again helps
+├── Usage         2  the command line is wrong
+├── NotFound      3  there is no such session, agent, task, file
+├── Invalid       4  the input is not what it must be
+├── Conflict      5  it already exists, is already in progress, or someone else changed it
+├── Damaged       6  stored data is damaged
+├── Unreachable   7  a remote or server could not be reached
+└── Interrupted 130  the person stopped it
 """
 
 from __future__ import annotations

@@ -1,0 +1,130 @@
+"""What events do to the agents of a session."""
+
+from __future__ import annotations
+
+from holdfast.core.event import Event
+from holdfast.core.registers import notice, saw, standing, write_status
+from holdfast.core.state import AgentState, Failure, Run, State, Write
+from holdfast.core.vocabulary import (
+    AgentAborted,
+    AgentCompleted,
+    AgentFailed,
+    AgentInterrupted,
+    AgentPaused,
+    AgentProgressed,
+    AgentResumed,
+    AgentRetried,
+    AgentStarted,
+    AgentTimedOut,
+    Data,
+    OfAgent,
+)
+
+CREATES = (AgentStarted,)
+CHANGES = (
+    AgentProgressed, AgentCompleted, AgentFailed, AgentTimedOut, AgentRetried,
+    AgentPaused, AgentResumed, AgentAborted, AgentInterrupted,
+)  # fmt: skip
+
+
+def find(state: State, agent_id: str, ref: str | None = None) -> AgentState | None:
+    """By the event that created it; by id alone, the one created last."""
+    if ref is not None and ref in state.agents:
+        return state.agents[ref]
+    return next((agent for agent in reversed(state.agents.values()) if agent.id == agent_id), None)
+
+
+def status_of(agent: AgentState) -> str:
+    stands = standing("agent", agent.status)
+    return "pending" if stands is None else str(stands.value)
+
+
+def running(state: State) -> list[AgentState]:
+    return [agent for agent in state.agents.values() if status_of(agent) == "running"]
+
+
+def started(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, AgentStarted)
+    twin = find(state, data.id)
+    if twin is not None:
+        first = twin.status[0] if twin.status else None
+        how = "at the same time" if first is None or not saw(state, event, first) else "again"
+        notice(
+            state,
+            f"agents.{data.id}",
+            twin.task or twin.type,
+            f"started {how}: {data.task or data.type}",
+            event,
+        )
+    agent = AgentState(
+        ref=event.hash, id=data.id, type=data.type, writer=event.writer, task=data.task,
+        blocking_on=data.blocking_on, background=data.background, pid=data.pid, process=data.process,
+        touched_at=event.at,
+    )  # fmt: skip
+    agent.status = [Write("pending" if data.pending else "running", event.writer, event.seq, event.hash, event.at)]
+    if not data.pending:
+        agent.started_at = event.at
+        agent.runs = [Run(event.at)]
+    state.agents[event.hash] = agent
+
+
+def changed(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, OfAgent)
+    agent = find(state, data.id, data.ref)
+    if agent is None:
+        state.not_applied += 1
+        return
+    if not isinstance(data, AgentInterrupted):
+        agent.touched_at = max(agent.touched_at, event.at)
+    if isinstance(data, AgentProgressed):
+        # A measurement, not a move: the later one counts, and two devices measuring is no conflict.
+        agent.progress = min(max(data.progress, 0.0), 1.0)
+        return
+    if not write_status(state, "agent", agent.status, f"agents.{agent.id}.status", event):
+        return
+    match data:
+        case AgentCompleted():
+            agent.summary = data.summary if data.summary is not None else agent.summary
+            agent.progress = 1.0
+            if data.tokens is not None:
+                agent.tokens = data.tokens
+                state.by_agent[agent.id] = data.tokens
+            _end(agent, event.at)
+        case AgentFailed():
+            _fail(state, agent, event.at, data.message, data.category)
+        case AgentTimedOut():
+            _fail(state, agent, event.at, data.message, "transient")
+        case AgentInterrupted():
+            _end(agent, max(min(data.last_seen, event.at), agent.started_at or data.last_seen))
+        case AgentAborted():
+            _end(agent, event.at)
+        case AgentPaused():
+            _close(agent, event.at)
+        case AgentResumed() | AgentRetried():
+            if isinstance(data, AgentRetried):
+                agent.retries += 1
+                agent.last_retry_at = event.at
+            agent.started_at = event.at if agent.started_at is None else agent.started_at
+            agent.ended_at = None
+            agent.runs.append(Run(event.at))
+            if data.pid is not None:
+                agent.pid = data.pid
+            if data.process is not None:
+                agent.process = data.process
+
+
+def _fail(state: State, agent: AgentState, at: int, message: str, category: str) -> None:
+    agent.failure = Failure(at, message, category, agent.id)
+    agent.failed_attempts.append(at)
+    state.failures.append(agent.failure)
+    _end(agent, at)
+
+
+def _end(agent: AgentState, at: int) -> None:
+    agent.ended_at = at
+    _close(agent, at)
+
+
+def _close(agent: AgentState, at: int) -> None:
+    if agent.runs and agent.runs[-1].until is None:
+        agent.runs[-1].until = max(at, agent.runs[-1].since)

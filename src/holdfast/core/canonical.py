@@ -1,0 +1,86 @@
+"""One spelling for data, so that equal data has equal hashes in every program: RFC 8785 (JCS).
+
+Almost everything we hash has ASCII keys and no fractions; `msgspec` writes that in the right form at once.
+The rest takes the careful way. Both give the same bytes, which the tests hold by literal examples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from holdfast.core.errors import Invalid
+
+if TYPE_CHECKING:
+    Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+else:  # msgspec reads annotations at run time and has no recursive types
+    Json = Any
+
+LARGEST = 2**53 - 1  # beyond it, programs that read JSON numbers as doubles would hash another number
+
+_plain = msgspec.json.Encoder(order="sorted")
+
+
+def canonical(value: Json) -> bytes:
+    try:
+        if _is_plain(value):
+            return _plain.encode(value)
+        return _careful(value).encode()
+    except UnicodeEncodeError:
+        raise Invalid("text holds a lone surrogate and cannot be stored as UTF-8") from None
+
+
+def digest(*parts: bytes) -> str:
+    """SHA-256 of the parts put together, in hex."""
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def _is_plain(value: Json) -> bool:
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return -LARGEST <= value <= LARGEST or _too_large(value)  # type: ignore[operator]
+    if kind is dict:
+        return all(type(k) is str and k.isascii() and _is_plain(v) for k, v in value.items())  # type: ignore[union-attr]
+    if kind is list:
+        return all(_is_plain(item) for item in value)  # type: ignore[union-attr]
+    return False
+
+
+def _careful(value: Json) -> str:
+    match value:
+        case bool() | None | str():
+            return _plain.encode(value).decode()
+        case int():
+            return str(value) if -LARGEST <= value <= LARGEST else str(_too_large(value))
+        case float():
+            return _number(value)
+        case list():
+            return "[" + ",".join(_careful(item) for item in value) + "]"
+        case dict():
+            keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+            return "{" + ",".join(f"{_careful(key)}:{_careful(value[key])}" for key in keys) + "}"
+    raise Invalid(f"{type(value).__name__} is not JSON data")
+
+
+def _too_large(value: object) -> bool:
+    raise Invalid(f"the number {str(value)[:40]} is too large", hint=f"Whole numbers go up to {LARGEST}.")
+
+
+def _number(value: float) -> str:
+    """As ECMAScript writes it: the shortest digits that read back as the same double."""
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 (NaN is the number unlike itself)
+        raise Invalid("NaN and infinity are not JSON numbers")
+    if value == int(value) and abs(value) < 1e21:
+        return str(int(value))
+    mantissa, _, exponent = repr(value).partition("e")
+    if not exponent:
+        return mantissa
+    sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
+    power = int(exponent)
+    if -7 <= power < 0:  # ECMAScript writes 1e-5 as 0.00001, down to 1e-7
+        return f"{sign}0.{'0' * (-power - 1)}{digits.replace('.', '')}" if power > -7 else f"{sign}{digits}e-7"
+    return f"{sign}{digits}e{'+' if power > 0 else '-'}{abs(power)}"

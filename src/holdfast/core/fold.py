@@ -1,0 +1,349 @@
+"""The fold: what the events of a session add up to.
+
+Total (any events, in any order, once or many times), deterministic, and independent of arrival: events are put
+into log order first, equal keys count once, and what cannot both be true becomes a conflict, never an exception
+and never a silent loss. `apply` adds one event to a state in place, so that appending costs the same however
+long the log is; `fold` is `apply` over the whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from holdfast.core import agents, tasks
+from holdfast.core.event import Event
+from holdfast.core.registers import notice, resolve, value_of, write, write_status
+from holdfast.core.state import (
+    Clash,
+    DecisionState,
+    Failure,
+    FileState,
+    Mark,
+    NoteState,
+    State,
+    WaitState,
+    Write,
+)
+from holdfast.core.vocabulary import (
+    KINDS,
+    AliasGiven,
+    AwayRecorded,
+    CommandRan,
+    ConflictResolved,
+    ContextCompressed,
+    ContextMeasured,
+    Data,
+    DecisionMade,
+    DeviceJoined,
+    EventErased,
+    ExtraKept,
+    FileChanged,
+    HillMoved,
+    MessageExchanged,
+    NativeLinked,
+    NoteAdded,
+    PhaseAdded,
+    ReminderReached,
+    SessionAborted,
+    SessionArchived,
+    SessionCompleted,
+    SessionDeleted,
+    SessionEdited,
+    SessionFailed,
+    SessionPaused,
+    SessionResumed,
+    SessionSaved,
+    SessionStarted,
+    SessionTimedOut,
+    SessionUnarchived,
+    WaitingEnded,
+    WaitingStarted,
+)
+from holdfast.core.worktime import add_sign
+
+Rule = Callable[[State, Event, Data], None]
+
+_decoders: dict[str, msgspec.json.Decoder[Data]] = {}
+_EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "summary", "branch", "cost_usd")
+
+
+def fold(events: Iterable[Event], session: str | None = None) -> State:
+    """The state after these events. `session` is needed only to fold no events at all."""
+    ordered = in_log_order(events)
+    state = State(session=session or (ordered[0].session if ordered else ""))
+    for event in ordered:
+        apply(state, event)
+    return state
+
+
+def in_log_order(events: Iterable[Event]) -> list[Event]:
+    """Sorted as every device sorts them, each event once, each key once (its first event in the log)."""
+    unique = {event.hash: event for event in events}
+    kept: list[Event] = []
+    keys: set[str] = set()
+    for event in sorted(unique.values(), key=lambda event: event.position):
+        if event.key is not None:
+            if event.key in keys:
+                continue
+            keys.add(event.key)
+        kept.append(event)
+    return kept
+
+
+def read(event: Event) -> Data | None:
+    """What the event says; None when it was erased, or is of a type or version this program does not know."""
+    kind = KINDS.get(event.type)
+    if kind is None or event.data is None or event.v > kind.version:
+        return None
+    decoder = _decoders.get(event.type)
+    if decoder is None:
+        decoder = _decoders[event.type] = msgspec.json.Decoder(kind.data)
+    try:
+        return decoder.decode(event.data)
+    except msgspec.MsgspecError:
+        return None
+
+
+def apply(state: State, event: Event, data: Data | None = None) -> None:
+    """Add one event, the latest in log order, to the state. `data` saves reading it where it is at hand."""
+    _note_position(state, event)
+    kind = KINDS.get(event.type)
+    if kind is None:
+        state.not_applied += 1
+        return
+    if kind.sign and not (state.time.start and event.at < state.time.start):
+        add_sign(state.time, event.at)
+    if data is None:
+        data = read(event)
+    if data is None:
+        # Erased: what it did to the lifecycle is in the envelope and stays; what it said is gone.
+        bare = _BARE.get(event.type)
+        if event.data is None and bare is not None:
+            data = bare
+        else:
+            state.not_applied += 1
+            return
+    for found, count in data.redacted.items():
+        state.redacted[found] = state.redacted.get(found, 0) + count
+    _RULES[event.type](state, event, data)
+
+
+def _note_position(state: State, event: Event) -> None:
+    state.count += 1
+    state.last = event.position
+    state.heads[event.writer] = event.head
+    state.last_writer = event.writer
+    state.updated_at = max(state.updated_at, event.at) if state.count > 1 else event.at
+    if event.seen:
+        known = state.seen.setdefault(event.writer, {})
+        for head in event.seen:
+            known[head.writer] = max(known.get(head.writer, 0), head.seq)
+
+
+# ── Rules: what each event does to the state ─────────────────────────────────────────────────────────────
+
+
+def _started(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, SessionStarted)
+    if state.created_at is not None:
+        # Ids are random, so a second start is damage or malice: say so, keep the first.
+        first = Write(None, event.writer, event.seq, event.hash, state.created_at)
+        again = Write(data.goal, event.writer, event.seq, event.hash, event.at)
+        state.clashes.append(Clash("started", [first, again]))
+        return
+    state.created_at = event.at
+    state.project = data.project
+    state.devices[event.writer] = data.device
+    state.came_from = data.came_from
+    state.continues = data.continues
+    state.aliases.update(data.aliases)
+    state.tags.extend(tag for tag in dict.fromkeys(data.tags) if tag not in state.tags)
+    state.time.timer = data.timer
+    state.time.start = event.at
+    for name in ("goal", "mode", "model", "scope", "task", "feature", "branch"):
+        value = getattr(data, name)
+        if value is not None:
+            write(state, name, value, event)
+    status = data.status if data.status in ("created", "in_progress") else "in_progress"
+    state.registers["status"] = [Write(status, event.writer, event.seq, event.hash, event.at)]
+
+
+def _edited(state: State, event: Event, data: Data) -> None:
+    for name in _EDITABLE:
+        value = getattr(data, name)
+        if value is not None:
+            write(state, name, value, event)
+    assert isinstance(data, SessionEdited)
+    state.tags.extend(tag for tag in dict.fromkeys(data.tags) if tag not in state.tags)
+
+
+def _moved(state: State, event: Event, data: Data) -> None:
+    """The session's own lifecycle."""
+    write_status(state, "session", state.registers.setdefault("status", []), "status", event)
+    match data:
+        case SessionPaused():
+            state.time.marks.append(Mark(event.at, "manual", data.reason))
+        case SessionTimedOut():
+            state.time.marks.append(Mark(event.at, "timeout", "Working-time limit reached"))
+            state.time.reached.setdefault("timeout_90", event.at)
+        case SessionResumed():
+            state.time.marks.append(Mark(event.at, "resumed"))
+        case SessionCompleted():
+            if data.summary is not None:
+                write(state, "summary", data.summary, event)
+            state.outcome = data.outcome or state.outcome
+        case SessionFailed():
+            state.failures.append(Failure(event.at, data.message, data.category, None))
+
+
+def _reminded(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, ReminderReached)
+    state.time.reached.setdefault(data.line, event.at)
+
+
+def _away(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, AwayRecorded)
+    state.time.marks.append(Mark(data.since, "away", data.reason, data.until))
+
+
+def _decided(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, DecisionMade)
+    state.decisions.append(DecisionState(event.at, data.chosen, data.context, data.options, data.why))
+
+
+def _noted(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, NoteAdded)
+    state.notes.append(NoteState(event.at, data.text))
+
+
+def _file(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, FileChanged)
+    state.files.append(
+        FileState(
+            event.at, data.path, data.action, data.agent,
+            data.lines_added, data.lines_removed, data.hash_before, data.hash_after,
+        )
+    )  # fmt: skip
+
+
+def _command(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, CommandRan)
+    state.commands += 1
+    state.commands_failed += data.code != 0
+    state.last_command = data.command
+
+
+def _measured(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, ContextMeasured)
+    if data.agent is None:
+        state.tokens = data.tokens
+    else:
+        state.by_agent[data.agent] = data.tokens
+    if data.window is not None:
+        state.window = data.window
+
+
+def _compressed(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, ContextCompressed)
+    state.compressions += 1
+    state.last_compression = event.at
+    if data.tokens is not None:
+        state.tokens = data.tokens
+
+
+def _hill(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, HillMoved)
+    state.hill[data.scope] = (event.at, data.position)
+
+
+def _phase(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, PhaseAdded)
+    if data.id in state.phases and state.phases[data.id] != data.name:
+        notice(state, f"phases.{data.id}", state.phases[data.id], data.name, event)
+    state.phases.setdefault(data.id, data.name)
+
+
+def _waits(state: State, event: Event, data: Data) -> None:
+    match data:
+        case WaitingStarted():
+            state.waiting[data.id] = WaitState(event.at, data.for_, data.text)
+        case WaitingEnded():
+            state.waiting.pop(data.id, None)
+
+
+def _named(state: State, event: Event, data: Data) -> None:
+    match data:
+        case DeviceJoined():
+            state.devices[event.writer] = data.device
+        case AliasGiven():
+            state.aliases[data.format] = data.id
+        case ExtraKept():
+            state.extra[data.name] = data.value
+        case NativeLinked():
+            state.native[f"{data.agent}\n{data.id}"] = (data.agent, data.resume)
+
+
+def _filed(state: State, event: Event, data: Data) -> None:
+    match data:
+        case SessionArchived():
+            state.archived = True
+        case SessionUnarchived():
+            state.archived = False
+        case SessionDeleted():
+            state.deleted = True
+
+
+def _resolved(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, ConflictResolved)
+    resolve(state, event, data)
+
+
+def _nothing(state: State, event: Event, data: Data) -> None:
+    """Recorded for its own sake: a sign of activity, or an instruction to stores."""
+
+
+_RULES: dict[str, Rule] = {}
+_BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
+    (_started, (SessionStarted,)),
+    (_edited, (SessionEdited,)),
+    (
+        _moved,
+        (SessionPaused, SessionResumed, SessionCompleted, SessionFailed, SessionAborted, SessionTimedOut),
+    ),
+    (_reminded, (ReminderReached,)),
+    (_away, (AwayRecorded,)),
+    (_decided, (DecisionMade,)),
+    (_noted, (NoteAdded,)),
+    (_file, (FileChanged,)),
+    (_command, (CommandRan,)),
+    (_measured, (ContextMeasured,)),
+    (_compressed, (ContextCompressed,)),
+    (_hill, (HillMoved,)),
+    (_phase, (PhaseAdded,)),
+    (_waits, (WaitingStarted, WaitingEnded)),
+    (_named, (DeviceJoined, AliasGiven, ExtraKept, NativeLinked)),
+    (_filed, (SessionArchived, SessionUnarchived, SessionDeleted)),
+    (_resolved, (ConflictResolved,)),
+    (_nothing, (MessageExchanged, SessionSaved, EventErased)),
+    (agents.started, agents.CREATES),
+    (agents.changed, agents.CHANGES),
+    (tasks.added, tasks.CREATES),
+    (tasks.changed, tasks.CHANGES),
+)
+for _rule, _datas in _BY_DATA:
+    for _kind in KINDS.values():
+        if _kind.data in _datas:
+            _RULES[_kind.name] = _rule
+
+# What an erased event still says by its type alone.
+_BARE: dict[str, Data] = {
+    "session.paused": SessionPaused(), "session.resumed": SessionResumed(), "session.aborted": SessionAborted(),
+    "session.completed": SessionCompleted(), "session.timed_out": SessionTimedOut(),
+    "session.failed": SessionFailed(message=""), "session.archived": SessionArchived(),
+    "session.unarchived": SessionUnarchived(), "session.deleted": SessionDeleted(),
+    "session.saved": SessionSaved(), "message.exchanged": MessageExchanged(),
+}  # fmt: skip
+
+__all__ = ["apply", "fold", "in_log_order", "read", "value_of"]

@@ -1,0 +1,118 @@
+"""What may follow what: one table each for sessions, agents and tasks.
+
+`(status, event) -> status`, or a refusal where the table has no entry. Appending obeys the tables strictly;
+folding uses them to notice what cannot both be true. The diagrams in the docs are generated from here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.core.errors import Refused
+
+Table = dict[str, dict[str, str]]
+
+
+def _rows(*rows: tuple[str, str, str]) -> Table:
+    table: Table = {}
+    for event, before, after in rows:
+        for status in before.split():
+            table.setdefault(status, {})[event] = after
+    return table
+
+
+SESSION: Table = _rows(
+    ("session.paused", "in_progress", "paused"),
+    ("session.timed_out", "in_progress", "paused"),
+    ("session.resumed", "created in_progress paused error", "in_progress"),
+    ("session.completed", "in_progress paused", "completed"),
+    ("session.failed", "in_progress paused", "error"),
+    ("session.aborted", "created in_progress paused error", "aborted"),
+)
+
+AGENT: Table = _rows(
+    ("agent.progressed", "running", "running"),
+    ("agent.paused", "running", "paused"),
+    ("agent.resumed", "paused pending", "running"),
+    # An interruption is what we concluded, an ending what the agent says: the latter is believed.
+    ("agent.completed", "running paused interrupted", "completed"),
+    ("agent.failed", "pending running paused interrupted", "error"),
+    ("agent.timed_out", "running paused", "timeout"),
+    ("agent.interrupted", "running paused", "interrupted"),
+    ("agent.retried", "error timeout interrupted", "running"),
+    ("agent.aborted", "pending running paused error timeout interrupted", "aborted"),
+)
+
+TASK: Table = _rows(
+    ("task.started", "pending blocked", "in_progress"),
+    ("task.completed", "pending in_progress", "completed"),
+    ("task.blocked", "pending in_progress", "blocked"),
+    ("task.dropped", "pending in_progress blocked", "dropped"),
+    ("task.reopened", "completed dropped blocked", "pending"),
+)
+
+TABLES: dict[str, Table] = {"session": SESSION, "agent": AGENT, "task": TASK}
+
+FIRST = {"session": ("in_progress", "created"), "agent": ("running", "pending"), "task": ("pending",)}
+
+FINISHED = frozenset({"completed", "aborted"})  # of a session: nothing follows
+FINAL = {"session": FINISHED, "agent": FINISHED, "task": frozenset({"completed", "dropped"})}
+
+# What may still be said of a session that has ended.
+_AFTER_THE_END = frozenset(
+    {"session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",
+     "alias.given", "native.linked", "device.joined"}
+)  # fmt: skip
+
+
+class Move(NamedTuple):
+    """An event that changes a status: which table, and what the status becomes."""
+
+    table: str
+    status: str
+
+
+# Every event leads to one status, whatever came before: concurrent events can be compared by it.
+MOVES: dict[str, Move] = {
+    event: Move(name, after)
+    for name, table in TABLES.items()
+    for row in table.values()
+    for event, after in row.items()
+}
+
+
+def allows(table: Table, status: str, event: str) -> bool:
+    return event in table.get(status, ())
+
+
+def session_allows(status: str, event: str) -> bool:
+    """May this event be appended to a session of this status?"""
+    move = MOVES.get(event)
+    if move is not None and move.table == "session":
+        return allows(SESSION, status, event)
+    return status not in FINISHED or event in _AFTER_THE_END
+
+
+_DONE = {
+    "session.paused": "paused", "session.resumed": "resumed", "session.completed": "completed",
+    "session.failed": "marked as failed", "session.aborted": "aborted", "agent.progressed": "make progress",
+}  # fmt: skip
+
+
+def refusal(what: str, status: str, event: str, session: str | None = None) -> Refused:
+    """The sentence for an event the table has no entry for."""
+    words = status.replace("_", " ")
+    if status in FINISHED and what == "the session":
+        return Refused(
+            f"the session is {words}, and nothing follows that",
+            hint=f"Go on with a new one: holdfast start GOAL --continues {session or 'ID'}",
+            session=session,
+        )
+    verb = _DONE.get(event, event.partition(".")[2].replace("_", " "))
+    hint = {
+        ("paused", "session.paused"): "It is paused already: holdfast resume goes on.",
+        ("error", "session.completed"): "Resume it first: holdfast resume",
+        ("error", "session.failed"): "It has failed already: holdfast resume goes on.",
+        ("error", "session.paused"): "It has failed: holdfast resume goes on.",
+    }.get((status, event))
+    return Refused(f"{what} is {words} and cannot be {verb}", hint=hint, session=session)

@@ -1,0 +1,41 @@
+"""What a search finds, defined once so that every store finds the same.
+
+A word is a run of letters and digits, compared without case and without accents; where a script puts no
+spaces between words, every character is a word. A session matches when each word of the query is a word of
+its text; the last one may be unfinished. Results come newest first: by creation, then by id.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LONGEST_WORD = 40
+MOST_WORDS = 2_000  # of one text; a pasted log needs no more to be found again
+
+_ASCII = re.compile(r"[a-z0-9]+")
+_ANY = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f]"
+)
+
+
+def words(text: str) -> list[str]:
+    """The distinct words of a text, in order of first appearance."""
+    if text.isascii():
+        found = _ASCII.findall(text.lower())
+    else:
+        found = []
+        decomposed = unicodedata.normalize("NFKD", text.casefold())
+        plain = "".join(character for character in decomposed if not unicodedata.combining(character))
+        for run in _ANY.findall(plain):
+            found += list(run) if _UNSPACED.search(run) else [run]
+    return list(dict.fromkeys(word[:LONGEST_WORD] for word in found))[:MOST_WORDS]
+
+
+def query(text: str) -> tuple[list[str], str]:
+    """Whole words that must be there, and the beginning of one more (empty when the query has no word)."""
+    found = words(text)
+    if not found:
+        return [], ""
+    return found[:-1], found[-1]

@@ -1,0 +1,198 @@
+"""What the events of a session add up to, with what is needed to go on adding: the state that snapshots hold.
+
+People never see this; `view` turns it into the session of the public contract. Times are milliseconds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.event import Head, Position
+from holdfast.core.vocabulary import Process, Project, Timer
+
+# Raise it when folding the same events gives another state: snapshots of other versions are ignored.
+FOLD_VERSION = 1
+
+
+class Write(msgspec.Struct, array_like=True, gc=False):
+    """One value written to a register, and by which event."""
+
+    value: Json
+    writer: str
+    seq: int
+    hash: str
+    at: int
+
+
+class Clash(msgspec.Struct, array_like=True, gc=False):
+    """Things said of one field that cannot both be true; `chosen` counts from 1 once a person chose."""
+
+    field: str
+    writes: list[Write]
+    chosen: int | None = None
+
+
+class Failure(msgspec.Struct, array_like=True, gc=False):
+    at: int
+    message: str
+    category: str | None
+    agent: str | None
+
+
+class Run(msgspec.Struct, array_like=True, gc=False):
+    """One stretch of an agent at work; `until` is open while it runs."""
+
+    since: int
+    until: int | None = None
+
+
+class AgentState(msgspec.Struct, gc=False):
+    ref: str
+    id: str
+    type: str
+    writer: str
+    task: str | None = None
+    blocking_on: str | None = None
+    background: bool = False
+    pid: int | None = None
+    process: Process | None = None
+    status: list[Write] = []
+    progress: float | None = None
+    started_at: int | None = None
+    ended_at: int | None = None
+    touched_at: int = 0
+    runs: list[Run] = []
+    summary: str | None = None
+    tokens: int | None = None
+    retries: int = 0
+    last_retry_at: int | None = None
+    failure: Failure | None = None
+    failed_attempts: list[int] = []
+
+
+class TaskState(msgspec.Struct, gc=False):
+    ref: str
+    id: str
+    text: str
+    phase: str | None = None
+    agent: str | None = None
+    status: list[Write] = []
+    outcome: str | None = None
+    artifacts: tuple[str, ...] = ()
+    created_at: int = 0
+    started_at: int | None = None
+    completed_at: int | None = None
+
+
+class FileState(msgspec.Struct, array_like=True, gc=False):
+    at: int
+    path: str
+    action: str
+    agent: str | None
+    lines_added: int | None
+    lines_removed: int | None
+    hash_before: str | None
+    hash_after: str | None
+
+
+class DecisionState(msgspec.Struct, array_like=True, gc=False):
+    at: int
+    chosen: str
+    context: str | None
+    options: tuple[str, ...]
+    why: str | None
+
+
+class NoteState(msgspec.Struct, array_like=True, gc=False):
+    at: int
+    text: str
+
+
+class WaitState(msgspec.Struct, array_like=True, gc=False):
+    at: int
+    for_: str
+    text: str | None
+
+
+class Mark(msgspec.Struct, array_like=True, gc=False):
+    """Something that opens or ends a pause: `manual`, `timeout`, `resumed`, or a whole one that is past (`away`)."""
+
+    at: int
+    kind: str
+    reason: str | None = None
+    until: int | None = None
+
+
+class TimeState(msgspec.Struct, gc=False):
+    timer: Timer = Timer()
+    start: int = 0
+    # Signs of activity, joined into stretches with no gap longer than the idle threshold between two signs.
+    active: list[Run] = []
+    marks: list[Mark] = []
+    reached: dict[str, int] = {}
+
+
+class State(msgspec.Struct, gc=False):
+    session: str
+    count: int = 0
+    last: Position | None = None
+    heads: dict[str, Head] = {}
+    # writer -> (other writer -> how far it has seen that one's stream)
+    seen: dict[str, dict[str, int]] = {}
+    devices: dict[str, str] = {}
+    last_writer: str = ""
+
+    project: Project | None = None
+    created_at: int | None = None
+    updated_at: int = 0
+    registers: dict[str, list[Write]] = {}
+    came_from: str | None = None
+    tags: list[str] = []
+    continues: str | None = None
+    aliases: dict[str, str] = {}
+    archived: bool = False
+    deleted: bool = False
+    outcome: str | None = None
+
+    agents: dict[str, AgentState] = {}
+    phases: dict[str, str] = {}
+    tasks: dict[str, TaskState] = {}
+    decisions: list[DecisionState] = []
+    files: list[FileState] = []
+    notes: list[NoteState] = []
+    failures: list[Failure] = []
+    waiting: dict[str, WaitState] = {}
+    native: dict[str, tuple[str, str | None]] = {}
+    clashes: list[Clash] = []
+    hill: dict[str, tuple[int, int]] = {}
+
+    tokens: int | None = None
+    window: int | None = None
+    by_agent: dict[str, int] = {}
+    compressions: int = 0
+    last_compression: int | None = None
+    commands: int = 0
+    commands_failed: int = 0
+    last_command: str | None = None
+
+    time: TimeState = msgspec.field(default_factory=TimeState)
+    redacted: dict[str, int] = {}
+    extra: dict[str, Json] = {}
+    # Events this program could not apply: of a later version, or about something it has not heard of.
+    not_applied: int = 0
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoders: list[msgspec.msgpack.Decoder[State]] = []
+
+
+def freeze(state: State) -> bytes:
+    return _encoder.encode(state)
+
+
+def thaw(frozen: bytes) -> State:
+    """The inverse of `freeze`. Raises `msgspec.MsgspecError` when the bytes are no state."""
+    if not _decoders:  # built on first use: describing the type costs a millisecond
+        _decoders.append(msgspec.msgpack.Decoder(State))
+    return _decoders[0].decode(frozen)

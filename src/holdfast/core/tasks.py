@@ -1,0 +1,78 @@
+"""What events do to the tasks of a session's plan."""
+
+from __future__ import annotations
+
+from holdfast.core.event import Event
+from holdfast.core.registers import notice, standing, write_status
+from holdfast.core.state import State, TaskState, Write
+from holdfast.core.vocabulary import (
+    Data,
+    OfTask,
+    TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskDropped,
+    TaskReopened,
+    TaskStarted,
+)
+
+CREATES = (TaskAdded,)
+CHANGES = (TaskStarted, TaskCompleted, TaskBlocked, TaskReopened, TaskDropped)
+
+
+def find(state: State, task_id: str, ref: str | None = None) -> TaskState | None:
+    """By the event that created it; by id alone, the one created last."""
+    if ref is not None and ref in state.tasks:
+        return state.tasks[ref]
+    return next((task for task in reversed(state.tasks.values()) if task.id == task_id), None)
+
+
+def status_of(task: TaskState) -> str:
+    stands = standing("task", task.status)
+    return "pending" if stands is None else str(stands.value)
+
+
+def next_id(state: State) -> str:
+    """`t1`, `t2`, …: the first that is free."""
+    taken = {task.id for task in state.tasks.values()}
+    number = len(taken) + 1
+    while f"t{number}" in taken:
+        number += 1
+    return f"t{number}"
+
+
+def added(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, TaskAdded)
+    twin = find(state, data.id)
+    if twin is not None:
+        notice(state, f"tasks.{data.id}", twin.text, data.text, event)
+    task = TaskState(
+        ref=event.hash, id=data.id, text=data.text, phase=data.phase, agent=data.agent, created_at=event.at
+    )
+    task.status = [Write("pending", event.writer, event.seq, event.hash, event.at)]
+    state.tasks[event.hash] = task
+
+
+def changed(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, OfTask)
+    task = find(state, data.id, data.ref)
+    if task is None:
+        state.not_applied += 1
+        return
+    if not write_status(state, "task", task.status, f"tasks.{task.id}.status", event):
+        return
+    match data:
+        case TaskStarted():
+            task.started_at = event.at if task.started_at is None else task.started_at
+            task.completed_at = None
+        case TaskCompleted():
+            task.completed_at = event.at
+            task.outcome = data.outcome if data.outcome is not None else task.outcome
+            task.artifacts = (
+                *task.artifacts,
+                *(path for path in data.artifacts if path not in task.artifacts),
+            )
+        case TaskBlocked() | TaskDropped():
+            task.outcome = data.outcome if data.outcome is not None else task.outcome
+        case TaskReopened():
+            task.completed_at = None

@@ -1,0 +1,67 @@
+"""Text and names as they come in: what is allowed, how long, and how they are shortened."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from holdfast.core.errors import Invalid
+
+LONGEST_TEXT = 1 << 20  # characters; a note is not a file
+LONGEST_NAME = 200
+LONGEST_PATH = 4096
+
+_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NOT_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+def clean(value: str, what: str, *, longest: int = LONGEST_TEXT, empty: bool = False) -> str:
+    """`value` itself if it can be stored and shown as text; otherwise an `Invalid` that says why."""
+    if not empty and not value.strip():
+        raise Invalid(f"{what} is empty")
+    if len(value) > longest:
+        raise Invalid(f"{what} is {len(value):,} characters long", hint=f"The limit is {longest:,} characters.")
+    if not value.isascii() and _SURROGATE.search(value):
+        raise Invalid(f"{what} is not valid UTF-8", hint="A byte in it stands for no character.")
+    if "\0" in value:
+        raise Invalid(f"{what} holds a NUL character")
+    return value
+
+
+def identifier(value: str, what: str) -> str:
+    """The closed alphabet of agent and task ids: nothing that could name a path or hide on a screen."""
+    if not _ID.match(value):
+        shown = value if len(value) <= 40 else value[:39] + "…"
+        raise Invalid(
+            f"{shown!a} cannot be {what}",
+            hint="Use 1 to 100 letters, digits, '.', '_' or '-', not beginning with a dot or dash.",
+        )
+    return value
+
+
+def relative_path(value: str) -> str:
+    """A path inside the project, with forward slashes; anything that points elsewhere is refused."""
+    clean(value, "the path", longest=LONGEST_PATH)
+    if any(unicodedata.category(character) == "Cc" for character in value):
+        raise Invalid("the path holds control characters")
+    parts = value.replace("\\", "/").split("/")
+    if value.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", value) or ".." in parts:
+        raise Invalid(f"{value[:80]!a} is outside the project", hint="Give the path relative to the project.")
+    tidy = "/".join(part for part in parts if part not in ("", "."))
+    if not tidy:
+        raise Invalid(f"{value[:80]!a} names no file")
+    return tidy
+
+
+def slug(value: str, words: int = 4) -> str:
+    """Lower-case ASCII words joined by dashes: `Add OAuth 2.0!` gives `add-oauth-2-0`."""
+    plain = unicodedata.normalize("NFKD", value).encode("ascii", "ignore").decode().lower()
+    parts = [part for part in _NOT_SLUG.split(plain) if part]
+    return "-".join(parts[:words])[:60].strip("-") or "session"
+
+
+def shorten(value: str, longest: int) -> str:
+    """One line of at most `longest` characters."""
+    line = " ".join(value.split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"

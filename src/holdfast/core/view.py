@@ -1,0 +1,258 @@
+"""From the state to the session of the public contract, as of a given moment."""
+
+from __future__ import annotations
+
+from holdfast.core import agents as agents_of
+from holdfast.core import modes
+from holdfast.core import tasks as tasks_of
+from holdfast.core.canonical import Json, digest
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.model import (
+    Agent,
+    AgentError,
+    AgentFiles,
+    Aliases,
+    Commands,
+    Conflict,
+    ConflictValue,
+    Context,
+    Decision,
+    Error,
+    FileChange,
+    Native,
+    Note,
+    Pause,
+    Phase,
+    Project,
+    Reminders,
+    Session,
+    Sync,
+    Task,
+    Time,
+    Waiting,
+)
+from holdfast.core.registers import disputed, fields, standing, value_of
+from holdfast.core.state import AgentState, State, Write
+from holdfast.core.times import text
+from holdfast.core.worktime import Stretch, WorkTime, measure
+
+_RESULTS = {"completed": "success", "error": "failure", "timeout": "timeout", "aborted": "aborted"}
+
+
+def status_of(state: State) -> str:
+    stands = standing("session", state.registers.get("status", []))
+    return "created" if stands is None else str(stands.value)
+
+
+def ended_at(state: State) -> int | None:
+    stands = standing("session", state.registers.get("status", []))
+    return stands.at if stands is not None and stands.value in FINISHED else None
+
+
+def worktime(state: State, now: int) -> WorkTime:
+    """Work time as of `now`; of an ended session, as of its end."""
+    stretches = [
+        Stretch(run.since, run.until, f"Agent at work: {agent.task or agent.type}")
+        for agent in state.agents.values()
+        if not agent.background
+        for run in agent.runs
+    ]
+    return measure(state.time, stretches, end=ended_at(state), now=now)
+
+
+def progress_of(state: State) -> float:
+    """What was set explicitly; else tasks done of all; else the mean of the agents; else nothing."""
+    explicit = value_of(state.registers.get("progress", ()))
+    if isinstance(explicit, (int, float)):
+        return float(explicit)
+    statuses = [tasks_of.status_of(task) for task in state.tasks.values()]
+    planned = [status for status in statuses if status != "dropped"]
+    if planned:
+        return round(planned.count("completed") / len(planned), 4)
+    if state.agents:
+        return round(sum(agent.progress or 0.0 for agent in state.agents.values()) / len(state.agents), 4)
+    return 0.0
+
+
+def word(state: State, name: str) -> str | None:
+    value = value_of(state.registers.get(name, ()))
+    return value if isinstance(value, str) else None
+
+
+def device_of(state: State) -> str | None:
+    """The device that acted last."""
+    return state.devices.get(state.last_writer) or next(iter(state.devices.values()), None)
+
+
+def session(state: State, now: int) -> Session:
+    work = worktime(state, now)
+    end = ended_at(state)
+    created = state.created_at if state.created_at is not None else state.updated_at
+    cost = value_of(state.registers.get("cost_usd", ()))
+    return Session(
+        id=state.session,
+        aliases=Aliases(**{name: state.aliases.get(name) for name in Aliases.__struct_fields__}),
+        project=_project(state),
+        goal=word(state, "goal") or "",
+        summary=word(state, "summary"),
+        mode=word(state, "mode") or "default",
+        model=word(state, "model"),
+        status=status_of(state),
+        progress=progress_of(state),
+        scope=word(state, "scope"),
+        task=word(state, "task"),
+        feature=word(state, "feature"),
+        branch=word(state, "branch"),
+        tags=list(state.tags),
+        continues=state.continues,
+        created_at=text(created),
+        updated_at=text(state.updated_at),
+        started_at=None if status_of(state) == "created" else text(state.time.start or created),
+        ended_at=None if end is None else text(end),
+        device=device_of(state),
+        devices=sorted(set(state.devices.values())),
+        cost_usd=float(cost) if isinstance(cost, (int, float)) else None,
+        waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values()],
+        native=[
+            Native(agent=agent, id=key.partition("\n")[2], resume=resume)
+            for key, (agent, resume) in state.native.items()
+        ],
+        agents=_agents(state, now if end is None else end),
+        phases=[Phase(id=id_, name=name) for id_, name in state.phases.items()],
+        tasks=[
+            Task(
+                id=task.id, text=task.text, phase=task.phase, agent=task.agent, status=tasks_of.status_of(task),
+                outcome=task.outcome, artifacts=list(task.artifacts), created_at=text(task.created_at),
+                started_at=_when(task.started_at), completed_at=_when(task.completed_at),
+            )
+            for task in state.tasks.values()
+        ],
+        decisions=[
+            Decision(at=text(d.at), chosen=d.chosen, context=d.context, options=list(d.options), why=d.why)
+            for d in state.decisions
+        ],
+        files=[
+            FileChange(
+                path=f.path, action=f.action, agent=f.agent, at=text(f.at), lines_added=f.lines_added,
+                lines_removed=f.lines_removed, hash_before=f.hash_before, hash_after=f.hash_after,
+            )
+            for f in state.files
+        ],
+        context=_context(state),
+        time=_time(state, work),
+        notes=[Note(at=text(note.at), text=note.text) for note in state.notes],
+        errors=[
+            Error(at=text(f.at), message=f.message, category=f.category, agent=f.agent) for f in state.failures
+        ],
+        conflicts=conflicts(state),
+        commands=Commands(total=state.commands, failed=state.commands_failed, last=state.last_command),
+        sync=Sync(),
+        extra={**state.extra, "redacted": dict(state.redacted)} if state.redacted else dict(state.extra),
+    )  # fmt: skip
+
+
+def conflicts(state: State) -> list[Conflict]:
+    """Concurrent values of one register, and what could not be true: the same on every device."""
+    found = [_conflict(state, name, writes, None) for name, (_, writes) in fields(state).items() if disputed(writes)]
+    found += [_conflict(state, clash.field, clash.writes, clash.chosen) for clash in state.clashes]
+    return found
+
+
+def _conflict(state: State, field: str, writes: list[Write], chosen: int | None) -> Conflict:
+    mark = digest(field.encode(), *(one.hash.encode() for one in sorted(writes, key=lambda one: one.hash)))
+    return Conflict(
+        id=mark[:8],
+        field=field,
+        values=[
+            ConflictValue(value=one.value, device=state.devices.get(one.writer), at=text(one.at)) for one in writes
+        ],
+        chosen=chosen,
+    )
+
+
+def _when(ms: int | None) -> str | None:
+    return None if ms is None else text(ms)
+
+
+def _project(state: State) -> Project:
+    found = state.project
+    if found is None:
+        return Project(name="", path=None, git_branch=None, git_commit=None, remote=None)
+    return Project(
+        name=found.name, path=found.path, git_branch=found.git_branch, git_commit=found.git_commit,
+        remote=found.remote,
+    )  # fmt: skip
+
+
+def _agents(state: State, now: int) -> list[Agent]:
+    touched: dict[str, dict[str, dict[str, None]]] = {}
+    for change in state.files:
+        if change.agent is not None:
+            touched.setdefault(change.agent, {}).setdefault(change.action, {})[change.path] = None
+    return [_agent(agent, touched.get(agent.id, {}), now) for agent in state.agents.values()]
+
+
+def _agent(agent: AgentState, touched: dict[str, dict[str, None]], now: int) -> Agent:
+    status = agents_of.status_of(agent)
+    failure = agent.failure
+    finish = agent.ended_at if agent.ended_at is not None else now
+    return Agent(
+        id=agent.id, type=agent.type, task=agent.task, status=status, progress=agent.progress,
+        started_at=_when(agent.started_at), completed_at=_when(agent.ended_at),
+        duration_ms=None if agent.started_at is None else max(0, finish - agent.started_at),
+        result=_RESULTS.get(status), summary=agent.summary, blocking_on=agent.blocking_on, tokens=agent.tokens,
+        retries=agent.retries, pid=agent.pid, background=agent.background,
+        error=None if failure is None or status == "completed" else AgentError(
+            category=failure.category or "logical", message=failure.message,
+            retry_count=agent.retries, last_retry_at=_when(agent.last_retry_at),
+        ),
+        files=AgentFiles(
+            created=list(touched.get("created", ())), modified=list(touched.get("modified", ())),
+            deleted=list(touched.get("deleted", ())),
+        ),
+    )  # fmt: skip
+
+
+def _context(state: State) -> Context:
+    tokens = state.tokens if state.tokens is not None else (sum(state.by_agent.values()) or None)
+    window = state.window or modes.WINDOW
+    return Context(
+        tokens=tokens, window=window, percent=None if tokens is None else modes.percent(tokens, window),
+        level=modes.level(tokens, window), compressions=state.compressions,
+        last_compression=_when(state.last_compression), by_agent=dict(state.by_agent),
+    )  # fmt: skip
+
+
+def _time(state: State, work: WorkTime) -> Time:
+    reached = state.time.reached
+    return Time(
+        elapsed_ms=work.elapsed,
+        working_ms=work.working,
+        paused_ms=work.paused,
+        idle_since=_when(work.idle_since),
+        pauses=[
+            Pause(
+                kind=rest.kind, reason=rest.reason, started_at=text(rest.since), ended_at=_when(rest.until),
+                duration_ms=rest.length,
+            )
+            for rest in work.pauses
+        ],
+        reminders=Reminders(
+            break_40="break_40" in reached, warning_60="warning_60" in reached, timeout_90="timeout_90" in reached
+        ),
+    )  # fmt: skip
+
+
+def due(state: State, at: int) -> list[str]:
+    """Reminder lines that working time has crossed as of `at` and that are not recorded yet, in order."""
+    timer, reached = state.time.timer, state.time.reached
+    lines = [("break_40", timer.break_40), ("warning_60", timer.warning_60), ("timeout_90", timer.timeout_90)]
+    open_lines = [(name, line) for name, line in lines if name not in reached]
+    # Working time never exceeds elapsed time: most events need no computation at all.
+    if not open_lines or at - state.time.start < min(line for _, line in open_lines):
+        return []
+    working = worktime(state, at).working
+    return [name for name, line in open_lines if working >= line]
+
+
+Document = dict[str, Json]

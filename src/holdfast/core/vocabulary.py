@@ -1,0 +1,499 @@
+"""The events: everything that can be recorded of a session, and what each one says.
+
+This is the smallest vocabulary that carries the session of the public contract. Each type has a version, stored
+in the event's `v`; a type or version this program does not know is kept and passed on, and folded by one that
+does. The reference page is generated from this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from holdfast.core.canonical import Json
+
+
+class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What an event says. Absent fields are left out, so adding one changes no hash of the past."""
+
+    redacted: dict[str, int] = {}
+
+
+class Kind(NamedTuple):
+    name: str
+    version: int
+    data: type[Data]
+    # Does it count as a sign of activity for work time?
+    sign: bool
+    # Text of it that a search looks at.
+    searched: tuple[str, ...]
+
+
+KINDS: dict[str, Kind] = {}
+TYPE_OF: dict[type[Data], Kind] = {}
+
+# Free text: scanned for secrets before it is stored. Ids, paths and hashes are not in it.
+FREE_TEXT = frozenset(
+    [
+        "goal",
+        "summary",
+        "scope",
+        "task",
+        "feature",
+        "text",
+        "reason",
+        "message",
+        "chosen",
+        "context",
+        "options",
+        "why",
+        "outcome",
+        "tags",
+        "name",
+        "command",
+        "phase",
+        "value",
+        "for",
+    ]
+)
+
+_D = TypeVar("_D", bound=type[Data])
+
+
+def _event(name: str, *, sign: bool = True, searched: str = "", version: int = 1) -> Callable[[_D], _D]:
+    def register(data: _D) -> _D:
+        kind = Kind(name, version, data, sign, tuple(searched.split()))
+        KINDS[name] = kind
+        TYPE_OF[data] = kind
+        return data
+
+    return register
+
+
+# ── The session ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The project as it was found: a random id, and the evidence that finds it again elsewhere."""
+
+    id: str
+    name: str
+    path: str | None = None
+    git_branch: str | None = None
+    git_commit: str | None = None
+    remote: str | None = None
+    roots: tuple[str, ...] = ()
+    inside: str = ""
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The thresholds of work time, recorded so that every device computes the same. Milliseconds."""
+
+    idle: int = 5 * 60_000
+    task: int = 10 * 60_000
+    break_40: int = 40 * 60_000
+    warning_60: int = 60 * 60_000
+    timeout_90: int = 90 * 60_000
+
+
+@_event("session.started", searched="goal summary task")
+class SessionStarted(Data, frozen=True, kw_only=True):
+    """A piece of work begins. `status` is `created` only for imports."""
+
+    goal: str
+    project: Project
+    device: str
+    mode: str = "default"
+    status: str = "in_progress"
+    model: str | None = None
+    scope: str | None = None
+    task: str | None = None
+    feature: str | None = None
+    branch: str | None = None
+    came_from: str | None = None
+    tags: tuple[str, ...] = ()
+    continues: str | None = None
+    aliases: dict[str, str] = {}
+    timer: Timer = Timer()
+
+
+@_event("session.edited", searched="goal summary task")
+class SessionEdited(Data, frozen=True, kw_only=True):
+    """Facts about the session changed. Only what is named changes; tags are added."""
+
+    goal: str | None = None
+    mode: str | None = None
+    model: str | None = None
+    progress: float | None = None
+    scope: str | None = None
+    task: str | None = None
+    feature: str | None = None
+    summary: str | None = None
+    branch: str | None = None
+    cost_usd: float | None = None
+    tags: tuple[str, ...] = ()
+
+
+@_event("session.paused")
+class SessionPaused(Data, frozen=True, kw_only=True):
+    """The person paused; ends only by `session.resumed`."""
+
+    reason: str | None = None
+
+
+@_event("session.resumed")
+class SessionResumed(Data, frozen=True, kw_only=True):
+    """Work goes on, here."""
+
+
+@_event("session.saved")
+class SessionSaved(Data, frozen=True, kw_only=True):
+    """The person asked for everything to be saved (it already was): a mark in the log."""
+
+
+@_event("session.completed", searched="summary")
+class SessionCompleted(Data, frozen=True, kw_only=True):
+    """The work is done. `outcome` says what became of the session's branch: `kept` or `discarded`."""
+
+    summary: str | None = None
+    outcome: str | None = None
+    reason: str | None = None
+
+
+@_event("session.failed")
+class SessionFailed(Data, frozen=True, kw_only=True):
+    """The work cannot go on until someone resumes it."""
+
+    message: str
+    category: str | None = None
+
+
+@_event("session.aborted")
+class SessionAborted(Data, frozen=True, kw_only=True):
+    """The work was given up."""
+
+    reason: str | None = None
+
+
+@_event("session.timed_out", sign=False)
+class SessionTimedOut(Data, frozen=True, kw_only=True):
+    """The working-time limit was reached: a pause that needs an explicit resume. Once per session."""
+
+
+@_event("session.archived", sign=False)
+class SessionArchived(Data, frozen=True, kw_only=True):
+    """Put away: hidden from listings of current work."""
+
+
+@_event("session.unarchived", sign=False)
+class SessionUnarchived(Data, frozen=True, kw_only=True):
+    """Taken out again."""
+
+
+@_event("session.deleted", sign=False)
+class SessionDeleted(Data, frozen=True, kw_only=True):
+    """All data of the session is erased, on every device; only the envelopes stay."""
+
+
+@_event("event.erased", sign=False)
+class EventErased(Data, frozen=True, kw_only=True):
+    """The data of these events is erased, for instance because it held a secret."""
+
+    hashes: tuple[str, ...]
+
+
+@_event("device.joined", sign=False)
+class DeviceJoined(Data, frozen=True, kw_only=True):
+    """The first word of a writer that did not start the session: which device it is."""
+
+    device: str
+
+
+@_event("alias.given", sign=False)
+class AliasGiven(Data, frozen=True, kw_only=True):
+    """The id under which one of the four formats knows the session."""
+
+    format: str
+    id: str
+
+
+@_event("extra.kept", sign=False)
+class ExtraKept(Data, frozen=True, kw_only=True):
+    """Something the model has no place for, kept for whoever wrote it."""
+
+    name: str
+    value: Json = None
+
+
+@_event("native.linked", sign=False)
+class NativeLinked(Data, frozen=True, kw_only=True):
+    """The agent program's own id of the conversation, and the command that reopens it."""
+
+    agent: str
+    id: str
+    resume: str | None = None
+
+
+# ── Signs of activity, time ──────────────────────────────────────────────────────────────────────────────
+
+
+@_event("message.exchanged")
+class MessageExchanged(Data, frozen=True, kw_only=True):
+    """A person or an agent said something. What was said is not kept."""
+
+    role: str = "user"
+
+
+@_event("note.added", searched="text")
+class NoteAdded(Data, frozen=True, kw_only=True):
+    text: str
+
+
+@_event("away.recorded")
+class AwayRecorded(Data, frozen=True, kw_only=True):
+    """A pause nobody recorded at the time. Milliseconds since 1970."""
+
+    since: int
+    until: int
+    reason: str | None = None
+
+
+@_event("reminder.reached", sign=False)
+class ReminderReached(Data, frozen=True, kw_only=True):
+    """Working time crossed a line: `break_40`, `warning_60` or `timeout_90`. Stays true whatever is learned later."""
+
+    line: str
+
+
+@_event("waiting.started")
+class WaitingStarted(Data, frozen=True, kw_only=True):
+    """An agent waits for the person: `for` what (permission, input)."""
+
+    id: str
+    for_: str = msgspec.field(name="for")
+    text: str | None = None
+
+
+@_event("waiting.ended")
+class WaitingEnded(Data, frozen=True, kw_only=True):
+    id: str
+
+
+# ── Agents ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Which process an agent is, so that its end can be noticed: a pid alone is used again."""
+
+    pid: int
+    started: str
+    boot: str
+    namespace: str
+    machine: str
+
+
+@_event("agent.started")
+class AgentStarted(Data, frozen=True, kw_only=True):
+    """An agent begins. `pending` while it waits for its turn; starting it later is `agent.resumed`."""
+
+    id: str
+    type: str
+    task: str | None = None
+    blocking_on: str | None = None
+    background: bool = False
+    pending: bool = False
+    pid: int | None = None
+    process: Process | None = None
+
+
+class OfAgent(Data, frozen=True, kw_only=True):
+    """Which agent: by the event that created it (`ref`), and by id for people who read the log."""
+
+    id: str
+    ref: str | None = None
+
+
+@_event("agent.progressed")
+class AgentProgressed(OfAgent, frozen=True, kw_only=True):
+    progress: float
+
+
+@_event("agent.completed", searched="summary")
+class AgentCompleted(OfAgent, frozen=True, kw_only=True):
+    summary: str | None = None
+    tokens: int | None = None
+
+
+@_event("agent.failed")
+class AgentFailed(OfAgent, frozen=True, kw_only=True):
+    category: str
+    message: str
+
+
+@_event("agent.timed_out")
+class AgentTimedOut(OfAgent, frozen=True, kw_only=True):
+    message: str = "timed out"
+
+
+@_event("agent.retried")
+class AgentRetried(OfAgent, frozen=True, kw_only=True):
+    """Tried again after a failure, a timeout or an interruption."""
+
+    pid: int | None = None
+    process: Process | None = None
+
+
+@_event("agent.paused")
+class AgentPaused(OfAgent, frozen=True, kw_only=True):
+    pass
+
+
+@_event("agent.resumed")
+class AgentResumed(OfAgent, frozen=True, kw_only=True):
+    """Goes on after a pause, or begins after waiting for its turn."""
+
+    pid: int | None = None
+    process: Process | None = None
+
+
+@_event("agent.aborted")
+class AgentAborted(OfAgent, frozen=True, kw_only=True):
+    reason: str | None = None
+
+
+@_event("agent.interrupted", sign=False)
+class AgentInterrupted(OfAgent, frozen=True, kw_only=True):
+    """Its process was found gone. `last_seen` is the last moment it was known to run."""
+
+    last_seen: int
+
+
+# ── The plan ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@_event("phase.added")
+class PhaseAdded(Data, frozen=True, kw_only=True):
+    id: str
+    name: str
+
+
+@_event("task.added", searched="text")
+class TaskAdded(Data, frozen=True, kw_only=True):
+    id: str
+    text: str
+    phase: str | None = None
+    agent: str | None = None
+
+
+class OfTask(Data, frozen=True, kw_only=True):
+    """Which task: by the event that created it (`ref`), and by id for people who read the log."""
+
+    id: str
+    ref: str | None = None
+
+
+@_event("task.started")
+class TaskStarted(OfTask, frozen=True, kw_only=True):
+    pass
+
+
+@_event("task.completed", searched="outcome")
+class TaskCompleted(OfTask, frozen=True, kw_only=True):
+    outcome: str | None = None
+    artifacts: tuple[str, ...] = ()
+
+
+@_event("task.blocked")
+class TaskBlocked(OfTask, frozen=True, kw_only=True):
+    outcome: str | None = None
+
+
+@_event("task.reopened")
+class TaskReopened(OfTask, frozen=True, kw_only=True):
+    pass
+
+
+@_event("task.dropped")
+class TaskDropped(OfTask, frozen=True, kw_only=True):
+    outcome: str | None = None
+
+
+# ── What was decided, changed, used ──────────────────────────────────────────────────────────────────────
+
+
+@_event("decision.made", searched="chosen context options why")
+class DecisionMade(Data, frozen=True, kw_only=True):
+    chosen: str
+    context: str | None = None
+    options: tuple[str, ...] = ()
+    why: str | None = None
+
+
+@_event("file.changed")
+class FileChanged(Data, frozen=True, kw_only=True):
+    """A file of the project was changed. Contents are never kept; hashes are."""
+
+    path: str
+    action: str
+    agent: str | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
+    hash_before: str | None = None
+    hash_after: str | None = None
+
+
+@_event("command.ran")
+class CommandRan(Data, frozen=True, kw_only=True):
+    """A shell command was executed."""
+
+    command: str
+    code: int
+    agent: str | None = None
+    duration_ms: int | None = None
+
+
+@_event("context.measured")
+class ContextMeasured(Data, frozen=True, kw_only=True):
+    """How many tokens the context holds, in all or of one agent."""
+
+    tokens: int
+    window: int | None = None
+    agent: str | None = None
+
+
+@_event("context.compressed")
+class ContextCompressed(Data, frozen=True, kw_only=True):
+    """The context was compressed; `tokens` is what is left."""
+
+    tokens: int | None = None
+
+
+@_event("hill.moved")
+class HillMoved(Data, frozen=True, kw_only=True):
+    """A scope moved on its hill: 0 not started, 1 to 4 uphill, 5 the crest, 6 to 9 downhill, 10 done."""
+
+    scope: str
+    position: int
+
+
+@_event("conflict.resolved")
+class ConflictResolved(Data, frozen=True, kw_only=True):
+    """A person chose between concurrent values: the hash of the event that stands, and those overruled."""
+
+    field: str
+    chosen: str
+    overruled: tuple[str, ...]
+
+
+def searched_text(kind: Kind, data: Data) -> str:
+    """The text of an event that a search looks at."""
+    parts: list[str] = []
+    for name in kind.searched:
+        value = getattr(data, name)
+        if isinstance(value, str):
+            parts.append(value)
+        elif value:
+            parts.extend(value)
+    return "\n".join(parts)

@@ -1,0 +1,181 @@
+"""Working time, computed from events and never accumulated: working + paused = elapsed, exactly, always.
+
+A pause is manual (ended only by resuming), the timeout, a foreground agent's run longer than its threshold, or
+a gap between two signs of activity longer than the idle threshold. Where causes overlap the order is manual or
+timeout, then task, then idle; what one cause covers is taken out of the next, so pauses never overlap.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from holdfast.core.model import PauseKind
+from holdfast.core.state import Run, TimeState
+
+Span = tuple[int, int]
+
+
+class Stretch(NamedTuple):
+    """One foreground run of an agent, and what to call it."""
+
+    since: int
+    until: int | None
+    reason: str
+
+
+class Rest(NamedTuple):
+    """One pause. `until` is None while it lasts; `length` counts what has passed."""
+
+    kind: PauseKind
+    reason: str | None
+    since: int
+    until: int | None
+    length: int
+
+
+class WorkTime(NamedTuple):
+    elapsed: int
+    working: int
+    paused: int
+    idle_since: int | None
+    pauses: tuple[Rest, ...]
+
+
+def add_sign(time: TimeState, at: int) -> None:
+    """Note a sign of activity: usually the newest, but a late one may fall anywhere."""
+    idle, active = time.timer.idle, time.active
+    if active and active[-1].since <= at:
+        last = active[-1]
+        end = last.until or last.since
+        if at <= end:
+            return
+        if at - end <= idle:
+            last.until = at
+        else:
+            active.append(Run(at, at))
+        return
+    place = bisect_right(active, at, key=lambda run: run.since)
+    before = active[place - 1] if place else None
+    if before is not None and at <= (before.until or before.since):
+        return
+    active.insert(place, Run(at, at))
+    for left in (place, place - 1):  # join with the neighbours it now reaches
+        if left >= 0 and left + 1 < len(active):
+            one, two = active[left], active[left + 1]
+            if two.since - (one.until or one.since) <= idle:
+                one.until = max(one.until or one.since, two.until or two.since)
+                del active[left + 1]
+
+
+def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, now: int) -> WorkTime:
+    """Work time of a session as of `now`; `end` is when it was completed or aborted."""
+    start = time.start
+    stop = max(start, now if end is None else end)
+    live = end is None
+    runs = [run for run in stretches if run.since < stop and (run.until is None or run.until > start)]
+
+    pauses: list[Rest] = []
+    covered: list[Span] = []
+
+    def take(kind: PauseKind, reason: str | None, since: int, until: int | None) -> None:
+        """Add what of this pause no stronger one covers."""
+        lasts = until is None and live
+        low, high = max(since, start), stop if until is None else min(until, stop)
+        if lasts and low == high:  # it begins this very moment, and has no length yet
+            pauses.append(Rest(kind, reason, low, None, 0))
+        for a, b in _without((low, high), covered):
+            pauses.append(Rest(kind, reason, a, None if lasts and b == stop else b, b - a))
+
+    for kind, reason, since, until in _marked(time):
+        take(kind, reason, since, until)
+        _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
+    for run in runs:
+        until = stop if run.until is None else min(run.until, stop)
+        if until - run.since > time.timer.task:
+            take("task", run.reason, run.since, run.until)
+            _cover(covered, (max(run.since, start), until))
+    foreground = _union((max(r.since, start), stop if r.until is None else min(r.until, stop)) for r in runs)
+    for a, b, lasts in _gaps(time, start, stop):
+        for c, d in _without((a, b), foreground):
+            if d - c > time.timer.idle:
+                take("idle", None, c, None if lasts and d == stop else d)
+
+    pauses.sort(key=lambda rest: (rest.since, rest.length))
+    paused = sum(rest.length for rest in pauses)
+    idle_since = next((rest.since for rest in pauses if rest.kind == "idle" and rest.until is None), None)
+    return WorkTime(stop - start, stop - start - paused, paused, idle_since, tuple(pauses))
+
+
+def _marked(time: TimeState) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
+    """Pauses that somebody or the limit set: opened by a mark, ended by the next `resumed`."""
+    kind: PauseKind | None = None
+    since, reason = 0, None
+    for mark in sorted(time.marks, key=lambda mark: mark.at):
+        if mark.kind == "away":
+            if mark.until is not None and mark.until > mark.at:
+                yield ("manual", mark.reason, mark.at, mark.until)
+        elif mark.kind == "resumed":
+            if kind is not None:
+                yield (kind, reason, since, mark.at)
+                kind = None
+        elif kind is None:
+            kind = "timeout" if mark.kind == "timeout" else "manual"
+            since, reason = mark.at, mark.reason
+    if kind is not None:
+        yield (kind, reason, since, None)
+
+
+def _gaps(time: TimeState, start: int, stop: int) -> Iterable[tuple[int, int, bool]]:
+    """Gaps between signs of activity longer than the threshold, and whether one lasts. The start is a sign."""
+    idle, previous = time.timer.idle, start
+    for run in time.active:
+        edge = min(run.since, stop)
+        if edge - previous > idle:
+            yield (previous, edge, run.since > stop)
+        previous = max(previous, run.until or run.since)
+        if previous >= stop:
+            return
+    if stop - previous > idle:
+        yield (previous, stop, True)
+
+
+def _union(spans: Iterable[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for span in sorted(spans):
+        _cover(joined, span)
+    return joined
+
+
+def _cover(covered: list[Span], span: Span) -> None:
+    """Add a span to a sorted list of disjoint ones."""
+    low, high = span
+    if low >= high:
+        return
+    apart = []
+    for a, b in covered:
+        if b < low or a > high:
+            apart.append((a, b))
+        else:
+            low, high = min(low, a), max(high, b)
+    apart.append((low, high))
+    apart.sort()
+    covered[:] = apart
+
+
+def _without(span: Span, covered: Iterable[Span]) -> list[Span]:
+    """The parts of a span that lie outside the covered ones."""
+    low, high = span
+    left: list[Span] = []
+    for a, b in covered:
+        if b <= low:
+            continue
+        if a >= high:
+            break
+        if a > low:
+            left.append((low, a))
+        low = max(low, b)
+    if low < high:
+        left.append((low, high))
+    return left
