@@ -98,7 +98,7 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     timeout_90: int = 90 * 60_000
 
 
-@_event("session.started", searched="goal summary task")
+@_event("session.started", searched="goal task")
 class SessionStarted(Data, frozen=True, kw_only=True):
     """A piece of work begins. `status` is `created` only for imports."""
 

@@ -1,0 +1,118 @@
+"""What a store is: the contract every kind of store keeps, in the words of the log.
+
+A store holds the log (events, immutable) and what is derived from it (states, listings, the search index, all of
+which can be rebuilt). Acknowledged means durable: when a transaction's block is left without an exception, its
+events survive `kill -9` and a power cut; when it is left with one, nothing of it happened.
+
+Whatever implements this passes `holdfast.store.conformance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from holdfast.core.event import Event
+from holdfast.core.model import Row
+from holdfast.core.state import State
+from holdfast.core.vocabulary import Data, Project
+
+
+class Draft(NamedTuple):
+    """An event before it has its place in a stream."""
+
+    data: Data
+    at: int
+    actor: str
+    key: str | None = None
+
+
+class Filter(NamedTuple):
+    """Which sessions a listing shows. Results come newest first: by creation, then by id."""
+
+    project: str | None = None
+    search: str | None = None
+    status: str | None = None
+    since: int | None = None
+    limit: int | None = None
+    # With a moment: sessions that ended this long before it count as archived.
+    now: int = 0
+    archive_after: int | None = None
+
+
+class Finding(NamedTuple):
+    """What a check of the store found. `session` and `what` name the damage."""
+
+    check: str
+    detail: str
+    session: str | None = None
+
+
+class Transaction(Protocol):
+    """The right to write: one at a time in the whole store. States read here are current until the end."""
+
+    def state(self, session: str) -> State:
+        """The state of a session, empty when it has no events. Do not change it: `record` does."""
+
+    def record(self, session: str, draft: Draft) -> Event | None:
+        """Append one event to this writer's stream; None when its key is recorded already."""
+
+    def receive(self, events: Iterable[Event]) -> int:
+        """Take in events of other writers (or one's own, restored), whatever their order; says how many were new.
+
+        What an erasure or deletion in the log covers comes in without its data.
+        """
+
+    def set_current(self, place: str, session: str | None) -> None:
+        """Point a work tree at its current session. Local: never part of the log."""
+
+    def know_project(self, project: Project) -> None:
+        """Remember a project and the evidence that finds it again."""
+
+
+class Store(Protocol):
+    """Where log and states live."""
+
+    url: str
+
+    def transaction(self) -> AbstractContextManager[Transaction]: ...
+
+    def state(self, session: str) -> State | None:
+        """The present state; None when the store knows no such session."""
+
+    def events(self, session: str) -> Iterator[Event]:
+        """All events of a session in log order, duplicates of a key included."""
+
+    def rows(self, which: Filter) -> list[Row]: ...
+
+    def sessions(self) -> Iterator[str]:
+        """The id of every session, deleted ones included, in order of creation."""
+
+    def find(self, reference: str) -> list[str]:
+        """Ids of sessions that a UUID, a prefix of it, or an alias could mean."""
+
+    def current(self, place: str) -> str | None: ...
+
+    def project_at(self, kind: str, value: str) -> list[str]:
+        """Ids of projects with this piece of evidence: `path`, `remote`, `root`."""
+
+    def latest_time(self) -> int | None:
+        """The time of the event recorded last: what a machine with a broken clock can go on from."""
+
+    def erase(self, session: str, deletion: Draft) -> None:
+        """Record the deletion of a session and make it true: nothing of its text is left in any file."""
+
+    def backup(self, path: str) -> None:
+        """Write a complete copy that `restore` can read. Never over an existing file."""
+
+    def restore(self, path: str) -> int:
+        """Unite with a backup: events it has and this store lacks are added; says how many."""
+
+    def check(self) -> Iterator[Finding]:
+        """Everything that is wrong: files, chains, states, listings, search."""
+
+    def repair(self) -> list[str]:
+        """Rebuild what is derived, set damaged events aside; says in sentences what was done and what is lost."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,291 @@
+"""How an event gets its place, the same in every kind of store: chain, clock, causality, fold, search, snapshot.
+
+A kind of store brings the tables (`Tables`); this brings the rules. States are kept in memory between
+transactions and trusted only while the session's version in the tables is the one they were folded to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from holdfast.core import view
+from holdfast.core.clock import tick
+from holdfast.core.errors import Damaged
+from holdfast.core.event import Event, Head, data_bytes, seal, trouble
+from holdfast.core.fold import apply, fold, read
+from holdfast.core.model import Row
+from holdfast.core.search import words
+from holdfast.core.state import State, freeze, thaw
+from holdfast.core.times import text
+from holdfast.core.vocabulary import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
+from holdfast.store.interface import Draft
+
+SNAPSHOT_EVERY = 32  # events, or more for a large state: writing it must stay small beside the events
+BYTES_PER_EVENT = 512
+_KEPT_STATES = 64
+
+
+class Snapshot(NamedTuple):
+    events: int
+    frozen: bytes
+
+
+class Summary(NamedTuple):
+    """What listings show of a session."""
+
+    project: str
+    row: Row
+    created_at: int
+    updated_at: int
+    ended_at: int | None
+    deleted: bool
+
+
+class Tables(Protocol):
+    """The few things a kind of store must do for itself, within a transaction that it has opened."""
+
+    def version(self, session: str) -> int:
+        """How often the session changed; 0 when it is unknown."""
+
+    def snapshots(self, session: str) -> Iterable[Snapshot]:
+        """Those of this fold version, newest first."""
+
+    def tail(self, session: str, clock: int) -> Iterable[Event]:
+        """Events from this clock on in log order, without those whose key an earlier one has."""
+
+    def clock(self) -> int:
+        """The largest clock in the log."""
+
+    def has_key(self, session: str, key: str) -> bool: ...
+
+    def has_event(self, event: Event) -> bool: ...
+
+    def insert(self, event: Event) -> None: ...
+
+    def add_words(self, session: str, found: list[str]) -> None: ...
+
+    def save(self, session: str, version: int, summary: Summary, aliases: dict[str, str]) -> None: ...
+
+    def save_snapshot(
+        self, session: str, snapshot: Snapshot, clock: int, keep: Callable[[list[int]], set[int]]
+    ) -> None:
+        """Add one, and keep of the older ones those whose counts `keep` returns."""
+
+    def drop_snapshots(self, session: str, clock: int) -> None:
+        """Those at or after this clock: a late event makes them wrong."""
+
+    def mark_duplicates(self, session: str) -> None:
+        """Of events with one key, mark all but the first in log order."""
+
+    def erase_data(self, session: str, hashes: Iterable[str] | None) -> None:
+        """Drop data and salt of these events, or of all but the deletion; and all that was derived from them."""
+
+
+class _Kept(NamedTuple):
+    version: int
+    state: State
+    snapshot_at: int
+    snapshot_size: int
+
+
+class Journal:
+    def __init__(
+        self, tables: Tables, *, writer: Callable[[], str], wall: Callable[[], int], salt: Callable[[], bytes]
+    ) -> None:
+        self._tables = tables
+        self._writer = writer
+        self._wall = wall
+        self._salt = salt
+        self._kept: dict[str, _Kept] = {}
+        self._changed: set[str] = set()
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self, session: str) -> State:
+        kept = self._kept.get(session)
+        if kept is not None and session in self._changed:
+            return kept.state
+        version = self._tables.version(session)
+        if kept is not None and kept.version == version:
+            return kept.state
+        kept = self._load(session, version)
+        while len(self._kept) >= _KEPT_STATES:
+            stale = next((one for one in self._kept if one not in self._changed), None)
+            if stale is None:
+                break
+            del self._kept[stale]
+        self._kept[session] = kept
+        return kept.state
+
+    def _load(self, session: str, version: int) -> _Kept:
+        if not version:
+            return _Kept(0, State(session=session), 0, 0)
+        for snapshot in self._tables.snapshots(session):
+            try:
+                state = thaw(snapshot.frozen)
+            except msgspec.MsgspecError:
+                continue  # damaged: doctor says so; an older one or the log itself will do
+            assert state.last is not None
+            for event in self._tables.tail(session, state.last[0]):
+                if event.position > state.last:
+                    apply(state, event)
+            return _Kept(version, state, snapshot.events, len(snapshot.frozen))
+        return _Kept(version, fold(self._tables.tail(session, 0), session), 0, 0)
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def record(self, session: str, draft: Draft) -> Event | None:
+        if draft.key is not None and self._tables.has_key(session, draft.key):
+            return None
+        state = self.state(session)
+        writer = self._writer()
+        kind = TYPE_OF[type(draft.data)]
+        own = state.heads.get(writer)
+        event = seal(
+            session=session,
+            writer=writer,
+            seq=own.seq + 1 if own else 1,
+            prev=own.hash if own else None,
+            clock=tick(max(self._tables.clock(), state.last[0] if state.last else 0), self._wall()),
+            at=draft.at,
+            actor=draft.actor,
+            type=kind.name,
+            version=kind.version,
+            data=data_bytes(msgspec.to_builtins(draft.data)),
+            salt=self._salt(),
+            seen=_unseen_heads(state, writer),
+            key=draft.key,
+        )
+        self._tables.insert(event)
+        apply(state, event, draft.data)
+        self._index(session, draft.data)
+        self._changed.add(session)
+        if isinstance(draft.data, (EventErased, SessionDeleted)):
+            self.refold(session)
+        return event
+
+    def receive(self, events: Iterable[Event]) -> int:
+        """Check each event by itself, put all in place, then fold their sessions anew."""
+        touched: dict[str, int] = {}
+        new = 0
+        for event in events:
+            wrong = trouble(event)
+            if wrong is not None:
+                raise Damaged(f"an event was refused: {wrong}", session=event.session)
+            if self._tables.has_event(event):
+                continue
+            self._tables.insert(event)
+            new += 1
+            touched[event.session] = min(touched.get(event.session, event.clock), event.clock)
+        for session, clock in touched.items():
+            self.refold(session, clock)
+        return new
+
+    def refold(self, session: str, clock: int = 0) -> None:
+        """Derive everything of a session again: the state from the last snapshot before `clock`, words from there."""
+        tables = self._tables
+        tables.drop_snapshots(session, clock)
+        tables.mark_duplicates(session)
+        if self._obey_erasures(session):
+            clock = 0
+        self._kept[session] = self._load(session, tables.version(session) or 1)
+        self._changed.add(session)
+        for event in tables.tail(session, clock):
+            data = read(event)
+            if data is not None:
+                self._index(session, data)
+
+    def _obey_erasures(self, session: str) -> bool:
+        """Drop the data that the log says is erased, whenever it arrived; True when any was asked for."""
+        erased: set[str] = set()
+        for event in self._tables.tail(session, 0):
+            if event.type == "session.deleted":
+                self._tables.erase_data(session, None)
+                return True
+            if event.type == "event.erased":
+                data = read(event)
+                erased.update(data.hashes if isinstance(data, EventErased) else ())
+        if erased:
+            self._tables.erase_data(session, erased)
+        return bool(erased)
+
+    def _index(self, session: str, data: Data) -> None:
+        kind = TYPE_OF[type(data)]
+        if kind.searched:
+            found = words(searched_text(kind, data))
+            if found:
+                self._tables.add_words(session, found)
+
+    def flush(self) -> None:
+        """Write what the transaction changed. Called once, just before it commits."""
+        for session in self._changed:
+            kept = self._kept[session]
+            version = kept.version + 1
+            state = kept.state
+            self._tables.save(session, version, summary(state), state.aliases)
+            every = max(SNAPSHOT_EVERY, kept.snapshot_size // BYTES_PER_EVENT)
+            at, size = kept.snapshot_at, kept.snapshot_size
+            if state.count - at >= every and not state.deleted and state.last is not None:
+                snapshot = Snapshot(state.count, freeze(state))
+                self._tables.save_snapshot(session, snapshot, state.last[0], ladder)
+                at, size = snapshot.events, len(snapshot.frozen)
+            self._kept[session] = _Kept(version, state, at, size)
+        self._changed.clear()
+
+    def forget(self) -> None:
+        """The transaction failed: what was folded in memory did not happen."""
+        for session in self._changed:
+            self._kept.pop(session, None)
+        self._changed.clear()
+
+
+def _unseen_heads(state: State, writer: str) -> tuple[Head, ...]:
+    """The heads of other streams that moved since this writer's previous event."""
+    if len(state.heads) < 2 and writer in state.heads:
+        return ()
+    known = state.seen.get(writer, {})
+    return tuple(
+        sorted(
+            head for head in state.heads.values() if head.writer != writer and head.seq > known.get(head.writer, 0)
+        )
+    )
+
+
+def ladder(counts: list[int]) -> set[int]:
+    """Which snapshots to keep: the newest, and older ones at ever larger distances."""
+    newest, *older = sorted(counts, reverse=True)
+    kept, distance = {newest}, 0
+    for count in older:
+        if newest - count >= 2 * distance:
+            kept.add(count)
+            distance = newest - count
+    return kept
+
+
+def summary(state: State) -> Summary:
+    """As of the session's last event: a listing does not change by itself."""
+    end = view.ended_at(state)
+    created = state.created_at if state.created_at is not None else state.updated_at
+    project = state.project
+    return Summary(
+        project=project.id if project else "",
+        row=Row(
+            id=state.session,
+            goal="" if state.deleted else view.word(state, "goal") or "",
+            status=view.status_of(state),
+            progress=view.progress_of(state),
+            project=project.name if project and not state.deleted else "",
+            device=view.device_of(state),
+            created_at=text(created),
+            updated_at=text(state.updated_at),
+            working_ms=view.worktime(state, state.updated_at).working,
+            archived=state.archived,
+        ),
+        created_at=created,
+        updated_at=state.updated_at,
+        ended_at=end,
+        deleted=state.deleted,
+    )

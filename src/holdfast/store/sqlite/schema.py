@@ -1,0 +1,106 @@
+"""The tables, and how older ones become newer ones.
+
+`events` is the log. Everything below it is derived and can be rebuilt, except `places` (which work tree is at
+which session), which is nobody's business but this machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+from holdfast.core.errors import Refused
+
+APPLICATION = 0x484F4C44  # "HOLD": tells a stray database from ours
+
+_FIRST = """
+CREATE TABLE writers (ref INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+CREATE TABLE events (
+    ord     INTEGER PRIMARY KEY,
+    session INTEGER NOT NULL,
+    writer  INTEGER NOT NULL,
+    seq     INTEGER NOT NULL,
+    clock   INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    v       INTEGER NOT NULL,
+    type    TEXT NOT NULL,
+    actor   TEXT NOT NULL,
+    key     TEXT,
+    double  INTEGER NOT NULL DEFAULT 0,
+    seen    BLOB,
+    body    BLOB NOT NULL,
+    prev    BLOB,
+    hash    BLOB NOT NULL,
+    data    BLOB,
+    salt    BLOB
+);
+CREATE INDEX events_in_order ON events (session, clock);
+CREATE INDEX events_by_key ON events (session, key) WHERE key IS NOT NULL;
+
+CREATE TABLE sessions (
+    ref        INTEGER PRIMARY KEY,
+    id         TEXT NOT NULL UNIQUE,
+    version    INTEGER NOT NULL DEFAULT 0,
+    project    TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL DEFAULT 0,
+    updated_at INTEGER NOT NULL DEFAULT 0,
+    ended_at   INTEGER,
+    goal       TEXT NOT NULL DEFAULT '',
+    status     TEXT NOT NULL DEFAULT 'created',
+    progress   REAL NOT NULL DEFAULT 0,
+    name       TEXT NOT NULL DEFAULT '',
+    device     TEXT,
+    working_ms INTEGER NOT NULL DEFAULT 0,
+    archived   INTEGER NOT NULL DEFAULT 0,
+    deleted    INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX sessions_by_creation ON sessions (created_at, id);
+CREATE INDEX sessions_by_project ON sessions (project, created_at, id);
+CREATE TABLE aliases (alias TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (alias, session)) WITHOUT ROWID;
+CREATE TABLE words (word TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (word, session)) WITHOUT ROWID;
+CREATE TABLE snapshots (
+    session INTEGER NOT NULL,
+    count   INTEGER NOT NULL,
+    clock   INTEGER NOT NULL,
+    fold    INTEGER NOT NULL,
+    state   BLOB NOT NULL,
+    UNIQUE (session, count)
+);
+
+CREATE TABLE projects (id TEXT PRIMARY KEY, name TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE evidence (
+    kind TEXT NOT NULL, value TEXT NOT NULL, project TEXT NOT NULL, PRIMARY KEY (kind, value, project)
+) WITHOUT ROWID;
+CREATE TABLE places (path TEXT PRIMARY KEY, session TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+"""
+
+MIGRATIONS: Sequence[str] = (_FIRST,)
+
+
+def version_of(connection: apsw.Connection) -> int:
+    return int(connection.pragma("user_version"))
+
+
+def migrate(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
+    """Bring the tables up to this program's version, all steps or none."""
+    if version_of(connection) == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = version_of(connection)  # again: another process may have been quicker
+        if found > len(migrations):
+            raise Refused(
+                f"the store was written by a newer Holdfast (version {found}; this program knows {len(migrations)})",
+                hint="Upgrade Holdfast here, or keep using the newer one.",
+                file=path,
+            )
+        for step in migrations[found:]:
+            connection.execute(step)
+        connection.pragma("application_id", APPLICATION)
+        connection.pragma("user_version", len(migrations))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

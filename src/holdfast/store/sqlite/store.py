@@ -1,0 +1,250 @@
+"""The SQLite store: transactions, listings, and the places this machine remembers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import apsw
+
+from holdfast.core import search
+from holdfast.core.event import Event
+from holdfast.core.model import Row
+from holdfast.core.state import State
+from holdfast.core.times import text
+from holdfast.core.vocabulary import Project
+from holdfast.store.interface import Draft, Filter, Finding
+from holdfast.store.journal import Journal
+from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite.connection import speaking
+from holdfast.store.sqlite.tables import SqliteTables
+
+
+class SqliteStore:
+    """One file. `writer` is asked only when something is written: reading needs no identity."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        writer: Callable[[], str],
+        wall: Callable[[], int],
+        salt: Callable[[], bytes] = lambda: os.urandom(16),
+        create: bool = True,
+    ) -> None:
+        self.path = path
+        self.url = "sqlite:///" + path
+        if create and not os.path.lexists(path):
+            opening.create(path)
+        self._writer, self._wall, self._salt = writer, wall, salt
+        self._open()
+        self._finish_erasing()
+
+    def _open(self) -> None:
+        self._connection = opening.connect(self.path)
+        self._tables = SqliteTables(self._connection)
+        self._journal = Journal(self._tables, writer=self._writer, wall=self._wall, salt=self._salt)
+
+    def close(self) -> None:
+        with speaking("close the store", self.path):
+            self._connection.close()
+
+    # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteTransaction]:
+        with speaking("write to the store", self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteTransaction(self._connection, self._tables, self._journal)
+                self._journal.flush()
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._journal.forget()
+                self._tables.forget()
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """One moment of the store, however many queries."""
+        with speaking("read the store", self.path):
+            if self._connection.in_transaction:
+                yield
+                return
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("COMMIT")
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self, session: str) -> State | None:
+        with self._reading():
+            if self._tables.version(session) == 0:
+                return None
+            return self._journal.state(session)
+
+    def events(self, session: str) -> Iterator[Event]:
+        with self._reading():
+            found = list(self._tables.read(session))
+        return iter(found)
+
+    def rows(self, which: Filter) -> list[Row]:
+        sql = ["SELECT id, goal, status, progress, name, device, created_at, updated_at, working_ms, archived,",
+               "ended_at",
+               "FROM sessions WHERE deleted = 0 AND version > 0"]  # fmt: skip
+        values: list[object] = []
+        if which.project is not None:
+            sql.append("AND project = ?")
+            values.append(which.project)
+        if which.status is not None:
+            sql.append("AND status = ?")
+            values.append(which.status)
+        if which.since is not None:
+            sql.append("AND created_at >= ?")
+            values.append(which.since)
+        if which.search is not None:
+            whole, begun = search.query(which.search)
+            if not begun:
+                return []
+            sql.append("AND ref IN (SELECT session FROM words WHERE word >= ? AND word < ?)")
+            values += [begun, begun + "\U0010ffff"]
+            for word in whole:
+                sql.append("AND ref IN (SELECT session FROM words WHERE word = ?)")
+                values.append(word)
+        sql.append("ORDER BY created_at DESC, id DESC")
+        if which.limit is not None:
+            sql.append("LIMIT ?")
+            values.append(which.limit)
+        with self._reading():
+            found = list(self._connection.execute(" ".join(sql), tuple(values)))
+        return [_row(values, which) for values in found]
+
+    def sessions(self) -> Iterator[str]:
+        with self._reading():
+            found = [row[0] for row in self._connection.execute("SELECT id FROM sessions ORDER BY created_at, id")]
+        return iter(found)
+
+    def find(self, reference: str) -> list[str]:
+        with self._reading():
+            rows = self._connection.execute(
+                "SELECT id FROM sessions WHERE id >= ?1 AND id < ?1 || 'g' AND deleted = 0 AND version > 0"
+                " UNION SELECT s.id FROM aliases a JOIN sessions s ON s.ref = a.session"
+                " WHERE a.alias = ?2 AND s.deleted = 0 ORDER BY 1",
+                (reference.lower(), reference),
+            )
+            return [row[0] for row in rows]
+
+    def current(self, place: str) -> str | None:
+        with self._reading():
+            for row in self._connection.execute("SELECT session FROM places WHERE path = ?", (place,)):
+                return str(row[0])
+        return None
+
+    def project_at(self, kind: str, value: str) -> list[str]:
+        with self._reading():
+            rows = self._connection.execute(
+                "SELECT project FROM evidence WHERE kind = ? AND value = ? ORDER BY project", (kind, value)
+            )
+            return [row[0] for row in rows]
+
+    def latest_time(self) -> int | None:
+        with self._reading():
+            for row in self._connection.execute("SELECT at FROM events ORDER BY ord DESC LIMIT 1"):
+                return int(row[0])
+        return None
+
+    # ── keeping (each in its own room) ───────────────────────────────────────────────────────────────────
+
+    def erase(self, session: str, deletion: Draft) -> None:
+        from holdfast.store.sqlite import aside, erasing
+
+        erasing.announce(self.path)
+        with self.transaction() as transaction:
+            transaction.record(session, deletion)
+        aside.forget(self.path, session)
+        erasing.finish_or_say(self._connection, self.path)
+
+    def _finish_erasing(self) -> None:
+        if os.path.lexists(self.path + ".erasing"):
+            from holdfast.store.sqlite import erasing
+
+            erasing.finish(self._connection, self.path)
+
+    def backup(self, path: str) -> None:
+        from holdfast.store.sqlite import copies
+
+        copies.backup(self._connection, path)
+
+    def restore(self, path: str) -> int:
+        from holdfast.store.sqlite import copies
+
+        return copies.unite(self, path)
+
+    def check(self) -> Iterator[Finding]:
+        from holdfast.store.sqlite import checking
+
+        return checking.check(self._connection, self._tables, self.path)
+
+    def repair(self) -> list[str]:
+        """Repairs the file and opens it anew: a damaged one may have to be replaced."""
+        from holdfast.store.sqlite import repairing
+
+        self.close()
+        try:
+            return repairing.repair(self.path)
+        finally:
+            self._open()
+
+
+class SqliteTransaction:
+    def __init__(self, connection: apsw.Connection, tables: SqliteTables, journal: Journal) -> None:
+        self._connection = connection
+        self._tables = tables
+        self._journal = journal
+
+    def state(self, session: str) -> State:
+        return self._journal.state(session)
+
+    def record(self, session: str, draft: Draft) -> Event | None:
+        return self._journal.record(session, draft)
+
+    def receive(self, events: Iterable[Event]) -> int:
+        taken = list(events)
+        new = self._journal.receive(taken)
+        if new:
+            self._tables.raise_clock(max(event.clock for event in taken))
+        return new
+
+    def set_current(self, place: str, session: str | None) -> None:
+        if session is None:
+            self._connection.execute("DELETE FROM places WHERE path = ?", (place,))
+        else:
+            self._connection.execute("INSERT OR REPLACE INTO places (path, session) VALUES (?, ?)", (place, session))
+
+    def know_project(self, project: Project) -> None:
+        self._connection.execute(
+            "INSERT OR IGNORE INTO projects (id, name) VALUES (?, ?)", (project.id, project.name)
+        )
+        evidence = [("path", project.path), ("remote", project.remote), *(("root", root) for root in project.roots)]
+        for kind, value in evidence:
+            if value:
+                self._connection.execute(
+                    "INSERT OR IGNORE INTO evidence (kind, value, project) VALUES (?, ?, ?)",
+                    (kind, f"{value}\n{project.inside}" if kind != "path" and project.inside else value, project.id),
+                )
+
+
+def _row(values: tuple[Any, ...], which: Filter) -> Row:
+    id_, goal, status, progress, name, device, created, updated, working, archived, ended = values
+    aged = which.archive_after is not None and ended is not None and which.now - ended > which.archive_after
+    return Row(
+        id=id_, goal=goal, status=status, progress=progress, project=name, device=device,
+        created_at=text(created), updated_at=text(updated), working_ms=working, archived=bool(archived) or aged,
+    )  # fmt: skip

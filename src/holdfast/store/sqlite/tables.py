@@ -1,0 +1,204 @@
+"""The journal's tables in SQL. Every method runs inside a transaction that the store has opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import apsw
+import msgspec
+
+from holdfast.core.event import Event, Head
+from holdfast.core.state import FOLD_VERSION
+from holdfast.store.journal import Snapshot, Summary
+
+COLUMNS = "w.id, e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
+_heads = msgspec.json.Decoder(tuple[Head, ...])
+_write_heads = msgspec.json.Encoder().encode
+
+
+class SqliteTables:
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._run = connection.execute
+        self._sessions: dict[str, int] = {}
+        self._writers: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """After a rollback the numbers given to new sessions and writers are free again."""
+        self._sessions.clear()
+        self._writers.clear()
+
+    # ── numbers for names ────────────────────────────────────────────────────────────────────────────────
+
+    def ref(self, session: str) -> int | None:
+        known = self._sessions.get(session)
+        if known is None:
+            known = self._one("SELECT ref FROM sessions WHERE id = ?", (session,))
+            if known is not None:
+                self._sessions[session] = known
+        return known
+
+    def _ref_for_writing(self, session: str) -> int:
+        known = self.ref(session)
+        if known is None:
+            known = self._one("INSERT INTO sessions (id) VALUES (?) RETURNING ref", (session,))
+            assert known is not None
+            self._sessions[session] = known
+        return known
+
+    def _writer(self, writer: str) -> int:
+        known = self._writers.get(writer)
+        if known is None:
+            known = self._one("SELECT ref FROM writers WHERE id = ?", (writer,))
+            if known is None:
+                known = self._one("INSERT INTO writers (id) VALUES (?) RETURNING ref", (writer,))
+            assert known is not None
+            self._writers[writer] = known
+        return known
+
+    def _one(self, sql: str, values: tuple[object, ...] = ()) -> int | None:
+        row: tuple[Any, ...]
+        for row in self._run(sql, values):
+            found: int | None = row[0]
+            return found
+        return None
+
+    # ── the log ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def version(self, session: str) -> int:
+        return self._one("SELECT version FROM sessions WHERE id = ?", (session,)) or 0
+
+    def clock(self) -> int:
+        # Clocks only grow, except that received events may carry any: those raise the floor.
+        return self._one(
+            "SELECT max(coalesce((SELECT clock FROM events ORDER BY ord DESC LIMIT 1), 0),"
+            " coalesce((SELECT value FROM facts WHERE name = 'clock'), 0))"
+        ) or 0  # fmt: skip
+
+    def raise_clock(self, clock: int) -> None:
+        self._run(
+            "INSERT INTO facts (name, value) VALUES ('clock', ?1) ON CONFLICT DO UPDATE SET value = max(value, ?1)",
+            (clock,),
+        )
+
+    def has_key(self, session: str, key: str) -> bool:
+        return bool(self._one("SELECT 1 FROM events WHERE session = ? AND key = ? LIMIT 1", (self.ref(session), key)))
+
+    def has_event(self, event: Event) -> bool:
+        return bool(
+            self._one(
+                "SELECT 1 FROM events WHERE session = ? AND clock = ? AND hash = ?",
+                (self.ref(event.session), event.clock, bytes.fromhex(event.hash)),
+            )
+        )
+
+    def insert(self, event: Event) -> None:
+        self._run(
+            "INSERT INTO events"
+            " (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self._ref_for_writing(event.session), self._writer(event.writer), event.seq, event.clock, event.at,
+                event.v, event.type, event.actor, event.key, _write_heads(event.seen) if event.seen else None,
+                bytes.fromhex(event.body), None if event.prev is None else bytes.fromhex(event.prev),
+                bytes.fromhex(event.hash), event.data, event.salt,
+            ),
+        )  # fmt: skip
+
+    def tail(self, session: str, clock: int) -> Iterator[Event]:
+        return self.read(session, clock, doubles=False)
+
+    def read(self, session: str, clock: int = 0, *, doubles: bool = True) -> Iterator[Event]:
+        ref = self.ref(session)
+        if ref is None:
+            return
+        rows = self._run(
+            f"SELECT {COLUMNS} FROM events e JOIN writers w ON w.ref = e.writer"  # noqa: S608 (constants)
+            f" WHERE e.session = ? AND e.clock >= ?{'' if doubles else ' AND e.double = 0'}"
+            " ORDER BY e.clock, w.id, e.seq, e.hash",
+            (ref, clock),
+        )
+        for row in rows:
+            yield event_of(session, row)
+
+    def mark_duplicates(self, session: str) -> None:
+        self._run(
+            "WITH ranked AS (SELECT e.ord,"
+            " row_number() OVER (PARTITION BY e.key ORDER BY e.clock, w.id, e.seq, e.hash) AS place"
+            " FROM events e JOIN writers w ON w.ref = e.writer WHERE e.session = ?1 AND e.key IS NOT NULL)"
+            " UPDATE events SET double = (SELECT place > 1 FROM ranked WHERE ranked.ord = events.ord)"
+            " WHERE session = ?1 AND key IS NOT NULL",
+            (self.ref(session),),
+        )
+
+    # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def save(self, session: str, version: int, summary: Summary, aliases: dict[str, str]) -> None:
+        row, ref = summary.row, self._ref_for_writing(session)
+        self._run(
+            "UPDATE sessions SET version = ?, project = ?, created_at = ?, updated_at = ?, ended_at = ?, goal = ?,"
+            " status = ?, progress = ?, name = ?, device = ?, working_ms = ?, archived = ?, deleted = ?"
+            " WHERE ref = ?",
+            (
+                version, summary.project, summary.created_at, summary.updated_at, summary.ended_at, row.goal,
+                row.status, row.progress, row.project, row.device, row.working_ms, row.archived, summary.deleted, ref,
+            ),
+        )  # fmt: skip
+        for alias in aliases.values():
+            if not summary.deleted:
+                self._run("INSERT OR IGNORE INTO aliases (alias, session) VALUES (?, ?)", (alias, ref))
+
+    def add_words(self, session: str, found: list[str]) -> None:
+        ref = self._ref_for_writing(session)
+        for word in found:
+            self._run("INSERT OR IGNORE INTO words (word, session) VALUES (?, ?)", (word, ref))
+
+    def snapshots(self, session: str) -> Iterator[Snapshot]:
+        rows = self._run(
+            "SELECT count, state FROM snapshots WHERE session = ? AND fold = ? ORDER BY count DESC",
+            (self.ref(session), FOLD_VERSION),
+        )
+        for count, frozen in rows:
+            yield Snapshot(count, frozen)
+
+    def save_snapshot(
+        self, session: str, snapshot: Snapshot, clock: int, keep: Callable[[list[int]], set[int]]
+    ) -> None:
+        ref = self._ref_for_writing(session)
+        self._run(
+            "INSERT OR REPLACE INTO snapshots (session, count, clock, fold, state) VALUES (?, ?, ?, ?, ?)",
+            (ref, snapshot.events, clock, FOLD_VERSION, snapshot.frozen),
+        )
+        counts = [row[0] for row in self._run("SELECT count FROM snapshots WHERE session = ?", (ref,))]
+        for count in set(counts) - keep(counts):
+            self._run("DELETE FROM snapshots WHERE session = ? AND count = ?", (ref, count))
+
+    def drop_snapshots(self, session: str, clock: int) -> None:
+        self._run("DELETE FROM snapshots WHERE session = ? AND clock >= ?", (self.ref(session), clock))
+
+    def erase_data(self, session: str, hashes: Iterable[str] | None) -> None:
+        ref = self.ref(session)
+        self._run("DELETE FROM snapshots WHERE session = ?", (ref,))
+        self._run("DELETE FROM words WHERE session = ?", (ref,))
+        if hashes is None:
+            self._run("DELETE FROM aliases WHERE session = ?", (ref,))
+            self._run("DELETE FROM places WHERE session = ?", (session,))
+            self._run(
+                "UPDATE events SET data = NULL, salt = NULL WHERE session = ? AND type <> 'session.deleted'", (ref,)
+            )
+        else:
+            for one in hashes:
+                self._run(
+                    "UPDATE events SET data = NULL, salt = NULL WHERE session = ? AND hex(hash) = upper(?)",
+                    (ref, one),
+                )
+
+
+def event_of(session: str, row: tuple[Any, ...]) -> Event:
+    """An event from its row. What the columns hold is checked by whoever verifies chains, not here."""
+    writer, seq, clock, at, v, kind, actor, key, seen, body, prev, own, data, salt = row
+    return Event(
+        v=v, session=session, writer=writer, seq=seq, clock=clock, at=at,
+        seen=_heads.decode(seen) if seen else (), key=key, actor=actor, type=kind,
+        body=body.hex(), prev=None if prev is None else prev.hex(), hash=own.hex(), data=data, salt=salt,
+    )  # fmt: skip

@@ -1,0 +1,45 @@
+"""Is the log whole? The rules by which a chain of events is checked, for every kind of store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from holdfast.core.event import Event, trouble
+
+
+class Flaw(NamedTuple):
+    """What is wrong, and with which event of which stream."""
+
+    writer: str
+    seq: int
+    detail: str
+    # The event itself is wrong, not its neighbours: repairing sets it aside.
+    damaged: Event | None = None
+
+
+def flaws(events: Iterable[Event]) -> Iterator[Flaw]:
+    """Every flaw in the streams of one session, given in log order."""
+    streams: dict[str, list[Event]] = {}
+    for event in events:
+        streams.setdefault(event.writer, []).append(event)
+    for writer, stream in streams.items():
+        stream.sort(key=lambda event: (event.seq, event.clock, event.hash))
+        yield from _stream(writer, stream)
+
+
+def _stream(writer: str, stream: list[Event]) -> Iterator[Flaw]:
+    hashes: dict[int, set[str | None]] = {0: {None}}
+    expected = 1
+    for event in stream:
+        wrong = trouble(event)
+        if wrong is not None:
+            yield Flaw(writer, event.seq, f"event {event.seq} is damaged: {wrong}", event)
+        if event.seq > expected:
+            last = event.seq - 1
+            which = f"event {expected} is" if last == expected else f"events {expected} to {last} are"
+            yield Flaw(writer, expected, f"{which} missing")
+        elif wrong is None and event.prev not in hashes.get(event.seq - 1, {event.prev}):
+            yield Flaw(writer, event.seq, f"event {event.seq} does not follow event {event.seq - 1}")
+        hashes.setdefault(event.seq, set()).add(event.hash)
+        expected = max(expected, event.seq + 1)
