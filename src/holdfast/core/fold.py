@@ -135,6 +135,7 @@ def _note_position(state: State, event: Event) -> None:
     state.last = event.position
     state.heads[event.writer] = event.head
     state.last_writer = event.writer
+    state.latest[event.writer] = max(event.at, state.latest.get(event.writer, event.at))
     state.updated_at = max(state.updated_at, event.at) if state.count > 1 else event.at
     if event.seen:
         known = state.seen.setdefault(event.writer, {})
@@ -157,6 +158,7 @@ def _started(state: State, event: Event, data: Data) -> None:
     state.project = data.project
     state.devices[event.writer] = data.device
     state.came_from = data.came_from
+    state.came_commit = data.came_commit
     state.continues = data.continues
     state.aliases.update(data.aliases)
     state.tags.extend(tag for tag in dict.fromkeys(data.tags) if tag not in state.tags)
@@ -220,6 +222,9 @@ def _noted(state: State, event: Event, data: Data) -> None:
 
 def _file(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, FileChanged)
+    agent = None if data.agent is None else agents.find(state, data.agent)
+    if agent is not None and agents.status_of(agent) == "running":
+        agent.touched_at = max(agent.touched_at, event.at)
     state.files.append(
         FileState(
             event.at, data.path, data.action, data.agent,

@@ -42,7 +42,6 @@ _URL64 = r"[A-Za-z0-9_\-]"
 _END = r"(?![A-Za-z0-9])"
 
 _SHORTEST_SHAPE = 20
-# Shapes without a telling beginning are looked for only in a text with a word this long.
 _LONG_SHAPE = 50
 
 # The first that matches takes the text, so the more special stands before the more general.
@@ -128,8 +127,6 @@ _SHAPES: tuple[Kind, ...] = (
          ("/api/webhooks/",), rf"/api/webhooks/([0-9]{{10,24}}/{_URL64}{{30,}}+)"),
     Kind("teams_webhook", "The secret path of a Microsoft Teams webhook address.",
          (".webhook.office.com/",), r"\.webhook\.office\.com/([A-Za-z0-9/@_\-]{40,}+)"),
-    Kind("discord_token", "A Discord bot token: three parts joined by dots.",
-         (), _EDGE_URL + rf"(?<!\.)[MNO]{_URL64}{{22,28}}\.{_URL64}{{6}}\.{_URL64}{{27,}}+"),
     Kind("telegram_bot_token", "A Telegram bot token: a number, a colon, AA and 33 characters more.",
          (":AA",), rf"(?<![0-9])[0-9]{{8,10}}:AA{_URL64}{{30,}}+"),
     Kind("twilio_key", "A Twilio account or API key id (AC…, SK…), with the auth token behind it.",
@@ -138,8 +135,6 @@ _SHAPES: tuple[Kind, ...] = (
          ("SG.",), _EDGE + rf"SG\.{_URL64}{{16,40}}\.{_URL64}{{16,}}+"),
     Kind("mailgun_key", "A Mailgun API key.",
          ("key-",), _EDGE_URL + r"(?:pub)?key-[0-9a-f]{32}" + _END),
-    Kind("mailgun_sending_key", "A Mailgun sending or signing key: 32, 8 and 8 hexadecimal digits.",
-         (), _EDGE_URL + r"[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![A-Za-z0-9\-])"),
     Kind("mailchimp_key", "A Mailchimp API key: 32 hexadecimal digits and a data centre.",
          ("-us",), _EDGE_URL + r"[0-9a-f]{32}-us[0-9]{1,2}" + _END),
     Kind("brevo_key", "A Brevo (Sendinblue) key (xkeysib-, xsmtpsib-).",
@@ -162,8 +157,6 @@ _SHAPES: tuple[Kind, ...] = (
     Kind("notion_token", "A Notion integration token (ntn_, secret_).",
          ("ntn_", "secret_"), _EDGE_URL + r"(?:ntn_[A-Za-z0-9]{40,}+|secret_[A-Za-z0-9]{43}" + _END + ")"),
     Kind("figma_token", "A Figma access token (figd_).", ("figd_",), rf"figd_{_URL64}{{30,}}+"),
-    Kind("airtable_token", "An Airtable access token (pat….…).",
-         (), _EDGE_URL + r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}" + _END),
     Kind("hubspot_token", "A HubSpot private app token (pat-na1-).",
          ("pat-",), _EDGE_URL + r"pat-[a-z]{2}[0-9]-[0-9a-f]{8}-[0-9a-f\-]{20,}+"),
     Kind("postman_key", "A Postman API key (PMAK-).", ("PMAK-",), r"PMAK-[0-9a-f]{24}-[0-9a-f]{30,}+"),
@@ -180,6 +173,16 @@ _SHAPES: tuple[Kind, ...] = (
          ("eyJ",), _EDGE_URL + rf"eyJ{_URL64}{{8,}}+\.{_URL64}{{8,}}+(?:\.{_URL64}++){{0,3}}"),
 )  # fmt: skip
 
+# Long words without a telling beginning, looked for in every text that has so long a word.
+_LONG_SHAPES: tuple[Kind, ...] = (
+    Kind("discord_token", "A Discord bot token: three parts joined by dots.",
+         (), _EDGE_URL + rf"(?<!\.)[MNO]{_URL64}{{22,28}}\.{_URL64}{{6}}\.{_URL64}{{27,}}+"),
+    Kind("mailgun_sending_key", "A Mailgun sending or signing key: 32, 8 and 8 hexadecimal digits.",
+         (), _EDGE_URL + r"[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![A-Za-z0-9\-])"),
+    Kind("airtable_token", "An Airtable access token (pat….…).",
+         (), _EDGE_URL + r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}" + _END),
+)  # fmt: skip
+
 # What stands in a URL between the colon and the `@`: to the last `@` before a slash.
 _BEFORE_AT = r"[^\s/\"'`<>\\]{1,256}"
 _BASE64_LINES = r"(?:(?:\s|\\[nr]|[\"'+,>|#*]){1,12}[A-Za-z0-9+/=]{16,}+){1,400}+"
@@ -189,24 +192,23 @@ _PLACES: tuple[Kind, ...] = (
     Kind("gcp_service_account_key", "The private key in a Google service account file.",
          ("-----begin",),
          r"\"private_key\\?\"\s{0,4}:\s{0,4}\\?\""
-         rf"(-----BEGIN PRIVATE KEY-----(?:{_PEM_BODY}|{_BASE64_LINES})(?:\\{{1,4}}n)?)"),
+         rf"(-{{5}}BEGIN PRIVATE KEY-{{5}}(?:{_PEM_BODY}|{_BASE64_LINES})(?:\\{{1,4}}n)?)"),
     Kind("ssh_private_key", "An OpenSSH private key.",
          ("-----begin", "b3blbnnzac1rzxktdjea"),
-         rf"-----BEGIN OPENSSH PRIVATE KEY-----(?:{_PEM_BODY}|{_BASE64_LINES})"
+         rf"-{{5}}BEGIN OPENSSH PRIVATE KEY-{{5}}(?:{_PEM_BODY}|{_BASE64_LINES})"
          r"|b3BlbnNzaC1rZXktdjEA[A-Za-z0-9+/=\s]{40,}+"),
     Kind("private_key", "A private key in PEM or PGP armour, whole or cut off.",
          ("-----begin",),
-         rf"-----BEGIN(?: [A-Z0-9]{{1,12}}){{0,3}} PRIVATE KEY(?: BLOCK)?-----(?:{_PEM_BODY}|{_BASE64_LINES})"),
+         rf"-{{5}}BEGIN(?: [A-Z0-9]{{1,12}}){{0,3}} PRIVATE KEY(?: BLOCK)?-{{5}}(?:{_PEM_BODY}|{_BASE64_LINES})"),
     Kind("putty_private_key", "The private lines of a PuTTY key file.",
          ("private-lines:",), r"Private-Lines: [0-9]{1,4}((?:\s{1,2}[A-Za-z0-9+/=]{8,}+){1,400})"),
     Kind("aws_secret_key", "An AWS secret access key: 40 random characters in a text about AWS.",
          ("aws", "akia", "asia", "secretaccesskey", "secret_access_key"),
          r"(?<![A-Za-z0-9/+_\-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_\-])"),
+    # Whatever is not the web is a database, a broker, a directory. There a password may hold a slash.
     Kind("connection_password", "The password in a database or broker address (postgres://user:…@host).",
-         ("://",),
-         r"(?i:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|valkey|amqps?|mssql|sqlserver|oracle|clickhouse|cockroachdb"
-         r"|nats|kafka|ldaps?|smtps?|imaps?)(?:\+[a-z0-9]{1,16}){0,2}://[^\s:/@\"'`<>]{0,128}:"
-         rf"({_BEFORE_AT}(?=@)|(?![0-9]{{1,5}}/)[^\s@\"'`<>\\]{{1,256}}(?=@))"),
+         ("://",), r"://(?<!http://)(?<!https://)(?<!ftp://)(?<!ssh://)(?<!git://)[^\s:/@\"'`<>]{0,128}:"
+         rf"({_BEFORE_AT}(?=@)|(?![0-9]{{1,5}}/)[^\s@\"'`<>\\]{{1,256}}+(?=@))"),
     Kind("url_password", "The password in a web address (https://user:…@host).",
          ("://",), rf"://[^\s:/@\"'`<>]{{0,128}}:({_BEFORE_AT})@"),
     Kind("url_token", "A token that stands alone before the @ of a web address.",
@@ -242,14 +244,17 @@ _NAMED: tuple[Kind, ...] = (
 )  # fmt: skip
 
 #: Every kind of secret that is taken out.
-KINDS: tuple[Kind, ...] = _SHAPES + _PLACES + _NAMED
+KINDS: tuple[Kind, ...] = _SHAPES + _LONG_SHAPES + _PLACES + _NAMED
 
-_PLACE_HINTS = tuple(dict.fromkeys(hint for kind in _PLACES for hint in kind.hints))
-_NAMED_HINTS = tuple(dict.fromkeys(hint for kind in _NAMED for hint in kind.hints))
+_SHAPES_BY_HINT = tuple((hint, kind) for kind in _SHAPES for hint in kind.hints)
+_PLACES_BY_HINT = tuple((hint, kind) for kind in _PLACES for hint in kind.hints)
+_NAME_HINTS = tuple(hint for kind in _NAMED for hint in kind.hints)
 
 # Taking one secret out can uncover the next (its left edge is free now). Twice is usual; the limit keeps
 # a text made to be slow from being slow.
 _PASSES = 6
+
+_MARK = "[redacted:"
 
 _compiled: dict[str, re.Pattern[str]] = {}
 
@@ -266,28 +271,25 @@ def redact(text: str) -> Redaction:
 
 
 def _redact_once(text: str, found: dict[str, int]) -> str:
+    before = text
     words = [word for word in text.split() if len(word) >= _SHORTEST_SHAPE]
     if words:
-        longest = max(map(len, words))
         suspect = " ".join(words)
-        for kind in _SHAPES:
-            if not kind.hints:
-                if longest >= _LONG_SHAPE:
-                    text = _take_out(kind, text, found)
-                continue
-            for hint in kind.hints:
+        # The usual long word is a path in small letters. Chance does not make such a token.
+        if _pattern("[0-9A-Z]").search(suspect):
+            for hint, kind in _SHAPES_BY_HINT:
                 if hint in suspect:
                     text = _take_out(kind, text, found)
-                    break
-    low = _lower(text)
-    for hint in _PLACE_HINTS:
-        if hint in low:
-            for kind in _PLACES:
-                if any(hint in low for hint in kind.hints):
+            if len(max(words, key=len)) >= _LONG_SHAPE:
+                for kind in _LONG_SHAPES:
                     text = _take_out(kind, text, found)
-            low = _lower(text)
-            break
-    for hint in _NAMED_HINTS:
+    low = _lower(text)
+    for hint, kind in _PLACES_BY_HINT:
+        if hint in low:
+            text = _take_out(kind, text, found)
+    if text is not before:
+        low = _lower(text)
+    for hint in _NAME_HINTS:
         if hint in low:
             return _take_out_named(text, low, found)
     return text
@@ -321,7 +323,7 @@ def _replace(text: str, spans: list[tuple[int, int, str]], found: dict[str, int]
     pieces: list[str] = []
     last = 0
     for start, end, name in spans:
-        pieces += (text[last:start], f"[redacted:{name}]")
+        pieces += (text[last:start], f"{_MARK}{name}]")
         found[name] = found.get(name, 0) + 1
         last = end
     pieces.append(text[last:])
@@ -380,13 +382,15 @@ _QUOTED = (
 _CUT_OFF = r"\\{0,3}[\"'`]([^\s\"'`]++)"
 _PLAIN = r"[^\s\"'`,;&<>(){}\]\\|]*+(?:[\[({<][^\s\"'`,;&]*+)?"
 _PLAIN_SHELL = r"[^\s\"'`;\\]++"
+_DONE = r"\\{0,3}[\"'`]?\[redacted:[a-z0-9_]{1,40}\](?=[\s\"'`\\,;&<)}]|$)"
+_ALL_SORTS = r"(?=[^a-z]*+[a-z])(?=[^A-Z]*+[A-Z])[^0-9]*+[0-9]"
 _IN_TAGS = r"[^<>\s]++(?=</)"
 
 _STAND_IN = (
-    r"[*xX.•…#?_\-]+$"  # a mask
-    r"|\$[A-Za-z_]\w*$|\$[{(]|\$[0-9@*]$|\$env:|%\w{1,64}%|%\(|%[sdrv]$|\{|<[^<>]{1,80}>?$|\[\w|[:@][A-Za-z_]+$|![A-Za-z]+\b"
+    r"[*xX.•…#?_:\-]+$"  # a mask
+    r"|\$[A-Za-z_]\w*$|\$[{(]|\$[0-9@*]$|\$env:|%\w{1,64}%|%\(|%[sdrv]$|\{|<[^<>]{1,80}>?$|\[\w|[:@][A-Za-z_:]+$|\([A-Za-z]|![A-Za-z]+\b"
     r"|(?:[A-Za-z_]\w{0,64}(?:\.|::|->))*[A-Za-z_]\w{0,64}[\[(]"  # a call, an index
-    r"|(?i:env|file|vault|op|ref|secret|arn|keychain|ssm)(?::|://)"  # a pointer to where it is kept
+    r"|(?i:env|file|vault|op|ref|secret|arn|keychain|ssm|https?)(?::|://)"  # a pointer to where it is kept
 )
 _STAND_IN_WORDS = (
     r"(?:none|null|nil|undefined|true|false|yes|no|on|off|str|string|text|bytes|int|integer|number|bool|boolean|any"
@@ -408,27 +412,30 @@ _WORDY = r"(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,4})?(?:[_.\-/:]+(?:[A-Za-z]+[0-9]{0,2}
 
 def _take_out_named(text: str, low: str, found: dict[str, int]) -> str:
     spans: list[tuple[int, int, str]] = []
-    name_at = _pattern(_NAME)
-    separator_at = _pattern(_SEPARATOR)
+    find = _pattern(f"({_NAME})({_SEPARATOR})").search
+    done = _pattern(_DONE).match
     position = 0
-    while (name := name_at.search(low, position)) is not None:
-        position = name.end()
-        separator = separator_at.match(low, position)
-        if separator is None or separator.end() == len(text):
+    while (match := find(low, position)) is not None:
+        name, separator = match.groups()
+        start, position = match.span(1)
+        value_at = match.end()
+        # Words followed by a space fill every sentence, and what is marked is done: neither is looked at closely.
+        if separator.isspace() and "-" not in low[max(0, start - 40) : start]:
             continue
-        kind = _kind_of(name.group(), low[max(0, name.start() - 16) : name.start()])
-        if kind is None:
+        if done(text, value_at):
             continue
-        place = _place(text, name.start(), name.end(), separator.group())
-        if place is None:
+        kind = _kind_of(name, low[max(0, start - 16) : start])
+        place = kind and _place(text, start, position, separator)
+        if not kind or not place:
             continue
-        start, end, quoted = _value_at(text, separator.end(), place)
-        value = text[start:end]
-        if start < end and _is_secret(value, name.group(), kind, place, quoted=quoted):
-            spans.append((start, end, kind))
-            position = max(position, end)
-        elif end - start > 256:  # looked at once is enough: this keeps the time linear
-            position = max(position, end)
+        first, last, quoted = _value_at(text, value_at, place)
+        if place == "code" and text[last : last + 1] == " " and text[first : last + 2].replace(" ", "", 1).isalpha():
+            continue  # a word and another word: a sentence with a colon
+        if first < last and _is_secret(text[first:last], name, kind, place, quoted=quoted):
+            spans.append((first, last, kind))
+            position = max(position, last)
+        elif last - first > 256:  # looked at once is enough: this keeps the time linear
+            position = max(position, last)
     return _replace(text, spans, found)
 
 
@@ -465,7 +472,7 @@ def _place(text: str, start: int, end: int, separator: str) -> str | None:
     if bare.endswith("==") or bare.startswith("!="):
         return "comparison"
     if separator == "=":
-        if before[-1:] in ("?", "&"):
+        if _pattern(r"[?&;][\w.\-]{0,38}$").search(before):
             return "query"
         if text[start:end].isupper() or _pattern(r"(?<![\w\-])--?[A-Za-z0-9\-]{0,38}$").search(before):
             return "shell"
@@ -495,8 +502,10 @@ def _is_secret(value: str, name: str, kind: str, place: str, *, quoted: bool) ->
     if _is_stand_in(value) or _is_path(value) or (place == "comparison" and not quoted):
         return False
     password = kind == "password" and name != "pass"
-    if value.isdigit():
+    if value.replace(".", "").isdigit():
         return len(value) >= (4 if password else 20)
+    if name == "auth":
+        return quoted and len(value) >= 12 and _changes(value) * 3 >= min(len(value), 64)
     wordy = _is_wordy(value)
     digits = any(char.isdigit() for char in value)
     if " " in value:
@@ -527,6 +536,9 @@ def _is_worded_secret(value: str, kind: str, place: str, *, quoted: bool) -> boo
         return True
     if value.isalpha() and value.islower():
         return len(value) >= 20
+    written_out = place == "flag" or (len(value) >= 12 and (quoted or "-" in value))
+    if written_out and _pattern(_ALL_SORTS).match(value):
+        return True
     return quoted and kind != "token" and _pattern(r"(?i)token|secret|key|cred|pass").search(value) is None
 
 
@@ -542,22 +554,25 @@ def _is_stand_in(value: str) -> bool:
 
 def _is_marked(value: str) -> bool:
     """Whether the value was already taken out, and nothing much is left beside the mark."""
-    if "[redacted:" not in value:
+    if _MARK not in value:
         return False
     return len(_pattern(r"\[redacted:[a-z0-9_]{1,40}\]?").sub("", value)) < 4
 
 
 def _is_path(value: str) -> bool:
     if _pattern(r"(?:~|\.{1,2})?/|[A-Za-z]:[\\/]").match(value):
-        return _changes(_pattern(r"[\W_]+").sub("", value[:64])) * 3 < min(len(value), 64)
+        return not _is_random(value)
     return _pattern(_FILE).match(value) is not None
 
 
 def _is_wordy(value: str) -> bool:
     """Whether the value is made of words and small numbers: `snake_case`, `CamelCase`, `step-2`, `app.config`."""
-    if _changes(value) * 3 >= min(len(value), 64):
-        return False
-    return len(value) <= 200 and _pattern(_WORDY).match(value) is not None
+    return len(value) <= 200 and _pattern(_WORDY).match(value) is not None and not _is_random(value)
+
+
+def _is_random(value: str) -> bool:
+    """Whether letters and digits follow each other as chance would have it. What joins words does not count."""
+    return _changes(_pattern(r"[\W_]+").sub("", value[:64])) * 3 >= min(len(value), 64)
 
 
 def _changes(value: str) -> int:

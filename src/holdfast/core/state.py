@@ -140,6 +140,8 @@ class State(msgspec.Struct, gc=False):
     heads: dict[str, Head] = {}
     # writer -> (other writer -> how far it has seen that one's stream)
     seen: dict[str, dict[str, int]] = {}
+    # writer -> the latest time it gave an event
+    latest: dict[str, int] = {}
     devices: dict[str, str] = {}
     last_writer: str = ""
 
@@ -148,6 +150,7 @@ class State(msgspec.Struct, gc=False):
     updated_at: int = 0
     registers: dict[str, list[Write]] = {}
     came_from: str | None = None
+    came_commit: str | None = None
     tags: list[str] = []
     continues: str | None = None
     aliases: dict[str, str] = {}

@@ -113,6 +113,7 @@ class SessionStarted(Data, frozen=True, kw_only=True):
     feature: str | None = None
     branch: str | None = None
     came_from: str | None = None
+    came_commit: str | None = None
     tags: tuple[str, ...] = ()
     continues: str | None = None
     aliases: dict[str, str] = {}

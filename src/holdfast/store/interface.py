@@ -52,6 +52,9 @@ class Finding(NamedTuple):
 class Transaction(Protocol):
     """The right to write: one at a time in the whole store. States read here are current until the end."""
 
+    def writer(self) -> str:
+        """The id under which this transaction records."""
+
     def state(self, session: str) -> State:
         """The state of a session, empty when it has no events. Do not change it: `record` does."""
 

@@ -96,7 +96,7 @@ class Journal:
         self, tables: Tables, *, writer: Callable[[], str], wall: Callable[[], int], salt: Callable[[], bytes]
     ) -> None:
         self._tables = tables
-        self._writer = writer
+        self.writer = writer
         self._wall = wall
         self._salt = salt
         self._kept: dict[str, _Kept] = {}
@@ -141,7 +141,7 @@ class Journal:
         if draft.key is not None and self._tables.has_key(session, draft.key):
             return None
         state = self.state(session)
-        writer = self._writer()
+        writer = self.writer()
         kind = TYPE_OF[type(draft.data)]
         own = state.heads.get(writer)
         event = seal(

@@ -209,6 +209,9 @@ class SqliteTransaction:
         self._tables = tables
         self._journal = journal
 
+    def writer(self) -> str:
+        return self._journal.writer()
+
     def state(self, session: str) -> State:
         return self._journal.state(session)
 

@@ -1,0 +1,14 @@
+"""`holdfast abort`: give the session up."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call
+
+
+def run(call: Call) -> None:
+    session = call.keeper.session()
+    document = session.abort(call.parsed.text("reason"), at=call.at)
+    call.done(
+        document, lambda paint: paint.join(paint.red("Aborted "), paint.bold(session.id[:8]), "  ", document.goal)
+    )
+    call.tell_redactions(document)

@@ -1,0 +1,81 @@
+"""`holdfast agent …`: the life of an agent, as it tells it."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call
+from holdfast.core.model import Agent, Session
+from holdfast.core.modes import limits
+from holdfast.keeper.agent import KeptAgent
+
+
+def _find(call: Call) -> KeptAgent:
+    return call.keeper.session().find_agent(call.parsed.need("id"))
+
+
+def _done(call: Call, document: Session) -> None:
+    wanted = call.parsed.need("id")
+    agent = next(one for one in reversed(document.agents) if one.id == wanted)
+    call.done(document, lambda paint: paint.join(paint.bold(agent.id), "  ", _status(agent)), agent=agent)
+    call.tell_redactions(document)
+    call.tell_reminders(document)
+
+
+def _status(agent: Agent) -> str:
+    return agent.status if agent.progress is None else f"{agent.status} {agent.progress:.0%}"
+
+
+def start(call: Call) -> None:
+    words = call.parsed
+    session = call.keeper.session()
+    session.agent(
+        words.need("id"),
+        type=words.need("type"),
+        task=words.text("task"),
+        blocking_on=words.text("blocking_on"),
+        background=words.flag("background"),
+        pid=words.integer("pid"),
+        at=call.at,
+    )
+    document = session.document(at=call.at)
+    _done(call, document)
+    running = sum(agent.status == "running" for agent in document.agents)
+    allowed = limits(document.mode).agents
+    if running > allowed:
+        call.note(f"{running} agents are running; mode {document.mode} is meant for {allowed}.")
+
+
+def progress(call: Call) -> None:
+    _done(call, _find(call).progress(call.parsed.number("fraction") or 0.0, at=call.at))
+
+
+def done(call: Call) -> None:
+    words = call.parsed
+    _done(call, _find(call).done(summary=words.text("summary"), tokens=words.integer("tokens"), at=call.at))
+
+
+def fail(call: Call) -> None:
+    words = call.parsed
+    _done(call, _find(call).fail(words.need("message"), category=words.need("category"), at=call.at))
+
+
+def retry(call: Call) -> None:
+    _done(call, _find(call).retry(at=call.at))
+
+
+def pause(call: Call) -> None:
+    _done(call, _find(call).pause(at=call.at))
+
+
+def resume(call: Call) -> None:
+    _done(call, _find(call).resume(at=call.at))
+
+
+def abort(call: Call) -> None:
+    _done(call, _find(call).abort(at=call.at))
+
+
+def list_(call: Call) -> None:
+    from holdfast.cli.describe import agents_table
+
+    found = call.keeper.session().document(at=call.at).agents
+    call.answer({"agents": found}, lambda paint: agents_table(paint, found))

@@ -1,0 +1,34 @@
+"""`holdfast config get|set|list`: settings."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call
+from holdfast.cli.paint import Column
+from holdfast.keeper import settings
+
+
+def get(call: Call) -> None:
+    which = settings.setting(call.parsed.need("name"))
+    value = call.keeper.settings[which.name]
+    call.answer({"name": which.name, "value": value}, lambda paint: paint.plain(str(value)))
+
+
+def set_(call: Call) -> None:
+    which = settings.setting(call.parsed.need("name"))
+    value = settings.parse(which, call.parsed.need("value"))
+    settings.change(call.keeper.home.config, which, value)
+    call.answer(
+        {"name": which.name, "value": value},
+        lambda paint: "" if call.quiet else paint.plain(f"{which.name} = {value}"),
+    )
+
+
+def list_(call: Call) -> None:
+    chosen = call.keeper.settings
+    found = [
+        {"name": one.name, "value": chosen[one.name], "default": one.default, "about": one.about}
+        for one in settings.SETTINGS
+    ]
+    rows = [(one.name, str(chosen[one.name]), one.about) for one in settings.SETTINGS]
+    columns = [Column("Setting", least=26), Column("Value", "right"), Column("", weight=1, style="dim")]
+    call.answer({"settings": found}, lambda paint: paint.table(rows, columns))

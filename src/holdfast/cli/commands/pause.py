@@ -1,0 +1,14 @@
+"""`holdfast pause`: stop the clock until someone resumes."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call
+
+
+def run(call: Call) -> None:
+    session = call.keeper.session()
+    document = session.pause(call.parsed.text("reason"), at=call.at)
+    call.done(
+        document, lambda paint: paint.join(paint.yellow("Paused "), paint.bold(session.id[:8]), "  ", document.goal)
+    )
+    call.tell_redactions(document)

@@ -1,0 +1,23 @@
+"""`holdfast stop`: complete the session, and keep or discard its branch."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call
+from holdfast.core.times import span
+
+
+def run(call: Call) -> None:
+    words = call.parsed
+    session = call.keeper.session()
+    reason = words.text("reason")
+    if words.flag("discard") and reason is None:
+        reason = call.ask("Why is it discarded?")
+    document = session.stop(keep=words.flag("keep"), discard=words.flag("discard"), reason=reason, at=call.at)
+    call.done(
+        document,
+        lambda paint: paint.join(
+            paint.green("Completed "), paint.bold(session.id[:8]), "  ", document.goal, "  ",
+            paint.dim(f"{span(document.time.working_ms)} worked, {span(document.time.paused_ms)} paused"),
+        ),
+    )  # fmt: skip
+    call.tell_redactions(document)

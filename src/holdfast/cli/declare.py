@@ -1,0 +1,148 @@
+"""What a command declares: its words, their types and what they are for.
+
+One declaration serves parsing, help, completion and the reference pages. Plain classes with slots, because
+the whole table is built whenever `holdfast` starts.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.spelling import Kind
+
+
+class Argument:
+    """A value told by its place. `many` takes all that follow, so only the last one may."""
+
+    __slots__ = ("choices", "help", "kind", "many", "metavar", "name", "required")
+
+    def __init__(
+        self,
+        name: str,
+        help: str,  # noqa: A002 - the word every reader of a declaration expects
+        *,
+        required: bool = True,
+        many: bool = False,
+        choices: tuple[str, ...] = (),
+        kind: Kind = "text",
+        metavar: str = "",
+    ) -> None:
+        self.name = name
+        self.help = help
+        self.required = required
+        self.many = many
+        self.choices = choices
+        self.kind = kind
+        self.metavar = metavar or name.upper().replace("_", "-")
+
+    @property
+    def label(self) -> str:
+        return self.metavar
+
+
+class Option:
+    """A value told by its flag. A `flag` has no value; `many` may be repeated; else the last one wins."""
+
+    __slots__ = ("choices", "flags", "help", "kind", "many", "metavar", "name", "required")
+
+    def __init__(
+        self,
+        flags: tuple[str, ...],
+        help: str,  # noqa: A002 - the word every reader of a declaration expects
+        *,
+        kind: Kind = "text",
+        many: bool = False,
+        choices: tuple[str, ...] = (),
+        metavar: str = "",
+        name: str = "",
+        required: bool = False,
+    ) -> None:
+        self.flags = flags
+        self.help = help
+        self.kind = kind
+        self.many = many
+        self.choices = choices
+        self.required = required
+        self.name = name or self.label.lstrip("-").replace("-", "_")
+        self.metavar = "" if kind == "flag" else metavar or _METAVARS.get(kind) or self.name.upper()
+
+    @property
+    def label(self) -> str:
+        """The flag people should read: the long one if there is one."""
+        return max(self.flags, key=len)
+
+
+_METAVARS = {
+    "int": "N",
+    "float": "N",
+    "time": "TIME",
+    "date": "DATE",
+    "span": "SPAN",
+    "path": "FILE",
+    "dir": "DIR",
+}
+
+
+class Command:
+    """A command, or a verb of one. With verbs and no `run_path` of its own, one of the verbs must follow.
+
+    `rest` collects everything after `--` untouched; `either` names options of which at most one may be given.
+    """
+
+    __slots__ = (
+        "description",
+        "either",
+        "group",
+        "name",
+        "params",
+        "rest",
+        "run_path",
+        "summary",
+        "verbs",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        summary: str,
+        params: tuple[Argument | Option, ...] = (),
+        run_path: str = "",
+        *,
+        description: str = "",
+        verbs: tuple[Command, ...] = (),
+        rest: bool = False,
+        writes: bool = False,
+        group: str = "",
+        either: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
+        self.name = name
+        self.summary = summary
+        self.params = params
+        self.run_path = run_path
+        self.description = description
+        self.verbs = verbs
+        self.rest = rest
+        self.writes = writes
+        self.group = group
+        self.either = either
+
+    @property
+    def arguments(self) -> list[Argument]:
+        return [param for param in self.params if isinstance(param, Argument)]
+
+    @property
+    def options(self) -> list[Option]:
+        return [param for param in self.params if isinstance(param, Option)]
+
+
+GLOBALS: tuple[Option, ...] = (
+    Option(("--project",), "the project, if not the one around the working directory", kind="dir"),
+    Option(("--store",), "where sessions are kept: sqlite:///PATH or postgresql://…", metavar="URL"),
+    Option(("--json",), "print one JSON document, errors too", kind="flag"),
+    Option(("--at",), "record or look as of this time: RFC 3339, or HH:MM of today", kind="time"),
+    Option(("--quiet",), "print results only", kind="flag"),
+    Option(("--no-color",), "print without colour", kind="flag"),
+    Option(("-h", "--help"), "show help and exit", kind="flag"),
+    Option(("--version",), "show the version and exit", kind="flag"),
+)

@@ -1,0 +1,72 @@
+"""The way in: read the words, find the command, run it, and turn what went wrong into a sentence and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from holdfast.cli.call import Call
+from holdfast.cli.grammar import parse, wants_json
+from holdfast.cli.table import COMMANDS
+from holdfast.core.errors import HoldfastError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    _prepare_streams()
+    json = wants_json(words)
+    call: Call | None = None
+    try:
+        if not words:
+            words = ["--help"]
+        call = Call(parse(words, COMMANDS), dict(os.environ))
+        if call.parsed.globals.version or call.parsed.globals.help or call.parsed.command is None:
+            from holdfast.cli.help import show
+
+            return show(call)
+        code = _run(call)
+        sys.stdout.flush()
+        return code
+    except HoldfastError as error:
+        return _say(error, call, json=json)
+    except KeyboardInterrupt:
+        from holdfast.core.errors import Interrupted
+
+        return _say(Interrupted("interrupted"), call, json=json)
+    except BrokenPipeError:
+        # The reader has gone (`| head`): nobody is left to be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 (the last line of defence: a person never sees a traceback)
+        from holdfast.cli.unexpected import unexpected
+
+        return _say(unexpected(error, call), call, json=json)
+    finally:
+        if call is not None:
+            call.close()
+
+
+def _run(call: Call) -> int:
+    from importlib import import_module
+
+    assert call.parsed.command is not None
+    module, _, function = call.parsed.command.run_path.partition(":")
+    run = getattr(import_module(module), function)
+    code = run(call)
+    return int(code) if code is not None else 0
+
+
+def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
+    from holdfast.cli.saying import say_error
+
+    say_error(error, call, json=json)
+    return error.exit_code
+
+
+def _prepare_streams() -> None:
+    """Whatever the terminal's encoding, printing must not fail."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")

@@ -1,0 +1,275 @@
+"""How things look in a terminal: quiet tables, bars and styles that disappear where colour is unwanted.
+
+Everything `Paint` returns is `Painted`: safe to print as it is. Everything it is given as a plain `str` is
+made safe first, so no stored text reaches the terminal as a control sequence, even by forgetfulness.
+"""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.cli.cells import cut, head, safe, width_of, wrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Literal, TextIO, TypeAlias
+
+    Style: TypeAlias = Literal["", "bold", "dim", "red", "green", "yellow", "blue", "magenta", "cyan"]
+
+__all__ = ["Column", "Paint", "Painted", "cut", "safe", "terminal", "width_of", "wrap"]
+
+_CODES: dict[str, tuple[str, str]] = {
+    "bold": ("\x1b[1m", "\x1b[22m"),
+    "dim": ("\x1b[2m", "\x1b[22m"),
+    "red": ("\x1b[31m", "\x1b[39m"),
+    "green": ("\x1b[32m", "\x1b[39m"),
+    "yellow": ("\x1b[33m", "\x1b[39m"),
+    "blue": ("\x1b[34m", "\x1b[39m"),
+    "magenta": ("\x1b[35m", "\x1b[39m"),
+    "cyan": ("\x1b[36m", "\x1b[39m"),
+}
+_RESET = "\x1b[0m"
+_LEVELS: dict[str, Style] = {"normal": "green", "shown": "cyan", "warning": "yellow", "compress": "red"}
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_GAP = 2
+
+
+class Painted(str):
+    """Text that is safe to print and may carry our own colours.
+
+    Added to a `str` it becomes plain again and its colours get spelled out when painted: a mistake is ugly,
+    never dangerous. `Paint.join` puts parts together.
+    """
+
+    __slots__ = ()
+
+
+class Column:
+    """A column of a table. One with a `weight` gives way when the table is too wide, down to `least`."""
+
+    __slots__ = ("align", "least", "most", "style", "title", "weight")
+
+    def __init__(
+        self,
+        title: str,
+        align: Literal["left", "right"] = "left",
+        *,
+        weight: int = 0,
+        least: int = 4,
+        most: int = 0,
+        style: Style = "",
+    ) -> None:
+        self.title = title
+        self.align = align
+        self.weight = weight
+        self.least = least
+        self.most = most
+        self.style = style
+
+
+class Paint:
+    """The look of one output stream. `tty` says whether it is a terminal: only there do we draw."""
+
+    __slots__ = ("ascii_only", "colour", "tty", "width")
+
+    def __init__(self, width: int = 80, colour: bool = False, *, ascii_only: bool = False, tty: bool = False) -> None:
+        self.width = width
+        self.colour = colour
+        self.ascii_only = ascii_only
+        self.tty = tty
+
+    # Words
+
+    def plain(self, text: str, *, lines: bool = False) -> Painted:
+        """The text as this stream can show it: safe, and in ASCII if it can do no better."""
+        if isinstance(text, Painted):
+            return text
+        text = safe(text, lines=lines)
+        if self.ascii_only and not text.isascii():
+            text = text.replace("…", "...").encode("ascii", "backslashreplace").decode("ascii")
+        return Painted(text)
+
+    def join(self, *parts: str, sep: str = "") -> Painted:
+        """Painted and plain parts as one."""
+        return Painted(self.plain(sep).join([self.plain(part) for part in parts]))
+
+    def style(self, text: str, name: Style) -> Painted:
+        text = self.plain(text)
+        if not (self.colour and name and text):
+            return text
+        on, off = _CODES[name]
+        # What a style inside switches off, this one goes on with.
+        return Painted(on + text.replace(off, off + on) + off)
+
+    def bold(self, text: str) -> Painted:
+        return self.style(text, "bold")
+
+    def dim(self, text: str) -> Painted:
+        return self.style(text, "dim")
+
+    def red(self, text: str) -> Painted:
+        return self.style(text, "red")
+
+    def green(self, text: str) -> Painted:
+        return self.style(text, "green")
+
+    def yellow(self, text: str) -> Painted:
+        return self.style(text, "yellow")
+
+    def blue(self, text: str) -> Painted:
+        return self.style(text, "blue")
+
+    def magenta(self, text: str) -> Painted:
+        return self.style(text, "magenta")
+
+    def cyan(self, text: str) -> Painted:
+        return self.style(text, "cyan")
+
+    def width_of(self, text: str) -> int:
+        """Cells the text takes on this stream, colours not counted."""
+        return sum(width_of(words) for _, words in _spans(self.plain(text)))
+
+    def cut(self, text: str, cells: int) -> Painted:
+        """As `cells.cut`, with colours kept and closed."""
+        text = self.plain(text)
+        ellipsis = "..." if self.ascii_only else "…"
+        if "\x1b" not in text:
+            return Painted(cut(text, cells, ellipsis))
+        if self.width_of(text) <= cells:
+            return text
+        ellipsis = head(ellipsis, cells)
+        room = cells - len(ellipsis)
+        out: list[str] = []
+        for code, words in _spans(text):
+            kept = head(words, room)
+            room -= width_of(kept)
+            out += [code, kept]
+            if kept != words:
+                break
+        return Painted("".join(out) + ellipsis + _RESET)
+
+    # Shapes
+
+    def bar(self, fraction: float, cells: int, level: str = "") -> Painted:
+        """A bar of exactly `cells`. The least progress shows, and only what is complete looks complete."""
+        share = min(fraction, 1.0) if fraction > 0 else 0.0  # NaN is not more than 0
+        if self.ascii_only:
+            full = max(int(share * cells), 1 if share and cells > 0 else 0)
+            return Painted("#" * full + "." * (cells - full))
+        full, part = divmod(max(int(share * cells * 8), 1 if share and cells > 0 else 0), 8)
+        filled = _EIGHTHS[8] * full + (_EIGHTHS[part] if part else "")
+        return self.join(self.style(filled, _LEVELS.get(level, "")), self.dim("·" * (cells - len(filled))))
+
+    def heading(self, text: str, aside: str = "") -> Painted:
+        """A title, and beside it what is worth a quiet word."""
+        return self.cut(self.join(self.bold(text), "  " if aside else "", self.dim(aside)), self.width)
+
+    def pairs(self, items: Sequence[tuple[str, str]], *, indent: int = 0) -> Painted:
+        """Labels in one column, values in the next; a long value goes on below itself."""
+        most = min(max((self.width_of(label) for label, _ in items), default=0), self.width // 2)
+        start = indent + most + _GAP
+        lines: list[str] = []
+        for label, value in items:
+            name = self.cut(label, most)
+            first = " " * indent + self.dim(name) + " " * (most - self.width_of(name) + _GAP)
+            if isinstance(value, Painted):
+                rows: list[str] = [self.cut(value, self.width - start)]
+            else:
+                rows = wrap(self.plain(value, lines=True), self.width - start)
+            lines.append((first + rows[0]).rstrip() if rows else first.rstrip())
+            lines += [(" " * start + row).rstrip() for row in rows[1:]]
+        return Painted("\n".join(lines))
+
+    def table(self, rows: Sequence[Sequence[str]], columns: Sequence[Column]) -> Painted:
+        """Rows under thin-lined titles, no line wider than the terminal. Without titles there is no head."""
+        cells = [[self.plain(cell if isinstance(cell, Painted) else cell.strip()) for cell in row] for row in rows]
+        titles = [self.plain(column.title) for column in columns]
+        widths = self._fit([[self.width_of(cell) for cell in row] for row in [titles, *cells]], columns)
+        lines = []
+        if any(titles):
+            lines.append(self._row([self.bold(title) for title in titles], widths, columns))
+            rule = "-" if self.ascii_only else "─"
+            lines.append(self._row([self.dim(rule * width) for width in widths], widths, columns))
+        for row in cells:
+            styled = [self.style(cell, column.style) for cell, column in zip(row, columns, strict=True)]
+            lines.append(self._row(styled, widths, columns))
+        return Painted("\n".join(lines))
+
+    def _row(self, cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:
+        parts = []
+        for cell, width, column in zip(cells, widths, columns, strict=True):
+            shown = self.cut(cell, width)
+            blank = " " * (width - self.width_of(shown))
+            parts.append(blank + shown if column.align == "right" else shown + blank)
+        return self.cut(Painted((" " * _GAP).join(parts).rstrip()), self.width)
+
+    def _fit(self, measured: Sequence[Sequence[int]], columns: Sequence[Column]) -> list[int]:
+        """Column widths whose sum fits: first those with a weight give way, then, if they must, all."""
+        room = self.width - _GAP * (len(columns) - 1)
+        widths = []
+        for index, column in enumerate(columns):
+            natural = max(row[index] for row in measured)
+            widths.append(min(natural, column.most or natural, max(room, 1)))
+        flexible = [(column.weight, column.least) for column in columns]
+        for shares in (flexible, [(1, 4)] * len(columns), [(1, 1)] * len(columns)):
+            while sum(widths) > room:
+                # The column that has most for its weight is the one to spare a cell.
+                able = [n for n, (weight, least) in enumerate(shares) if weight and widths[n] > least]
+                if not able:
+                    break
+                widths[max(able, key=lambda n: widths[n] / shares[n][0])] -= 1
+        return widths
+
+
+def terminal(stream: TextIO | None, *, no_color: bool = False, environ: Mapping[str, str]) -> Paint:
+    """How to paint on a stream, from what it is and what the environment asks for.
+
+    Saying no is stronger than saying yes: `--no-color` and `NO_COLOR`, then `FORCE_COLOR`, then the terminal.
+    """
+    tty = _is_tty(stream)
+    encoding = (getattr(stream, "encoding", None) or "ascii").lower().replace("-", "").replace("_", "")
+    return Paint(
+        _width(stream, environ),
+        _colour(environ, tty=tty) and not no_color,
+        ascii_only=not encoding.startswith("utf"),
+        tty=tty,
+    )
+
+
+def _colour(environ: Mapping[str, str], *, tty: bool) -> bool:
+    force = environ.get("FORCE_COLOR")
+    if environ.get("NO_COLOR") or force == "0":
+        return False
+    if force or environ.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return tty and environ.get("TERM") != "dumb" and environ.get("CLICOLOR") != "0"
+
+
+def _is_tty(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def _width(stream: TextIO | None, environ: Mapping[str, str]) -> int:
+    columns = 0
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns if stream is not None else 0
+    except (OSError, ValueError):  # no terminal, no file, or closed
+        columns = 0
+    if columns <= 0:
+        asked = environ.get("COLUMNS", "")
+        columns = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 0
+    return min(max(columns or 80, 40), 200)
+
+
+def _spans(text: str) -> list[tuple[str, str]]:
+    """Painted text as pairs of colour code and the words after it."""
+    first, *others = text.split("\x1b[")
+    spans = [("", first)]
+    for other in others:
+        code, _, words = other.partition("m")
+        spans.append((f"\x1b[{code}m", words))
+    return spans

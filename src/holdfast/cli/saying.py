@@ -1,0 +1,49 @@
+"""Saying what went wrong: to a person on stderr, to a program as one JSON document on stdout."""
+
+from __future__ import annotations
+
+import sys
+
+from holdfast.cli.call import VERSION, Call, encode
+from holdfast.cli.paint import Paint, terminal
+from holdfast.core.errors import HoldfastError
+from holdfast.core.times import text
+from holdfast.machine.wall import Wall
+
+
+def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
+    if json:
+        told = {
+            "kind": error.kind, "message": error.message, "hint": error.hint,
+            "operation": error.operation or _operation(call), "file": error.file, "session": error.session,
+            "timestamp": text(Wall().now()),
+        }  # fmt: skip
+        sys.stdout.write(_legible({"holdfast": VERSION, "error": told}))
+        return
+    paint = _paint(call)
+    sys.stderr.write(str(paint.join(paint.red("holdfast:"), " ", paint.plain(error.message))) + "\n")
+    if error.file and error.file not in error.message:
+        sys.stderr.write(str(paint.join("  ", paint.dim("in "), paint.plain(error.file))) + "\n")
+    if error.hint:
+        sys.stderr.write(str(paint.join("  ", paint.plain(error.hint))) + "\n")
+
+
+def _legible(document: dict[str, object]) -> str:
+    """Bytes that are no UTF-8 (a file name, say) must not stop the report of an error."""
+    try:
+        return encode(document)
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(document, ensure_ascii=True) + "\n"
+
+
+def _operation(call: Call | None) -> str | None:
+    return None if call is None or not call.parsed.path else " ".join(call.parsed.path)
+
+
+def _paint(call: Call | None) -> Paint:
+    import os
+
+    no_color = call is not None and call.parsed.globals.no_color
+    return terminal(sys.stderr, no_color=no_color, environ=os.environ)

@@ -1,0 +1,203 @@
+"""The commands: every word, option and verb of the public contract, and the module that runs it."""
+
+from __future__ import annotations
+
+from holdfast.cli.declare import Argument, Command, Option
+
+SESSIONS, WORK, LOOKING, KEEPING = "Sessions", "Work", "Looking", "Keeping"
+MODES = ("debug", "default", "optimize", "release")
+CATEGORIES = ("transient", "resource", "configuration", "logical", "permanent")
+STATUSES = ("created", "in_progress", "paused", "completed", "error", "aborted")
+
+
+def _at(module: str, function: str = "run") -> str:
+    return f"holdfast.cli.commands.{module}:{function}"
+
+
+_ID = Argument("id", "a session: UUID, unique prefix, alias, or @ for the current one", required=False)
+_AGENT = Argument("id", "the agent's id")
+_TASK = Argument("id", "the task's id")
+_OUTCOME = Option(("--outcome",), "what came of it")
+
+
+def _agent(name: str, summary: str, *params: Argument | Option) -> Command:
+    return Command(name, summary, (_AGENT, *params), _at("agent", name), writes=True)
+
+
+def _task(name: str, summary: str, *params: Argument | Option) -> Command:
+    return Command(name, summary, (_TASK, *params), _at("task", name), writes=True)
+
+
+COMMANDS: tuple[Command, ...] = (
+    # ── Sessions ─────────────────────────────────────────────────────────────────────────────────────────
+    Command("start", "begin a session and make it current", (
+        Argument("goal", "what is to be achieved"),
+        Option(("--scope",), "the part of the project it belongs to"),
+        Option(("--task",), "the task in two to four words"),
+        Option(("--mode",), "how agents work", choices=MODES),
+        Option(("--feature",), "the feature's slug", metavar="SLUG"),
+        Option(("--branch",), "work on a git branch of its own", kind="flag"),
+        Option(("--tag",), "a tag", many=True, name="tags"),
+        Option(("--model",), "the model in use"),
+        Option(("--replace",), "put the current session away first", kind="flag"),
+        Option(("--continues",), "the session this one goes on from", metavar="ID"),
+    ), _at("start"), group=SESSIONS, writes=True),
+    Command("status", "where things stand", (_ID,), _at("status"), group=SESSIONS),
+    Command("pause", "stop the clock", (Argument("reason", "why", required=False),), _at("pause"),
+            group=SESSIONS, writes=True),
+    Command("resume", "go on with a session, here", (
+        _ID,
+        Option(("--device",), "go on from this device's state", metavar="NAME"),
+        Option(("--no-sync",), "do not ask remotes first", kind="flag"),
+        Option(("--force",), "go on even if the ground differs", kind="flag"),
+    ), _at("resume"), group=SESSIONS, writes=True),
+    Command("continue", "go on with the latest unfinished session", (), _at("resume", "latest"),
+            group=SESSIONS, writes=True),
+    Command("save", "mark that everything is saved", (), _at("save"), group=SESSIONS, writes=True),
+    Command("stop", "complete the session", (
+        Option(("--keep",), "merge its branch as one commit", kind="flag"),
+        Option(("--discard",), "delete its branch", kind="flag"),
+        Option(("--reason",), "why it was discarded"),
+    ), _at("stop"), group=SESSIONS, writes=True, either=(("--keep", "--discard"),)),
+    Command("abort", "give the session up", (Argument("reason", "why", required=False),), _at("abort"),
+            group=SESSIONS, writes=True),
+    Command("fail", "say that the session cannot go on", (Argument("message", "what went wrong"),), _at("fail"),
+            group=SESSIONS, writes=True),
+    Command("edit", "change facts about the session", (
+        Option(("--goal",), "what is to be achieved"),
+        Option(("--mode",), "how agents work", choices=MODES),
+        Option(("--progress",), "how far it is, 0 to 1", kind="float"),
+        Option(("--scope",), "the part of the project it belongs to"),
+        Option(("--summary",), "one line on what was done"),
+        Option(("--tag",), "add a tag", many=True, name="tags"),
+    ), _at("edit"), group=SESSIONS, writes=True),
+    Command("note", "write something down", (Argument("text", "the note"),), _at("note"),
+            group=SESSIONS, writes=True),
+    Command("message", "a sign of activity", (
+        Option(("--role",), "who spoke", choices=("user", "assistant")),
+    ), _at("message"), group=SESSIONS, writes=True),
+    Command("away", "a pause nobody recorded at the time", (
+        Option(("--from",), "when it began", kind="time", name="since", required=True),
+        Option(("--to",), "when it ended", kind="time", name="until", required=True),
+        Argument("reason", "why", required=False),
+    ), _at("away"), group=SESSIONS, writes=True),
+    Command("briefing", "the text that lets someone go on", (
+        _ID,
+        Option(("--for",), "who reads it", choices=("person", "agent"), name="reader"),
+        Option(("--max-chars",), "at most this long", kind="int"),
+    ), _at("briefing"), group=SESSIONS),
+    # ── Work ─────────────────────────────────────────────────────────────────────────────────────────────
+    Command("agent", "the agents at work", group=WORK, verbs=(
+        _agent("start", "an agent begins",
+               Option(("--type",), "what kind of agent", required=True),
+               Option(("--task",), "what it does"),
+               Option(("--blocking-on",), "the agent it waits for", metavar="A"),
+               Option(("--pid",), "its process", kind="int"),
+               Option(("--background",), "it does not hold the person up", kind="flag")),
+        _agent("progress", "how far it is", Argument("fraction", "0 to 1", kind="float")),
+        _agent("done", "it finished",
+               Option(("--summary",), "what it did"), Option(("--tokens",), "tokens used", kind="int")),
+        _agent("fail", "it failed",
+               Option(("--category",), "what kind of failure", choices=CATEGORIES, required=True),
+               Option(("--message",), "what went wrong", required=True)),
+        _agent("retry", "it is tried again"),
+        _agent("pause", "it pauses"),
+        _agent("resume", "it goes on"),
+        _agent("abort", "it is given up"),
+        Command("list", "all agents", (), _at("agent", "list_")),
+    )),
+    Command("task", "the tasks of the plan", group=WORK, verbs=(
+        Command("add", "add a task", (
+            Argument("text", "what is to be done"),
+            Option(("--id",), "its id, if you want to choose"),
+            Option(("--phase",), "the phase it belongs to"),
+            Option(("--agent",), "who does it"),
+        ), _at("task", "add"), writes=True),
+        _task("start", "work on it begins", _OUTCOME),
+        _task("done", "it is done", _OUTCOME, Option(("--artifact",), "a file it made", many=True, name="artifacts")),
+        _task("block", "it cannot go on", _OUTCOME),
+        _task("reopen", "it is to be done after all"),
+        _task("drop", "it will not be done", _OUTCOME),
+        Command("list", "all tasks", (), _at("task", "list_")),
+    )),
+    Command("plan", "the plan: phases and tasks", group=WORK, verbs=(
+        Command("import", "add the tasks of a plan file (YAML, JSON or a Markdown checklist)",
+                (Argument("file", "the plan", kind="path"),), _at("plan", "import_"), writes=True),
+        Command("show", "the plan by phase", (), _at("plan", "show")),
+    )),
+    Command("decide", "record a decision", (
+        Argument("chosen", "what was chosen"),
+        Option(("--context",), "what it was about"),
+        Option(("--option",), "something that could have been chosen", many=True, name="options"),
+        Option(("--why",), "the reason"),
+    ), _at("decide"), group=WORK, writes=True),
+    Command("file", "record a change to a file", (
+        Argument("path", "the file", kind="path"),
+        Option(("--action",), "what happened to it", choices=("created", "modified", "deleted"), required=True),
+        Option(("--agent",), "who did it"),
+    ), _at("file"), group=WORK, writes=True),
+    Command("context", "record how full the context is", (
+        Option(("--tokens",), "tokens in use", kind="int", required=True),
+        Option(("--window",), "size of the window", kind="int"),
+        Option(("--agent",), "of this agent alone"),
+    ), _at("context"), group=WORK, writes=True),
+    Command("compress", "record that the context was compressed", (
+        Option(("--to",), "tokens left", kind="int"),
+    ), _at("compress"), group=WORK, writes=True),
+    Command("hill", "move a scope on its hill", (
+        Argument("scope", "the scope"), Argument("position", "0 not started, 5 the crest, 10 done", kind="int"),
+    ), _at("hill"), group=WORK, writes=True),
+    Command("run", "run a command as an agent of the session", (
+        Option(("--agent",), "the agent's id"),
+        Option(("--type",), "what kind of agent"),
+        Option(("--task",), "what it does"),
+        Option(("--timeout",), "interrupt it after this many seconds", kind="float", metavar="S"),
+        Option(("--retries",), "try again this often after a transient failure", kind="int"),
+        Option(("--category",), "the category of an exit code", many=True, metavar="CODE=KIND", name="categories"),
+    ), _at("run"), rest=True, group=WORK, writes=True),
+    # ── Looking ──────────────────────────────────────────────────────────────────────────────────────────
+    Command("history", "past and present sessions", (
+        Option(("--limit",), "how many", kind="int"),
+        Option(("--search",), "words to look for", metavar="TEXT"),
+        Option(("--status",), "only of this status", choices=STATUSES),
+        Option(("--since",), "not older than this", kind="date"),
+        Option(("--all-projects",), "of every project", kind="flag"),
+    ), _at("history"), group=LOOKING),
+    Command("show", "everything about a session", (Argument("id", _ID.help),), _at("show"), group=LOOKING),
+    Command("log", "the events, oldest first", (
+        _ID, Option(("--type",), "only of this type"), Option(("--limit",), "only the last N", kind="int"),
+    ), _at("log"), group=LOOKING),
+    Command("timeline", "agents and pauses over time", (_ID,), _at("timeline"), group=LOOKING),
+    Command("budget", "context used, by agent", (_ID,), _at("budget"), group=LOOKING),
+    Command("report", "the session as a document", (
+        _ID, Option(("--format",), "md or html", choices=("md", "html")),
+    ), _at("report"), group=LOOKING),
+    Command("stats", "hours worked", (
+        Option(("--by",), "what to add up by", choices=("scope", "day", "project", "agent")),
+        Option(("--csv",), "as comma-separated values", kind="flag"),
+    ), _at("stats"), group=LOOKING),
+    Command("archive", "put a session away", (Argument("id", _ID.help),), _at("archive"), group=LOOKING, writes=True),
+    Command("unarchive", "take it out again", (Argument("id", _ID.help),), _at("archive", "unarchive"),
+            group=LOOKING, writes=True),
+    Command("delete", "erase a session for good", (
+        Argument("id", _ID.help), Option(("--confirm",), "really", kind="flag"),
+    ), _at("delete"), group=LOOKING, writes=True),
+    # ── Keeping ──────────────────────────────────────────────────────────────────────────────────────────
+    Command("tour", "the main job, end to end, in a scratch directory", (), _at("tour"), group=KEEPING),
+    Command("doctor", "check everything, and repair it", (
+        Option(("--repair",), "rebuild what is derived, set damage aside", kind="flag"),
+    ), _at("doctor"), group=KEEPING),
+    Command("backup", "copy the whole store into a file", (Argument("file", "where to", kind="path"),), _at("backup"),
+            group=KEEPING),
+    Command("restore", "take in a backup; nothing here is lost", (Argument("file", "the backup", kind="path"),),
+            _at("backup", "restore"), group=KEEPING, writes=True),
+    Command("config", "settings", group=KEEPING, verbs=(
+        Command("get", "one setting", (Argument("name", "its name"),), _at("config", "get")),
+        Command("set", "change one", (Argument("name", "its name"), Argument("value", "its value")),
+                _at("config", "set_"), writes=True),
+        Command("list", "all settings", (), _at("config", "list_")),
+    )),
+    Command("completion", "completion for your shell", (
+        Argument("shell", "which", choices=("bash", "zsh", "fish")),
+    ), _at("completion"), group=KEEPING),
+)  # fmt: skip

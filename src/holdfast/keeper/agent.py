@@ -1,0 +1,178 @@
+"""A kept agent: its life in a session, and the block of code that is one."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from holdfast.core import agents
+from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
+from holdfast.core.failures import CATEGORIES, Category
+from holdfast.core.lifecycle import AGENT, allows, refusal
+from holdfast.core.model import Session
+from holdfast.core.state import AgentState, State
+from holdfast.core.text import clean, identifier, shorten
+from holdfast.core.vocabulary import (
+    TYPE_OF,
+    AgentAborted,
+    AgentCompleted,
+    AgentFailed,
+    AgentPaused,
+    AgentProgressed,
+    AgentResumed,
+    AgentRetried,
+    AgentStarted,
+    AgentTimedOut,
+    Data,
+    OfAgent,
+    Process,
+)
+from holdfast.machine.process import identify
+
+if TYPE_CHECKING:
+    from holdfast.keeper.session import KeptSession
+
+MOST_PID = 2**31 - 1
+
+
+class KeptAgent:
+    def __init__(self, session: KeptSession, agent_id: str) -> None:
+        self.session = session
+        self.id = agent_id
+
+    def progress(self, fraction: float, *, at: int | None = None) -> Session:
+        from holdfast.keeper.session import fraction as checked
+
+        return self._record(AgentProgressed, at, progress=checked(fraction))
+
+    def done(self, *, summary: str | None = None, tokens: int | None = None, at: int | None = None) -> Session:
+        if tokens is not None and not 0 <= tokens <= 10**12:
+            raise Invalid("the number of tokens cannot be negative or absurd")
+        return self._record(AgentCompleted, at, summary=summary, tokens=tokens)
+
+    def fail(self, message: str, *, category: str = "logical", at: int | None = None) -> Session:
+        if category not in CATEGORIES:
+            raise Invalid(
+                f"there is no category {shorten(category, 40)!a}", hint=f"Categories are {', '.join(CATEGORIES)}."
+            )
+        return self._record(AgentFailed, at, message=clean(message, "the message"), category=category)
+
+    def time_out(self, message: str, *, at: int | None = None) -> Session:
+        return self._record(AgentTimedOut, at, message=message)
+
+    def retry(self, *, pid: int | None = None, at: int | None = None) -> Session:
+        return self._record(AgentRetried, at, pid=pid, process=process(pid))
+
+    def pause(self, *, at: int | None = None) -> Session:
+        return self._record(AgentPaused, at)
+
+    def resume(self, *, pid: int | None = None, at: int | None = None) -> Session:
+        return self._record(AgentResumed, at, pid=pid, process=process(pid))
+
+    def abort(self, reason: str | None = None, *, at: int | None = None) -> Session:
+        return self._record(AgentAborted, at, reason=reason)
+
+    def changed(self, path: str, action: str = "modified", *, at: int | None = None) -> Session:
+        return self.session.changed(path, action, agent=self.id, at=at)
+
+    def state(self) -> AgentState:
+        found = agents.find(self.session.state(), self.id)
+        if found is None:
+            raise self._unknown()
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if agents.status_of(self.state()) not in ("running", "paused"):
+            return  # the block ended it in its own way
+        if error is None:
+            self.done()
+        else:
+            self.fail(shorten(f"{type(error).__name__}: {error}", 500), category=category_of(error))
+
+    def _record(self, kind: type[OfAgent], at: int | None, **said: object) -> Session:
+        event = TYPE_OF[kind].name
+
+        def build(state: State) -> list[Data]:
+            agent = agents.find(state, self.id)
+            if agent is None:
+                raise self._unknown()
+            status = agents.status_of(agent)
+            if not allows(AGENT, status, event):
+                raise refusal(f"agent {self.id}", status, event, self.session.id)
+            return [kind(id=agent.id, ref=agent.ref, **said)]  # type: ignore[arg-type]
+
+        return self.session._record_with(build, at=at)  # noqa: SLF001 (an agent is part of its session)
+
+    def _unknown(self) -> NotFound:
+        return NotFound(
+            f"there is no agent {self.id}", hint="holdfast agent list shows them.", session=self.session.id
+        )
+
+
+def start(
+    session: KeptSession,
+    agent_id: str,
+    *,
+    type: str,  # noqa: A002 (the contract's word)
+    task: str | None,
+    blocking_on: str | None,
+    background: bool,
+    pid: int | None,
+    pending: bool = False,
+    at: int | None,
+) -> KeptAgent:
+    identifier(agent_id, "an agent's id")
+    clean(type, "the agent's type", longest=100)
+    if task is not None:
+        clean(task, "the task")
+    if pid is not None and not 0 < pid <= MOST_PID:
+        raise Invalid(f"{pid} is no process id")
+
+    def build(state: State) -> list[Data]:
+        if agents.find(state, agent_id) is not None:
+            raise Conflict(
+                f"there is an agent {agent_id} already",
+                hint=f"Choose another id, or try it again: holdfast agent retry {agent_id}",
+                session=session.id,
+            )
+        if blocking_on is not None and agents.find(state, identifier(blocking_on, "an agent's id")) is None:
+            raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
+        started = AgentStarted(
+            id=agent_id, type=type, task=task, blocking_on=blocking_on, background=background, pending=pending,
+            pid=pid, process=process(pid),
+        )  # fmt: skip
+        return [started]
+
+    session._record_with(build, at=at)  # noqa: SLF001
+    return KeptAgent(session, agent_id)
+
+
+def process(pid: int | None) -> Process | None:
+    """Which process that is, while it is there; a number alone would soon mean another one."""
+    found = None if pid is None else identify(pid)
+    return None if found is None else Process(*found)
+
+
+def own_pid() -> int:
+    return os.getpid()
+
+
+def category_of(error: BaseException) -> Category:
+    """The category of an exception that ended an agent's block."""
+    if isinstance(error, HoldfastError):
+        return "transient" if error.retry_helps else "logical"
+    if isinstance(error, (TimeoutError, ConnectionError, InterruptedError, KeyboardInterrupt)):
+        return "transient"
+    if isinstance(error, MemoryError):
+        return "resource"
+    if isinstance(error, (FileNotFoundError, PermissionError, ImportError)):
+        return "configuration"
+    if isinstance(error, OSError):
+        return "resource"
+    return "permanent" if isinstance(error, NotImplementedError) else "logical"

@@ -1,0 +1,110 @@
+"""The home: the one directory with everything Holdfast keeps on a device, and whose it is.
+
+A writer is one life of one installation. Its id is bound to this machine, this home and this store file: a restored
+backup, a cloned machine or a copied home does not fit the binding and goes on as a new writer, so that no two lives
+ever number their events in one stream.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from holdfast.core.canonical import digest
+from holdfast.core.errors import Invalid, Refused
+from holdfast.machine import disk, files, host
+
+
+class Binding(msgspec.Struct, frozen=True):
+    writer: str
+    machine: str
+    home: int
+    store: int
+
+
+def default_home() -> str:
+    """The platform's place for a program's data."""
+    from platformdirs import user_data_dir
+
+    return user_data_dir("holdfast", appauthor=False)
+
+
+class Home:
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self._writer: str | None = None
+
+    @property
+    def store(self) -> str:
+        return os.path.join(self.path, "store.db")
+
+    @property
+    def config(self) -> str:
+        return os.path.join(self.path, "config.toml")
+
+    def binding(self, store: str) -> str:
+        """Where the writer of a store is remembered; a store outside the home has a life of its own."""
+        if store == self.store:
+            return os.path.join(self.path, "writer.json")
+        return os.path.join(self.path, f"writer-{digest(store.encode(errors='surrogateescape'))[:16]}.json")
+
+    def prepare(self) -> None:
+        """Make the directory, private. Refuses places where files change behind a program's back."""
+        if not os.path.isdir(self.path):
+            wrong = disk.unsuitable(self.path)
+            if wrong is not None:
+                raise Refused(
+                    wrong,
+                    hint="Set HOLDFAST_HOME to a directory on a local disk; for a team, HOLDFAST_STORE to a server.",
+                    file=self.path,
+                )
+        files.make_private_dir(self.path)
+
+    def writer(self, store: str) -> str:
+        """This installation's writer id, as long as nothing was copied or restored; otherwise a new one."""
+        if self._writer is not None:
+            return self._writer
+        self.prepare()
+        here = Binding(
+            writer="",
+            machine=host.machine_id(),
+            home=host.inode(self.path),
+            store=host.inode(store) if os.path.exists(store) else 0,
+        )
+        path = self.binding(store)
+        found = _read_binding(path)
+        if found is not None and msgspec.structs.replace(found, writer="") == here:
+            self._writer = found.writer
+        else:
+            self._writer = os.urandom(10).hex()
+            bound = msgspec.structs.replace(here, writer=self._writer)
+            files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
+        return self._writer
+
+
+def _read_binding(path: str) -> Binding | None:
+    if not os.path.lexists(path):
+        return None
+    try:
+        return msgspec.json.decode(files.read_limited(path, 4096, what="the writer's binding"), type=Binding)
+    except msgspec.MsgspecError:
+        # A new writer costs nothing; using a doubtful id could fork a stream.
+        return None
+
+
+def store_path(url: str) -> str:
+    """The file of a `sqlite:///path` URL."""
+    if not url.startswith("sqlite:///"):
+        scheme = url.split(":", 1)[0][:20]
+        if scheme == "postgresql":
+            raise Refused(
+                "PostgreSQL stores are not part of this version", hint="Use sqlite:///path, or leave it out."
+            )
+        raise Invalid(f"{scheme!a} is no kind of store", hint="HOLDFAST_STORE is sqlite:///path.")
+    path = url.removeprefix("sqlite://")
+    if path.startswith("/") and os.name == "nt" and path[2:3] == ":":
+        path = path[1:]
+    if len(path) < 2 or "\0" in path:
+        raise Invalid("the store's URL names no file", hint="For instance sqlite:////home/me/holdfast.db")
+    return os.path.abspath("/" + path.lstrip("/") if os.name != "nt" else path)

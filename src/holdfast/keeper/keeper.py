@@ -1,0 +1,343 @@
+"""The keeper: opened for a project, it starts, finds and lists sessions. It never prints and never reads the
+environment; the surface tells it home, store, actor and clock.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from holdfast.core import fold, view
+from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.event import Event
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.model import Row
+from holdfast.core.modes import MODES
+from holdfast.core.state import State
+from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
+from holdfast.core.times import text
+from holdfast.core.vocabulary import (
+    SessionArchived,
+    SessionDeleted,
+    SessionPaused,
+    SessionStarted,
+    SessionUnarchived,
+)
+from holdfast.keeper import projects
+from holdfast.keeper.home import Home, default_home, store_path
+from holdfast.keeper.recording import Recorder, prepared
+from holdfast.keeper.session import KeptSession
+from holdfast.keeper.settings import Settings, load
+from holdfast.machine import host, worktree
+from holdfast.machine.wall import Wall
+from holdfast.store.interface import Draft, Filter, Store
+from holdfast.store.sqlite import SqliteStore
+
+SHORTEST_PREFIX = 4
+
+
+class Keeper:
+    """Acts on the sessions of one project and its work tree."""
+
+    def __init__(
+        self,
+        home: Home,
+        place: worktree.Place,
+        store: str,
+        *,
+        actor: str,
+        device: str | None,
+        wall: Wall,
+        settings: Settings | None,
+    ) -> None:
+        self.home = home
+        self.place = place
+        self.store_path = store
+        self.wall = wall
+        self._device = device
+        self._settings = settings
+        self._opened: Store | None = None
+        self.recorder = Recorder(self.store, actor=actor, device=self.device, wall=wall)
+
+    @classmethod
+    def open(
+        cls,
+        project: str = ".",
+        *,
+        home: str | None = None,
+        store: str | None = None,
+        actor: str | None = None,
+        device: str | None = None,
+        wall: Wall | None = None,
+        settings: Settings | None = None,
+    ) -> Self:
+        """Open the keeper of the project that contains a directory.
+
+        `home` is where Holdfast keeps everything (default: the platform's data directory), `store` a URL such as
+        `sqlite:///path` (default: in the home), `actor` who acts, `device` what this machine is called.
+        """
+        kept = Home(home if home is not None else default_home())
+        return cls(
+            kept,
+            worktree.locate(project),
+            kept.store if store is None else store_path(store),
+            actor=actor or host.user_name(),
+            device=device,
+            wall=wall or Wall(),
+            settings=settings,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    # ── what the keeper stands on ────────────────────────────────────────────────────────────────────────
+
+    def store(self) -> Store:
+        """The store, made on first use."""
+        if self._opened is None:
+            if not os.path.lexists(self.store_path):
+                self.home.prepare()
+            self._opened = SqliteStore(
+                self.store_path, writer=lambda: self.home.writer(self.store_path), wall=self.wall.micros
+            )
+            latest = self._opened.latest_time()
+            if latest is not None:
+                self.wall.known(latest)
+        return self._opened
+
+    def existing_store(self) -> Store | None:
+        """The store if there is one: looking makes nothing."""
+        if self._opened is None and not os.path.lexists(self.store_path):
+            return None
+        return self.store()
+
+    @property
+    def settings(self) -> Settings:
+        if self._settings is None:
+            self._settings = load(self.home.config, self.place.root)
+        return self._settings
+
+    def device(self) -> str:
+        return self._device or str(self.settings["device.name"]) or host.device_name()
+
+    def now(self) -> int:
+        return self.wall.now()
+
+    # ── finding sessions ─────────────────────────────────────────────────────────────────────────────────
+
+    def current(self) -> KeptSession | None:
+        """The session this work tree is at, while it is unfinished."""
+        store = self.existing_store()
+        found = store.current(self.place.root) if store else None
+        state = store.state(found) if store and found else None
+        if state is None or state.deleted or view.status_of(state) in FINISHED:
+            return None
+        return KeptSession(self, state.session)
+
+    def session(self, reference: str = "@") -> KeptSession:
+        """The session that a UUID, a unique prefix, an alias or `@` (the current one) means."""
+        if reference == "@":
+            found = self.current()
+            if found is None:
+                raise NotFound("there is no current session here", hint="Start one: holdfast start GOAL")
+            return found
+        clean(reference, "the session's id", longest=LONGEST_NAME)
+        store = self.existing_store()
+        candidates = store.find(reference) if store else []
+        exact = [one for one in candidates if one == reference.lower()]
+        candidates = exact or candidates
+        if len(reference) < SHORTEST_PREFIX and not exact:
+            candidates = [one for one in candidates if not one.startswith(reference.lower())]
+        if not candidates:
+            raise NotFound(f"there is no session {shorten(reference, 60)!a}", hint="holdfast history shows them.")
+        if len(candidates) > 1:
+            listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
+            raise Invalid(
+                f"{shorten(reference, 60)!a} could be {len(candidates)} sessions: {listed}",
+                hint="Give more of the id.",
+            )
+        return KeptSession(self, candidates[0])
+
+    def latest_unfinished(self) -> KeptSession | None:
+        """The unfinished session of this project that was worked on last."""
+        rows = [row for row in self.history(limit=None) if row.status not in FINISHED and not row.archived]
+        rows = rows or [row for row in self.history(limit=None) if row.status not in FINISHED]
+        if not rows:
+            return None
+        return KeptSession(self, max(rows, key=lambda row: (row.updated_at, row.id)).id)
+
+    def history(
+        self,
+        *,
+        limit: int | None = 20,
+        search: str | None = None,
+        status: str | None = None,
+        since: int | None = None,
+        all_projects: bool = False,
+    ) -> list[Row]:
+        """Sessions newest first, of this project unless all are asked for."""
+        if limit is not None and limit < 1:
+            raise Invalid("the limit must be at least 1")
+        store = self.existing_store()
+        project = None
+        if store is not None and not all_projects:
+            project = projects.known(store, self.place)
+        if store is None or (project is None and not all_projects):
+            return []
+        which = Filter(
+            project=project, search=search, status=status, since=since, limit=limit, now=self.now(),
+            archive_after=self.settings.archive_after,
+        )  # fmt: skip
+        return store.rows(which)
+
+    def state(self, session: str, *, at: int | None = None) -> State:
+        """What is true of a session now, or what was true as of a moment."""
+        store = self.existing_store()
+        state = store.state(session) if store else None
+        if store is None or state is None or state.deleted:
+            raise NotFound("there is no such session", session=session)
+        if at is None:
+            return state
+        past = fold.fold((event for event in store.events(session) if event.at <= at), session)
+        if past.created_at is None:
+            raise NotFound(f"the session had not begun at {text(at)}", session=session)
+        return past
+
+    def events(self, session: str) -> list[Event]:
+        store = self.existing_store()
+        return list(store.events(session)) if store else []
+
+    # ── starting, and putting away ───────────────────────────────────────────────────────────────────────
+
+    def start(
+        self,
+        goal: str,
+        *,
+        scope: str | None = None,
+        task: str | None = None,
+        mode: str = "default",
+        feature: str | None = None,
+        branch: bool = False,
+        tags: Sequence[str] = (),
+        model: str | None = None,
+        replace: bool = False,
+        continues: str | None = None,
+        at: int | None = None,
+    ) -> KeptSession:
+        """Begin a session and make it current here. Refused while another one is current, unless `replace`."""
+        from holdfast.keeper.branches import open_branch, undo_open
+
+        if mode not in MODES:
+            raise Invalid(f"there is no mode {shorten(mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
+        if feature is not None and feature != slug(feature, 99):
+            raise Invalid("the feature must be lower-case words joined by dashes", hint=f"Perhaps: {slug(feature)}")
+        for name, value in (("goal", goal), ("scope", scope), ("task", task), ("model", model)):
+            if value is not None:
+                clean(value, f"the {name}")
+        for tag in tags:
+            clean(tag, "the tag", longest=LONGEST_NAME)
+        earlier = None if continues is None else self.session(continues).id
+        moment = self.recorder.moment(at, None)
+        session = new_id()
+        with self.store().transaction() as transaction:
+            self._make_room(replace=replace, at=at, transaction=transaction)
+            project = projects.here(self.store(), self.place)
+            aliases, opened = {}, None
+            if branch:
+                from holdfast.machine.git import Git
+
+                day = text(moment)[:10].replace("-", "")
+                aliases["timer"] = f"{day}-{slug(scope or project.name)}-{slug(task or goal)}"
+                opened = open_branch(Git(self.place.root), f"session/{aliases['timer']}")
+            try:
+                data = SessionStarted(
+                    goal=goal, project=project, device=self.device(), mode=mode, model=model, scope=scope, task=task,
+                    feature=feature, branch=opened.branch if opened else None,
+                    came_from=opened.came_from if opened else None,
+                    came_commit=opened.commit if opened else None, tags=tuple(dict.fromkeys(tags)),
+                    continues=earlier, aliases=aliases, timer=self.settings.timer,
+                )  # fmt: skip
+                transaction.record(session, Draft(prepared(data), moment, self.recorder.actor))
+                transaction.know_project(project)
+                transaction.set_current(self.place.root, session)
+            except BaseException:
+                if opened is not None:
+                    undo_open(Git(self.place.root), opened)
+                raise
+        return KeptSession(self, session)
+
+    def _make_room(self, *, replace: bool, at: int | None, transaction: object) -> None:
+        current = self.current()
+        if current is None:
+            return
+        state = self.state(current.id)
+        goal = shorten(view.word(state, "goal") or "", 60)
+        if not replace:
+            raise Conflict(
+                f"a session is in progress here: {goal!r} ({current.id[:8]})",
+                hint="Finish it (holdfast stop), go on with it (holdfast resume), or: holdfast start GOAL --replace",
+                session=current.id,
+            )
+        events = [SessionArchived()] if view.status_of(state) != "in_progress" else [
+            SessionPaused(reason="Replaced by another session"), SessionArchived(),
+        ]  # fmt: skip
+        self.recorder.within(transaction, current.id, lambda _: events, at=at)  # type: ignore[arg-type]
+
+    def archive(self, reference: str, *, at: int | None = None) -> KeptSession:
+        found = self.session(reference)
+        if self.state(found.id).archived:
+            raise Conflict("the session is archived already", session=found.id)
+        self.recorder.record(found.id, lambda _: [SessionArchived()], at=at)
+        return found
+
+    def unarchive(self, reference: str, *, at: int | None = None) -> KeptSession:
+        found = self.session(reference)
+        if not self.state(found.id).archived:
+            raise Conflict(
+                "the session was not archived by anyone", hint="Age alone cannot be undone.", session=found.id
+            )
+        self.recorder.record(found.id, lambda _: [SessionUnarchived()], at=at)
+        return found
+
+    def delete(self, reference: str) -> str:
+        """Erase a session: nothing of its text is left in any file of the home. Gives its id."""
+        found = self.session(reference)
+        state = self.state(found.id)
+        moment = self.recorder.moment(None, max(state.latest.values(), default=None))
+        self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
+        return found.id
+
+    def backup(self, path: str) -> None:
+        store = self.existing_store()
+        if store is None:
+            raise NotFound("there is nothing to back up yet")
+        store.backup(path)
+
+    def restore(self, path: str) -> int:
+        """Unite with a backup; says how many events were new."""
+        return self.store().restore(path)
+
+    def is_archived(self, state: State) -> bool:
+        end = view.ended_at(state)
+        return state.archived or (end is not None and self.now() - end > self.settings.archive_after)
+
+
+def new_id() -> str:
+    """A random UUID (version 4)."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    name = raw.hex()
+    return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"

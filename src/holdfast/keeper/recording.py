@@ -1,0 +1,115 @@
+"""Appending, strictly: what the present state does not allow is refused, and nothing is written.
+
+Every verb of the library ends here. Text is checked and secrets are cut out before anything is stored; the lines
+of working time are looked at with every sign of activity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from holdfast.core import view
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.lifecycle import refusal, session_allows
+from holdfast.core.secrets import redact
+from holdfast.core.state import State
+from holdfast.core.text import LONGEST_NAME, clean
+from holdfast.core.times import DAY, text
+from holdfast.core.vocabulary import (
+    FREE_TEXT,
+    TYPE_OF,
+    Data,
+    DeviceJoined,
+    ReminderReached,
+    SessionTimedOut,
+)
+from holdfast.machine.wall import Wall
+from holdfast.store.interface import Draft, Store, Transaction
+
+Build = Callable[[State], Iterable[Data]]
+
+
+class Recorder:
+    """Who records, where, and by which clock."""
+
+    def __init__(self, store: Callable[[], Store], *, actor: str, device: Callable[[], str], wall: Wall) -> None:
+        self._store = store
+        self.actor = clean(actor, "the actor's name", longest=LONGEST_NAME)
+        self.device = device
+        self.wall = wall
+
+    def record(self, session: str, build: Build, *, at: int | None = None) -> State:
+        """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
+        with self._store().transaction() as transaction:
+            return self.within(transaction, session, build, at=at)
+
+    def within(self, transaction: Transaction, session: str, build: Build, *, at: int | None = None) -> State:
+        """The same, as part of a transaction that does more."""
+        state = transaction.state(session)
+        if not state.count or state.deleted:
+            raise NotFound("there is no such session", session=session)
+        writer = transaction.writer()
+        latest = state.latest.get(writer)
+        moment = self.moment(at, latest, session)
+        for data in build(state):
+            self._append(transaction, state, prepared(data), moment, writer)
+        return state
+
+    def moment(self, asked: int | None, latest: int | None, session: str | None = None) -> int:
+        """When it happened. Implicitly now, never before what this device already said; explicitly as asked."""
+        now = self.wall.now()
+        if asked is None:
+            return now if latest is None else max(now, latest)
+        if asked > now + DAY:
+            raise Invalid(
+                f"{text(asked)} is more than 24 hours ahead", hint="Check the date given to --at.", session=session
+            )
+        if latest is not None and asked < latest:
+            raise Invalid(
+                f"{text(asked)} is before the session's last event ({text(latest)})",
+                hint="What was forgotten is corrected with: holdfast away --from TIME --to TIME",
+                session=session,
+            )
+        return asked
+
+    def _append(self, transaction: Transaction, state: State, data: Data, at: int, writer: str) -> None:
+        session = state.session
+        kind = TYPE_OF[type(data)]
+        status = view.status_of(state)
+        if not session_allows(status, kind.name):
+            raise refusal("the session", status, kind.name, session)
+        if writer not in state.heads:
+            transaction.record(session, Draft(DeviceJoined(device=self.device()), at, self.actor))
+        transaction.record(session, Draft(data, at, self.actor))
+        if kind.sign and view.status_of(state) == "in_progress":
+            for line in view.due(state, at):
+                transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
+                if line == "timeout_90":
+                    transaction.record(session, Draft(SessionTimedOut(), at, self.actor))
+
+
+def prepared(data: Data) -> Data:
+    """The data as it may be stored: text checked, secrets replaced and counted."""
+    changes: dict[str, object] = {}
+    counts: dict[str, int] = {}
+    for name in data.__struct_fields__:
+        if name in FREE_TEXT or name == "for_":
+            value = getattr(data, name)
+            if type(value) is str:
+                cleaned = _without_secrets(value, name, counts)
+                if cleaned is not value:
+                    changes[name] = cleaned
+            elif type(value) is tuple and value:
+                changes[name] = tuple(_without_secrets(item, name, counts) for item in value)
+    if counts:
+        changes["redacted"] = counts
+    return msgspec.structs.replace(data, **changes) if changes else data
+
+
+def _without_secrets(value: str, name: str, counts: dict[str, int]) -> str:
+    found = redact(clean(value, f"the {name}", empty=True))
+    for kind, count in found.found.items():
+        counts[kind] = counts.get(kind, 0) + count
+    return found.text if found.found else value

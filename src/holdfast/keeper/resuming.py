@@ -1,0 +1,117 @@
+"""Going on after a stop or a crash: who is really still at work, and what really reached the disk.
+
+Nobody writes "paused" when the power fails. Agents whose process is gone are marked as interrupted, but only where
+that can be known: on the machine, boot and process namespace that started them. Files are compared with the hashes
+recorded for them.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from holdfast.core import agents, view
+from holdfast.core.errors import HoldfastError
+from holdfast.core.lifecycle import refusal, session_allows
+from holdfast.core.state import AgentState, FileState, State
+from holdfast.core.vocabulary import AgentInterrupted, Data, SessionResumed
+from holdfast.machine import files
+from holdfast.machine.process import Identity, fate
+
+if TYPE_CHECKING:
+    from holdfast.keeper.session import KeptSession
+
+Landing = Literal["landed", "not landed", "changed since", "unknown"]
+
+
+class Landed(NamedTuple):
+    path: str
+    action: str
+    agent: str | None
+    what: Landing
+
+
+class Lost(NamedTuple):
+    """An agent recorded as at work whose process is gone, or cannot be seen from here."""
+
+    id: str
+    task: str
+    since: int
+
+
+class Resumed(NamedTuple):
+    interrupted: tuple[Lost, ...]
+    unknown: tuple[Lost, ...]
+    files: tuple[Landed, ...]
+
+
+def look(state: State, root: str) -> Resumed:
+    """What a resume here would find. Records nothing."""
+    interrupted, unknown = [], []
+    for agent in state.agents.values():
+        if agents.status_of(agent) not in ("running", "paused"):
+            continue
+        how = "unknown" if agent.process is None else fate(Identity(*_fields(agent)))
+        if how == "gone":
+            interrupted.append(_lost(agent))
+        elif how == "unknown":
+            unknown.append(_lost(agent))
+    return Resumed(tuple(interrupted), tuple(unknown), tuple(_landings(state, root)))
+
+
+def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # noqa: ARG001 (ground checks come with sync)
+    keeper = session.keeper
+    store = keeper.store()
+    found: list[Resumed] = []
+
+    def build(state: State) -> list[Data]:
+        status = view.status_of(state)
+        if not session_allows(status, "session.resumed"):
+            raise refusal("the session", status, "session.resumed", session.id)
+        seen = look(state, keeper.place.root)
+        found.append(seen)
+        lost: list[Data] = [
+            AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
+            for agent in state.agents.values()
+            if agents.status_of(agent) in ("running", "paused") and _lost(agent) in seen.interrupted
+        ]
+        return [*lost, SessionResumed()]
+
+    with store.transaction() as transaction:
+        keeper.recorder.within(transaction, session.id, build, at=at)
+        transaction.set_current(keeper.place.root, session.id)
+    return found[0]
+
+
+def _fields(agent: AgentState) -> tuple[int, str, str, str, str]:
+    process = agent.process
+    assert process is not None
+    return (process.pid, process.started, process.boot, process.namespace, process.machine)
+
+
+def _lost(agent: AgentState) -> Lost:
+    return Lost(agent.id, agent.task or agent.type, agent.touched_at)
+
+
+def _landings(state: State, root: str) -> list[Landed]:
+    """The last recorded change of each file, against what is on the disk."""
+    last: dict[str, FileState] = {}
+    for change in state.files:
+        last.pop(change.path, None)
+        last[change.path] = change
+    return [Landed(path, change.action, change.agent, _landing(change, root)) for path, change in last.items()]
+
+
+def _landing(change: FileState, root: str) -> Landing:
+    full = os.path.join(root, *change.path.split("/"))
+    if change.action == "deleted":
+        return "not landed" if os.path.lexists(full) else "landed"
+    try:
+        now = files.hash_file(full)
+    except HoldfastError:
+        return "unknown"
+    if change.hash_after is None:
+        return "unknown"
+    if now == change.hash_after:
+        return "landed"
+    return "not landed" if now is None or now == change.hash_before else "changed since"

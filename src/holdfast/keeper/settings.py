@@ -1,0 +1,142 @@
+"""Settings: what a person can choose, with its default, where it is read from, and how it is changed.
+
+`config.toml` in the home first, then `.holdfast.toml` in the project. A project's file comes with the repository,
+so it may set only what cannot harm: the timer and the listings.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.times import DAY, MINUTE
+from holdfast.core.vocabulary import Timer
+from holdfast.machine import files
+
+PROJECT_FILE = ".holdfast.toml"
+_LARGEST_FILE = 1 << 20
+
+
+class Setting(NamedTuple):
+    name: str
+    default: int | float | str | bool
+    about: str
+    low: float = 0
+    high: float = 0
+    project: bool = True
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("timer.idle_minutes", 5, "a longer gap between two signs of activity is a pause", 0.01, 1440),
+    Setting("timer.task_minutes", 10, "an agent's longer run in the foreground is a pause", 0.01, 1440),
+    Setting("timer.break_minutes", 40, "working time at which a break is suggested", 0.01, 10080),
+    Setting("timer.warning_minutes", 60, "working time at which a break is urged", 0.01, 10080),
+    Setting("timer.timeout_minutes", 90, "working time at which the session pauses", 0.01, 10080),
+    Setting("history.archive_after_days", 7, "finished sessions count as archived after this many days", 0, 36500),
+    Setting("history.limit", 20, "how many sessions `history` shows", 1, 100_000),
+    Setting("device.name", "", "what this device is called (default: its host name)", project=False),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+class Settings:
+    def __init__(self, values: dict[str, int | float | str | bool]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> int | float | str | bool:
+        return self._values.get(name, BY_NAME[name].default)
+
+    def number(self, name: str) -> float:
+        value = self[name]
+        assert isinstance(value, (int, float))
+        return value
+
+    def is_set(self, name: str) -> bool:
+        return name in self._values
+
+    @property
+    def timer(self) -> Timer:
+        def ms(name: str) -> int:
+            return round(self.number(f"timer.{name}_minutes") * MINUTE)
+
+        return Timer(
+            idle=ms("idle"), task=ms("task"), break_40=ms("break"), warning_60=ms("warning"), timeout_90=ms("timeout")
+        )
+
+    @property
+    def archive_after(self) -> int:
+        return round(self.number("history.archive_after_days") * DAY)
+
+
+def load(config: str, project: str | None) -> Settings:
+    values: dict[str, int | float | str | bool] = {}
+    values.update(_read(config, from_project=False))
+    if project is not None:
+        values.update(_read(os.path.join(project, PROJECT_FILE), from_project=True))
+    return Settings(values)
+
+
+def setting(name: str) -> Setting:
+    found = BY_NAME.get(name)
+    if found is None:
+        raise NotFound(f"there is no setting {name[:60]!a}", hint="holdfast config list shows them all.")
+    return found
+
+
+def parse(which: Setting, written: str) -> int | float | str | bool:
+    """A value as typed on the command line."""
+    if isinstance(which.default, str):
+        return _checked(which, written, which.name)
+    try:
+        value: int | float = (
+            int(written) if written.lstrip("+-").isdecimal() and written.isascii() else float(written)
+        )
+    except ValueError:
+        raise Invalid(f"{which.name} must be a number, not {written[:40]!a}") from None
+    return _checked(which, value, which.name)
+
+
+def change(config: str, which: Setting, value: float | str | bool) -> None:
+    """Set one value; comments and order of the file stay."""
+    import tomlkit
+
+    old = files.read_limited(config, _LARGEST_FILE, what="the settings").decode() if os.path.lexists(config) else ""
+    document = tomlkit.parse(old)
+    table, _, key = which.name.partition(".")
+    if table not in document:
+        document[table] = tomlkit.table()
+    document[table][key] = value
+    files.make_private_dir(os.path.dirname(config))
+    files.write_atomic(config, tomlkit.dumps(document).encode(), follow_own_link=True)
+
+
+def _read(path: str, *, from_project: bool) -> dict[str, int | float | str | bool]:
+    if not os.path.lexists(path):
+        return {}
+    import tomllib
+
+    try:
+        document = tomllib.loads(files.read_limited(path, _LARGEST_FILE, what="the settings").decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Invalid(
+            f"the settings cannot be read: {error}", hint="Mend the file, or move it away.", file=path
+        ) from None
+    found: dict[str, int | float | str | bool] = {}
+    for table, entries in document.items():
+        for key, value in entries.items() if isinstance(entries, dict) else ():
+            which = BY_NAME.get(f"{table}.{key}")
+            # What we do not know belongs to another version; what a project may not set is ignored.
+            if which is not None and (which.project or not from_project):
+                found[which.name] = _checked(which, value, path)
+    return found
+
+
+def _checked(which: Setting, value: object, where: str) -> int | float | str | bool:
+    if isinstance(which.default, str):
+        if isinstance(value, str) and len(value) <= 100 and value.isprintable():
+            return value
+        raise Invalid(f"{which.name} must be a short text", file=where)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and which.low <= value <= which.high:
+        return value
+    raise Invalid(f"{which.name} must be a number from {which.low:g} to {which.high:g}", file=where)

@@ -1,0 +1,57 @@
+"""Stopping: the session is completed, and its branch kept (one commit on the branch it came from) or discarded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core import view
+from holdfast.core.errors import Invalid, Refused
+from holdfast.core.lifecycle import refusal, session_allows
+from holdfast.core.model import Session
+from holdfast.core.text import shorten
+from holdfast.core.times import MINUTE, text
+from holdfast.core.worktime import WorkTime
+from holdfast.machine.wall import local_offset
+
+if TYPE_CHECKING:
+    from holdfast.keeper.session import KeptSession
+
+
+def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None, at: int | None) -> Session:
+    if keep and discard:
+        raise Invalid("a branch cannot be both kept and discarded")
+    if not keep and not discard:
+        return session.complete(reason=reason, at=at)
+    from holdfast.keeper import branches
+    from holdfast.machine.git import Git
+
+    state = session.state()
+    status = view.status_of(state)
+    if not session_allows(status, "session.completed"):
+        raise refusal("the session", status, "session.completed", session.id)
+    branch = view.word(state, "branch")
+    if branch is None:
+        raise Refused(
+            "the session has no branch of its own", hint="Stop it plainly: holdfast stop", session=session.id
+        )
+    end = session.keeper.recorder.moment(at, max(state.latest.values(), default=None), session.id)
+    git = Git(session.keeper.place.root)
+    born = state.came_commit is not None
+    if keep:
+        goal = view.word(state, "summary") or view.word(state, "goal") or "Session"
+        line = session_line(state.time.start, end, view.worktime(state, end))
+        branches.keep(git, branch, state.came_from, f"{shorten(goal, 72)}\n\n{line}\n", born=born)
+    else:
+        branches.discard(git, branch, state.came_from, commit=state.came_commit, born=born)
+    return session.complete(outcome="kept" if keep else "discarded", reason=reason, at=at)
+
+
+def session_line(start: int, end: int, work: WorkTime) -> str:
+    """`Session: YYYYMMDD HH:MM-HH:MM (NN min actual, NN min paused)`, in this machine's time."""
+
+    def local(ms: int) -> str:
+        return text(ms + round(local_offset(ms).total_seconds() * 1000))
+
+    day = local(start)[:10].replace("-", "")
+    actual, paused = work.working // MINUTE, work.paused // MINUTE
+    return f"Session: {day} {local(start)[11:16]}-{local(end)[11:16]} ({actual} min actual, {paused} min paused)"

@@ -1,0 +1,339 @@
+"""Runs a command for `holdfast run` as if Holdfast were not there: same terminal, same signals, same code.
+
+Imported only when a command is run, so it may import what it needs. Whether the child gets a process group
+of its own is decided by `_own_group`; the reasons stand there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from holdfast.core.errors import Invalid
+from holdfast.machine.process import Identity, fate, identify
+from holdfast.machine.trouble import explain, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType
+
+TIMED_OUT: Final = 124
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+_PASSED_ON: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
+_KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
+_PAUSE: Final = 0.05
+
+
+class Outcome(NamedTuple):
+    """How a command ended. `code` is what to exit with: its own code, 128+N for signal N, 124, 126 or 127."""
+
+    code: int
+    signal: int | None
+    timed_out: bool
+    out_of_memory: bool
+    message: str
+    duration_ms: int
+
+
+def run_command(
+    argv: Sequence[str],
+    *,
+    timeout: float | None = None,
+    grace: float = 10.0,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    started: Callable[[int], None] | None = None,
+) -> Outcome:
+    """Run `argv` without a shell and wait for its end; `started` hears its process number.
+
+    After `timeout` seconds it is interrupted, and killed with all it started after `grace` more.
+    """
+    if not argv or not argv[0]:
+        raise Invalid("there is no command to run", hint="Write it after --: holdfast run -- COMMAND")
+    begun = time.monotonic_ns()
+    kills_before = _memory_kills()
+    with _terminal() as terminal, _Relay(terminal) as relay:
+        try:
+            child = _Child(argv, cwd, env, own_group=_own_group(timeout, terminal))
+        except (OSError, ValueError) as error:
+            return _not_started(error, argv[0], cwd, env, begun)
+        try:
+            relay.attach(child)
+            if started is not None:
+                started(child.pid)
+            in_time = child.wait(timeout)
+            if not in_time:
+                child.stop(grace)
+        except BaseException:
+            # Nothing runs on unrecorded: the caller could not be told of it.
+            child.end(_KILL, child.family())
+            child.wait(None)
+            raise
+    return _ended(child.returncode, None if in_time else timeout, kills_before, begun)
+
+
+# --- the child and all it starts ---------------------------------------------------------------------
+
+
+def _own_group(timeout: float | None, terminal: int | None) -> bool:
+    """Whether the child gets a process group of its own, so that a timeout can end all it started.
+
+    Not with a terminal: a group of its own would be in the background there and be stopped at its first
+    read. Handing the terminal over, as shells do, would in turn put the rest of `holdfast run -- x | less`
+    in the background, keep Ctrl-C from the script that called us, and oblige us to mirror every Ctrl-Z.
+    In one group all of that simply works, and a timeout looks for the child's descendants instead.
+
+    Not without a timeout either: whoever kills our group, for good, would then leave the child behind.
+    """
+    return os.name == "posix" and timeout is not None and terminal is None
+
+
+class _Child:
+    def __init__(
+        self, argv: Sequence[str], cwd: str | None, env: Mapping[str, str] | None, *, own_group: bool
+    ) -> None:
+        self.own_group = own_group
+        self._process = subprocess.Popen(  # noqa: S603 -- running what the user wrote is the point; no shell
+            list(argv), cwd=cwd, env=env, process_group=0 if own_group else None
+        )
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int:
+        return self._process.returncode
+
+    def wait(self, timeout: float | None) -> bool:
+        """Whether it ended within the time."""
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def tell(self, number: int) -> None:
+        """Pass a signal on: to the group if it has one, otherwise to the process alone, as if we were it."""
+        if not self.own_group:
+            with contextlib.suppress(OSError):
+                self._process.send_signal(number)
+        elif self._process.returncode is None:
+            self._tell_group(number)
+
+    def family(self) -> list[Identity]:
+        """Those it started, where no group of its own holds them together."""
+        return [] if self.own_group else _descendants(self.pid)
+
+    def stop(self, grace: float) -> None:
+        """Time is up: ask it to end, wait, kill what is left."""
+        until = time.monotonic() + grace
+        family = self.family()
+        self.end(signal.SIGINT if os.name == "posix" else signal.SIGTERM, family)
+        if not self.wait(grace):
+            family += self.family()  # what it started meanwhile
+        # Shells start background jobs deaf to SIGINT, and these outlive them.
+        while self._left(family) and time.monotonic() < until:
+            time.sleep(_PAUSE)
+        self.end(_KILL, family)
+        self.wait(None)
+
+    def end(self, number: int, family: Sequence[Identity]) -> None:
+        if self.own_group:
+            self._tell_group(number)
+            return
+        with contextlib.suppress(OSError):
+            self._process.send_signal(number)
+        for each in family:
+            if fate(each) == "alive":
+                with contextlib.suppress(OSError):
+                    os.kill(each.pid, number)
+
+    def _tell_group(self, number: int) -> bool:
+        if sys.platform != "win32":
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, number)
+                return True
+        return False
+
+    def _left(self, family: Sequence[Identity]) -> bool:
+        return self._tell_group(0) if self.own_group else any(fate(each) == "alive" for each in family)
+
+
+def _descendants(pid: int) -> list[Identity]:
+    children: dict[int, list[int]] = {}
+    for each, parent in _parents():
+        children.setdefault(parent, []).append(each)
+    found: list[Identity] = []
+    ahead = [pid]
+    while ahead:
+        for child in children.pop(ahead.pop(), []):
+            ahead.append(child)
+            if (who := identify(child)) is not None:
+                found.append(who)
+    return found
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Every process with its parent."""
+    if sys.platform == "linux":
+        for name in os.listdir("/proc"):
+            if name.isdecimal():
+                with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
+                    line = file.read()
+                    yield int(name), int(line[line.rfind(b")") + 1 :].split()[1])
+        return
+    from importlib import import_module
+
+    with contextlib.suppress(ImportError):
+        for process in import_module("psutil").process_iter(["pid", "ppid"]):
+            yield process.info["pid"], process.info["ppid"] or 0
+
+
+# --- signals -----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _terminal() -> Iterator[int | None]:
+    """The terminal that controls us, open, if there is one."""
+    try:
+        fd = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC) if os.name == "posix" else None
+    except OSError:
+        fd = None
+    try:
+        yield fd
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+class _Relay:
+    """While a command runs, the signals meant to end us are the command's; we end when it does."""
+
+    def __init__(self, terminal: int | None) -> None:
+        self._terminal = terminal
+        self._child: _Child | None = None
+        self._early: list[int] = []
+        self._before: dict[int, Callable[[int, FrameType | None], object] | int] = {}
+
+    def __enter__(self) -> Self:
+        # Python lets only the main thread have handlers; a server that runs commands keeps its own.
+        if threading.current_thread() is threading.main_thread():
+            for name in _PASSED_ON:
+                number = getattr(signal, name, None)
+                before = None if number is None else signal.getsignal(number)
+                # Ignored (nohup, `&` in a script) stays ignored, for the child too.
+                if number is not None and before not in (None, signal.SIG_IGN):
+                    self._before[number] = before
+                    signal.signal(number, self._heard)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def attach(self, child: _Child) -> None:
+        self._child = child
+        while self._early:
+            child.tell(self._early.pop(0))
+
+    def _heard(self, number: int, _frame: FrameType | None) -> None:
+        if self._child is None:
+            self._early.append(number)
+        elif not self._terminal_told(self._child, number):
+            self._child.tell(number)
+
+    def _terminal_told(self, child: _Child, number: int) -> bool:
+        """Whether the child has heard it already. Twice is not once: many take a second Ctrl-C as `now!`.
+
+        A terminal sends Ctrl-C and its like to every process of its foreground group. So what comes while
+        our group is in front, and the child in it, came to the child as well. Who sends SIGINT to us alone
+        just then (kill -INT) is not told apart, for no portable call says who sent a signal. SIGTERM never
+        comes from a terminal and is always passed on.
+
+        When the terminal goes away, SIGHUP comes to the leader of the session, mostly a shell, and from
+        there to the whole group. If we are the leader ourselves, the child has heard nothing yet.
+        """
+        if os.name != "posix":
+            return True  # a Windows console tells every process attached to it
+        if self._terminal is None or child.own_group:
+            return False
+        try:
+            in_front = os.tcgetpgrp(self._terminal) == os.getpgrp()
+        except OSError:
+            return number == signal.SIGHUP and os.getsid(0) != os.getpid()  # it went away
+        return in_front and number in (signal.SIGINT, signal.SIGQUIT)
+
+
+# --- how it ended ------------------------------------------------------------------------------------
+
+
+def _ended(returncode: int, limit: float | None, kills_before: int, begun: int) -> Outcome:
+    """`limit` is the timeout that ran out, if one did."""
+    ended_by = -returncode if returncode < 0 else None
+    code = 128 + ended_by if ended_by is not None else returncode
+    # A shell reports its child's SIGKILL as 137. SIGKILL alone may be anybody's; the kernel counts its own.
+    out_of_memory = limit is None and code == 128 + 9 and _memory_kills() > kills_before
+    if limit is not None:
+        code, message = TIMED_OUT, f"ran longer than {limit:g} s and was stopped"
+    elif out_of_memory:
+        message = "was killed because memory ran out"
+    elif ended_by is not None:
+        message = f"was ended by {_signal_name(ended_by)}"
+    else:
+        message = f"ended with exit code {code}"
+    return Outcome(code, ended_by, limit is not None, out_of_memory, message, _since(begun))
+
+
+def _not_started(
+    error: OSError | ValueError, name: str, cwd: str | None, env: Mapping[str, str] | None, begun: int
+) -> Outcome:
+    if not isinstance(error, OSError):
+        raise Invalid(
+            "the command holds a NUL or text this system cannot pass on", hint="Check its arguments."
+        ) from error
+    if cwd is not None and error.filename == cwd:
+        raise explain(error, "run a command in", cwd) from error
+    if error.errno == errno.ENOENT or not _is_somewhere(name, env):
+        code, why = NOT_FOUND, "was not found"
+    elif error.errno in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE):
+        raise explain(error, "start", name) from error  # the machine's trouble, not the command's
+    else:
+        code, why = NOT_EXECUTABLE, f"cannot be executed: {(error.strerror or 'no reason given').lower()}"
+    return Outcome(code, None, False, False, f"{shown(name)} {why}", _since(begun))
+
+
+def _is_somewhere(name: str, env: Mapping[str, str] | None) -> bool:
+    """Whether there is such a file: a PATH with closed directories says `permission denied` to any name."""
+    import shutil
+
+    path = (os.environ if env is None else env).get("PATH")
+    return os.path.dirname(name) != "" or shutil.which(name, mode=os.F_OK, path=path) is not None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _memory_kills() -> int:
+    """How many processes the kernel has killed for want of memory; 0 where it does not count."""
+    try:
+        with open("/proc/vmstat", "rb") as file:
+            for line in file:
+                if line.startswith(b"oom_kill "):
+                    return int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    return 0
+
+
+def _since(begun: int) -> int:
+    return (time.monotonic_ns() - begun) // 1_000_000

@@ -1,0 +1,283 @@
+"""Files on this machine: the one atomic writer of the program, and its friends.
+
+Nothing else in Holdfast writes state. What is made here is private whatever the umask, and a link, FIFO
+or device that somebody planted where a state file belongs is refused, never followed. Every failure
+leaves the old file as it was and becomes one of the errors in `core.errors`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core.errors import Failed, Invalid, Refused
+from holdfast.machine.planted import refuse_foreign_links, refuse_planted
+from holdfast.machine.private import ALWAYS, NOFOLLOW, make_private_dir, open_private, set_mode
+from holdfast.machine.reading import hash_file, read_limited
+from holdfast.machine.trouble import WINDOWS, again, explain, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "Wide",
+    "explain",
+    "hash_file",
+    "make_private_dir",
+    "modes",
+    "open_private",
+    "read_limited",
+    "shown",
+    "sync_directory",
+    "temporaries",
+    "write_atomic",
+]
+
+PREFIX: Final = ".holdfast-"
+SUFFIX: Final = ".tmp"
+
+_DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
+_BY_DESCRIPTOR: Final = {os.open, os.rename, os.stat, os.unlink} <= os.supports_dir_fd
+
+_MOST_LINKS: Final = 40  # what Linux follows before it says ELOOP
+
+
+class Wide(NamedTuple):
+    """A file or directory that more people can open than should."""
+
+    path: str
+    mode: int
+    wanted: int
+
+
+# --- writing -----------------------------------------------------------------------------------------
+
+
+def write_atomic(path: str, data: bytes, *, follow_own_link: bool = False) -> None:
+    """Put `data` at `path`: whoever looks, now or after a power cut, sees all of the old or all of the new.
+
+    A new file is 0600, one that was there keeps its mode. With `follow_own_link`, a link that belongs to
+    the current user (dotfiles) stays, and the file it leads to is replaced.
+    """
+    try:
+        target = _end_of_links(path) if follow_own_link else path
+        folder, name = os.path.split(target)
+        if name in ("", ".", ".."):
+            raise Invalid(f"{shown(path)!r} names no file", hint="Name a file.", operation="write", file=path)
+        _write_beside(_Directory(folder or "."), name, data)
+    except (OSError, ValueError) as error:
+        raise explain(error, "write", path) from error
+
+
+class _Directory:
+    """The directory of a file. Held open where the system can, so that swapping a parent changes nothing."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        refuse_foreign_links(path)
+        self.fd: int | None = None
+        if _BY_DESCRIPTOR:
+            self.fd = again(os.open, path, os.O_RDONLY | _DIRECTORY | ALWAYS)
+        elif not os.path.isdir(path):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    def name(self, name: str) -> str:
+        return name if self.fd is not None else os.path.join(self.path, name)
+
+    def stat(self) -> os.stat_result:
+        return os.stat(self.path if self.fd is None else self.fd)
+
+    def look(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(self.name(name), dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def replace(self, temporary: str, name: str) -> None:
+        if self.fd is not None:
+            again(os.rename, temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            return
+        _replace_patiently(self.name(temporary), self.name(name))
+
+    def sync(self) -> None:
+        if self.fd is None:
+            return
+        try:
+            again(os.fsync, self.fd or 0)
+        except OSError as error:
+            # Some file systems (FUSE, CIFS) know no sync of a directory; they order renames themselves.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+                raise
+
+    def close(self) -> None:
+        if self.fd is not None:
+            os.close(self.fd)
+
+
+def _write_beside(directory: _Directory, name: str, data: bytes) -> None:
+    temporary: str | None = None
+    file = os.path.join(directory.path, name)
+    try:
+        old = directory.look(name)
+        if old is not None:
+            refuse_planted(old, directory.stat(), file, "write")
+        fd, temporary = _create(directory)
+        try:
+            set_mode(fd, 0o600 if old is None else _keep_owner(fd, old))
+            _write_all(fd, data)
+            _sync_file(fd)
+        finally:
+            os.close(fd)
+        directory.replace(temporary, name)
+        temporary = None
+        try:
+            directory.sync()
+        except OSError as error:
+            raise Failed(
+                f"{shown(file)} was written, but the disk did not confirm that it would survive a power cut",
+                hint="Check the disk, then run the command again.",
+                operation="write",
+                file=file,
+            ) from error
+    finally:
+        # Also on KeyboardInterrupt. What cannot be removed now, `temporaries` finds later.
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(directory.name(temporary), dir_fd=directory.fd)
+        directory.close()
+
+
+def _create(directory: _Directory) -> tuple[int, str]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | ALWAYS
+    for _ in range(16):
+        name = f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
+        try:
+            return again(os.open, directory.name(name), flags, 0o600, dir_fd=directory.fd), name
+        except FileExistsError:
+            continue
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), directory.path)
+
+
+def _keep_owner(fd: int, old: os.stat_result) -> int:
+    """Give the new file the old one's owner and group where we may; the mode it can then safely have."""
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    if WINDOWS:
+        return mode
+    for owner in (old.st_uid, -1):
+        new = os.fstat(fd)
+        if (new.st_uid, new.st_gid) == (old.st_uid, old.st_gid):
+            return mode
+        with contextlib.suppress(OSError):
+            os.fchown(fd, owner, old.st_gid)
+    # What was open to the old group must not become open to another one.
+    return mode if os.fstat(fd).st_gid == old.st_gid else mode & ~0o070
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        written = again(os.write, fd, left)
+        if written <= 0:
+            raise OSError(errno.EIO, "nothing was written")
+        left = left[written:]
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in a directory survive a power cut: a file just linked there, or removed."""
+    directory = _Directory(path)
+    try:
+        directory.sync()
+    finally:
+        directory.close()
+
+
+def _sync_file(fd: int) -> None:
+    if sys.platform == "darwin":
+        # fsync on macOS stops at the drive's cache, which forgets in a power cut.
+        import fcntl
+
+        try:
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        except OSError:
+            pass  # network and foreign file systems do not know it
+        else:
+            return
+    again(os.fsync, fd)
+
+
+def _replace_patiently(source: str, target: str) -> None:
+    """Windows: virus scanners and indexers hold a new file for some milliseconds and then let go."""
+    import time
+
+    wait = 0.01
+    while True:
+        try:
+            os.replace(source, target)
+        except PermissionError:
+            if wait > 1:  # the waits so far add up to more than a second
+                raise
+            time.sleep(wait)
+            wait *= 2
+        else:
+            return
+
+
+def _end_of_links(path: str) -> str:
+    """Where the user's own links lead. The last step may be missing: then it is made there."""
+    here = path
+    for _ in range(_MOST_LINKS):
+        try:
+            info = os.lstat(here)
+        except FileNotFoundError:
+            return here
+        if not stat.S_ISLNK(info.st_mode):
+            return here
+        if not WINDOWS and info.st_uid != os.geteuid():
+            raise Refused(
+                f"{shown(here)} is a link that belongs to another user",
+                hint="Only your own links are followed: replace it with a file or with your own link.",
+                operation="write",
+                file=path,
+            )
+        here = os.path.join(os.path.dirname(here), os.readlink(here))
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
+# --- looking around, for `doctor` --------------------------------------------------------------------
+
+
+def temporaries(directory: str) -> list[str]:
+    """What writers that were killed left behind in a directory, as full paths."""
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(
+                entry.path
+                for entry in entries
+                if entry.name.startswith(PREFIX)
+                and entry.name.endswith(SUFFIX)
+                and entry.is_file(follow_symlinks=False)
+            )
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise explain(error, "list", directory) from error
+
+
+def modes(paths: Iterable[str]) -> list[Wide]:
+    """Those of `paths` that others than their owner can open. Windows has no modes: nothing to report."""
+    found: list[Wide] = []
+    for path in () if WINDOWS else paths:
+        try:
+            mode = os.stat(path).st_mode
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            raise explain(error, "look at", path) from error
+        wanted = 0o700 if stat.S_ISDIR(mode) else 0o600
+        if stat.S_IMODE(mode) & ~wanted & 0o777:
+            found.append(Wide(path, stat.S_IMODE(mode), wanted))
+    return found

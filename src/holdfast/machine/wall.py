@@ -1,0 +1,97 @@
+"""The wall clock: the only place of the program that reads it. Everything else is told the time.
+
+A dead battery or a mistyped year must never stop anyone's work, nor put an event into another century: a
+clock that is plainly wrong is replaced by the last time known for sure, plus what has passed since.
+"""
+# ruff: noqa: TID251 -- this is the one place the ban points to
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+BUILD_DATE: Final = 1_793_491_200_000  # 2026-11-01T00:00:00Z, in ms
+_LAST: Final = BUILD_DATE + 7305 * 86_400_000  # 20 years later
+_DAY: Final = 86_400_000
+_CYCLE: Final = 146_097 * 86_400  # after 400 years the calendar repeats, weekdays included
+
+
+class Wall:
+    """Time as this machine tells it, within reason."""
+
+    def __init__(
+        self, read: Callable[[], int] = time.time_ns, elapsed: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._read = read
+        self._elapsed = elapsed
+        self._known = BUILD_DATE * 1000  # µs: it is surely not earlier than that
+        self._told_at = elapsed()
+        self._told = False
+
+    def now(self) -> int:
+        """Milliseconds since 1970, UTC."""
+        return self.micros() // 1000
+
+    def micros(self) -> int:
+        """Microseconds since 1970, UTC."""
+        read = self._read() // 1000
+        return read if _possible(read // 1000) else self._reckoned()
+
+    def known(self, ms: int) -> None:
+        """Hear of a time that has certainly passed: the latest in the store. Absurd ones are ignored."""
+        reckoned = self._reckoned()
+        if _possible(ms) and ms * 1000 > reckoned:
+            reckoned = ms * 1000
+            self._told = True
+        self._known, self._told_at = reckoned, self._elapsed()
+
+    def trouble(self) -> str | None:
+        """What is wrong with the clock, in a sentence, or None."""
+        read = self._read() // 1_000_000
+        if not _possible(read):
+            why = "before Holdfast was built" if read <= BUILD_DATE else "too far in the future"
+            return (
+                f"the clock of this machine says {_day(read)}, which is {why}: "
+                "Holdfast goes on from the last time it knows"
+            )
+        known = self._known // 1000
+        if self._told and read < known - _DAY:
+            return (
+                f"the clock of this machine says {_day(read)}, "
+                f"but the store already holds events of {_day(known)}: one of them is wrong"
+            )
+        return None
+
+    def _reckoned(self) -> int:
+        return self._known + max(0, self._elapsed() - self._told_at) // 1000
+
+
+def local_offset(ms: int) -> timedelta:
+    """How far this machine's zone is from UTC at that moment. Never fails, however far the year."""
+    from datetime import timedelta
+
+    seconds = ms // 1000
+    # Beyond what the system's calendar reaches, the same day of a nearer 400 years stands in.
+    for moment in (seconds, seconds % _CYCLE):
+        try:
+            return timedelta(seconds=time.localtime(moment).tm_gmtoff)
+        except (OverflowError, OSError, ValueError):
+            continue
+    return timedelta(0)
+
+
+def _possible(ms: int) -> bool:
+    return BUILD_DATE < ms < _LAST
+
+
+def _day(ms: int) -> str:
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms):%Y-%m-%d}"
+    except OverflowError:
+        return f"{ms} ms after 1970"

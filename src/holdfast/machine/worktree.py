@@ -1,0 +1,243 @@
+"""Where a directory belongs, learnt from files alone: its work tree, the main repository, branch and commit.
+
+`holdfast status` asks this each time, so no process is started and nothing heavy imported. What is read
+may have been written by anybody (an unpacked archive, a clone): every file is bounded, only regular files
+are opened, and what does not lead to a repository counts as none. What files cannot tell, `machine.git` can.
+"""
+
+# No pathlib: importing it alone would cost more than all of this does.
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+_POINTER_LIMIT = 8 << 10  # `.git`, `commondir`, HEAD, loose refs: one path or one name
+_CONFIG_LIMIT = 256 << 10
+_PACKED_LIMIT = 16 << 20  # about 200,000 refs; past that asking git is quicker
+_NO_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_REGULAR, _TYPE = 0o100000, 0o170000
+
+
+class Place(NamedTuple):
+    """`root` is the work tree; `main` the main repository's, the same unless this is a linked worktree."""
+
+    root: str
+    main: str
+    git: bool
+    git_dir: str | None
+    common_dir: str | None
+
+
+class Head(NamedTuple):
+    """`commit` without `branch`: detached. `branch` without `commit`: unborn, or only git can tell."""
+
+    branch: str | None
+    commit: str | None
+
+
+class _Dirs(NamedTuple):
+    root: str
+    git_dir: str
+    common_dir: str
+    linked: bool
+
+
+def locate(directory: str) -> Place:
+    """The place a directory belongs to: the nearest repository around it, else the directory itself."""
+    start = _existing(directory)
+    at = start
+    while True:
+        found = _look(at)
+        if isinstance(found, _Dirs):
+            main = _main(found.common_dir) if found.linked else found.root
+            return Place(found.root, main, True, found.git_dir, found.common_dir)
+        if found is not None:
+            return Place(found, found, False, None, None)
+        parent = os.path.dirname(at)
+        if parent == at:
+            return Place(start, start, False, None, None)
+        at = parent
+
+
+def head(place: Place) -> Head:
+    """Branch and commit of a place as far as its files tell."""
+    if place.git_dir is None or place.common_dir is None:
+        return Head(None, None)
+    written = _read(os.path.join(place.git_dir, "HEAD"), _POINTER_LIMIT)
+    if written is None:
+        return Head(None, None)
+    if not written.startswith("ref:"):
+        return Head(None, _object_id(written))
+    ref = written[4:].strip()
+    # `.invalid` is what a reftable repository writes here, so that old programs keep their hands off.
+    if not _safe(ref) or ref == "refs/heads/.invalid":
+        return Head(None, None)
+    branch = ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
+    return Head(branch, _resolve(place.common_dir, ref))
+
+
+def _existing(directory: str) -> str:
+    from holdfast.core.errors import Failed, Invalid, NotFound
+
+    try:
+        real = os.path.realpath(directory)
+        is_directory = os.stat(real).st_mode & _TYPE == 0o040000
+    except ValueError:
+        raise Invalid(f"{directory[:200]!r} cannot be a path", operation="locate") from None
+    except FileNotFoundError:
+        raise NotFound(f"There is no directory {directory}", operation="locate", file=directory) from None
+    except NotADirectoryError:
+        is_directory = False
+    except OSError as problem:
+        raise Failed(
+            f"{directory} cannot be opened: {problem.strerror}", operation="locate", file=directory
+        ) from problem
+    if not is_directory:
+        raise Invalid(
+            f"{directory} is a file, not a directory",
+            hint="Give the project's directory.",
+            operation="locate",
+            file=directory,
+        )
+    return real
+
+
+def _look(at: str) -> _Dirs | str | None:
+    """The repository here; or the directory whose `.git` leads nowhere, which ends the search; or None."""
+    dot = os.path.join(at, ".git")
+    if os.path.isdir(dot):
+        if _is_repository(dot):
+            real = os.path.realpath(dot)
+            return _Dirs(at, real, real, linked=False)
+        # Like git, walk on past a directory that merely has the name.
+    elif os.path.lexists(dot):
+        # A work tree cut off from its repository is still a work tree: it must not become part of whatever
+        # repository happens to lie around it (somebody's home, for instance).
+        return _follow(at, dot) or at
+    if _is_repository(at):
+        # Bare; or we were called from inside a `.git`, as hooks are.
+        root = os.path.dirname(at) if os.path.basename(at) == ".git" else at
+        return _Dirs(root, at, at, linked=False)
+    return None
+
+
+def _follow(at: str, dot: str) -> _Dirs | None:
+    git_dir = _pointed(at, _read(dot, _POINTER_LIMIT), "gitdir: ")
+    if git_dir is None or not os.path.isdir(git_dir):
+        return None
+    common_file = os.path.join(git_dir, "commondir")
+    if not os.path.lexists(common_file):
+        # A submodule or a separate git directory: a project of its own.
+        return _Dirs(at, git_dir, git_dir, linked=False) if _is_repository(git_dir) else None
+    common = _pointed(git_dir, _read(common_file, _POINTER_LIMIT), "")
+    if common is None or not _is_repository(common) or not os.path.lexists(os.path.join(git_dir, "HEAD")):
+        return None
+    return _Dirs(at, git_dir, common, linked=True)
+
+
+def _pointed(base: str, written: str | None, prefix: str) -> str | None:
+    if written is None or not written.startswith(prefix):
+        return None
+    target = written[len(prefix) :].rstrip("\r\n")
+    # Looking at `\\host\share` would already tell the host who we are.
+    if not target or "\0" in target or (target[:2] in ("\\\\", "//") and base[:2] != target[:2]):
+        return None
+    try:
+        return os.path.realpath(os.path.join(base, target))
+    except (OSError, ValueError):
+        return None
+
+
+def _main(common: str) -> str:
+    parent, name = os.path.split(common)
+    if name == ".git":
+        return parent
+    # The git directory of a submodule knows its work tree by a setting. It is believed only if that
+    # directory points back.
+    for config in ("config.worktree", "config"):
+        setting = _core_worktree(_read(os.path.join(common, config), _CONFIG_LIMIT) or "")
+        tree = _pointed(common, setting, "")
+        if tree is not None and os.path.isdir(tree):
+            found = _look(tree)
+            if isinstance(found, _Dirs) and found.git_dir == common:
+                return tree
+    return common
+
+
+def _core_worktree(config: str) -> str | None:
+    section, found = "", None
+    for raw in config.splitlines():
+        line = raw.strip()
+        if line.startswith("["):
+            section = line[1:].partition("]")[0].strip().lower()
+        elif section == "core":
+            key, equals, value = line.partition("=")
+            if equals and key.strip().lower() == "worktree":
+                found = value.strip().strip('"').replace("\\\\", "\\")
+    return found
+
+
+def _is_repository(path: str) -> bool:
+    join = os.path.join
+    return (
+        os.path.lexists(join(path, "HEAD"))
+        and os.path.isdir(join(path, "objects"))
+        and os.path.isdir(join(path, "refs"))
+    )
+
+
+def _resolve(common: str, ref: str) -> str | None:
+    for _ in range(5):  # as many steps as git itself follows
+        written = _read(os.path.join(common, ref), _POINTER_LIMIT)
+        if written is None:
+            return _packed(common, ref)
+        if not written.startswith("ref:"):
+            return _object_id(written)
+        ref = written[4:].strip()
+        if not _safe(ref):
+            return None
+    return None
+
+
+def _packed(common: str, ref: str) -> str | None:
+    packed = "\n" + (_read(os.path.join(common, "packed-refs"), _PACKED_LIMIT) or "")
+    end = packed.find(f" {ref}\n")
+    return _object_id(packed[packed.rfind("\n", 0, end) + 1 : end]) if end > 0 else None
+
+
+def _safe(ref: str) -> bool:
+    """A name that stays below the repository's `refs`, on every system: git allows none of these in one."""
+    parts = ref.split("/")
+    return parts[0] == "refs" and len(parts) > 1 and not {"", ".", ".."} & {*parts} and not {*"\\:\0"} & {*ref}
+
+
+def _object_id(written: str) -> str | None:
+    name = written.strip()
+    return name if len(name) in (40, 64) and not name.strip("0123456789abcdef") else None
+
+
+def _read(path: str, limit: int) -> str | None:
+    """A regular file's text; None for what is absent, unreadable, longer than it may be, or no file."""
+    try:
+        # Non-blocking, because opening a planted FIFO would otherwise wait for ever.
+        handle = os.open(path, os.O_RDONLY | _NO_BLOCK)
+    except (OSError, ValueError):
+        return None
+    try:
+        status = os.fstat(handle)
+        if status.st_mode & _TYPE != _REGULAR or status.st_size > limit:
+            return None
+        parts: list[bytes] = []
+        size = 0
+        while size <= limit:
+            part = os.read(handle, limit + 1 - size)
+            if not part:
+                return os.fsdecode(b"".join(parts))
+            parts.append(part)
+            size += len(part)
+    except (OSError, UnicodeError):
+        return None
+    finally:
+        os.close(handle)
+    return None

@@ -1,0 +1,213 @@
+"""Completion scripts do in real shells what the declarations say."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.completion import SHELLS, script
+from holdfast.cli.grammar import Argument, Command, Option
+from holdfast.core.errors import Invalid
+
+Completer = Callable[[list[tuple[list[str], str]], Path], list[set[str]]]
+
+COMMANDS = (
+    Command(
+        "start",
+        "begin a session: it's that simple",
+        (
+            Argument("goal", "what for"),
+            Option(("--mode",), "how", choices=("debug", "default", "release")),
+            Option(("--branch",), "on a branch of its own", kind="flag"),
+            Option(("--scope",), "which part"),
+        ),
+        "x:run",
+    ),
+    Command("status", "show the session", (), "x:run"),
+    Command(
+        "agent",
+        "agents of the session",
+        verbs=(
+            Command("start", "one begins", (Argument("id", "its id"), Option(("--type",), "kind")), "x:run"),
+            Command("fail", "one failed", (Option(("--category",), "c", choices=("transient", "logical")),), "x:run"),
+        ),
+    ),
+    Command("connect", "hear agents", (Argument("agent", "which", many=True, choices=("claude", "codex")),), "x:run"),
+    Command(
+        "convert",
+        "convert a file",
+        (Argument("path", "it", kind="path"), Option(("-o", "--output"), "to", kind="path")),
+        "x:run",
+    ),
+    Command("run", "run a command", (Option(("--agent",), "its id"),), "x:run", rest=True),
+)
+
+# What stands before the cursor, the word at the cursor, and what is offered for it.
+CASES: list[tuple[list[str], str, set[str]]] = [
+    ([], "sta", {"start", "status"}),
+    ([], "", {"start", "status", "agent", "connect", "convert", "run"}),
+    (["--project", "start"], "sta", {"start", "status"}),
+    (["--json", "agent"], "", {"start", "fail"}),
+    (["agent", "--store", "x"], "f", {"fail"}),
+    (["start"], "--m", {"--mode"}),
+    (["start"], "--qu", {"--quiet"}),
+    (["start", "--mode"], "de", {"debug", "default"}),
+    (["start", "--branch", "--mode"], "r", {"release"}),
+    (["start", "--scope", "--mode"], "", set()),
+    (["start", "words", "--mode"], "r", {"release"}),
+    (["agent", "start"], "--t", {"--type"}),
+    (["agent", "start", "fail"], "", set()),
+    (["agent", "fail", "--category"], "", {"transient", "logical"}),
+    (["connect"], "c", {"claude", "codex"}),
+    (["connect", "claude"], "co", {"codex"}),
+    (["connect", "--", "claude"], "co", {"codex"}),
+    (["convert"], "one", {"one file.json"}),
+    (["convert", "x", "-o"], "one", {"one file.json"}),
+    (["--project"], "sub", {"subfolder"}),
+    (["run", "--"], "holdfast-test-to", {"holdfast-test-tool"}),
+    (["run", "--", "tool"], "one", {"one file.json"}),
+    (["start", "--"], "--m", set()),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "one file.json").touch()
+    (tmp_path / "subfolder").mkdir()
+    tool = tmp_path / "bin" / "holdfast-test-tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    return tmp_path
+
+
+def shell(name: str, text: str, folder: Path) -> str:
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"{name} is not installed")
+    flags = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"], "fish": ["--no-config"]}[name]
+    path = f"{folder / 'bin'}:/usr/bin:/bin"
+    done = subprocess.run(
+        [program, *flags, "-c", text],
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    return done.stdout
+
+
+def quoted(words: list[str]) -> str:
+    return " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+
+
+def answers(output: str) -> list[set[str]]:
+    """One set for each block between the marks that the shells print."""
+    return [{line for line in block.split("\n") if line} for block in output.split("=====\n")[:-1]]
+
+
+def bash(lines: list[tuple[list[str], str]], folder: Path) -> list[set[str]]:
+    text = script("bash", COMMANDS)
+    for before, current in lines:
+        words = ["holdfast", *before, current]
+        text += f"COMP_WORDS=({quoted(words)}); COMP_CWORD={len(words) - 1}; _holdfast\n"
+        text += 'printf "%s\\n" "${COMPREPLY[@]}"; echo =====\n'
+    return answers(shell("bash", text, folder))
+
+
+def zsh(lines: list[tuple[list[str], str]], folder: Path) -> list[set[str]]:
+    # The completion system needs a terminal; these stand in for the few parts of it that the script calls.
+    text = """
+        compdef() { :; }
+        compset() { words[CURRENT]="${words[CURRENT]#*=}"; }
+        offer() { local word; for word in "$@"; do [[ $word != "$(cur)"* ]] || print -r -- "$word"; done; }
+        cur() { print -r -- "${words[CURRENT]}"; }
+        _describe() { offer "${(@)${(@P)@[-1]}%%:*}"; }
+        _files() { if [[ $1 == -/ ]]; then offer *(/N); else offer *(N); fi; }
+        _command_names() { offer holdfast-test-tool; }
+    """
+    text += script("zsh", COMMANDS)
+    for before, current in lines:
+        words = ["holdfast", *before, current]
+        text += f"words=({quoted(words)}); CURRENT={len(words)}; _holdfast; print '====='\n"
+    return answers(shell("zsh", text, folder))
+
+
+def fish(lines: list[tuple[list[str], str]], folder: Path) -> list[set[str]]:
+    text = script("fish", COMMANDS)
+    for before, current in lines:
+        line = " ".join(["holdfast", *before, current])
+        text += f"complete -C '{line}' | string replace -r '\\t.*' ''; echo =====\n"
+    found = answers(shell("fish", text, folder))
+    return [{word.rstrip("/").replace("\\ ", " ") for word in words} for words in found]
+
+
+@pytest.mark.parametrize("complete", [bash, zsh, fish])
+def test_a_real_shell_offers_what_is_declared(complete: Completer, folder: Path) -> None:
+    """Commands, verbs, options, choices, files and programs are offered where they belong, and nowhere else."""
+    found = complete([(before, current) for before, current, _ in CASES], folder)
+    assert [(*case[:2], words) for case, words in zip(CASES, found, strict=True)] == CASES
+
+
+def test_bash_completes_a_value_after_an_equals_sign(folder: Path) -> None:
+    """bash makes three words of `--mode=de`, or one if the user changed COMP_WORDBREAKS; both work."""
+    lines = [
+        (["start", "--mode", "="], "de"),
+        (["start", "--mode"], "="),
+        (["start"], "--mode=re"),
+        (["start", "--mode", "=", "debug"], "--b"),
+        (["--project", "=", "start"], "sta"),
+    ]
+    assert bash(lines, folder) == [
+        {"debug", "default"},
+        {"debug", "default", "release"},
+        {"--mode=release"},
+        {"--branch"},
+        {"start", "status"},
+    ]
+
+
+@pytest.mark.parametrize("complete", [zsh, fish])
+def test_other_shells_complete_a_value_after_an_equals_sign(complete: Completer, folder: Path) -> None:
+    """zsh and fish keep `--mode=re` as one word."""
+    (found,) = complete([(["start"], "--mode=re")], folder)
+    assert {word.removeprefix("--mode=") for word in found} == {"release"}
+
+
+def test_bash_survives_an_empty_word_and_an_unknown_command(folder: Path) -> None:
+    """Words that mean nothing lead to no offer and no complaint."""
+    assert bash([(["status", ""], ""), (["nonsense", "more"], ""), (["start", "$(x)"], "`y`")], folder) == [set()] * 3
+
+
+@pytest.mark.parametrize("name", SHELLS)
+def test_the_shell_itself_finds_no_fault_with_the_syntax(name: str, folder: Path) -> None:
+    """Each script passes its shell's own syntax check."""
+    file = folder / "script"
+    file.write_text(script(name, COMMANDS), encoding="utf-8")
+    program = shutil.which(name)
+    if program is None:
+        pytest.skip(f"{name} is not installed")
+    done = subprocess.run([program, "-n", str(file)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_bash_works_in_its_oldest_form_still_shipped() -> None:
+    """macOS has bash 3.2: nothing it does not know is used."""
+    text = script("bash", COMMANDS)
+    for newer in ("declare -A", "local -A", "mapfile", "readarray", "${cur,,}", "local -n"):
+        assert newer not in text
+
+
+def test_an_unknown_shell_is_invalid_input() -> None:
+    """Asking for a shell we have no script for is exit 4, and names those there are."""
+    with pytest.raises(Invalid) as caught:
+        script("tcsh", COMMANDS)
+    assert "bash, zsh, fish" in str(caught.value.hint)

@@ -1,0 +1,516 @@
+"""Running a command as if Holdfast were not there: real processes, real signals, a real terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.core.errors import Failed, Invalid, NotFound
+from holdfast.machine import command
+from holdfast.machine.command import Outcome, run_command
+from holdfast.machine.process import fate, identify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from holdfast.machine.process import Identity
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and groups are those of POSIX")
+
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+
+# Says `ready`, then each signal it hears; ends with 7 a moment after the first, so that a second would show.
+LISTENER = """
+import os, signal, sys, time
+def heard(number, frame):
+    os.write(1, f"heard {signal.Signals(number).name}\\n".encode())
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, heard)
+signal.signal(signal.SIGALRM, lambda number, frame: os._exit(7))
+os.write(1, b"ready\\n")
+while True:
+    signal.pause()
+"""
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+# --- how it ends -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 77, 124, 255])
+def test_the_exit_code_is_passed_on(code: int) -> None:
+    """Whatever the command says is what we say."""
+    outcome = run_command(sh(f"exit {code}"))
+    assert outcome.code == code
+    assert outcome[1:4] == (None, False, False)
+    assert outcome.message == f"ended with exit code {code}"
+    assert outcome.duration_ms >= 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
+def test_a_signal_is_passed_on_as_128_and_its_number(number: signal.Signals) -> None:
+    """As shells do it."""
+    outcome = run_command(sh(f"ulimit -c 0; kill -{number.value} $$"))
+    assert (outcome.code, outcome.signal) == (128 + number, number)
+    assert outcome.message == f"was ended by {number.name}"
+
+
+def test_a_signal_without_a_name_has_a_number() -> None:
+    """Real-time signals between the named ones."""
+    assert command._signal_name(40) == "signal 40"
+
+
+def test_a_missing_program_is_127() -> None:
+    """By name and by path."""
+    for name in ("no-such-program-here", "/no/such/program"):
+        outcome = run_command([name])
+        assert outcome.code == 127
+        assert outcome.message == f"{name} was not found"
+
+
+def test_a_missing_program_is_127_whatever_the_path_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory on the PATH that we may not enter answers `permission denied` for every name."""
+
+    def closed(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(subprocess, "Popen", closed)
+    assert run_command(["no-such-program-here"]).code == 127
+    assert run_command(["no-such-program-here"], env={"PATH": "/bin"}).code == 127
+    assert run_command(["sh"]).code == 126
+
+
+def test_a_program_that_cannot_be_executed_is_126(tmp_path: Path) -> None:
+    """A file without permission, a directory, a file that is no program."""
+    (tmp_path / "plain").write_text("echo")
+    (tmp_path / "rubbish").write_bytes(b"\x00\x01rubbish")
+    (tmp_path / "rubbish").chmod(0o755)
+    for path in (tmp_path / "plain", tmp_path / "rubbish", tmp_path):
+        outcome = run_command([str(path)])
+        assert outcome.code == 126
+        assert "cannot be executed" in outcome.message
+
+
+def test_no_command_is_invalid() -> None:
+    """Nothing, and the empty name, are not commands."""
+    for argv in ([], [""]):
+        with pytest.raises(Invalid):
+            run_command(argv)
+
+
+def test_arguments_with_nul_are_invalid() -> None:
+    """The system cannot pass them on."""
+    with pytest.raises(Invalid):
+        run_command(["echo", "a\0b"])
+
+
+def test_a_missing_working_directory_is_not_found(tmp_path: Path) -> None:
+    """That is our trouble, and not the same as a missing program."""
+    with pytest.raises(NotFound):
+        run_command(["true"], cwd=str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("name", ["EAGAIN", "ENOMEM", "EMFILE"])
+def test_a_machine_that_can_start_nothing_is_a_typed_error(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """It says nothing about the command, so it is no outcome."""
+    import errno
+
+    def fail(*args: Any, **kwargs: Any) -> None:
+        raise OSError(getattr(errno, name), "none left")
+
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    with pytest.raises(Failed):
+        run_command(["true"])
+
+
+def test_no_shell_touches_the_arguments(tmp_path: Path) -> None:
+    """Spaces, quotes, stars and dollars arrive as they were written."""
+    arguments = ["a b", "*", "$HOME", "'", '"', ";", "\n", ""]
+    script = f"import sys; open({str(tmp_path / 'out')!r}, 'w').write(repr(sys.argv[1:]))"
+    assert run_command([sys.executable, "-c", script, *arguments]).code == 0
+    assert (tmp_path / "out").read_text() == repr(arguments)
+
+
+def test_directory_and_environment_are_the_given_ones(tmp_path: Path) -> None:
+    """And ours when none are given."""
+    environment = {"PATH": os.environ["PATH"], "COLOUR": "green"}
+    run_command(sh('echo "$COLOUR" > out'), cwd=str(tmp_path), env=environment)
+    assert (tmp_path / "out").read_text() == "green\n"
+
+
+def test_a_kill_for_want_of_memory_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGKILL while the kernel counted one of its own; also when a shell reports it as 137."""
+    for script in ("kill -9 $$", "exit 137"):
+        counts = iter([4, 5])
+        monkeypatch.setattr(command, "_memory_kills", lambda counts=counts: next(counts))
+        outcome = run_command(sh(script))
+        assert outcome.out_of_memory
+        assert outcome.code == 137
+        assert outcome.message == "was killed because memory ran out"
+
+
+def test_any_other_end_is_not_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a SIGKILL by somebody else nor a failure while others were killed."""
+    assert not run_command(sh("kill -9 $$")).out_of_memory
+    counts = iter(range(100))
+    monkeypatch.setattr(command, "_memory_kills", lambda: next(counts))
+    assert not run_command(sh("exit 1")).out_of_memory
+    assert not run_command(sh("kill -15 $$")).out_of_memory
+
+
+def test_a_kernel_that_does_not_count_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS has no such file."""
+    assert command._memory_kills() >= 0
+
+    def missing(*args: Any, **kwargs: Any) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", missing)
+    assert command._memory_kills() == 0
+
+
+def test_the_caller_hears_the_process_number() -> None:
+    """While the process is there: it can be identified."""
+    heard: list[Identity | None] = []
+    run_command(["cat", "/dev/null"], started=lambda pid: heard.append(identify(pid)))
+    assert heard[0] is not None
+    assert fate(heard[0]) == "gone"
+
+
+def test_a_caller_that_fails_leaves_no_process() -> None:
+    """When the start cannot be recorded, nothing runs on."""
+    heard: list[Identity] = []
+
+    def fail(pid: int) -> None:
+        who = identify(pid)
+        assert who is not None
+        heard.append(who)
+        raise RuntimeError("cannot record")
+
+    with pytest.raises(RuntimeError):
+        run_command(["sleep", "60"], started=fail)
+    assert fate(heard[0]) == "gone"
+
+
+# --- time ------------------------------------------------------------------------------------------
+
+
+def test_a_command_within_its_time_is_left_alone() -> None:
+    """The timeout shows only when it is passed."""
+    assert run_command(sh("exit 4"), timeout=60).code == 4
+
+
+def test_a_timeout_interrupts() -> None:
+    """SIGINT first: a program that listens cleans up and ends by itself, and the code is 124."""
+    outcome = run_command(["sleep", "60"], timeout=0.1, grace=30)
+    assert outcome[:4] == (124, signal.SIGINT, True, False)
+    assert outcome.message == "ran longer than 0.1 s and was stopped"
+
+
+def stopped(script: str, folder: Path, grace: float) -> Outcome:
+    """The outcome of a run that wrote `up` before its time was over: a busy machine gets more of it."""
+    for timeout in (0.4, 2, 10):
+        outcome = run_command(sh(script), timeout=timeout, grace=grace)
+        if (folder / "up").exists():
+            return outcome
+    pytest.fail("the command never got going")
+
+
+def test_a_timeout_lets_the_command_clean_up(tmp_path: Path) -> None:
+    """What it does within the grace is done."""
+    script = f"trap 'echo clean > {tmp_path}/out; exit 5' INT; echo > {tmp_path}/up; while :; do sleep 0.05; done"
+    outcome = stopped(script, tmp_path, 30)
+    assert outcome.timed_out
+    assert outcome.code == 124
+    assert (tmp_path / "out").read_text() == "clean\n"
+
+
+def test_a_command_deaf_to_interruption_is_killed(tmp_path: Path) -> None:
+    """After the grace there is no more asking."""
+    outcome = stopped(f"trap '' INT; echo > {tmp_path}/up; while :; do sleep 0.05; done", tmp_path, 0.2)
+    assert outcome[:3] == (124, signal.SIGKILL, True)
+
+
+def left_of(folder: Path) -> list[Identity]:
+    """Those who wrote their numbers into a directory and live. The killed need a moment to be gone."""
+    written = [int((folder / name).read_text()) for name in "ab"]
+    left: list[Identity] = []
+    for _ in range(100):
+        left = [who for who in map(identify, written) if who is not None and fate(who) == "alive"]
+        if not left:
+            break
+        time.sleep(0.02)
+    return left
+
+
+FAMILY = """
+sleep 61 & echo $! > {0}/a
+(trap '' INT; exec sleep 62) & echo $! > {0}/b
+echo > {0}/up
+sleep 63
+"""
+
+
+def test_a_timeout_ends_all_that_was_started(tmp_path: Path) -> None:
+    """Background jobs, which shells make deaf to SIGINT, do not outlive it."""
+    outcome = stopped(FAMILY.format(tmp_path), tmp_path, 0.2)
+    assert outcome.timed_out
+    assert left_of(tmp_path) == []
+
+
+# --- signals, without a terminal -------------------------------------------------------------------
+
+
+DRIVER = """
+import json, signal, sys
+argv, options, terminal, ignored = json.loads(sys.argv[1])
+if terminal:
+    import fcntl, termios
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+for number in ignored:
+    signal.signal(number, signal.SIG_IGN)
+from holdfast.machine.command import run_command
+handlers = [signal.getsignal(number) for number in (1, 2, 3, 15)]
+outcome = run_command(argv, **options)
+same = handlers == [signal.getsignal(number) for number in (1, 2, 3, 15)]
+print("restored" if same else "changed", tuple(outcome)[:4], flush=True)
+"""
+
+
+# In the place of a shell: leads the session, has the terminal, and dies when the terminal goes away.
+SHELL = """
+import fcntl, json, subprocess, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+order = json.loads(sys.argv[1])
+order[2] = False
+subprocess.call([sys.executable, "-c", sys.argv[2], json.dumps(order)])
+"""
+
+
+class Driver:
+    """A process of its own that runs a command through `run_command` and prints the outcome."""
+
+    def __init__(
+        self,
+        argv: list[str],
+        options: dict[str, float] | None = None,
+        *,
+        terminal: int | None = None,
+        leader: bool = True,
+        ignored: tuple[int, ...] = (),
+    ) -> None:
+        order = json.dumps([argv, options or {}, terminal is not None, ignored])
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", DRIVER if leader else SHELL, order, DRIVER],
+            start_new_session=True,
+            stdin=subprocess.PIPE if terminal is None else terminal,
+            stdout=subprocess.PIPE if terminal is None else terminal,
+            stderr=terminal,
+        )
+
+    def wait_for(self, text: str) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if text in line.decode():
+                return
+        pytest.fail(f"{text!r} was never said")
+
+    def rest(self) -> str:
+        return self.process.communicate(timeout=30)[0].decode()
+
+
+@pytest.fixture
+def drivers() -> Iterator[list[Driver]]:
+    """Ends what a failed test left, with all it started."""
+    made: list[Driver] = []
+    yield made
+    for driver in made:
+        if driver.process.poll() is None:
+            os.killpg(driver.process.pid, signal.SIGKILL)
+        driver.process.communicate()
+
+
+LISTEN = [sys.executable, "-c", LISTENER]
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": 60}], ids=["same group", "own group"])
+@pytest.mark.parametrize("number", SIGNALS)
+def test_signals_to_us_are_passed_on_once(
+    drivers: list[Driver], number: signal.Signals, options: dict[str, float]
+) -> None:
+    """The command hears it once, decides for itself, and we wait for its end and restore our handlers."""
+    driver = Driver(LISTEN, options)
+    drivers.append(driver)
+    driver.wait_for("ready")
+    driver.process.send_signal(number)
+    said = driver.rest()
+    assert said.count("heard") == 1
+    assert f"heard {number.name}" in said
+    assert "restored (7, None, False, False)" in said
+    assert driver.process.returncode == 0
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_command_that_dies_of_the_signal_is_reported(drivers: list[Driver], number: signal.Signals) -> None:
+    """128 and the number, and we live to record it."""
+    driver = Driver(sh("ulimit -c 0; echo ready; exec sleep 60"))
+    drivers.append(driver)
+    driver.wait_for("ready")
+    driver.process.send_signal(number)
+    assert f"restored ({128 + number}, {number.value}, False, False)" in driver.rest()
+
+
+def test_what_was_ignored_stays_ignored(drivers: list[Driver]) -> None:
+    """Under nohup neither we nor the command mind a SIGHUP."""
+    driver = Driver(sh("echo ready; sleep 0.3; exit 9"), ignored=(signal.SIGHUP,))
+    drivers.append(driver)
+    driver.wait_for("ready")
+    driver.process.send_signal(signal.SIGHUP)
+    assert "restored (9, None, False, False)" in driver.rest()
+
+
+def test_standard_input_and_output_are_the_commands(drivers: list[Driver]) -> None:
+    """What is piped to us reaches the command, and its output comes out untouched."""
+    driver = Driver(["cat"])
+    drivers.append(driver)
+    said = driver.process.communicate(b"through\n", timeout=30)[0]
+    assert said.startswith(b"through\n")
+
+
+def test_in_another_thread_commands_run_without_handlers() -> None:
+    """Python allows handlers only in the main thread; a server can still run a command."""
+    found: list[Outcome] = []
+    thread = threading.Thread(target=lambda: found.append(run_command(sh("exit 6"))))
+    thread.start()
+    thread.join()
+    assert found[0].code == 6
+
+
+def test_a_signal_before_the_child_exists_is_not_lost() -> None:
+    """It is kept and passed on as soon as there is somebody to pass it to."""
+
+    class Told(list[int]):
+        own_group = True
+
+        def tell(self, number: int) -> None:
+            self.append(number)
+
+    relay = command._Relay(None)
+    child: Any = Told()
+    relay._heard(signal.SIGTERM, None)
+    relay.attach(child)
+    relay._heard(signal.SIGINT, None)
+    assert child == [signal.SIGTERM, signal.SIGINT]
+
+
+# --- with a terminal -------------------------------------------------------------------------------
+
+
+class AtTerminal:
+    """A driver whose controlling terminal is a real one, with the test at the keyboard."""
+
+    def __init__(self, argv: list[str], options: dict[str, float] | None = None, *, leader: bool = True) -> None:
+        self.keyboard, terminal = os.openpty()
+        self.driver = Driver(argv, options, terminal=terminal, leader=leader)
+        os.close(terminal)
+        self.said = ""
+
+    def wait_for(self, text: str) -> str:
+        while text not in self.said:
+            if not select.select([self.keyboard], [], [], 30)[0]:
+                pytest.fail(f"{text!r} was never said, but {self.said!r}")
+            try:
+                self.said += os.read(self.keyboard, 4096).decode()
+            except OSError:
+                pytest.fail(f"{text!r} was never said, but {self.said!r}")
+        return self.said
+
+    def press(self, keys: bytes) -> None:
+        os.write(self.keyboard, keys)
+
+
+@pytest.fixture
+def terminals(drivers: list[Driver]) -> Iterator[list[AtTerminal]]:
+    """Closes the terminals afterwards, which ends whoever is left."""
+    made: list[AtTerminal] = []
+    yield made
+    for terminal in made:
+        drivers.append(terminal.driver)
+        os.close(terminal.keyboard)
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": 60}], ids=["without timeout", "with timeout"])
+def test_the_command_can_read_the_terminal(terminals: list[AtTerminal], options: dict[str, float]) -> None:
+    """It is not stopped as a background job would be."""
+    terminal = AtTerminal(sh('echo ready; read answer; echo "answer: $answer"'), options)
+    terminals.append(terminal)
+    terminal.wait_for("ready")
+    terminal.press(b"forty-two\n")
+    terminal.wait_for("answer: forty-two")
+    terminal.wait_for("restored (0,")
+
+
+@pytest.mark.parametrize("options", [{}, {"timeout": 60}], ids=["without timeout", "with timeout"])
+@pytest.mark.parametrize(("key", "name"), [(b"\x03", "SIGINT"), (b"\x1c", "SIGQUIT")])
+def test_ctrl_c_is_heard_once(terminals: list[AtTerminal], key: bytes, name: str, options: dict[str, float]) -> None:
+    """The terminal told the whole group; passing it on would make it two."""
+    terminal = AtTerminal(LISTEN, options)
+    terminals.append(terminal)
+    terminal.wait_for("ready")
+    terminal.press(key)
+    said = terminal.wait_for("restored (7, None, False, False)")
+    assert said.count(f"heard {name}") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_at_a_terminal_other_signals_are_passed_on(terminals: list[AtTerminal], number: signal.Signals) -> None:
+    """They do not come from the keyboard, so the command has not heard them yet."""
+    terminal = AtTerminal(LISTEN)
+    terminals.append(terminal)
+    terminal.wait_for("ready")
+    terminal.driver.process.send_signal(number)
+    said = terminal.wait_for("restored (7, None, False, False)")
+    assert said.count(f"heard {number.name}") == 1
+
+
+def test_at_a_terminal_a_timeout_ends_all_that_was_started(terminals: list[AtTerminal], tmp_path: Path) -> None:
+    """Without a group of its own the command's descendants are found one by one; we live on."""
+    terminal = AtTerminal(sh(FAMILY.format(tmp_path)), {"timeout": 1, "grace": 0.2})
+    terminals.append(terminal)
+    terminal.wait_for("restored (124,")
+    assert left_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("leader", [True, False], ids=["without a shell", "under a shell"])
+def test_a_closed_terminal_is_heard_once(drivers: list[Driver], tmp_path: Path, leader: bool) -> None:
+    """The window is closed: the command hears SIGHUP as it would without us, whoever leads the session."""
+    log = tmp_path / "log"
+    listener = LISTENER.replace("os.write(1, ", f"os.write(os.open({str(log)!r}, 1089, 0o600), ")
+    terminal = AtTerminal([sys.executable, "-c", "print('up', flush=True)\n" + listener], leader=leader)
+    drivers.append(terminal.driver)
+    terminal.wait_for("up")
+    for _ in range(500):
+        if log.exists() and "ready" in log.read_text():
+            break
+        time.sleep(0.02)
+    os.close(terminal.keyboard)
+    terminal.driver.process.wait(30)
+    for _ in range(500):
+        if "heard" in log.read_text():
+            break
+        time.sleep(0.02)
+    assert log.read_text().count("heard SIGHUP") == 1

@@ -1,0 +1,535 @@
+"""Git as a program: real repositories, awkward names, hostile settings, no git at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.machine.git import Git, GitFacts, GitFailed, GitMissing, GitSlow, normalise_remote, under
+
+AWKWARD = ["with space", "новый файл", "-dash", "star*", "[x]", ":(top)magic", "quote\"'", "tab\there", "new\nline"]
+needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="hooks as sh scripts")
+
+
+@pytest.fixture(autouse=True)
+def settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    file = home / "gitconfig"
+    file.write_text(
+        '[user]\nname = A\nemail = a@example.org\n[init]\ndefaultBranch = main\n[protocol "file"]\nallow = always\n'
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(file))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    monkeypatch.setenv("GIT_TEMPLATE_DIR", "")
+    return file
+
+
+def sh(where: Path, *args: str) -> str:
+    done = subprocess.run(["git", *args], cwd=where, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def empty(where: Path) -> Path:
+    where.mkdir(parents=True, exist_ok=True)
+    sh(where, "init", "-q")
+    return where
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    where = empty(tmp_path / "repo")
+    (where / "a.txt").write_text("one\ntwo\n")
+    sh(where, "add", ".")
+    sh(where, "commit", "-q", "-m", "first")
+    return where
+
+
+def script(path: Path, body: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+# Facts
+
+
+def test_facts(repo: Path) -> None:
+    """Branch, commit and remote of an ordinary repository."""
+    sh(repo, "remote", "add", "origin", "https://me:secret@GitHub.com/o/r.git")
+    assert Git(str(repo)).facts() == GitFacts("main", sh(repo, "rev-parse", "HEAD"), "github.com/o/r")
+
+
+def test_facts_detached_unborn_and_without_git(repo: Path, tmp_path: Path) -> None:
+    """No branch when detached, no commit when unborn, nothing at all without a repository."""
+    sh(repo, "switch", "-q", "--detach")
+    assert Git(str(repo)).facts() == GitFacts(None, sh(repo, "rev-parse", "HEAD"), None)
+    assert Git(str(empty(tmp_path / "new"))).facts() == GitFacts("main", None, None)
+    (tmp_path / "plain").mkdir()
+    assert Git(str(tmp_path / "plain")).facts() == GitFacts(None, None, None)
+
+
+def test_remote_prefers_origin_and_expands_abbreviations(repo: Path) -> None:
+    """Origin wins over other remotes, and the person's own abbreviations are resolved first."""
+    sh(repo, "config", "url.git@github.com:.insteadOf", "gh:")
+    sh(repo, "remote", "add", "fork", "gh:me/fork")
+    assert Git(str(repo)).remote() == "github.com/me/fork"
+    sh(repo, "remote", "add", "origin", "gh:o/r")
+    assert Git(str(repo)).remote() == "github.com/o/r"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://github.com/o/r.git", "github.com/o/r"),
+        ("https://me:secret@GitHub.com/o/r", "github.com/o/r"),
+        ("https://tok@en@github.com:443/o/r.git/", "github.com/o/r"),
+        ("https://me:se/cr@et@github.com/o/r", "github.com/o/r"),
+        ("https://github.com/o/r.git?token=secret#secret", "github.com/o/r"),
+        ("git@github.com:o/r.git", "github.com/o/r"),
+        ("GitHub.com:/o/r", "github.com/o/r"),
+        ("me:secret@github.com:o/r", "github.com/o/r"),
+        ("[git@github.com:22]:o/r.git", "github.com/o/r"),
+        ("[git@host:2222]:o/r.git", "host:2222/o/r"),
+        ("https://[::1]/o/r", "[::1]/o/r"),
+        ("git@[::1]:o/r", "[::1]/o/r"),
+        ("ssh://git@github.com:22/o/r.git", "github.com/o/r"),
+        ("git+ssh://git@github.com/o/r.git", "github.com/o/r"),
+        ("ssh://git@host:2222/o/r", "host:2222/o/r"),
+        ("git://github.com/o/r", "github.com/o/r"),
+        ("https://host", "host"),
+        ("codecommit::eu-west-1://profile@repo", "repo"),
+        ("ext::sh -c secret", ""),
+        ("/srv/git/r.git", "/srv/git/r"),
+        ("file:///srv/git/r.git", "/srv/git/r"),
+        ("../r.git", "../r"),
+        ("./odd:name", "./odd:name"),
+        ("C:\\work\\r", "C:\\work\\r"),
+        ("", ""),
+    ],
+)
+def test_normalise_remote(url: str, expected: str) -> None:
+    """One repository has one address, and no address keeps a secret."""
+    assert normalise_remote(url) == expected
+    assert "secret" not in normalise_remote(url)
+
+
+def test_root_commits(repo: Path, tmp_path: Path) -> None:
+    """The beginning of the history is the same in a clone, and unknown in a shallow one."""
+    root = sh(repo, "rev-parse", "HEAD")
+    sh(repo, "commit", "-q", "--allow-empty", "-m", "second")
+    sh(tmp_path, "clone", "-q", "--no-local", "--depth", "1", str(repo), "shallow")
+    assert Git(str(repo)).root_commits() == [root]
+    assert Git(str(tmp_path / "shallow")).root_commits() == []
+    assert Git(str(empty(tmp_path / "new"))).root_commits() == []
+    assert Git(str(repo)).root_commits(timeout=0) == []
+
+
+# Dirt
+
+
+def test_clean_and_ignored_files(repo: Path) -> None:
+    """A clean tree has no dirt, and what git ignores is none."""
+    (repo / ".gitignore").write_text("*.log\n")
+    sh(repo, "add", ".")
+    sh(repo, "commit", "-q", "-m", "ignore")
+    (repo / "x.log").write_text("noise")
+    assert Git(str(repo)).dirty() == []
+
+
+def test_every_kind_of_dirt(repo: Path) -> None:
+    """Modified, staged, deleted, renamed, untracked and type changes all count, each with its path."""
+    for name in ("modified", "staged", "deleted", "old", "type"):
+        (repo / name).write_text(name * 20)
+    sh(repo, "add", ".")
+    sh(repo, "commit", "-q", "-m", "files")
+    (repo / "modified").write_text("x")
+    (repo / "staged").write_text("x")
+    sh(repo, "add", "staged")
+    (repo / "deleted").unlink()
+    sh(repo, "mv", "old", "new")
+    (repo / "type").unlink()
+    (repo / "type").symlink_to("a.txt")
+    (repo / "dir").mkdir()
+    (repo / "dir" / "untracked").write_text("x")
+    dirty = Git(str(repo)).dirty()
+    assert sorted(dirty) == ["deleted", "dir/untracked", "modified", "new", "old", "staged", "type"]
+
+
+def test_conflicted_files_count_even_when_ignored(repo: Path) -> None:
+    """An unmerged file is somebody's open question, whoever's file it is."""
+    sh(repo, "switch", "-q", "-c", "side")
+    (repo / "a.txt").write_text("side\n")
+    sh(repo, "commit", "-q", "-a", "-m", "side")
+    sh(repo, "switch", "-q", "main")
+    (repo / "a.txt").write_text("main\n")
+    sh(repo, "commit", "-q", "-a", "-m", "main")
+    subprocess.run(["git", "merge", "-q", "side"], cwd=repo, check=False, capture_output=True)
+    assert Git(str(repo)).dirty(["a.txt"]) == ["a.txt"]
+    assert Git(str(repo)).in_progress() == "merge"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names Windows does not have")
+def test_dirt_with_awkward_names(repo: Path) -> None:
+    """File names with spaces, line breaks, dashes and patterns come back exactly, tracked and untracked."""
+    for name in AWKWARD:
+        (repo / name).write_text("x")
+    git = Git(str(repo))
+    assert sorted(git.dirty()) == sorted(AWKWARD)
+    sh(repo, "add", ".")
+    sh(repo, "commit", "-q", "-m", "awkward")
+    assert git.dirty() == []
+    for name in AWKWARD:
+        (repo / name).write_text("changed")
+    assert sorted(git.dirty()) == sorted(AWKWARD)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only here names are bytes")
+def test_dirt_with_a_name_that_is_no_text(repo: Path) -> None:
+    """A file name that is not UTF-8 survives the way through."""
+    (repo / os.fsdecode(b"caf\xe9")).write_text("x")
+    assert Git(str(repo)).dirty() == [os.fsdecode(b"caf\xe9")]
+
+
+def test_own_files_do_not_count(repo: Path) -> None:
+    """What is under `ignore` is no dirt; what merely begins alike is."""
+    for name in (".claude/session-state.json", ".claude/other.json", ".ai-session/f/plan.md", ".ai-session2/x"):
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text("x")
+    dirty = Git(str(repo)).dirty(["./.claude/session-state.json", ".ai-session/", ""])
+    assert sorted(dirty) == [".ai-session2/x", ".claude/other.json"]
+    assert not under("a", [""])
+
+
+def test_dirty_submodule_counts(repo: Path, tmp_path: Path) -> None:
+    """Changes inside a submodule are changes, whatever its settings say about ignoring them."""
+    library = empty(tmp_path / "library")
+    (library / "f").write_text("x")
+    sh(library, "add", ".")
+    sh(library, "commit", "-q", "-m", "lib")
+    sh(repo, "submodule", "add", "-q", str(library), "lib")
+    sh(repo, "config", "-f", ".gitmodules", "submodule.lib.ignore", "all")
+    sh(repo, "add", ".")
+    sh(repo, "commit", "-q", "-m", "sub")
+    git = Git(str(repo))
+    assert git.dirty() == []
+    (repo / "lib" / "new").write_text("x")
+    assert git.dirty() == ["lib"]
+
+
+def test_reading_runs_no_program_the_repository_names(repo: Path, tmp_path: Path) -> None:
+    """A repository's own settings cannot make a read start something."""
+    trap = script(tmp_path / "trap", f"touch {tmp_path}/sprung")
+    sh(repo, "config", "core.fsmonitor", str(trap))
+    sh(repo, "config", "diff.external", str(trap))
+    git = Git(str(repo))
+    (repo / "a.txt").write_text("changed\n")
+    git.dirty()
+    git.facts()
+    git.numstat("a.txt")
+    assert not (tmp_path / "sprung").exists()
+
+
+# Branches
+
+
+@pytest.mark.parametrize(
+    ("name", "valid"),
+    [
+        ("session/20260102-auth-login", True),
+        ("-x", False),
+        ("a..b", False),
+        ("a b", False),
+        ("HEAD", False),
+        ("@{-1}", False),
+        ("x.lock", False),
+        ("", False),
+        ("nul\0", False),
+        ("ünïcode", True),
+    ],
+)
+def test_valid_branch_name(repo: Path, name: str, valid: bool) -> None:
+    """Git itself says what a branch may be called."""
+    assert Git(str(repo)).valid_branch_name(name) is valid
+
+
+def test_create_branch_carries_everything_uncommitted(repo: Path) -> None:
+    """Making a branch changes neither tree nor index."""
+    (repo / "a.txt").write_text("staged\n")
+    sh(repo, "add", ".")
+    (repo / "a.txt").write_text("loose\n")
+    (repo / "new").write_text("x")
+    before = sh(repo, "status", "--porcelain=v2")
+    Git(str(repo)).create_branch("session/x")
+    assert sh(repo, "symbolic-ref", "--short", "HEAD") == "session/x"
+    assert sh(repo, "status", "--porcelain=v2") == before
+
+
+def test_create_branch_before_the_first_commit(tmp_path: Path) -> None:
+    """An unborn branch can be left for another."""
+    where = empty(tmp_path / "new")
+    (where / "f").write_text("x")
+    sh(where, "add", "f")
+    Git(str(where)).create_branch("session/x")
+    assert Git(str(where)).branch() == "session/x"
+    assert sh(where, "ls-files") == "f"
+
+
+@needs_sh
+def test_a_failing_or_hanging_hook_after_the_switch_does_not_matter(repo: Path) -> None:
+    """The switch has happened by the time the post-checkout hook runs."""
+    script(repo / ".git/hooks/post-checkout", "exit 3")
+    Git(str(repo)).create_branch("one")
+    script(repo / ".git/hooks/post-checkout", "sleep 60")
+    Git(str(repo), patience=0.5).switch("main")
+    assert Git(str(repo)).branch() == "main"
+
+
+def test_switch_never_overwrites(repo: Path) -> None:
+    """Changed files stop a switch, and so do ignored ones, which git alone would overwrite."""
+    git = Git(str(repo))
+    git.create_branch("side")
+    (repo / ".env").write_text("tracked")
+    sh(repo, "add", "-f", ".env")
+    sh(repo, "commit", "-q", "-m", "env")
+    git.switch("main")
+    (repo / ".gitignore").write_text(".env\n")
+    sh(repo, "add", ".")
+    sh(repo, "commit", "-q", "-m", "ignore")
+    (repo / ".env").write_text("SECRET")
+    with pytest.raises(GitFailed) as caught:
+        git.switch("side")
+    assert ".env" in (caught.value.hint or "")
+    assert (repo / ".env").read_text() == "SECRET"
+    assert git.branch() == "main"
+
+
+def test_delete_branch_only_as_expected(repo: Path) -> None:
+    """A branch that moved on is not deleted."""
+    git = Git(str(repo))
+    sh(repo, "branch", "side")
+    with pytest.raises(Conflict):
+        git.delete_branch("side", expect="0" * 40)
+    assert git.branch_exists("side")
+    git.delete_branch("side", expect=git.commit_id())
+    assert not git.branch_exists("side")
+    with pytest.raises(Invalid):
+        git.delete_branch("--all")
+
+
+def test_checked_out_elsewhere(repo: Path, tmp_path: Path) -> None:
+    """The other worktree is named; this one is not elsewhere, nor is a link to it."""
+    sh(repo, "worktree", "add", "-q", "-b", "side", "../tree")
+    assert Git(str(repo)).checked_out_elsewhere("side") == str(tmp_path / "tree")
+    assert Git(str(repo)).checked_out_elsewhere("main") is None
+    (tmp_path / "link").symlink_to(repo)
+    assert Git(str(tmp_path / "link")).checked_out_elsewhere("main") is None
+    assert Git(str(repo)).checked_out_elsewhere("absent") is None
+
+
+@pytest.mark.parametrize("kind", ["rebase", "cherry-pick", "revert", "bisect"])
+def test_operations_in_progress(repo: Path, kind: str) -> None:
+    """What somebody began and did not finish is seen."""
+    base = sh(repo, "rev-parse", "HEAD")
+    sh(repo, "switch", "-q", "-c", "side")
+    (repo / "a.txt").write_text("side\n")
+    sh(repo, "commit", "-q", "-a", "-m", "side")
+    sh(repo, "switch", "-q", "main")
+    for text in ("main\n", "more\n"):
+        (repo / "a.txt").write_text(text)
+        sh(repo, "commit", "-q", "-a", "-m", text)
+    assert Git(str(repo)).in_progress() is None
+    command = {
+        "rebase": ["rebase", "side"],
+        "cherry-pick": ["cherry-pick", "side"],
+        "revert": ["revert", "--no-edit", "HEAD~1"],
+        "bisect": ["bisect", "start", "HEAD", base],
+    }[kind]
+    subprocess.run(["git", *command], cwd=repo, check=False, capture_output=True)
+    assert Git(str(repo)).in_progress() == kind
+
+
+def test_operation_in_another_worktree_is_not_ours(repo: Path, tmp_path: Path) -> None:
+    """A bisect in one worktree does not stop the other."""
+    sh(repo, "worktree", "add", "-q", "../tree")
+    sh(repo, "bisect", "start")
+    assert Git(str(repo)).in_progress() == "bisect"
+    assert Git(str(tmp_path / "tree")).in_progress() is None
+
+
+# Lines
+
+
+def test_numstat(repo: Path, tmp_path: Path) -> None:
+    """Added and removed lines, of changed, new, deleted, unchanged, binary and missing files."""
+    git = Git(str(repo))
+    assert git.numstat("a.txt") == (0, 0)
+    (repo / "a.txt").write_text("one\n2\n3\n")
+    assert git.numstat("a.txt") == (2, 1)
+    assert git.numstat(str(repo / "a.txt")) == (2, 1)
+    (repo / "new").write_text("1\n2\n3\n")
+    assert git.numstat("new") == (3, 0)
+    (repo / "empty").write_text("")
+    assert git.numstat("empty") == (0, 0)
+    (repo / "bin").write_bytes(b"\0\1\2")
+    assert git.numstat("bin") is None
+    assert git.numstat("absent") is None
+    assert git.numstat(".") is None
+    assert git.numstat(str(tmp_path / "outside")) is None
+    (repo / "a.txt").unlink()
+    assert git.numstat("a.txt") == (0, 2)
+    new = empty(tmp_path / "unborn")
+    (new / "f").write_text("x\n")
+    assert Git(str(new)).numstat("f") == (1, 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names Windows does not have")
+def test_numstat_takes_names_literally(repo: Path) -> None:
+    """A name that looks like an option or a pattern is only a name."""
+    git = Git(str(repo))
+    for name in AWKWARD:
+        (repo / name).write_text("1\n")
+        assert git.numstat(name) == (1, 0)
+    sh(repo, "add", ".")
+    sh(repo, "commit", "-q", "-m", "awkward")
+    for name in AWKWARD:
+        (repo / name).write_text("1\n2\n")
+        assert git.numstat(name) == (1, 0)
+
+
+# Setting aside
+
+
+def test_set_aside_and_put_back(repo: Path) -> None:
+    """Files leave and return exactly, except where somebody wrote meanwhile."""
+    git = Git(str(repo))
+    (repo / "b.txt").write_text("b\n")
+    sh(repo, "add", ".")
+    sh(repo, "commit", "-q", "-m", "b")
+    (repo / "a.txt").write_text("mine\n")
+    (repo / "b.txt").write_text("mine too\n")
+    git.set_aside("aside/session/x", ["a.txt", "b.txt"])
+    assert git.dirty() == []
+    (repo / "b.txt").write_text("newer\n")
+    assert git.put_back("aside/session/x") == ["a.txt"]
+    assert (repo / "a.txt").read_text() == "mine\n"
+    assert (repo / "b.txt").read_text() == "newer\n"
+    assert git.put_back("aside/session/x") == []
+    assert sh(repo, "for-each-ref", "refs/worktree") == ""
+    assert not (repo / ".git/holdfast-aside.index").exists()
+
+
+# The process
+
+
+def test_git_missing(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without git on the PATH there is a typed error that says what to do."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(GitMissing) as caught:
+        Git(str(repo)).facts()
+    assert "Install git" in (caught.value.hint or "")
+    assert caught.value.exit_code == 1
+
+
+@needs_sh
+def test_a_git_in_the_working_directory_is_not_run(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative PATH entries are passed by: they could lead into an unpacked archive."""
+    script(repo / "git", "touch sprung")
+    monkeypatch.chdir(repo)
+    monkeypatch.setenv("PATH", f".{os.pathsep}{os.pathsep}{os.environ['PATH']}")
+    assert Git(str(repo)).branch() == "main"
+    assert not (repo / "sprung").exists()
+
+
+def test_root_that_is_gone(tmp_path: Path) -> None:
+    """A work tree that was removed is not found, rather than a crash."""
+    with pytest.raises(NotFound):
+        Git(str(tmp_path / "absent")).branch()
+
+
+def test_called_from_a_hook_of_another_repository(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The variables git sets for its hooks do not lead us into another repository."""
+    other = empty(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
+    assert Git(str(repo)).commit_id() is not None
+
+
+def test_a_repository_git_will_not_read_is_an_error(repo: Path) -> None:
+    """Damage is not taken for a detached HEAD or an unborn branch."""
+    (repo / ".git/config").write_text("[broken")
+    with pytest.raises(GitFailed) as caught:
+        Git(str(repo)).facts()
+    assert "config" in (caught.value.hint or "")
+
+
+@needs_sh
+def test_commit_reports_the_hooks_own_words(repo: Path) -> None:
+    """A refused commit changes nothing and says why."""
+    script(repo / ".git/hooks/pre-commit", "echo 'tests are red' >&2; exit 1")
+    (repo / "a.txt").write_text("x")
+    sh(repo, "add", ".")
+    before = sh(repo, "rev-parse", "HEAD")
+    with pytest.raises(GitFailed) as caught:
+        Git(str(repo)).commit("message")
+    assert caught.value.hint == "tests are red"
+    assert sh(repo, "rev-parse", "HEAD") == before
+
+
+@needs_sh
+def test_signing_does_not_hang(repo: Path, settings: Path, tmp_path: Path) -> None:
+    """A signing program that waits for ever is stopped, with the processes it started."""
+    signer = script(tmp_path / "signer", "sleep 60 & sleep 60")
+    with settings.open("a") as file:
+        file.write(f"[commit]\ngpgSign = true\n[gpg]\nprogram = {signer}\n")
+    (repo / "a.txt").write_text("x")
+    sh(repo, "add", ".")
+    with pytest.raises(GitSlow) as caught:
+        Git(str(repo), patience=0.5).commit("message")
+    assert "signing" in (caught.value.hint or "")
+    assert not (repo / ".git/index.lock").exists()
+
+
+@needs_sh
+def test_commit_made_although_a_later_hook_hangs(repo: Path) -> None:
+    """A post-commit hook cannot make a commit that exists look like a failure."""
+    script(repo / ".git/hooks/post-commit", "sleep 60")
+    (repo / "a.txt").write_text("x")
+    sh(repo, "add", ".")
+    assert Git(str(repo), patience=0.5).commit("# kept as written\n\nSession: x") == sh(repo, "rev-parse", "HEAD")
+    assert sh(repo, "log", "-1", "--format=%B") == "# kept as written\n\nSession: x"
+
+
+def test_squash_merge_whatever_the_settings(repo: Path, settings: Path) -> None:
+    """Settings about fast-forwards and stashes do not stop a squash."""
+    git = Git(str(repo))
+    git.create_branch("side")
+    (repo / "b").write_text("b")
+    sh(repo, "add", ".")
+    sh(repo, "commit", "-q", "-m", "b")
+    git.switch("main")
+    with settings.open("a") as file:
+        file.write("[merge]\nff = false\nautoStash = true\n[rerere]\nenabled = true\nautoUpdate = true\n")
+    assert git.squash_merge(git.tip("side") or "") == []
+    assert git.staged()
+    assert git.undo_merge() is None
+    assert not git.staged()
+    assert not (repo / ".git/SQUASH_MSG").exists()
+
+
+@needs_sh
+def test_a_program_that_a_hook_leaves_running_is_not_waited_for(repo: Path) -> None:
+    """An indexer started in the background by a hook does not hold anything up, and is not ended."""
+    script(repo / ".git/hooks/post-checkout", "sleep 20 & echo $! > .git/left")
+    Git(str(repo), patience=10).create_branch("side")
+    pid = int((repo / ".git/left").read_text())
+    os.kill(pid, 0)
+    os.kill(pid, 9)

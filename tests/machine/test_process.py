@@ -1,0 +1,271 @@
+"""Whether a recorded process is still the same one, with real processes, zombies and odd names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from holdfast.machine import host, process
+from holdfast.machine.process import Identity, fate, identify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="this is how Linux tells it")
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A real process that does nothing."""
+    child = subprocess.Popen(["sleep", "60"])
+    yield child
+    child.kill()
+    child.wait()
+
+
+def known(pid: int) -> Identity:
+    found = identify(pid)
+    assert found is not None
+    return found
+
+
+def test_we_are_alive() -> None:
+    """This very process is, and is identified the same each time."""
+    me = known(os.getpid())
+    assert me.pid == os.getpid()
+    assert me == identify(os.getpid())
+    assert fate(me) == "alive"
+
+
+def test_an_identity_survives_being_stored() -> None:
+    """It is made of plain values: what comes back from the log is equal."""
+    me = known(os.getpid())
+    assert Identity._make(list(me)) == me
+    assert [type(part) for part in me] == [int, str, str, str, str]
+
+
+def test_a_child_is_alive_until_it_is_not(sleeper: subprocess.Popen[bytes]) -> None:
+    """Running, then killed and waited for."""
+    who = known(sleeper.pid)
+    assert fate(who) == "alive"
+    sleeper.kill()
+    sleeper.wait()
+    assert fate(who) == "gone"
+    assert identify(sleeper.pid) is None
+
+
+def test_a_stopped_process_is_alive(sleeper: subprocess.Popen[bytes]) -> None:
+    """Ctrl-Z is not the end."""
+    who = known(sleeper.pid)
+    sleeper.send_signal(signal.SIGSTOP)
+    assert fate(who) == "alive"
+
+
+def test_a_zombie_is_gone() -> None:
+    """It ended; that nobody has asked for its exit code changes nothing."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    who = known(child.pid)
+    assert fate(who) == "alive"
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert fate(who) == "gone"
+    child.communicate()
+
+
+def test_a_reused_number_is_gone(sleeper: subprocess.Popen[bytes]) -> None:
+    """The same number with another start time is another process."""
+    who = known(sleeper.pid)
+    assert fate(who._replace(started="1")) == "gone"
+
+
+def test_another_boot_means_gone(sleeper: subprocess.Popen[bytes]) -> None:
+    """Nothing outlives a reboot of its machine, in whatever namespace it ran."""
+    if host.boot_id().startswith("time:"):
+        pytest.skip("this system tells boots by the clock only")
+    who = known(sleeper.pid)._replace(boot="another")
+    assert fate(who) == "gone"
+    assert fate(who._replace(namespace="pid:[1]")) == "gone"
+
+
+def test_another_machine_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
+    """From here nothing can be said about processes elsewhere, whatever else matches or not."""
+    who = known(sleeper.pid)._replace(machine="elsewhere")
+    assert fate(who) == "unknown"
+    assert fate(who._replace(boot="another")) == "unknown"
+    assert fate(who._replace(pid=2**30)) == "unknown"
+
+
+def test_another_namespace_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
+    """Pid 7 of a container is not our pid 7."""
+    assert fate(known(sleeper.pid)._replace(namespace="pid:[1]")) == "unknown"
+
+
+@pytest.mark.parametrize("pid", [0, -1, -7, 2**31, 2**63, 10**30])
+def test_impossible_numbers_are_nobody(pid: int) -> None:
+    """Zero and below mean groups to the system, and are never asked about; too large ones do not overflow."""
+    assert identify(pid) is None
+    assert fate(known(os.getpid())._replace(pid=pid)) == "gone"
+
+
+@linux
+@pytest.mark.parametrize("name", ["a b", "a) S 1 (b", ")", "((", "x) Z 1 1", "S 7 )"])
+def test_names_with_spaces_and_parentheses_are_read_right(tmp_path: Path, name: str) -> None:
+    """A program may call itself anything; its start time is found all the same."""
+    program = tmp_path / name
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    program.chmod(0o755)
+    child = subprocess.Popen([str(program), "60"], executable=str(program))
+    try:
+        who = known(child.pid)
+        assert who.started.isdecimal()
+        assert abs(int(who.started) - int(known(os.getpid()).started)) < 10**8
+        assert fate(who) == "alive"
+    finally:
+        child.kill()
+        child.wait()
+
+
+@linux
+def test_processes_started_later_have_later_times(sleeper: subprocess.Popen[bytes]) -> None:
+    """The field read is really the start time."""
+    assert int(known(sleeper.pid).started) >= int(known(os.getpid()).started) > 0
+
+
+@linux
+@pytest.mark.parametrize("content", [b"", b"7 (x) S 1", b"rubbish"])
+def test_a_strange_proc_gives_no_false_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
+) -> None:
+    """A line that cannot be understood leaves alive or gone open."""
+    me = known(os.getpid())
+    (tmp_path / "stat").write_bytes(content)
+    real = open
+
+    def strange(path: Any, *args: Any, **kwargs: Any) -> Any:
+        return real(tmp_path / "stat" if str(path).endswith("/stat") else path, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", strange)
+    assert fate(me) == "unknown"
+    assert known(os.getpid()).started == ""
+
+
+@linux
+def test_a_hidden_process_is_unknown_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hidepid other users' processes cannot be seen; that they exist can be."""
+    me = known(os.getpid())
+    real = open
+
+    def hidden(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if str(path) == f"/proc/{os.getpid()}/stat":
+            raise FileNotFoundError(path)
+        return real(path, *args, **kwargs)
+
+    def not_ours(pid: int, number: int) -> None:
+        raise PermissionError(pid)
+
+    monkeypatch.setattr("builtins.open", hidden)
+    assert fate(me) == "unknown"
+    monkeypatch.setattr(os, "kill", not_ours)
+    assert fate(me) == "unknown"
+
+
+@linux
+def test_a_proc_of_another_namespace_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When /proc/self is not us, its numbers mean other processes."""
+    me = known(os.getpid())
+    real = os.readlink
+
+    def shifted(path: str) -> str:
+        return "1" if path == "/proc/self" else real(path)
+
+    monkeypatch.setattr(os, "readlink", shifted)
+    assert fate(me) == "unknown"
+
+    def missing(path: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "readlink", missing)
+    assert fate(me._replace(namespace="")) == "unknown"
+    assert fate(me._replace(namespace="", pid=2**22 + 1)) == "gone"
+
+
+class FakePsutil(types.ModuleType):
+    """As much of psutil as is used: it is not installed on Linux."""
+
+    STATUS_ZOMBIE = "zombie"
+
+    class Error(Exception):
+        pass
+
+    class NoSuchProcess(Error):
+        pass
+
+    created: float = 1_800_000_000.25
+    state: str = "running"
+    failure: Exception | None = None
+
+    def boot_time(self) -> float:
+        return 1_800_000_000.0
+
+    def Process(self, pid: int) -> FakePsutil:
+        if self.failure is not None:
+            raise self.failure
+        return self
+
+    def create_time(self) -> float:
+        return self.created
+
+    def status(self) -> str:
+        return self.state
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> FakePsutil:
+    """A system that is not Linux."""
+    fake = FakePsutil("psutil")
+    monkeypatch.setitem(sys.modules, "psutil", fake)
+    monkeypatch.setattr(process, "_entry", process._from_psutil)
+    return fake
+
+
+def test_off_linux_psutil_answers(elsewhere: FakePsutil) -> None:
+    """Start time, zombies, missing and hidden processes, each in its own way."""
+    who = known(os.getpid())
+    assert who.started == "1800000000.25"
+    assert fate(who) == "alive"
+    elsewhere.created += 1
+    assert fate(who) == "gone"
+    elsewhere.created -= 1
+    elsewhere.state = "zombie"
+    assert fate(who) == "gone"
+    elsewhere.failure = FakePsutil.Error()
+    assert fate(who) == "unknown"
+    elsewhere.failure = FakePsutil.NoSuchProcess()
+    assert fate(who) == "gone"
+    assert identify(os.getpid()) is None
+
+
+def test_without_psutil_existence_is_all_that_is_known(
+    elsewhere: FakePsutil, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number that is taken is unknown, one that is not is gone."""
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    who = known(os.getpid())
+    assert fate(who) == "unknown"
+    assert fate(who._replace(pid=2**22 + 1)) == "gone"
+
+
+def test_a_boot_told_by_the_clock_proves_nothing(elsewhere: FakePsutil, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody set the clock: the boot seems to be another, the process is still the same."""
+    monkeypatch.setattr(host, "boot_id", lambda: "time:1")
+    who = known(os.getpid())
+    monkeypatch.setattr(host, "boot_id", lambda: "time:2")
+    assert fate(who) == "alive"

@@ -1,0 +1,242 @@
+"""The wall clock: right most of the time, replaced when it is absurd, never a reason to stop."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.machine.wall import BUILD_DATE, Wall, local_offset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DAY = 86_400_000
+YEAR = 365 * DAY
+LATER = BUILD_DATE + 30 * DAY
+ABSURD = [0, -1, -(10**15), 1, BUILD_DATE - 1, BUILD_DATE, BUILD_DATE + 21 * YEAR, BUILD_DATE + 100 * YEAR, 10**18]
+
+
+class Clocks:
+    """A wall clock and a stopwatch that a test moves, both in ms."""
+
+    def __init__(self, wall: int) -> None:
+        self.wall = wall
+        self.passed = 5_000_000
+
+    def make(self) -> Wall:
+        return Wall(lambda: self.wall * 1_000_000, lambda: self.passed * 1_000_000)
+
+
+def test_the_build_date_is_what_it_says() -> None:
+    """A literal date, written as a number."""
+    assert datetime.fromtimestamp(BUILD_DATE / 1000, UTC) == datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def test_the_real_clock_is_read() -> None:
+    """Between two readings of the system lies ours, if the system's own clock is possible."""
+    before = time.time_ns()
+    wall = Wall()
+    read = wall.micros()
+    after = time.time_ns()
+    if wall.trouble() is None:
+        assert before // 1000 <= read <= after // 1000
+        assert abs(wall.now() * 1000 - read) < 10**9
+
+
+@pytest.mark.parametrize("ms", [BUILD_DATE + 1, LATER, BUILD_DATE + 19 * YEAR])
+def test_a_possible_clock_is_believed(ms: int) -> None:
+    """Even when the store knows a later time: that is for the logical clock to order."""
+    wall = Clocks(ms).make()
+    wall.known(LATER + YEAR)
+    assert wall.now() == ms
+    assert wall.micros() == ms * 1000
+
+
+@pytest.mark.parametrize("ms", ABSURD)
+def test_an_absurd_clock_is_replaced_by_the_last_known_time(ms: int) -> None:
+    """The last time known from the store, plus what has passed since it was told."""
+    clocks = Clocks(ms)
+    wall = clocks.make()
+    wall.known(LATER)
+    assert wall.now() == LATER
+    clocks.passed += 1234
+    assert wall.now() == LATER + 1234
+    assert wall.micros() == (LATER + 1234) * 1000
+
+
+@pytest.mark.parametrize("ms", ABSURD)
+def test_an_absurd_clock_without_any_known_time_starts_at_the_build(ms: int) -> None:
+    """It cannot be earlier than that."""
+    clocks = Clocks(ms)
+    wall = clocks.make()
+    clocks.passed += 50
+    assert wall.now() == BUILD_DATE + 50
+
+
+@pytest.mark.parametrize("ms", ABSURD)
+def test_an_absurd_known_time_is_ignored(ms: int) -> None:
+    """A peer's broken clock must not become ours."""
+    clocks = Clocks(0)
+    wall = clocks.make()
+    wall.known(LATER)
+    wall.known(ms)
+    assert wall.now() == LATER
+
+
+def test_the_known_time_never_goes_back() -> None:
+    """An older time told later changes nothing, and what has passed is kept."""
+    clocks = Clocks(0)
+    wall = clocks.make()
+    wall.known(LATER)
+    clocks.passed += 1000
+    wall.known(LATER - DAY)
+    assert wall.now() == LATER + 1000
+    wall.known(LATER + 500)
+    assert wall.now() == LATER + 1000
+    wall.known(LATER + 2000)
+    assert wall.now() == LATER + 2000
+
+
+def test_a_clock_that_breaks_and_mends_is_followed() -> None:
+    """Absurd in the middle of a process, right again after it."""
+    clocks = Clocks(LATER)
+    wall = clocks.make()
+    wall.known(LATER - 10)
+    clocks.wall = 0
+    clocks.passed += 100
+    assert wall.now() == LATER + 90
+    clocks.wall = LATER + 200
+    assert wall.now() == LATER + 200
+
+
+def test_a_stopwatch_that_goes_back_is_harmless() -> None:
+    """It should not, and some virtual machines do."""
+    clocks = Clocks(0)
+    wall = clocks.make()
+    wall.known(LATER)
+    clocks.passed -= 4000
+    assert wall.now() == LATER
+
+
+@given(
+    st.lists(st.tuples(st.integers(-(2**70), 2**70), st.integers(-(2**70), 2**70), st.integers(0, DAY)), max_size=20)
+)
+def test_no_clock_and_no_told_time_leads_to_an_absurd_one(steps: list[tuple[int, int, int]]) -> None:
+    """Whatever the machine shows and the store holds, the result lies within the possible years."""
+    clocks = Clocks(0)
+    wall = clocks.make()
+    for shown, told, passed in steps:
+        clocks.wall = shown
+        clocks.passed += passed
+        wall.known(told)
+        assert BUILD_DATE <= wall.now() < BUILD_DATE + 21 * YEAR
+
+
+def test_a_good_clock_is_no_trouble() -> None:
+    """Nothing to report, also when the store is a few hours ahead."""
+    wall = Clocks(LATER).make()
+    assert wall.trouble() is None
+    wall.known(LATER + DAY // 2)
+    assert wall.trouble() is None
+
+
+@pytest.mark.parametrize("ms", ABSURD)
+def test_an_absurd_clock_is_reported_in_a_sentence(ms: int) -> None:
+    """Even when the year is too far to be written as a date."""
+    said = Clocks(ms).make().trouble()
+    assert said is not None
+    assert said.startswith("the clock of this machine says")
+    assert "\n" not in said
+
+
+def test_the_report_names_date_and_direction() -> None:
+    """Before the build, or too far ahead."""
+    assert "1970-01-01, which is before Holdfast was built" in (Clocks(0).make().trouble() or "")
+    assert "2126-" in (Clocks(BUILD_DATE + 100 * YEAR).make().trouble() or "")
+    assert "too far in the future" in (Clocks(BUILD_DATE + 100 * YEAR).make().trouble() or "")
+
+
+def test_a_store_from_the_future_is_reported() -> None:
+    """A clock days behind what was already recorded: one of the two is wrong."""
+    wall = Clocks(LATER).make()
+    wall.known(LATER + 3 * DAY)
+    assert "the store already holds events of" in (wall.trouble() or "")
+
+
+# --- zones -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def zone() -> Iterator[None]:
+    """Gives the machine's zone back afterwards."""
+    before = os.environ.get("TZ")
+    yield
+    if before is None:
+        os.environ.pop("TZ", None)
+    else:
+        os.environ["TZ"] = before
+    time.tzset()
+
+
+def set_zone(name: str) -> None:
+    os.environ["TZ"] = name
+    time.tzset()
+
+
+@pytest.mark.usefixtures("zone")
+def test_the_offset_is_that_of_the_moment() -> None:
+    """Summer and winter time, by a rule that needs no zone files."""
+    set_zone("CET-1CEST,M3.5.0,M10.5.0/3")
+    winter = int(datetime(2027, 1, 15, tzinfo=UTC).timestamp() * 1000)
+    summer = int(datetime(2027, 7, 15, tzinfo=UTC).timestamp() * 1000)
+    assert local_offset(winter) == timedelta(hours=1)
+    assert local_offset(summer) == timedelta(hours=2)
+
+
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize(("rule", "minutes"), [("XXX+9:30", -570), ("XXX-5:45", 345), ("UTC0", 0)])
+def test_odd_offsets_are_exact(rule: str, minutes: int) -> None:
+    """Half and quarter hours, on both sides."""
+    set_zone(rule)
+    assert local_offset(LATER) == timedelta(minutes=minutes)
+
+
+@pytest.mark.usefixtures("zone")
+@pytest.mark.parametrize("ms", [-(10**30), -(10**18), -(10**14), -1, 0, 10**14, 10**18, 2**63, 10**30])
+def test_far_years_have_an_offset_too(ms: int) -> None:
+    """Never an error, always less than a day."""
+    set_zone("CET-1CEST,M3.5.0,M10.5.0/3")
+    assert abs(local_offset(ms)) < timedelta(days=1)
+
+
+def test_a_system_without_local_time_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should the system refuse altogether, it is UTC."""
+
+    def refuse(seconds: float) -> time.struct_time:
+        raise OSError("no")
+
+    monkeypatch.setattr(time, "localtime", refuse)
+    assert local_offset(LATER) == timedelta(0)
+
+
+@pytest.mark.usefixtures("zone")
+def test_beyond_the_systems_calendar_the_season_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system ends at some year, the same day 400 years earlier tells the offset."""
+    set_zone("CET-1CEST,M3.5.0,M10.5.0/3")
+    real = time.localtime
+    first_refused = 32_535_215_999  # the year 3001, where Windows ends
+
+    def windows(seconds: float) -> time.struct_time:
+        if not 0 <= seconds < first_refused:
+            raise OSError(22, "Invalid argument")
+        return real(seconds)
+
+    monkeypatch.setattr(time, "localtime", windows)
+    summer = int((datetime(4027, 7, 15, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+    assert local_offset(summer) == timedelta(hours=2)
