@@ -5,6 +5,7 @@ The only place of the command line that reads the environment.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 
@@ -16,6 +17,12 @@ from holdfast.core.model import Session
 from holdfast.keeper.keeper import Keeper
 
 VERSION = 1
+
+_REMINDERS = {
+    "break_40": "40 minutes of work: a good moment for a break.",
+    "warning_60": "An hour of work: a break is due.",
+    "timeout_90": "The working-time limit is reached and the session is paused: holdfast resume goes on.",
+}
 
 
 class Call:
@@ -33,7 +40,7 @@ class Call:
             words = self.parsed.globals
             self._keeper = Keeper.open(
                 words.project or ".",
-                home=self.environ.get("HOLDFAST_HOME") or None,
+                home=self.environ.get("HOLDFAST_HOME") or _usual_home(self.environ),
                 store=words.store or self.environ.get("HOLDFAST_STORE") or None,
                 actor=self.environ.get("HOLDFAST_ACTOR") or None,
             )
@@ -78,26 +85,21 @@ class Call:
     def done(self, session: Session, human: Callable[[Paint], Painted | str], **more: object) -> None:
         """The answer of a verb that changed something; `--quiet` needs no confirmation."""
         self.answer({"session": session, **more}, lambda paint: "" if self.quiet else human(paint))
+        self._tell_more()
 
     def note(self, text: str) -> None:
         """Something worth knowing that is not the result."""
         if not self.quiet and not self.json:
             sys.stderr.write(str(self.paint.plain(text, lines=True)) + "\n")
 
-    def tell_redactions(self, session: Session) -> None:
-        """Say so when the last thing recorded held a secret."""
-        counts = session.extra.get("redacted")
-        if isinstance(counts, dict) and counts:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-            self.note(f"Secrets were cut out before anything was stored (in this session so far: {kinds}).")
-
-    def tell_reminders(self, session: Session) -> None:
-        """A due break is worth a line, once: when the line was crossed just now."""
-        reached = session.time.reminders
-        if reached.timeout_90 and session.status == "paused":
-            self.note("90 minutes of work: the session is paused. Take a break; holdfast resume goes on.")
-        elif reached.warning_60 and not reached.timeout_90:
-            self.note("An hour of work: a break is due.")
+    def _tell_more(self) -> None:
+        """What the person should know besides the result: secrets cut out, a break due."""
+        recorder = self.keeper.recorder
+        if recorder.redacted:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.redacted.items()))
+            self.note(f"Secrets were cut out before anything was stored: {kinds}.")
+        if recorder.reached:
+            self.note(_REMINDERS.get(recorder.reached[-1], ""))
 
     def ask(self, question: str) -> str | None:
         """Ask the person, if there is one: nothing is asked unless stdin is a terminal."""
@@ -106,6 +108,16 @@ class Call:
         sys.stderr.write(str(self.paint.plain(question)) + " ")
         sys.stderr.flush()
         return sys.stdin.readline().strip() or None
+
+
+def _usual_home(environ: Mapping[str, str]) -> str | None:
+    """On Linux the answer of platformdirs, without the five milliseconds of asking it."""
+    if sys.platform != "linux":
+        return None
+    data = environ.get("XDG_DATA_HOME", "")
+    if not data.strip():
+        data = os.path.join(os.path.expanduser("~"), ".local", "share")
+    return os.path.join(data, "holdfast")
 
 
 def encode(document: object) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
 from holdfast.cli.call import Call
 from holdfast.cli.grammar import parse, wants_json
 from holdfast.cli.table import COMMANDS

@@ -6,7 +6,6 @@ The rest takes the careful way. Both give the same bytes, which the tests hold b
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -14,7 +13,7 @@ import msgspec
 from holdfast.core.errors import Invalid
 
 if TYPE_CHECKING:
-    Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+    Json: TypeAlias = "bool | int | float | str | list[Json] | tuple[Json, ...] | dict[str, Json] | None"
 else:  # msgspec reads annotations at run time and has no recursive types
     Json = Any
 
@@ -34,6 +33,8 @@ def canonical(value: Json) -> bytes:
 
 def digest(*parts: bytes) -> str:
     """SHA-256 of the parts put together, in hex."""
+    import hashlib  # noqa: PLC0415 (loads OpenSSL: two milliseconds that looking at a session can save)
+
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
@@ -45,7 +46,7 @@ def _is_plain(value: Json) -> bool:
         return -LARGEST <= value <= LARGEST or _too_large(value)  # type: ignore[operator]
     if kind is dict:
         return all(type(k) is str and k.isascii() and _is_plain(v) for k, v in value.items())  # type: ignore[union-attr]
-    if kind is list:
+    if kind is list or kind is tuple:  # structs keep their sequences as tuples
         return all(_is_plain(item) for item in value)  # type: ignore[union-attr]
     return False
 
@@ -58,7 +59,7 @@ def _careful(value: Json) -> str:
             return str(value) if -LARGEST <= value <= LARGEST else str(_too_large(value))
         case float():
             return _number(value)
-        case list():
+        case list() | tuple():
             return "[" + ",".join(_careful(item) for item in value) + "]"
         case dict():
             keys = sorted(value, key=lambda key: key.encode("utf-16-be"))

@@ -13,23 +13,22 @@ import unicodedata
 LONGEST_WORD = 40
 MOST_WORDS = 2_000  # of one text; a pasted log needs no more to be found again
 
-_ASCII = re.compile(r"[a-z0-9]+")
-_ANY = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f]"
-)
+# Compiled when first used: looking at a session must not pay for searching.
+_ASCII = r"[a-z0-9]+"
+_ANY = r"[^\W_]+"
+_UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f]"
 
 
 def words(text: str) -> list[str]:
     """The distinct words of a text, in order of first appearance."""
     if text.isascii():
-        found = _ASCII.findall(text.lower())
+        found = re.findall(_ASCII, text.lower())
     else:
         found = []
         decomposed = unicodedata.normalize("NFKD", text.casefold())
         plain = "".join(character for character in decomposed if not unicodedata.combining(character))
-        for run in _ANY.findall(plain):
-            found += list(run) if _UNSPACED.search(run) else [run]
+        for run in re.findall(_ANY, plain):
+            found += list(run) if re.search(_UNSPACED, run) else [run]
     return list(dict.fromkeys(word[:LONGEST_WORD] for word in found))[:MOST_WORDS]
 
 

@@ -1,7 +1,6 @@
 """The use cases: the one API through which programs and every surface act on sessions."""
 
-from holdfast.keeper.agent import KeptAgent
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import KeptSession
 
-__all__ = ["Keeper", "KeptAgent", "KeptSession"]
+__all__ = ["Keeper", "KeptSession"]

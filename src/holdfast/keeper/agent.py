@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -52,11 +51,7 @@ class KeptAgent:
         return self._record(AgentCompleted, at, summary=summary, tokens=tokens)
 
     def fail(self, message: str, *, category: str = "logical", at: int | None = None) -> Session:
-        if category not in CATEGORIES:
-            raise Invalid(
-                f"there is no category {shorten(category, 40)!a}", hint=f"Categories are {', '.join(CATEGORIES)}."
-            )
-        return self._record(AgentFailed, at, message=clean(message, "the message"), category=category)
+        return self._record(AgentFailed, at, message=clean(message, "the message"), category=known_category(category))
 
     def time_out(self, message: str, *, at: int | None = None) -> Session:
         return self._record(AgentTimedOut, at, message=message)
@@ -159,8 +154,12 @@ def process(pid: int | None) -> Process | None:
     return None if found is None else Process(*found)
 
 
-def own_pid() -> int:
-    return os.getpid()
+def known_category(category: str) -> str:
+    if category not in CATEGORIES:
+        raise Invalid(
+            f"there is no category {shorten(category, 40)!a}", hint=f"Categories are {', '.join(CATEGORIES)}."
+        )
+    return category
 
 
 def category_of(error: BaseException) -> Category:

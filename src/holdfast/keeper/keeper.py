@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from holdfast.core import fold, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
@@ -25,15 +25,16 @@ from holdfast.core.vocabulary import (
     SessionStarted,
     SessionUnarchived,
 )
-from holdfast.keeper import projects
 from holdfast.keeper.home import Home, default_home, store_path
-from holdfast.keeper.recording import Recorder, prepared
+from holdfast.keeper.recording import Recorder
 from holdfast.keeper.session import KeptSession
-from holdfast.keeper.settings import Settings, load
 from holdfast.machine import host, worktree
 from holdfast.machine.wall import Wall
 from holdfast.store.interface import Draft, Filter, Store
 from holdfast.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from holdfast.keeper.settings import Settings
 
 SHORTEST_PREFIX = 4
 
@@ -126,6 +127,8 @@ class Keeper:
     @property
     def settings(self) -> Settings:
         if self._settings is None:
+            from holdfast.keeper.settings import load
+
             self._settings = load(self.home.config, self.place.root)
         return self._settings
 
@@ -190,6 +193,8 @@ class Keeper:
         """Sessions newest first, of this project unless all are asked for."""
         if limit is not None and limit < 1:
             raise Invalid("the limit must be at least 1")
+        from holdfast.keeper import projects
+
         store = self.existing_store()
         project = None
         if store is not None and not all_projects:
@@ -237,6 +242,7 @@ class Keeper:
         at: int | None = None,
     ) -> KeptSession:
         """Begin a session and make it current here. Refused while another one is current, unless `replace`."""
+        from holdfast.keeper import projects
         from holdfast.keeper.branches import open_branch, undo_open
 
         if mode not in MODES:
@@ -269,7 +275,7 @@ class Keeper:
                     came_commit=opened.commit if opened else None, tags=tuple(dict.fromkeys(tags)),
                     continues=earlier, aliases=aliases, timer=self.settings.timer,
                 )  # fmt: skip
-                transaction.record(session, Draft(prepared(data), moment, self.recorder.actor))
+                transaction.record(session, Draft(self.recorder.prepare(data), moment, self.recorder.actor))
                 transaction.know_project(project)
                 transaction.set_current(self.place.root, session)
             except BaseException:

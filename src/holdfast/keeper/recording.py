@@ -13,7 +13,6 @@ import msgspec
 from holdfast.core import view
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import refusal, session_allows
-from holdfast.core.secrets import redact
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean
 from holdfast.core.times import DAY, text
@@ -39,6 +38,9 @@ class Recorder:
         self.actor = clean(actor, "the actor's name", longest=LONGEST_NAME)
         self.device = device
         self.wall = wall
+        # For the surface to tell: secrets cut out and working-time lines crossed while this keeper was open.
+        self.redacted: dict[str, int] = {}
+        self.reached: list[str] = []
 
     def record(self, session: str, build: Build, *, at: int | None = None) -> State:
         """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
@@ -54,7 +56,7 @@ class Recorder:
         latest = state.latest.get(writer)
         moment = self.moment(at, latest, session)
         for data in build(state):
-            self._append(transaction, state, prepared(data), moment, writer)
+            self._append(transaction, state, self.prepare(data), moment, writer)
         return state
 
     def moment(self, asked: int | None, latest: int | None, session: str | None = None) -> int:
@@ -86,12 +88,19 @@ class Recorder:
         if kind.sign and view.status_of(state) == "in_progress":
             for line in view.due(state, at):
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
+                self.reached.append(line)
                 if line == "timeout_90":
                     transaction.record(session, Draft(SessionTimedOut(), at, self.actor))
 
+    def prepare(self, data: Data) -> Data:
+        """The data as it may be stored: text checked, secrets replaced and counted."""
+        ready = _prepared(data)
+        for kind, count in ready.redacted.items():
+            self.redacted[kind] = self.redacted.get(kind, 0) + count
+        return ready
 
-def prepared(data: Data) -> Data:
-    """The data as it may be stored: text checked, secrets replaced and counted."""
+
+def _prepared(data: Data) -> Data:
     changes: dict[str, object] = {}
     counts: dict[str, int] = {}
     for name in data.__struct_fields__:
@@ -109,6 +118,8 @@ def prepared(data: Data) -> Data:
 
 
 def _without_secrets(value: str, name: str, counts: dict[str, int]) -> str:
+    from holdfast.core.secrets import redact
+
     found = redact(clean(value, f"the {name}", empty=True))
     for kind, count in found.found.items():
         counts[kind] = counts.get(kind, 0) + count

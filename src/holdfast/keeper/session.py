@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.core import tasks, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.core.failures import CATEGORIES
 from holdfast.core.lifecycle import TASK, allows, refusal
 from holdfast.core.model import Session
 from holdfast.core.modes import MODES
@@ -38,10 +37,10 @@ from holdfast.core.vocabulary import (
     TaskReopened,
     TaskStarted,
 )
-from holdfast.keeper.agent import KeptAgent
 from holdfast.keeper.recording import Build
 
 if TYPE_CHECKING:
+    from holdfast.keeper.agent import KeptAgent
     from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.plan import Plan
     from holdfast.keeper.resuming import Resumed
@@ -123,8 +122,10 @@ class KeptSession:
         return self._end(SessionAborted(reason=reason), at)
 
     def fail(self, message: str, *, category: str | None = None, at: int | None = None) -> Session:
-        if category is not None and category not in CATEGORIES:
-            raise _no_category(category)
+        if category is not None:
+            from holdfast.keeper.agent import known_category
+
+            known_category(category)
         return self._record(SessionFailed(message=clean(message, "the message"), category=category), at=at)
 
     def _end(self, data: Data, at: int | None) -> Session:
@@ -208,6 +209,8 @@ class KeptSession:
         )
 
     def find_agent(self, agent_id: str) -> KeptAgent:
+        from holdfast.keeper.agent import KeptAgent
+
         return KeptAgent(self, identifier(agent_id, "an agent's id"))
 
     def add_task(
@@ -338,7 +341,3 @@ def _number(value: float, what: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not low <= value <= high:
         raise Invalid(f"{what} must be a number from {low:,g} to {high:,g}, not {str(value)[:40]}")
     return value
-
-
-def _no_category(category: str) -> Invalid:
-    return Invalid(f"there is no category {shorten(category, 40)!a}", hint=f"Categories are {', '.join(CATEGORIES)}.")

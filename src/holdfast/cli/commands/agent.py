@@ -16,8 +16,6 @@ def _done(call: Call, document: Session) -> None:
     wanted = call.parsed.need("id")
     agent = next(one for one in reversed(document.agents) if one.id == wanted)
     call.done(document, lambda paint: paint.join(paint.bold(agent.id), "  ", _status(agent)), agent=agent)
-    call.tell_redactions(document)
-    call.tell_reminders(document)
 
 
 def _status(agent: Agent) -> str:

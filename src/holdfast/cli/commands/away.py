@@ -13,4 +13,3 @@ def run(call: Call) -> None:
     assert until is not None
     document = call.keeper.session().away(since, until, words.text("reason"), at=call.at)
     call.done(document, lambda paint: paint.join(paint.yellow("Away "), f"for {span(until - since)}"))
-    call.tell_redactions(document)

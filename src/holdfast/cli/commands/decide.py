@@ -16,4 +16,3 @@ def run(call: Call) -> None:
     )
     made = document.decisions[-1]
     call.done(document, lambda paint: paint.join(paint.green("Decided "), paint.bold(made.chosen)), decision=made)
-    call.tell_redactions(document)

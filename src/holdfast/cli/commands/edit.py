@@ -18,4 +18,3 @@ def run(call: Call) -> None:
         at=call.at,
     )
     call.done(document, lambda paint: paint.join(paint.green("Changed "), paint.bold(session.id[:8])))
-    call.tell_redactions(document)

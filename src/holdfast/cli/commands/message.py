@@ -8,4 +8,3 @@ from holdfast.cli.call import Call
 def run(call: Call) -> None:
     document = call.keeper.session().message(call.parsed.text("role") or "user", at=call.at)
     call.done(document, lambda _: "")
-    call.tell_reminders(document)

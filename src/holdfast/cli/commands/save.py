@@ -11,4 +11,3 @@ def run(call: Call) -> None:
     call.done(
         document, lambda paint: paint.join(paint.green("Saved "), paint.bold(session.id[:8]), "  ", document.goal)
     )
-    call.tell_redactions(document)

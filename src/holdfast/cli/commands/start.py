@@ -28,4 +28,3 @@ def run(call: Call) -> None:
             paint.dim(f"  on {document.branch}") if document.branch else "",
         ),
     )  # fmt: skip
-    call.tell_redactions(document)

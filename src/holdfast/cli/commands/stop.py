@@ -20,4 +20,3 @@ def run(call: Call) -> None:
             paint.dim(f"{span(document.time.working_ms)} worked, {span(document.time.paused_ms)} paused"),
         ),
     )  # fmt: skip
-    call.tell_redactions(document)

@@ -10,7 +10,6 @@ from holdfast.keeper.session import KeptSession
 def _done(call: Call, document: Session, task_id: str) -> None:
     task = next(one for one in reversed(document.tasks) if one.id == task_id)
     call.done(document, lambda paint: paint.join(paint.bold(task.id), "  ", task.status, "  ", task.text), task=task)
-    call.tell_redactions(document)
 
 
 def _here(call: Call) -> tuple[KeptSession, str]:
