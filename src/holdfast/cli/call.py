@@ -76,11 +76,11 @@ class Call:
     def answer(self, document: Mapping[str, object], human: Callable[[Paint], Painted | str]) -> None:
         """Print a result: one JSON document, or what a person reads."""
         if self.json:
-            sys.stdout.write(encode({"holdfast": VERSION, **document}))
+            put(encode({"holdfast": VERSION, **document}))
             return
         shown = human(self.paint)
         if shown:
-            sys.stdout.write(str(shown) + "\n")
+            put(str(shown) + "\n")
 
     def done(self, session: Session, human: Callable[[Paint], Painted | str], **more: object) -> None:
         """The answer of a verb that changed something; `--quiet` needs no confirmation."""
@@ -118,6 +118,22 @@ def _usual_home(environ: Mapping[str, str]) -> str | None:
     if not data.strip():
         data = os.path.join(os.path.expanduser("~"), ".local", "share")
     return os.path.join(data, "holdfast")
+
+
+def put(text: str = "") -> None:
+    """Write a result, at once: what cannot be written must be known while it can still be said."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        from holdfast.core.errors import Failed
+
+        raise Failed(
+            f"the answer could not be written: {(error.strerror or 'standard output failed').lower()}",
+            hint="The command itself was carried out; look at where its output goes.",
+        ) from None
 
 
 def encode(document: object) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from holdfast.cli.call import Call
 from holdfast.cli.table import COMMANDS
 
@@ -18,5 +16,4 @@ def show(call: Call) -> int:
 
     text = help_text(COMMANDS, call.parsed.path, call.paint)
     call.answer({"help": str(help_text(COMMANDS, call.parsed.path))}, lambda _: text)
-    sys.stdout.flush()
     return 0

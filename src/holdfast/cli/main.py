@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
-from holdfast.cli.call import Call
+from holdfast.cli.call import Call, put
 from holdfast.cli.grammar import parse, wants_json
 from holdfast.cli.table import COMMANDS
 from holdfast.core.errors import HoldfastError
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             return show(call)
         code = _run(call)
-        sys.stdout.flush()
+        put()
         return code
     except HoldfastError as error:
         return _say(error, call, json=json)
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(Interrupted("interrupted"), call, json=json)
     except BrokenPipeError:
         # The reader has gone (`| head`): nobody is left to be told.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_stdout()
         return 0
     except Exception as error:  # noqa: BLE001 (the last line of defence: a person never sees a traceback)
         from holdfast.cli.unexpected import unexpected
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(unexpected(error, call), call, json=json)
     finally:
         if call is not None:
-            call.close()
+            _close(call)
 
 
 def _run(call: Call) -> int:
@@ -61,12 +61,36 @@ def _run(call: Call) -> int:
 def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
     from holdfast.cli.saying import say_error
 
-    say_error(error, call, json=json)
+    for as_json in (True, False) if json else (False,):
+        try:
+            say_error(error, call, json=as_json)
+            break
+        except (HoldfastError, OSError, ValueError, MemoryError):
+            _let_go_of_stdout()  # perhaps stderr can be told; the code tells in any case
     return error.exit_code
 
 
+def _close(call: Call) -> None:
+    try:
+        call.close()
+    except HoldfastError:
+        return  # everything that was acknowledged is on the disk already
+
+
+def _let_go_of_stdout() -> None:
+    """What could not be printed must not fail a second time when Python ends."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return
+
+
 def _prepare_streams() -> None:
-    """Whatever the terminal's encoding, printing must not fail."""
+    """Whatever the terminal's encoding, printing must not fail; nor where whoever started us closed a stream."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # In this order each takes its own number again, and no file of ours can end up under it.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

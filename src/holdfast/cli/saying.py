@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.cli.call import VERSION, Call, encode
+from holdfast.cli.call import VERSION, Call, encode, put
 from holdfast.cli.paint import Paint, terminal
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import text
@@ -18,7 +18,7 @@ def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
             "operation": error.operation or _operation(call), "file": error.file, "session": error.session,
             "timestamp": text(Wall().now()),
         }  # fmt: skip
-        sys.stdout.write(_legible({"holdfast": VERSION, "error": told}))
+        put(_legible({"holdfast": VERSION, "error": told}))
         return
     paint = _paint(call)
     sys.stderr.write(str(paint.join(paint.red("holdfast:"), " ", paint.plain(error.message))) + "\n")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from holdfast.core.event import Event
-from holdfast.core.registers import notice, saw, standing, write_status
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.registers import notice, standing, write_status
 from holdfast.core.state import AgentState, Failure, Run, State, Write
 from holdfast.core.vocabulary import (
     AgentAborted,
@@ -46,18 +47,11 @@ def running(state: State) -> list[AgentState]:
 def started(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, AgentStarted)
     twin = find(state, data.id)
+    made = Write(data.task or data.type, event.writer, event.seq, event.hash, event.at)
     if twin is not None:
-        first = twin.status[0] if twin.status else None
-        how = "at the same time" if first is None or not saw(state, event, first) else "again"
-        notice(
-            state,
-            f"agents.{data.id}",
-            twin.task or twin.type,
-            f"started {how}: {data.task or data.type}",
-            event,
-        )
+        notice(state, f"agents.{data.id}", twin.made, made.value, event)
     agent = AgentState(
-        ref=event.hash, id=data.id, type=data.type, writer=event.writer, task=data.task,
+        ref=event.hash, id=data.id, type=data.type, writer=event.writer, made=made, task=data.task,
         blocking_on=data.blocking_on, background=data.background, pid=data.pid, process=data.process,
         touched_at=event.at,
     )  # fmt: skip
@@ -78,7 +72,8 @@ def changed(state: State, event: Event, data: Data) -> None:
         agent.touched_at = max(agent.touched_at, event.at)
     if isinstance(data, AgentProgressed):
         # A measurement, not a move: the later one counts, and two devices measuring is no conflict.
-        agent.progress = min(max(data.progress, 0.0), 1.0)
+        if status_of(agent) not in FINISHED:
+            agent.progress = min(max(data.progress, 0.0), 1.0)
         return
     if not write_status(state, "agent", agent.status, f"agents.{agent.id}.status", event):
         return
@@ -95,7 +90,8 @@ def changed(state: State, event: Event, data: Data) -> None:
         case AgentTimedOut():
             _fail(state, agent, event.at, data.message, "transient")
         case AgentInterrupted():
-            _end(agent, max(min(data.last_seen, event.at), agent.started_at or data.last_seen))
+            seen = min(data.last_seen, event.at)
+            _end(agent, seen if agent.started_at is None else max(seen, agent.started_at))
         case AgentAborted():
             _end(agent, event.at)
         case AgentPaused():
@@ -106,7 +102,8 @@ def changed(state: State, event: Event, data: Data) -> None:
                 agent.last_retry_at = event.at
             agent.started_at = event.at if agent.started_at is None else agent.started_at
             agent.ended_at = None
-            agent.runs.append(Run(event.at))
+            if not agent.runs or agent.runs[-1].until is not None:  # two devices may have set it going at once
+                agent.runs.append(Run(event.at))
             if data.pid is not None:
                 agent.pid = data.pid
             if data.process is not None:

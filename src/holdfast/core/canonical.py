@@ -18,17 +18,53 @@ else:  # msgspec reads annotations at run time and has no recursive types
     Json = Any
 
 LARGEST = 2**53 - 1  # beyond it, programs that read JSON numbers as doubles would hash another number
+DEEPEST = 100  # lists and objects within each other; beyond it, programs run out of stack at different depths
 
 _plain = msgspec.json.Encoder(order="sorted")
 
 
 def canonical(value: Json) -> bytes:
     try:
-        if _is_plain(value):
-            return _plain.encode(value)
-        return _careful(value).encode()
+        written = _plain.encode(value) if _is_plain(value) else _careful(value).encode()
     except UnicodeEncodeError:
         raise Invalid("text holds a lone surrogate and cannot be stored as UTF-8") from None
+    except RecursionError:
+        written = None
+    if written is None or too_deep(written):
+        raise Invalid("the data is nested too deeply", hint=f"The limit is {DEEPEST} levels.")
+    return written
+
+
+def too_deep(written: bytes) -> bool:
+    """Is this JSON nested more deeply than every program can read? Decided by counting, the same everywhere."""
+    if written.count(b"[") + written.count(b"{") <= DEEPEST:
+        return False
+    depth = deepest = 0
+    quoted = escaped = False
+    for byte in written:
+        if quoted:
+            quoted = escaped or byte != 0x22
+            escaped = not escaped and byte == 0x5C
+        elif byte == 0x22:
+            quoted = True
+        elif byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest > DEEPEST
+
+
+def as_read(value: Json) -> Json:
+    """Decoded JSON with its numbers as RFC 8785 means them: whole numbers beyond `LARGEST` are doubles."""
+    if type(value) is int and not -LARGEST <= value <= LARGEST:
+        try:
+            return float(value)
+        except OverflowError:
+            raise Invalid("the number is too large") from None
+    if isinstance(value, dict):
+        return {key: as_read(item) for key, item in value.items()}
+    return [as_read(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def digest(*parts: bytes) -> str:
@@ -62,6 +98,8 @@ def _careful(value: Json) -> str:
         case list() | tuple():
             return "[" + ",".join(_careful(item) for item in value) + "]"
         case dict():
+            if not all(isinstance(key, str) for key in value):
+                raise Invalid("the keys of an object are text")
             keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
             return "{" + ",".join(f"{_careful(key)}:{_careful(value[key])}" for key in keys) + "}"
     raise Invalid(f"{type(value).__name__} is not JSON data")
@@ -75,13 +113,15 @@ def _number(value: float) -> str:
     """As ECMAScript writes it: the shortest digits that read back as the same double."""
     if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 (NaN is the number unlike itself)
         raise Invalid("NaN and infinity are not JSON numbers")
-    if value == int(value) and abs(value) < 1e21:
+    if value == int(value) and abs(value) <= LARGEST:
         return str(int(value))
     mantissa, _, exponent = repr(value).partition("e")
     if not exponent:
-        return mantissa
+        return mantissa.removesuffix(".0")
     sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
-    power = int(exponent)
-    if -7 <= power < 0:  # ECMAScript writes 1e-5 as 0.00001, down to 1e-7
-        return f"{sign}0.{'0' * (-power - 1)}{digits.replace('.', '')}" if power > -7 else f"{sign}{digits}e-7"
+    power, plain = int(exponent), digits.replace(".", "")
+    if -7 < power < 0:  # ECMAScript writes 1e-5 as 0.00001, down to 1e-6
+        return f"{sign}0.{'0' * (-power - 1)}{plain}"
+    if 0 < power < 21:  # and 1e20 in full
+        return sign + plain.ljust(power + 1, "0")
     return f"{sign}{digits}e{'+' if power > 0 else '-'}{abs(power)}"

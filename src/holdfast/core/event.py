@@ -104,6 +104,7 @@ def seal(
     key: str | None = None,
 ) -> Event:
     """Make the next event of a stream. `data` is canonical JSON, `salt` fresh random bytes."""
+    at = min(max(at, times.EARLIEST), times.LATEST)  # what can be written is what is hashed
     body = body_of(data, salt)
     envelope = _Envelope(actor, times.text(at), body, clock, key, prev, seen, seq, session, type, version, writer)
     sealed = digest(LAYOUT, _in_order.encode(envelope))
@@ -112,9 +113,13 @@ def seal(
 
 def trouble(event: Event) -> str | None:
     """What is wrong with this event by itself, or None: its hash, and its data while that is there."""
+    if not times.EARLIEST <= event.at <= times.LATEST:
+        return "its time is not within the years 1 to 9999"
     if hash_of(event) != event.hash:
         return "its hash does not match its content"
-    if event.data is not None and (event.salt is None or body_of(event.data, event.salt) != event.body):
+    if event.data is not None and (
+        event.salt is None or len(event.salt) != SALT_BYTES or body_of(event.data, event.salt) != event.body
+    ):  # the salt has one length, or bytes could wander between it and the data unnoticed
         return "its data does not match its digest"
     return None
 
@@ -127,9 +132,20 @@ def public(event: Event) -> dict[str, Json]:
         "seen": [[head.writer, head.seq, head.hash] for head in event.seen],
         "key": event.key, "actor": event.actor, "type": event.type, "body": event.body,
         "prev": event.prev, "hash": event.hash,
-        "data": None if event.data is None else msgspec.json.decode(event.data),
+        "data": _shown(event.data),
         "salt": None if event.salt is None else event.salt.hex(),
     }  # fmt: skip
+
+
+def _shown(data: bytes | None) -> Json:
+    """The data decoded; bytes that are no JSON (no program of ours wrote them) as the text they come nearest to."""
+    if data is None:
+        return None
+    try:
+        shown: Json = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return data.decode(errors="replace")
+    return shown
 
 
 def data_bytes(data: Json) -> bytes:

@@ -28,7 +28,7 @@ def category_of(
     """The category of a command that failed, from how it ended."""
     if out_of_resources:
         return "resource"
-    if timed_out or signal is not None or code > 128:
+    if timed_out or signal is not None or code < 0 or code > 128:
         return "transient"
     if code in (126, 127):
         return "configuration"
@@ -56,7 +56,8 @@ def circuit(attempts: Sequence[Attempt], now: int) -> Circuit:
     for attempt in attempts:
         if attempt.succeeded:
             failures = 0
-            successes += 1
+            if tripped_at is None or attempt.ended_at >= tripped_at + STAYS_OPEN:
+                successes += 1  # one that ended while the circuit was open was no try
             if tripped_at is not None and successes >= CLOSES_AFTER:
                 tripped_at = None
         else:
@@ -66,6 +67,6 @@ def circuit(attempts: Sequence[Attempt], now: int) -> Circuit:
                 tripped_at = attempt.ended_at
     if tripped_at is None:
         return Circuit("closed")
-    if now < tripped_at + STAYS_OPEN and not successes:
+    if now < tripped_at + STAYS_OPEN:
         return Circuit("open", tripped_at + STAYS_OPEN)
     return Circuit("half-open")

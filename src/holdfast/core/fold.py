@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from holdfast.core import agents, tasks
+from holdfast.core.canonical import as_read, too_deep
+from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
-from holdfast.core.registers import notice, resolve, value_of, write, write_status
+from holdfast.core.registers import forbidding, notice, resolve, value_of, write, write_status
 from holdfast.core.state import (
-    Clash,
     DecisionState,
     Failure,
     FileState,
@@ -71,38 +72,48 @@ _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "s
 
 def fold(events: Iterable[Event], session: str | None = None) -> State:
     """The state after these events. `session` is needed only to fold no events at all."""
-    ordered = in_log_order(events)
+    ordered = _sorted(events)
     state = State(session=session or (ordered[0].session if ordered else ""))
+    keys: set[str] = set()
     for event in ordered:
-        apply(state, event)
+        if event.key is None or event.key not in keys:
+            apply(state, event)
+        else:
+            pass_over(state, event)
+        if event.key is not None:
+            keys.add(event.key)
     return state
 
 
 def in_log_order(events: Iterable[Event]) -> list[Event]:
     """Sorted as every device sorts them, each event once, each key once (its first event in the log)."""
-    unique = {event.hash: event for event in events}
-    kept: list[Event] = []
-    keys: set[str] = set()
-    for event in sorted(unique.values(), key=lambda event: event.position):
-        if event.key is not None:
-            if event.key in keys:
-                continue
-            keys.add(event.key)
-        kept.append(event)
-    return kept
+    keys: dict[str, str] = {}
+    return [
+        event
+        for event in _sorted(events)
+        if event.key is None or keys.setdefault(event.key, event.hash) == event.hash
+    ]
+
+
+def _sorted(events: Iterable[Event]) -> list[Event]:
+    unique: dict[str, Event] = {}
+    for event in events:
+        if event.hash not in unique or event.data is None:  # of two copies, the erased one: erasing is for ever
+            unique[event.hash] = event
+    return sorted(unique.values(), key=lambda event: event.position)
 
 
 def read(event: Event) -> Data | None:
     """What the event says; None when it was erased, or is of a type or version this program does not know."""
     kind = KINDS.get(event.type)
-    if kind is None or event.data is None or event.v > kind.version:
+    if kind is None or event.data is None or event.v > kind.version or too_deep(event.data):
         return None
     decoder = _decoders.get(event.type)
     if decoder is None:
         decoder = _decoders[event.type] = msgspec.json.Decoder(kind.data)
     try:
         return decoder.decode(event.data)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
 
@@ -113,34 +124,42 @@ def apply(state: State, event: Event, data: Data | None = None) -> None:
     if kind is None:
         state.not_applied += 1
         return
-    if kind.sign and not (state.time.start and event.at < state.time.start):
+    if kind.sign and (state.created_at is None or event.at >= state.time.start):
         add_sign(state.time, event.at)
     if data is None:
         data = read(event)
     if data is None:
         # Erased: what it did to the lifecycle is in the envelope and stays; what it said is gone.
         bare = _BARE.get(event.type)
-        if event.data is None and bare is not None:
-            data = bare
-        else:
+        if event.data is not None or bare is None:
             state.not_applied += 1
+            if event.data is None and event.type == "session.started":
+                _begin(state, event, "in_progress")
             return
+        data = bare
     for found, count in data.redacted.items():
         state.redacted[found] = state.redacted.get(found, 0) + count
     _RULES[event.type](state, event, data)
 
 
-def _note_position(state: State, event: Event) -> None:
-    state.count += 1
+def pass_over(state: State, event: Event) -> None:
+    """Note an event whose key an earlier one has: it says nothing new, but its stream goes on from it."""
     state.last = event.position
-    state.heads[event.writer] = event.head
-    state.last_writer = event.writer
+    head = state.heads.get(event.writer)
+    if head is None or head.seq <= event.seq:
+        state.heads[event.writer] = event.head
     state.latest[event.writer] = max(event.at, state.latest.get(event.writer, event.at))
-    state.updated_at = max(state.updated_at, event.at) if state.count > 1 else event.at
     if event.seen:
         known = state.seen.setdefault(event.writer, {})
         for head in event.seen:
             known[head.writer] = max(known.get(head.writer, 0), head.seq)
+
+
+def _note_position(state: State, event: Event) -> None:
+    pass_over(state, event)
+    state.count += 1
+    state.last_writer = event.writer
+    state.updated_at = max(state.updated_at, event.at) if state.count > 1 else event.at
 
 
 # ── Rules: what each event does to the state ─────────────────────────────────────────────────────────────
@@ -150,11 +169,9 @@ def _started(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, SessionStarted)
     if state.created_at is not None:
         # Ids are random, so a second start is damage or malice: say so, keep the first.
-        first = Write(None, event.writer, event.seq, event.hash, state.created_at)
-        again = Write(data.goal, event.writer, event.seq, event.hash, event.at)
-        state.clashes.append(Clash("started", [first, again]))
+        first = Write(value_of(state.registers.get("goal", ())), "", 0, "", state.created_at)
+        notice(state, "started", first, data.goal, event)
         return
-    state.created_at = event.at
     state.project = data.project
     state.devices[event.writer] = data.device
     state.came_from = data.came_from
@@ -163,13 +180,18 @@ def _started(state: State, event: Event, data: Data) -> None:
     state.aliases.update(data.aliases)
     state.tags.extend(tag for tag in dict.fromkeys(data.tags) if tag not in state.tags)
     state.time.timer = data.timer
-    state.time.start = event.at
     for name in ("goal", "mode", "model", "scope", "task", "feature", "branch"):
         value = getattr(data, name)
         if value is not None:
             write(state, name, value, event)
-    status = data.status if data.status in ("created", "in_progress") else "in_progress"
-    state.registers["status"] = [Write(status, event.writer, event.seq, event.hash, event.at)]
+    _begin(state, event, data.status if data.status in ("created", "in_progress") else "in_progress")
+
+
+def _begin(state: State, event: Event, status: str) -> None:
+    """What the envelope alone says of a start."""
+    if state.created_at is None:
+        state.created_at = state.time.start = event.at
+        write(state, "status", status, event)
 
 
 def _edited(state: State, event: Event, data: Data) -> None:
@@ -183,8 +205,12 @@ def _edited(state: State, event: Event, data: Data) -> None:
 
 def _moved(state: State, event: Event, data: Data) -> None:
     """The session's own lifecycle."""
-    write_status(state, "session", state.registers.setdefault("status", []), "status", event)
+    writes = state.registers.setdefault("status", [])
+    refused = forbidding(state, "session", writes, event) is not None
+    write_status(state, "session", writes, "status", event)
     match data:
+        case SessionPaused() | SessionResumed() if refused:
+            pass
         case SessionPaused():
             state.time.marks.append(Mark(event.at, "manual", data.reason))
         case SessionTimedOut():
@@ -266,7 +292,8 @@ def _hill(state: State, event: Event, data: Data) -> None:
 def _phase(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, PhaseAdded)
     if data.id in state.phases and state.phases[data.id] != data.name:
-        notice(state, f"phases.{data.id}", state.phases[data.id], data.name, event)
+        first = Write(state.phases[data.id], "", 0, "", event.at)
+        notice(state, f"phases.{data.id}", first, data.name, event)
     state.phases.setdefault(data.id, data.name)
 
 
@@ -285,7 +312,10 @@ def _named(state: State, event: Event, data: Data) -> None:
         case AliasGiven():
             state.aliases[data.format] = data.id
         case ExtraKept():
-            state.extra[data.name] = data.value
+            try:
+                state.extra[data.name] = as_read(data.value)
+            except Invalid:
+                state.not_applied += 1
         case NativeLinked():
             state.native[f"{data.agent}\n{data.id}"] = (data.agent, data.resume)
 
@@ -351,4 +381,4 @@ _BARE: dict[str, Data] = {
     "session.saved": SessionSaved(), "message.exchanged": MessageExchanged(),
 }  # fmt: skip
 
-__all__ = ["apply", "fold", "in_log_order", "read", "value_of"]
+__all__ = ["apply", "fold", "in_log_order", "pass_over", "read", "value_of"]

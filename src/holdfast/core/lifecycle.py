@@ -95,7 +95,7 @@ def session_allows(status: str, event: str) -> bool:
 
 _DONE = {
     "session.paused": "paused", "session.resumed": "resumed", "session.completed": "completed",
-    "session.failed": "marked as failed", "session.aborted": "aborted", "agent.progressed": "make progress",
+    "session.failed": "marked as failed", "session.aborted": "aborted", "agent.progressed": "given progress",
 }  # fmt: skip
 
 

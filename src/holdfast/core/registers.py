@@ -7,12 +7,13 @@ goes on), all of them are shown as a conflict, and a person can choose another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from holdfast.core.canonical import Json
 from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINAL, MOVES, TABLES, allows
-from holdfast.core.state import Clash, State, Write
+from holdfast.core.state import AgentState, Clash, State, TaskState, Write
 from holdfast.core.vocabulary import ConflictResolved
 
 
@@ -43,19 +44,25 @@ def standing(table: str, writes: Sequence[Write]) -> Write | None:
 def write_status(state: State, table: str, writes: list[Write], field: str, event: Event) -> bool:
     """Move a status as the event says; False when the event changes nothing because the table refuses it."""
     after = MOVES[event.type].status
-    unseen = [earlier for earlier in writes if not saw(state, event, earlier)]
-    now = standing(table, writes)
-    if not unseen and now is not None and not allows(TABLES[table], str(now.value), event.type):
-        # Its writer knew better and yet wrote it: only a damaged or foreign program does that.
-        notice(state, field, now.value, after, event)
+    stands = forbidding(state, table, writes, event)
+    if stands is not None:
+        notice(state, field, stands, after, event)
         return False
+    unseen = [earlier for earlier in writes if not saw(state, event, earlier)]
     writes[:] = [*unseen, Write(after, event.writer, event.seq, event.hash, event.at)]
     return standing(table, writes) is writes[-1]
 
 
-def notice(state: State, field: str, standing_value: Json, other: Json, event: Event) -> None:
+def forbidding(state: State, table: str, writes: Sequence[Write], event: Event) -> Write | None:
+    """The status that forbids this event although its writer knew it: only a damaged or foreign program does that."""
+    known = standing(table, [earlier for earlier in writes if saw(state, event, earlier)])
+    if known is None or allows(TABLES[table], str(known.value), event.type):
+        return None
+    return known
+
+
+def notice(state: State, field: str, stands: Write, other: Json, event: Event) -> None:
     """Record two things that cannot both be true; the first stands."""
-    stands = Write(standing_value, event.writer, event.seq, event.hash, event.at)
     state.clashes.append(Clash(field, [stands, Write(other, event.writer, event.seq, event.hash, event.at)]))
 
 
@@ -64,18 +71,30 @@ def fields(state: State) -> dict[str, tuple[str | None, list[Write]]]:
     found: dict[str, tuple[str | None, list[Write]]] = {
         name: ("session" if name == "status" else None, writes) for name, writes in state.registers.items()
     }
-    for agent in state.agents.values():
-        found[f"agents.{agent.id}.status" if _alone(state, agent.id) else f"agents.{agent.ref}.status"] = (
-            "agent",
-            agent.status,
-        )
-    for task in state.tasks.values():
-        found[f"tasks.{task.ref}.status"] = ("task", task.status)
+    for table, entries in _entries(state):
+        alike = Counter(entry.id for entry in entries.values())
+        for entry in entries.values():
+            name = entry.id if alike[entry.id] == 1 else entry.ref
+            found[f"{table}s.{name}.status"] = (table, entry.status)
     return found
 
 
-def _alone(state: State, agent_id: str) -> bool:
-    return sum(agent.id == agent_id for agent in state.agents.values()) == 1
+def _entries(state: State) -> tuple[tuple[str, Mapping[str, AgentState | TaskState]], ...]:
+    return (("agent", state.agents), ("task", state.tasks))
+
+
+def _meant(state: State, field: str) -> tuple[set[str], list[list[Write]]]:
+    """The registers a field can mean, and all its names: whoever chose may not have known of a twin."""
+    if field in state.registers:
+        return {field}, [state.registers[field]]
+    names, found = {field}, []
+    for table, entries in _entries(state):
+        for entry in entries.values():
+            own = {f"{table}s.{entry.id}.status", f"{table}s.{entry.ref}.status"}
+            if field in own:
+                names |= own
+                found.append(entry.status)
+    return names, found
 
 
 def disputed(writes: Sequence[Write]) -> bool:
@@ -84,17 +103,30 @@ def disputed(writes: Sequence[Write]) -> bool:
 
 def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
     """A person chose: the chosen value stands as if written now, the overruled ones are settled."""
-    entry = fields(state).get(choice.field)
-    if entry is None:
-        state.not_applied += 1
-        return
-    writes = entry[1]
-    picked = next((one for one in writes if one.hash == choice.chosen), None)
-    if picked is None:
-        state.not_applied += 1
-        return
+    names, registers = _meant(state, choice.field)
     settled = {choice.chosen, *choice.overruled}
-    shown = [one for one in writes if one.hash in settled]
-    state.clashes.append(Clash(choice.field, shown, shown.index(picked) + 1))
-    rest = [one for one in writes if one.hash not in settled]
-    writes[:] = [*rest, Write(picked.value, event.writer, event.seq, event.hash, event.at)]
+    for writes in registers:
+        shown = [one for one in writes if one.hash in settled]
+        place = _place(shown, choice.chosen)
+        if place is not None:
+            state.clashes.append(Clash(choice.field, shown, place + 1))
+            _choose(state, writes, shown[place].value, event, settled)
+            return
+    for clash in reversed(state.clashes):  # noticed, or chosen before: by the same person, or by two at once
+        place = _place(clash.writes, choice.chosen)
+        if clash.field in names and place is not None:
+            if not registers or _choose(state, registers[0], clash.writes[place].value, event, settled):
+                clash.chosen = place + 1
+            return
+    state.not_applied += 1
+
+
+def _place(writes: Sequence[Write], chosen: str) -> int | None:
+    return next((place for place, one in enumerate(writes) if one.hash == chosen), None)
+
+
+def _choose(state: State, writes: list[Write], value: Json, event: Event, settled: set[str]) -> bool:
+    """Write the chosen value; False when others remain that the person who chose had not seen."""
+    rest = [one for one in writes if one.hash not in settled and not saw(state, event, one)]
+    writes[:] = [*rest, Write(value, event.writer, event.seq, event.hash, event.at)]
+    return not rest

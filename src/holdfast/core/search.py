@@ -15,8 +15,10 @@ MOST_WORDS = 2_000  # of one text; a pasted log needs no more to be found again
 
 # Compiled when first used: looking at a session must not pay for searching.
 _ASCII = r"[a-z0-9]+"
-_ANY = r"[^\W_]+"
-_UNSPACED = "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f]"
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_ANY = rf"(?!_)(?:[{_UNSPACED}](?<=\w)|[^\W_{_UNSPACED}]+)"
 
 
 def words(text: str) -> list[str]:
@@ -24,11 +26,9 @@ def words(text: str) -> list[str]:
     if text.isascii():
         found = re.findall(_ASCII, text.lower())
     else:
-        found = []
-        decomposed = unicodedata.normalize("NFKD", text.casefold())
+        decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
         plain = "".join(character for character in decomposed if not unicodedata.combining(character))
-        for run in re.findall(_ANY, plain):
-            found += list(run) if re.search(_UNSPACED, run) else [run]
+        found = re.findall(_ANY, plain)
     return list(dict.fromkeys(word[:LONGEST_WORD] for word in found))[:MOST_WORDS]
 
 

@@ -52,6 +52,7 @@ class AgentState(msgspec.Struct, gc=False):
     id: str
     type: str
     writer: str
+    made: Write
     task: str | None = None
     blocking_on: str | None = None
     background: bool = False
@@ -75,6 +76,7 @@ class TaskState(msgspec.Struct, gc=False):
     ref: str
     id: str
     text: str
+    made: Write
     phase: str | None = None
     agent: str | None = None
     status: list[Write] = []

@@ -44,11 +44,13 @@ def next_id(state: State) -> str:
 def added(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, TaskAdded)
     twin = find(state, data.id)
+    made = Write(data.text, event.writer, event.seq, event.hash, event.at)
     if twin is not None:
-        notice(state, f"tasks.{data.id}", twin.text, data.text, event)
+        notice(state, f"tasks.{data.id}", twin.made, data.text, event)
     task = TaskState(
-        ref=event.hash, id=data.id, text=data.text, phase=data.phase, agent=data.agent, created_at=event.at
-    )
+        ref=event.hash, id=data.id, text=data.text, made=made, phase=data.phase, agent=data.agent,
+        created_at=event.at,
+    )  # fmt: skip
     task.status = [Write("pending", event.writer, event.seq, event.hash, event.at)]
     state.tasks[event.hash] = task
 

@@ -14,18 +14,28 @@ DAY = 24 * HOUR
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\Z")
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 _RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)?\Z",
+    r"\d{4}-\d\d-\d\d[Tt ](?:[01]\d|2[0-3]):\d\d:(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
 )
 LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
+_dates: dict[int, str] = {}
+
+
 def text(ms: int) -> str:
     """`2026-11-15T09:52:11.123Z`, the one spelling Holdfast writes."""
-    moment = _EPOCH + timedelta(milliseconds=min(max(ms, EARLIEST), LATEST))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.").rjust(20, "0") + f"{moment.microsecond // 1000:03d}Z"
+    seconds, milli = divmod(min(max(ms, EARLIEST), LATEST), SECOND)
+    day, rest = divmod(seconds, 86_400)
+    date = _dates.get(day)
+    if date is None:  # the same few days are written again and again
+        if len(_dates) > 1000:
+            _dates.clear()
+        date = _dates[day] = (_EPOCH + timedelta(days=day)).date().isoformat()
+    minutes, second = divmod(rest, 60)
+    return f"{date}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{milli:03d}Z"
 
 
 def millis(written: str) -> int:
@@ -40,9 +50,12 @@ def millis(written: str) -> int:
     plain = written[:17] + "59" + written[19:] if match[1] == "60" else written
     try:
         moment = datetime.fromisoformat(plain.replace("t", "T").replace("z", "Z"))
-        return (moment - _EPOCH) // _MILLISECOND
+        ms = (moment - _EPOCH) // _MILLISECOND
     except (ValueError, OverflowError) as error:
         raise Invalid(f"{written[:60]!r} is not a time: {error}") from None
+    if not EARLIEST <= ms <= LATEST:
+        raise Invalid(f"{written[:60]!r} is not a time: in UTC it is outside the years 1 to 9999")
+    return ms
 
 
 def asked(written: str, *, now: int, local: timedelta) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast.core import agents as agents_of
 from holdfast.core import modes
 from holdfast.core import tasks as tasks_of
@@ -36,6 +38,7 @@ from holdfast.core.state import AgentState, State, Write
 from holdfast.core.times import text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
+_ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
 _RESULTS = {"completed": "success", "error": "failure", "timeout": "timeout", "aborted": "aborted"}
 
 
@@ -51,20 +54,44 @@ def ended_at(state: State) -> int | None:
 
 def worktime(state: State, now: int) -> WorkTime:
     """Work time as of `now`; of an ended session, as of its end."""
+    end = ended_at(state)
+    if _unbroken(state, now if end is None else end):
+        elapsed = max(0, (now if end is None else end) - state.time.start)
+        return WorkTime(elapsed, elapsed, 0, None, ())
     stretches = [
         Stretch(run.since, run.until, f"Agent at work: {agent.task or agent.type}")
         for agent in state.agents.values()
         if not agent.background
         for run in agent.runs
     ]
-    return measure(state.time, stretches, end=ended_at(state), now=now)
+    time = state.time
+    if state.created_at is None:  # its beginning has not arrived yet: count from the first sign of it
+        first = time.active[0].since if time.active else state.updated_at
+        time = msgspec.structs.replace(time, start=first)
+    return measure(time, stretches, end=end, now=now)
+
+
+def _unbroken(state: State, stop: int) -> bool:
+    """No pause of any kind: so it is with most sessions at most times, and it is seen at once."""
+    time = state.time
+    if time.marks or len(time.active) != 1 or state.created_at is None:
+        return False
+    only, idle, task = time.active[0], time.timer.idle, time.timer.task
+    if only.since - time.start > idle or stop - (only.until or only.since) > idle:
+        return False
+    return all(
+        (stop if run.until is None else run.until) - run.since <= task
+        for agent in state.agents.values()
+        if not agent.background
+        for run in agent.runs
+    )
 
 
 def progress_of(state: State) -> float:
     """What was set explicitly; else tasks done of all; else the mean of the agents; else nothing."""
     explicit = value_of(state.registers.get("progress", ()))
     if isinstance(explicit, (int, float)):
-        return float(explicit)
+        return min(max(float(explicit), 0.0), 1.0)
     statuses = [tasks_of.status_of(task) for task in state.tasks.values()]
     planned = [status for status in statuses if status != "dropped"]
     if planned:
@@ -114,7 +141,7 @@ def session(state: State, now: int) -> Session:
         cost_usd=float(cost) if isinstance(cost, (int, float)) else None,
         waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values()],
         native=[
-            Native(agent=agent, id=key.partition("\n")[2], resume=resume)
+            Native(agent=agent, id=key.removeprefix(f"{agent}\n"), resume=resume)
             for key, (agent, resume) in state.native.items()
         ],
         agents=_agents(state, now if end is None else end),
@@ -123,7 +150,8 @@ def session(state: State, now: int) -> Session:
             Task(
                 id=task.id, text=task.text, phase=task.phase, agent=task.agent, status=tasks_of.status_of(task),
                 outcome=task.outcome, artifacts=list(task.artifacts), created_at=text(task.created_at),
-                started_at=_when(task.started_at), completed_at=_when(task.completed_at),
+                started_at=_when(task.started_at),
+                completed_at=_when(task.completed_at) if tasks_of.status_of(task) == "completed" else None,
             )
             for task in state.tasks.values()
         ],
@@ -195,10 +223,11 @@ def _agents(state: State, now: int) -> list[Agent]:
 def _agent(agent: AgentState, touched: dict[str, dict[str, None]], now: int) -> Agent:
     status = agents_of.status_of(agent)
     failure = agent.failure
-    finish = agent.ended_at if agent.ended_at is not None else now
+    ended = agent.ended_at if status in _ENDED else None
+    finish = ended if ended is not None else now
     return Agent(
         id=agent.id, type=agent.type, task=agent.task, status=status, progress=agent.progress,
-        started_at=_when(agent.started_at), completed_at=_when(agent.ended_at),
+        started_at=_when(agent.started_at), completed_at=_when(ended),
         duration_ms=None if agent.started_at is None else max(0, finish - agent.started_at),
         result=_RESULTS.get(status), summary=agent.summary, blocking_on=agent.blocking_on, tokens=agent.tokens,
         retries=agent.retries, pid=agent.pid, background=agent.background,

@@ -8,17 +8,20 @@ does. The reference page is generated from this file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from holdfast.core.canonical import Json
+from holdfast.core.canonical import LARGEST, Json
+
+# Numbers that every program reads alike; an event with another one is kept and not applied.
+Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What an event says. Absent fields are left out, so adding one changes no hash of the past."""
 
-    redacted: dict[str, int] = {}
+    redacted: dict[str, Whole] = {}
 
 
 class Kind(NamedTuple):
@@ -55,7 +58,7 @@ FREE_TEXT = frozenset(
         "command",
         "phase",
         "value",
-        "for",
+        "for_",
     ]
 )
 
@@ -91,11 +94,11 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
 class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The thresholds of work time, recorded so that every device computes the same. Milliseconds."""
 
-    idle: int = 5 * 60_000
-    task: int = 10 * 60_000
-    break_40: int = 40 * 60_000
-    warning_60: int = 60 * 60_000
-    timeout_90: int = 90 * 60_000
+    idle: Whole = 5 * 60_000
+    task: Whole = 10 * 60_000
+    break_40: Whole = 40 * 60_000
+    warning_60: Whole = 60 * 60_000
+    timeout_90: Whole = 90 * 60_000
 
 
 @_event("session.started", searched="goal task")
@@ -256,8 +259,8 @@ class NoteAdded(Data, frozen=True, kw_only=True):
 class AwayRecorded(Data, frozen=True, kw_only=True):
     """A pause nobody recorded at the time. Milliseconds since 1970."""
 
-    since: int
-    until: int
+    since: Whole
+    until: Whole
     reason: str | None = None
 
 
@@ -288,7 +291,7 @@ class WaitingEnded(Data, frozen=True, kw_only=True):
 class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Which process an agent is, so that its end can be noticed: a pid alone is used again."""
 
-    pid: int
+    pid: Whole
     started: str
     boot: str
     namespace: str
@@ -305,7 +308,7 @@ class AgentStarted(Data, frozen=True, kw_only=True):
     blocking_on: str | None = None
     background: bool = False
     pending: bool = False
-    pid: int | None = None
+    pid: Whole | None = None
     process: Process | None = None
 
 
@@ -324,7 +327,7 @@ class AgentProgressed(OfAgent, frozen=True, kw_only=True):
 @_event("agent.completed", searched="summary")
 class AgentCompleted(OfAgent, frozen=True, kw_only=True):
     summary: str | None = None
-    tokens: int | None = None
+    tokens: Whole | None = None
 
 
 @_event("agent.failed")
@@ -342,7 +345,7 @@ class AgentTimedOut(OfAgent, frozen=True, kw_only=True):
 class AgentRetried(OfAgent, frozen=True, kw_only=True):
     """Tried again after a failure, a timeout or an interruption."""
 
-    pid: int | None = None
+    pid: Whole | None = None
     process: Process | None = None
 
 
@@ -355,7 +358,7 @@ class AgentPaused(OfAgent, frozen=True, kw_only=True):
 class AgentResumed(OfAgent, frozen=True, kw_only=True):
     """Goes on after a pause, or begins after waiting for its turn."""
 
-    pid: int | None = None
+    pid: Whole | None = None
     process: Process | None = None
 
 
@@ -368,7 +371,7 @@ class AgentAborted(OfAgent, frozen=True, kw_only=True):
 class AgentInterrupted(OfAgent, frozen=True, kw_only=True):
     """Its process was found gone. `last_seen` is the last moment it was known to run."""
 
-    last_seen: int
+    last_seen: Whole
 
 
 # ── The plan ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -439,8 +442,8 @@ class FileChanged(Data, frozen=True, kw_only=True):
     path: str
     action: str
     agent: str | None = None
-    lines_added: int | None = None
-    lines_removed: int | None = None
+    lines_added: Whole | None = None
+    lines_removed: Whole | None = None
     hash_before: str | None = None
     hash_after: str | None = None
 
@@ -450,17 +453,17 @@ class CommandRan(Data, frozen=True, kw_only=True):
     """A shell command was executed."""
 
     command: str
-    code: int
+    code: Whole
     agent: str | None = None
-    duration_ms: int | None = None
+    duration_ms: Whole | None = None
 
 
 @_event("context.measured")
 class ContextMeasured(Data, frozen=True, kw_only=True):
     """How many tokens the context holds, in all or of one agent."""
 
-    tokens: int
-    window: int | None = None
+    tokens: Whole
+    window: Whole | None = None
     agent: str | None = None
 
 
@@ -468,7 +471,7 @@ class ContextMeasured(Data, frozen=True, kw_only=True):
 class ContextCompressed(Data, frozen=True, kw_only=True):
     """The context was compressed; `tokens` is what is left."""
 
-    tokens: int | None = None
+    tokens: Whole | None = None
 
 
 @_event("hill.moved")
@@ -476,7 +479,7 @@ class HillMoved(Data, frozen=True, kw_only=True):
     """A scope moved on its hill: 0 not started, 1 to 4 uphill, 5 the crest, 6 to 9 downhill, 10 done."""
 
     scope: str
-    position: int
+    position: Whole
 
 
 @_event("conflict.resolved")

@@ -48,7 +48,7 @@ def add_sign(time: TimeState, at: int) -> None:
     idle, active = time.timer.idle, time.active
     if active and active[-1].since <= at:
         last = active[-1]
-        end = last.until or last.since
+        end = _end(last)
         if at <= end:
             return
         if at - end <= idle:
@@ -58,15 +58,19 @@ def add_sign(time: TimeState, at: int) -> None:
         return
     place = bisect_right(active, at, key=lambda run: run.since)
     before = active[place - 1] if place else None
-    if before is not None and at <= (before.until or before.since):
+    if before is not None and at <= _end(before):
         return
     active.insert(place, Run(at, at))
     for left in (place, place - 1):  # join with the neighbours it now reaches
         if left >= 0 and left + 1 < len(active):
             one, two = active[left], active[left + 1]
-            if two.since - (one.until or one.since) <= idle:
-                one.until = max(one.until or one.since, two.until or two.since)
+            if two.since - _end(one) <= idle:
+                one.until = max(_end(one), _end(two))
                 del active[left + 1]
+
+
+def _end(run: Run) -> int:
+    return run.since if run.until is None else run.until
 
 
 def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, now: int) -> WorkTime:
@@ -109,22 +113,25 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
 
 
 def _marked(time: TimeState) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
-    """Pauses that somebody or the limit set: opened by a mark, ended by the next `resumed`."""
-    kind: PauseKind | None = None
-    since, reason = 0, None
-    for mark in sorted(time.marks, key=lambda mark: mark.at):
-        if mark.kind == "away":
-            if mark.until is not None and mark.until > mark.at:
-                yield ("manual", mark.reason, mark.at, mark.until)
-        elif mark.kind == "resumed":
-            if kind is not None:
-                yield (kind, reason, since, mark.at)
-                kind = None
-        elif kind is None:
-            kind = "timeout" if mark.kind == "timeout" else "manual"
-            since, reason = mark.at, mark.reason
-    if kind is not None:
-        yield (kind, reason, since, None)
+    """Pauses that somebody or the limit set: opened by a mark, ended by the next `resumed` in log order.
+
+    Log order, because two devices' clocks may differ: who resumed had seen the pause, whatever the time said.
+    The latest comes first, so that an open pause is never hidden; what was entered afterwards comes last.
+    """
+    found: list[tuple[PauseKind, str | None, int, int | None]] = []
+    is_open = False
+    for mark in time.marks:
+        if mark.kind == "resumed" and is_open:
+            kind, reason, since, _ = found.pop()
+            found.append((kind, reason, since, max(mark.at, since)))
+            is_open = False
+        elif mark.kind in ("manual", "timeout") and not is_open:
+            found.append(("timeout" if mark.kind == "timeout" else "manual", mark.reason, mark.at, None))
+            is_open = True
+    yield from reversed(found)
+    for mark in time.marks:
+        if mark.kind == "away" and mark.until is not None and mark.until > mark.at:
+            yield ("manual", mark.reason, mark.at, mark.until)
 
 
 def _gaps(time: TimeState, start: int, stop: int) -> Iterable[tuple[int, int, bool]]:
@@ -134,7 +141,7 @@ def _gaps(time: TimeState, start: int, stop: int) -> Iterable[tuple[int, int, bo
         edge = min(run.since, stop)
         if edge - previous > idle:
             yield (previous, edge, run.since > stop)
-        previous = max(previous, run.until or run.since)
+        previous = max(previous, _end(run))
         if previous >= stop:
             return
     if stop - previous > idle:

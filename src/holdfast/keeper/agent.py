@@ -9,7 +9,6 @@ from holdfast.core import agents
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
 from holdfast.core.failures import CATEGORIES, Category
 from holdfast.core.lifecycle import AGENT, allows, refusal
-from holdfast.core.model import Session
 from holdfast.core.state import AgentState, State
 from holdfast.core.text import clean, identifier, shorten
 from holdfast.core.vocabulary import (
@@ -40,36 +39,37 @@ class KeptAgent:
         self.session = session
         self.id = agent_id
 
-    def progress(self, fraction: float, *, at: int | None = None) -> Session:
+    def progress(self, fraction: float, *, at: int | None = None) -> Self:
         from holdfast.keeper.session import fraction as checked
 
         return self._record(AgentProgressed, at, progress=checked(fraction))
 
-    def done(self, *, summary: str | None = None, tokens: int | None = None, at: int | None = None) -> Session:
+    def done(self, *, summary: str | None = None, tokens: int | None = None, at: int | None = None) -> Self:
         if tokens is not None and not 0 <= tokens <= 10**12:
             raise Invalid("the number of tokens cannot be negative or absurd")
         return self._record(AgentCompleted, at, summary=summary, tokens=tokens)
 
-    def fail(self, message: str, *, category: str = "logical", at: int | None = None) -> Session:
+    def fail(self, message: str, *, category: str = "logical", at: int | None = None) -> Self:
         return self._record(AgentFailed, at, message=clean(message, "the message"), category=known_category(category))
 
-    def time_out(self, message: str, *, at: int | None = None) -> Session:
+    def time_out(self, message: str, *, at: int | None = None) -> Self:
         return self._record(AgentTimedOut, at, message=message)
 
-    def retry(self, *, pid: int | None = None, at: int | None = None) -> Session:
+    def retry(self, *, pid: int | None = None, at: int | None = None) -> Self:
         return self._record(AgentRetried, at, pid=pid, process=process(pid))
 
-    def pause(self, *, at: int | None = None) -> Session:
+    def pause(self, *, at: int | None = None) -> Self:
         return self._record(AgentPaused, at)
 
-    def resume(self, *, pid: int | None = None, at: int | None = None) -> Session:
+    def resume(self, *, pid: int | None = None, at: int | None = None) -> Self:
         return self._record(AgentResumed, at, pid=pid, process=process(pid))
 
-    def abort(self, reason: str | None = None, *, at: int | None = None) -> Session:
+    def abort(self, reason: str | None = None, *, at: int | None = None) -> Self:
         return self._record(AgentAborted, at, reason=reason)
 
-    def changed(self, path: str, action: str = "modified", *, at: int | None = None) -> Session:
-        return self.session.changed(path, action, agent=self.id, at=at)
+    def changed(self, path: str, action: str = "modified", *, at: int | None = None) -> Self:
+        self.session.changed(path, action, agent=self.id, at=at)
+        return self
 
     def state(self) -> AgentState:
         found = agents.find(self.session.state(), self.id)
@@ -87,10 +87,15 @@ class KeptAgent:
             return  # the block ended it in its own way
         if error is None:
             self.done()
-        else:
-            self.fail(shorten(f"{type(error).__name__}: {error}", 500), category=category_of(error))
+            return
+        said = f"{type(error).__name__}: {error}".replace("\0", " ").encode(errors="replace").decode()
+        try:
+            self.fail(shorten(said, 500), category=category_of(error))
+        except HoldfastError as problem:
+            # The block's own error is the one to see.
+            error.add_note(f"Holdfast could not record that agent {self.id} failed: {problem.message}")
 
-    def _record(self, kind: type[OfAgent], at: int | None, **said: object) -> Session:
+    def _record(self, kind: type[OfAgent], at: int | None, **said: object) -> Self:
         event = TYPE_OF[kind].name
 
         def build(state: State) -> list[Data]:
@@ -102,7 +107,8 @@ class KeptAgent:
                 raise refusal(f"agent {self.id}", status, event, self.session.id)
             return [kind(id=agent.id, ref=agent.ref, **said)]  # type: ignore[arg-type]
 
-        return self.session._record_with(build, at=at)  # noqa: SLF001 (an agent is part of its session)
+        self.session._record_with(build, at=at)  # noqa: SLF001 (an agent is part of its session)
+        return self
 
     def _unknown(self) -> NotFound:
         return NotFound(

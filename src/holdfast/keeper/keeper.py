@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import msgspec
+
 from holdfast.core import fold, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.event import Event
@@ -19,6 +21,7 @@ from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
 from holdfast.core.times import text
 from holdfast.core.vocabulary import (
+    Data,
     SessionArchived,
     SessionDeleted,
     SessionPaused,
@@ -35,6 +38,7 @@ from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from holdfast.keeper.settings import Settings
+    from holdfast.machine.git import Git
 
 SHORTEST_PREFIX = 4
 
@@ -80,10 +84,15 @@ class Keeper:
         `sqlite:///path` (default: in the home), `actor` who acts, `device` what this machine is called.
         """
         kept = Home(home if home is not None else default_home())
+        place = worktree.locate(project)
+        file = kept.store if store is None else store_path(store)
+        paths = {"the home": kept.path, "the store": file, "the project": place.root, "its repository": place.main}
+        for what, path in paths.items():
+            clean(path, f"the path of {what}")  # it is stored, or given to SQLite: both want UTF-8
         return cls(
             kept,
-            worktree.locate(project),
-            kept.store if store is None else store_path(store),
+            place,
+            file,
             actor=actor or host.user_name(),
             device=device,
             wall=wall or Wall(),
@@ -255,34 +264,42 @@ class Keeper:
         for tag in tags:
             clean(tag, "the tag", longest=LONGEST_NAME)
         earlier = None if continues is None else self.session(continues).id
+        self.existing_store()  # which knows the time where the machine's clock does not
         moment = self.recorder.moment(at, None)
         session = new_id()
-        with self.store().transaction() as transaction:
-            self._make_room(replace=replace, at=at, transaction=transaction)
-            project = projects.here(self.store(), self.place)
-            aliases, opened = {}, None
-            if branch:
-                from holdfast.machine.git import Git
-
-                day = text(moment)[:10].replace("-", "")
-                aliases["timer"] = f"{day}-{slug(scope or project.name)}-{slug(task or goal)}"
-                opened = open_branch(Git(self.place.root), f"session/{aliases['timer']}")
-            try:
-                data = SessionStarted(
-                    goal=goal, project=project, device=self.device(), mode=mode, model=model, scope=scope, task=task,
-                    feature=feature, branch=opened.branch if opened else None,
-                    came_from=opened.came_from if opened else None,
-                    came_commit=opened.commit if opened else None, tags=tuple(dict.fromkeys(tags)),
-                    continues=earlier, aliases=aliases, timer=self.settings.timer,
+        opened = None
+        try:
+            with self.store().transaction() as transaction:
+                self._make_room(replace=replace, at=at, transaction=transaction)
+                project = projects.here(self.store(), self.place)
+                data = self.recorder.prepare(
+                    SessionStarted(
+                        goal=goal, project=project, device=self.device(), mode=mode, model=model, scope=scope,
+                        task=task, feature=feature, tags=tuple(dict.fromkeys(tags)), continues=earlier,
+                        timer=self.settings.timer,
+                    )
                 )  # fmt: skip
-                transaction.record(session, Draft(self.recorder.prepare(data), moment, self.recorder.actor))
+                if branch:
+                    # From the text as it may be stored: a name must not hold what was cut out of the goal.
+                    alias = timer_alias(data, moment)
+                    opened = open_branch(self._git(), f"session/{alias}")
+                    data = msgspec.structs.replace(
+                        data, branch=opened.branch, came_from=opened.came_from, came_commit=opened.commit,
+                        aliases={"timer": alias},
+                    )  # fmt: skip
+                transaction.record(session, Draft(data, moment, self.recorder.actor))
                 transaction.know_project(project)
                 transaction.set_current(self.place.root, session)
-            except BaseException:
-                if opened is not None:
-                    undo_open(Git(self.place.root), opened)
-                raise
+        except BaseException:
+            if opened is not None:
+                undo_open(self._git(), opened)
+            raise
         return KeptSession(self, session)
+
+    def _git(self) -> Git:
+        from holdfast.machine.git import Git
+
+        return Git(self.place.root)
 
     def _make_room(self, *, replace: bool, at: int | None, transaction: object) -> None:
         current = self.current()
@@ -317,11 +334,11 @@ class Keeper:
         self.recorder.record(found.id, lambda _: [SessionUnarchived()], at=at)
         return found
 
-    def delete(self, reference: str) -> str:
+    def delete(self, reference: str, *, at: int | None = None) -> str:
         """Erase a session: nothing of its text is left in any file of the home. Gives its id."""
         found = self.session(reference)
         state = self.state(found.id)
-        moment = self.recorder.moment(None, max(state.latest.values(), default=None))
+        moment = self.recorder.moment(at, max(state.latest.values(), default=None), found.id)
         self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
         return found.id
 
@@ -338,6 +355,13 @@ class Keeper:
     def is_archived(self, state: State) -> bool:
         end = view.ended_at(state)
         return state.archived or (end is not None and self.now() - end > self.settings.archive_after)
+
+
+def timer_alias(data: Data, moment: int) -> str:
+    """`YYYYMMDD-scope-task`, the session's id in the timer format."""
+    assert isinstance(data, SessionStarted)
+    day = text(moment)[:10].replace("-", "")
+    return f"{day}-{slug(data.scope or data.project.name)}-{slug(data.task or data.goal)}"
 
 
 def new_id() -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.core import view
 from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.lifecycle import refusal, session_allows
+from holdfast.core.lifecycle import MOVES, refusal, session_allows
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean
 from holdfast.core.times import DAY, text
@@ -28,6 +28,10 @@ from holdfast.machine.wall import Wall
 from holdfast.store.interface import Draft, Store, Transaction
 
 Build = Callable[[State], Iterable[Data]]
+
+_LEAVING = frozenset(
+    event for event, move in MOVES.items() if move.table == "session" and move.status != "in_progress"
+)
 
 
 class Recorder:
@@ -84,6 +88,9 @@ class Recorder:
             raise refusal("the session", status, kind.name, session)
         if writer not in state.heads:
             transaction.record(session, Draft(DeviceJoined(device=self.device()), at, self.actor))
+        if status == "in_progress" and kind.name in _LEAVING:
+            for line in view.due(state, at):  # reached by then, though nobody needs the reminder any more
+                transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, self.actor))
         if kind.sign and view.status_of(state) == "in_progress":
             for line in view.due(state, at):
@@ -100,18 +107,24 @@ class Recorder:
         return ready
 
 
+_free_text: dict[type[Data], tuple[str, ...]] = {}
+
+
 def _prepared(data: Data) -> Data:
+    names = _free_text.get(type(data))
+    if names is None:
+        names = tuple(name for name in data.__struct_fields__ if name in FREE_TEXT)
+        _free_text[type(data)] = names
     changes: dict[str, object] = {}
     counts: dict[str, int] = {}
-    for name in data.__struct_fields__:
-        if name in FREE_TEXT or name == "for_":
-            value = getattr(data, name)
-            if type(value) is str:
-                cleaned = _without_secrets(value, name, counts)
-                if cleaned is not value:
-                    changes[name] = cleaned
-            elif type(value) is tuple and value:
-                changes[name] = tuple(_without_secrets(item, name, counts) for item in value)
+    for name in names:
+        value = getattr(data, name)
+        if type(value) is str:
+            cleaned = _without_secrets(value, name, counts)
+            if cleaned is not value:
+                changes[name] = cleaned
+        elif type(value) is tuple and value:
+            changes[name] = tuple(_without_secrets(item, name, counts) for item in value)
     if counts:
         changes["redacted"] = counts
     return msgspec.structs.replace(data, **changes) if changes else data

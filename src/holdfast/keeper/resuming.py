@@ -14,7 +14,7 @@ from holdfast.core import agents, view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.lifecycle import refusal, session_allows
 from holdfast.core.state import AgentState, FileState, State
-from holdfast.core.vocabulary import AgentInterrupted, Data, SessionResumed
+from holdfast.core.vocabulary import AgentInterrupted, Data, SessionResumed, SessionUnarchived
 from holdfast.machine import files
 from holdfast.machine.process import Identity, fate
 
@@ -75,7 +75,8 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
             for agent in state.agents.values()
             if agents.status_of(agent) in ("running", "paused") and _lost(agent) in seen.interrupted
         ]
-        return [*lost, SessionResumed()]
+        # What is worked on is not put away.
+        return [*lost, SessionResumed(), *([SessionUnarchived()] if state.archived else [])]
 
     with store.transaction() as transaction:
         keeper.recorder.within(transaction, session.id, build, at=at)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Self
 
 from holdfast.core import tasks, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
@@ -50,7 +51,10 @@ ACTIONS = ("created", "modified", "deleted")
 
 
 class KeptSession:
-    """One session, by its id. Nothing is kept in here: every question is answered from the store."""
+    """One session, by its id. Nothing is kept in here: every question is answered from the store.
+
+    Verbs record and give the session back; `document` shows what it has become.
+    """
 
     def __init__(self, keeper: Keeper, session: str) -> None:
         self.keeper = keeper
@@ -79,16 +83,14 @@ class KeptSession:
 
     # ── the session itself ───────────────────────────────────────────────────────────────────────────────
 
-    def _record(self, *datas: Data, at: int | None = None) -> Session:
+    def _record(self, *datas: Data, at: int | None = None) -> Self:
         return self._record_with(lambda _: datas, at=at)
 
-    def _record_with(self, build: Build, *, at: int | None = None) -> Session:
+    def _record_with(self, build: Build, *, at: int | None = None) -> Self:
         self.keeper.recorder.record(self.id, build, at=at)
-        # Looked at as of when it happened, where that was said.
-        now = self.keeper.now()
-        return view.session(self.state(), now if at is None else max(at, 0))
+        return self
 
-    def pause(self, reason: str | None = None, *, at: int | None = None) -> Session:
+    def pause(self, reason: str | None = None, *, at: int | None = None) -> Self:
         return self._record(SessionPaused(reason=reason), at=at)
 
     def resume(self, *, force: bool = False, at: int | None = None) -> Resumed:
@@ -97,7 +99,7 @@ class KeptSession:
 
         return resume(self, force=force, at=at)
 
-    def save(self, *, at: int | None = None) -> Session:
+    def save(self, *, at: int | None = None) -> Self:
         return self._record(SessionSaved(), at=at)
 
     def complete(
@@ -107,34 +109,35 @@ class KeptSession:
         outcome: str | None = None,
         reason: str | None = None,
         at: int | None = None,
-    ) -> Session:
+    ) -> Self:
         return self._end(SessionCompleted(summary=summary, outcome=outcome, reason=reason), at)
 
     def stop(
         self, *, keep: bool = False, discard: bool = False, reason: str | None = None, at: int | None = None
-    ) -> Session:
+    ) -> Self:
         """Complete the session; keep or discard its branch where it has one."""
         from holdfast.keeper.stopping import stop
 
-        return stop(self, keep=keep, discard=discard, reason=reason, at=at)
+        stop(self, keep=keep, discard=discard, reason=reason, at=at)
+        return self
 
-    def abort(self, reason: str | None = None, *, at: int | None = None) -> Session:
+    def abort(self, reason: str | None = None, *, at: int | None = None) -> Self:
         return self._end(SessionAborted(reason=reason), at)
 
-    def fail(self, message: str, *, category: str | None = None, at: int | None = None) -> Session:
+    def fail(self, message: str, *, category: str | None = None, at: int | None = None) -> Self:
         if category is not None:
             from holdfast.keeper.agent import known_category
 
             known_category(category)
         return self._record(SessionFailed(message=clean(message, "the message"), category=category), at=at)
 
-    def _end(self, data: Data, at: int | None) -> Session:
+    def _end(self, data: Data, at: int | None) -> Self:
         store, place = self.keeper.store(), self.keeper.place.root
         with store.transaction() as transaction:
-            state = self.keeper.recorder.within(transaction, self.id, lambda _: [data], at=at)
+            self.keeper.recorder.within(transaction, self.id, lambda _: [data], at=at)
             if store.current(place) == self.id:
                 transaction.set_current(place, None)
-        return view.session(state, self.keeper.now())
+        return self
 
     def edit(
         self,
@@ -148,7 +151,7 @@ class KeptSession:
         model: str | None = None,
         cost_usd: float | None = None,
         at: int | None = None,
-    ) -> Session:
+    ) -> Self:
         if mode is not None and mode not in MODES:
             raise Invalid(f"there is no mode {shorten(mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
         for name, value in (("goal", goal), ("scope", scope), ("summary", summary), ("model", model)):
@@ -165,15 +168,15 @@ class KeptSession:
             raise Invalid("nothing was given to change", hint="For instance: holdfast edit --progress 0.5")
         return self._record(edited, at=at)
 
-    def note(self, words: str, *, at: int | None = None) -> Session:
+    def note(self, words: str, *, at: int | None = None) -> Self:
         return self._record(NoteAdded(text=clean(words, "the note")), at=at)
 
-    def message(self, role: str = "user", *, at: int | None = None) -> Session:
+    def message(self, role: str = "user", *, at: int | None = None) -> Self:
         if role not in ("user", "assistant"):
             raise Invalid(f"{shorten(role, 40)!a} is no role", hint="It is user or assistant.")
         return self._record(MessageExchanged(role=role), at=at)
 
-    def away(self, since: int, until: int, reason: str | None = None, *, at: int | None = None) -> Session:
+    def away(self, since: int, until: int, reason: str | None = None, *, at: int | None = None) -> Self:
         """A pause nobody recorded at the time."""
 
         def build(state: State) -> list[Data]:
@@ -198,12 +201,17 @@ class KeptSession:
         task: str | None = None,
         blocking_on: str | None = None,
         background: bool = False,
-        pid: int | None = None,
+        pid: int | Literal["own"] | None = "own",
         at: int | None = None,
     ) -> KeptAgent:
-        """Start an agent. As a context manager, it completes at the end of the block, or fails with the exception."""
+        """Start an agent. As a context manager, it completes at the end of the block, or fails with the exception.
+
+        `pid` is the process that does the work: this one, another one, or none that could be watched.
+        """
         from holdfast.keeper.agent import start
 
+        if pid == "own":
+            pid = os.getpid()
         return start(
             self, agent_id, type=type, task=task, blocking_on=blocking_on, background=background, pid=pid, at=at
         )
@@ -241,25 +249,25 @@ class KeptSession:
         self._record_with(build, at=at)
         return given[0]
 
-    def start_task(self, task_id: str, *, at: int | None = None) -> Session:
+    def start_task(self, task_id: str, *, at: int | None = None) -> Self:
         return self._task(TaskStarted, task_id, at)
 
     def finish_task(
         self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
-    ) -> Session:
+    ) -> Self:
         paths = tuple(relative_path(path) for path in artifacts)
         return self._task(TaskCompleted, task_id, at, outcome=outcome, artifacts=paths)
 
-    def block_task(self, task_id: str, *, outcome: str | None = None, at: int | None = None) -> Session:
+    def block_task(self, task_id: str, *, outcome: str | None = None, at: int | None = None) -> Self:
         return self._task(TaskBlocked, task_id, at, outcome=outcome)
 
-    def reopen_task(self, task_id: str, *, at: int | None = None) -> Session:
+    def reopen_task(self, task_id: str, *, at: int | None = None) -> Self:
         return self._task(TaskReopened, task_id, at)
 
-    def drop_task(self, task_id: str, *, outcome: str | None = None, at: int | None = None) -> Session:
+    def drop_task(self, task_id: str, *, outcome: str | None = None, at: int | None = None) -> Self:
         return self._task(TaskDropped, task_id, at, outcome=outcome)
 
-    def _task(self, kind: type[OfTask], task_id: str, at: int | None, **said: object) -> Session:
+    def _task(self, kind: type[OfTask], task_id: str, at: int | None, **said: object) -> Self:
         from holdfast.core.vocabulary import TYPE_OF
 
         identifier(task_id, "a task's id")
@@ -275,7 +283,7 @@ class KeptSession:
 
         return self._record_with(build, at=at)
 
-    def import_plan(self, plan: Plan, *, at: int | None = None) -> Session:
+    def import_plan(self, plan: Plan, *, at: int | None = None) -> Self:
         """Add the phases and tasks of a plan; what is there already stays as it is."""
         return self._record_with(plan.missing_from, at=at)
 
@@ -287,13 +295,13 @@ class KeptSession:
         options: Sequence[str] = (),
         why: str | None = None,
         at: int | None = None,
-    ) -> Session:
+    ) -> Self:
         clean(chosen, "the decision")
         return self._record(DecisionMade(chosen=chosen, context=context, options=tuple(options), why=why), at=at)
 
     def changed(
         self, path: str, action: str = "modified", *, agent: str | None = None, at: int | None = None
-    ) -> Session:
+    ) -> Self:
         """Record a change to a file of the project, with its hash as it is now. Contents are never kept."""
         from holdfast.keeper.changes import observe
 
@@ -315,7 +323,7 @@ class KeptSession:
 
     def measure_context(
         self, tokens: int, *, window: int | None = None, agent: str | None = None, at: int | None = None
-    ) -> Session:
+    ) -> Self:
         if agent is not None:
             identifier(agent, "an agent's id")
         tokens = int(_number(tokens, "the number of tokens", 0, MOST_TOKENS))
@@ -323,11 +331,11 @@ class KeptSession:
             window = int(_number(window, "the window", 1, MOST_TOKENS))
         return self._record(ContextMeasured(tokens=tokens, window=window, agent=agent), at=at)
 
-    def compress(self, to: int | None = None, *, at: int | None = None) -> Session:
+    def compress(self, to: int | None = None, *, at: int | None = None) -> Self:
         left = None if to is None else int(_number(to, "the number of tokens", 0, MOST_TOKENS))
         return self._record(ContextCompressed(tokens=left), at=at)
 
-    def hill(self, scope: str, position: int, *, at: int | None = None) -> Session:
+    def hill(self, scope: str, position: int, *, at: int | None = None) -> Self:
         clean(scope, "the scope", longest=LONGEST_NAME)
         place = int(_number(position, "the position on the hill", 0, 10))
         return self._record(HillMoved(scope=scope, position=place), at=at)

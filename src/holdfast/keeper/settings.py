@@ -100,15 +100,25 @@ def parse(which: Setting, written: str) -> int | float | str | bool:
 def change(config: str, which: Setting, value: float | str | bool) -> None:
     """Set one value; comments and order of the file stay."""
     import tomlkit
+    from tomlkit.exceptions import TOMLKitError
 
-    old = files.read_limited(config, _LARGEST_FILE, what="the settings").decode() if os.path.lexists(config) else ""
-    document = tomlkit.parse(old)
+    old = b"" if not os.path.lexists(config) else files.read_limited(config, _LARGEST_FILE, what="the settings")
+    try:
+        document = tomlkit.parse(old.decode("utf-8-sig"))
+    except (TOMLKitError, UnicodeDecodeError, RecursionError) as error:
+        raise _unreadable(config, error) from None
     table, _, key = which.name.partition(".")
     if table not in document:
         document[table] = tomlkit.table()
+    if not isinstance(document[table], dict):
+        raise Invalid(f"{table!r} in the settings is not a table", hint="Mend the file.", file=config)
     document[table][key] = value
     files.make_private_dir(os.path.dirname(config))
     files.write_atomic(config, tomlkit.dumps(document).encode(), follow_own_link=True)
+
+
+def _unreadable(path: str, error: Exception) -> Invalid:
+    return Invalid(f"the settings cannot be read: {error}", hint="Mend the file, or move it away.", file=path)
 
 
 def _read(path: str, *, from_project: bool) -> dict[str, int | float | str | bool]:
@@ -119,9 +129,7 @@ def _read(path: str, *, from_project: bool) -> dict[str, int | float | str | boo
     try:
         document = tomllib.loads(files.read_limited(path, _LARGEST_FILE, what="the settings").decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Invalid(
-            f"the settings cannot be read: {error}", hint="Mend the file, or move it away.", file=path
-        ) from None
+        raise _unreadable(path, error) from None
     found: dict[str, int | float | str | bool] = {}
     for table, entries in document.items():
         for key, value in entries.items() if isinstance(entries, dict) else ():

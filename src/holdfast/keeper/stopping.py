@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast.core import view
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.lifecycle import refusal, session_allows
-from holdfast.core.model import Session
-from holdfast.core.text import shorten
+from holdfast.core.text import clean, shorten
 from holdfast.core.times import MINUTE, text
 from holdfast.core.worktime import WorkTime
 from holdfast.machine.wall import local_offset
@@ -17,14 +16,17 @@ if TYPE_CHECKING:
     from holdfast.keeper.session import KeptSession
 
 
-def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None, at: int | None) -> Session:
+def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None, at: int | None) -> None:
     if keep and discard:
         raise Invalid("a branch cannot be both kept and discarded")
     if not keep and not discard:
-        return session.complete(reason=reason, at=at)
+        session.complete(reason=reason, at=at)
+        return
     from holdfast.keeper import branches
     from holdfast.machine.git import Git
 
+    if reason is not None:
+        clean(reason, "the reason", empty=True)  # before anything is done to the branch
     state = session.state()
     status = view.status_of(state)
     if not session_allows(status, "session.completed"):
@@ -43,7 +45,7 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
         branches.keep(git, branch, state.came_from, f"{shorten(goal, 72)}\n\n{line}\n", born=born)
     else:
         branches.discard(git, branch, state.came_from, commit=state.came_commit, born=born)
-    return session.complete(outcome="kept" if keep else "discarded", reason=reason, at=at)
+    session.complete(outcome="kept" if keep else "discarded", reason=reason, at=at)
 
 
 def session_line(start: int, end: int, work: WorkTime) -> str:

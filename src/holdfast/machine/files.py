@@ -39,6 +39,8 @@ __all__ = [
 
 PREFIX: Final = ".holdfast-"
 SUFFIX: Final = ".tmp"
+# A store is made under a temporary name too, and SQLite keeps files of its own beside it.
+_ENDINGS: Final = tuple(SUFFIX + own for own in ("", "-journal", "-wal", "-shm"))
 
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
 _BY_DESCRIPTOR: Final = {os.open, os.rename, os.stat, os.unlink} <= os.supports_dir_fd
@@ -258,7 +260,7 @@ def temporaries(directory: str) -> list[str]:
                 entry.path
                 for entry in entries
                 if entry.name.startswith(PREFIX)
-                and entry.name.endswith(SUFFIX)
+                and entry.name.endswith(_ENDINGS)
                 and entry.is_file(follow_symlinks=False)
             )
     except FileNotFoundError:

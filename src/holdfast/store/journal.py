@@ -16,10 +16,8 @@ from holdfast.core.clock import tick
 from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head, data_bytes, seal, trouble
 from holdfast.core.fold import apply, fold, read
-from holdfast.core.model import Row
 from holdfast.core.search import words
 from holdfast.core.state import State, freeze, thaw
-from holdfast.core.times import text
 from holdfast.core.vocabulary import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
 from holdfast.store.interface import Draft
 
@@ -37,10 +35,16 @@ class Summary(NamedTuple):
     """What listings show of a session."""
 
     project: str
-    row: Row
     created_at: int
     updated_at: int
     ended_at: int | None
+    goal: str
+    status: str
+    progress: float
+    name: str
+    device: str | None
+    working_ms: int
+    archived: bool
     deleted: bool
 
 
@@ -67,7 +71,10 @@ class Tables(Protocol):
 
     def add_words(self, session: str, found: list[str]) -> None: ...
 
-    def save(self, session: str, version: int, summary: Summary, aliases: dict[str, str]) -> None: ...
+    def save(self, session: str, version: int, summary: Summary) -> None: ...
+
+    def save_names(self, session: str, summary: Summary, aliases: Iterable[str]) -> None:
+        """What a session is found by: its project, when it was created, its aliases. Rarely changes."""
 
     def save_snapshot(
         self, session: str, snapshot: Snapshot, clock: int, keep: Callable[[list[int]], set[int]]
@@ -89,6 +96,8 @@ class _Kept(NamedTuple):
     state: State
     snapshot_at: int
     snapshot_size: int
+    # What the session is found by, as last written; None when that is not known.
+    names: tuple[object, ...] | None = None
 
 
 class Journal:
@@ -101,12 +110,15 @@ class Journal:
         self._salt = salt
         self._kept: dict[str, _Kept] = {}
         self._changed: set[str] = set()
+        # Within a transaction nobody else writes: what was looked up once stays true.
+        self._current: set[str] = set()
+        self._clock: int | None = None
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self, session: str) -> State:
         kept = self._kept.get(session)
-        if kept is not None and session in self._changed:
+        if kept is not None and session in self._current:
             return kept.state
         version = self._tables.version(session)
         if kept is not None and kept.version == version:
@@ -135,12 +147,18 @@ class Journal:
             return _Kept(version, state, snapshot.events, len(snapshot.frozen))
         return _Kept(version, fold(self._tables.tail(session, 0), session), 0, 0)
 
+    def begin(self) -> None:
+        """A transaction has begun."""
+        self._current.clear()
+        self._clock = None
+
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
     def record(self, session: str, draft: Draft) -> Event | None:
         if draft.key is not None and self._tables.has_key(session, draft.key):
             return None
         state = self.state(session)
+        self._current.add(session)
         writer = self.writer()
         kind = TYPE_OF[type(draft.data)]
         own = state.heads.get(writer)
@@ -149,7 +167,7 @@ class Journal:
             writer=writer,
             seq=own.seq + 1 if own else 1,
             prev=own.hash if own else None,
-            clock=tick(max(self._tables.clock(), state.last[0] if state.last else 0), self._wall()),
+            clock=self._tick(state),
             at=draft.at,
             actor=draft.actor,
             type=kind.name,
@@ -166,6 +184,12 @@ class Journal:
         if isinstance(draft.data, (EventErased, SessionDeleted)):
             self.refold(session)
         return event
+
+    def _tick(self, state: State) -> int:
+        if self._clock is None:
+            self._clock = self._tables.clock()
+        self._clock = tick(max(self._clock, state.last[0] if state.last else 0), self._wall())
+        return self._clock
 
     def receive(self, events: Iterable[Event]) -> int:
         """Check each event by itself, put all in place, then fold their sessions anew."""
@@ -193,6 +217,7 @@ class Journal:
             clock = 0
         self._kept[session] = self._load(session, tables.version(session) or 1)
         self._changed.add(session)
+        self._current.add(session)
         for event in tables.tail(session, clock):
             data = read(event)
             if data is not None:
@@ -225,21 +250,27 @@ class Journal:
             kept = self._kept[session]
             version = kept.version + 1
             state = kept.state
-            self._tables.save(session, version, summary(state), state.aliases)
+            shown = summary(state)
+            self._tables.save(session, version, shown)
+            names = (shown.project, shown.created_at, shown.deleted, *state.aliases.values())
+            if names != kept.names:
+                self._tables.save_names(session, shown, state.aliases.values())
             every = max(SNAPSHOT_EVERY, kept.snapshot_size // BYTES_PER_EVENT)
             at, size = kept.snapshot_at, kept.snapshot_size
             if state.count - at >= every and not state.deleted and state.last is not None:
                 snapshot = Snapshot(state.count, freeze(state))
                 self._tables.save_snapshot(session, snapshot, state.last[0], ladder)
                 at, size = snapshot.events, len(snapshot.frozen)
-            self._kept[session] = _Kept(version, state, at, size)
+            self._kept[session] = _Kept(version, state, at, size, names)
         self._changed.clear()
+        self._current.clear()
 
     def forget(self) -> None:
         """The transaction failed: what was folded in memory did not happen."""
         for session in self._changed:
             self._kept.pop(session, None)
         self._changed.clear()
+        self._current.clear()
 
 
 def _unseen_heads(state: State, writer: str) -> tuple[Head, ...]:
@@ -267,25 +298,18 @@ def ladder(counts: list[int]) -> set[int]:
 
 def summary(state: State) -> Summary:
     """As of the session's last event: a listing does not change by itself."""
-    end = view.ended_at(state)
-    created = state.created_at if state.created_at is not None else state.updated_at
-    project = state.project
+    project, deleted = state.project, state.deleted
     return Summary(
         project=project.id if project else "",
-        row=Row(
-            id=state.session,
-            goal="" if state.deleted else view.word(state, "goal") or "",
-            status=view.status_of(state),
-            progress=view.progress_of(state),
-            project=project.name if project and not state.deleted else "",
-            device=view.device_of(state),
-            created_at=text(created),
-            updated_at=text(state.updated_at),
-            working_ms=view.worktime(state, state.updated_at).working,
-            archived=state.archived,
-        ),
-        created_at=created,
+        created_at=state.created_at if state.created_at is not None else state.updated_at,
         updated_at=state.updated_at,
-        ended_at=end,
-        deleted=state.deleted,
+        ended_at=view.ended_at(state),
+        goal="" if deleted else view.word(state, "goal") or "",
+        status=view.status_of(state),
+        progress=view.progress_of(state),
+        name=project.name if project and not deleted else "",
+        device=view.device_of(state),
+        working_ms=view.worktime(state, state.updated_at).working,
+        archived=state.archived,
+        deleted=deleted,
     )

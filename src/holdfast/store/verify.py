@@ -35,6 +35,8 @@ def _stream(writer: str, stream: list[Event]) -> Iterator[Flaw]:
         wrong = trouble(event)
         if wrong is not None:
             yield Flaw(writer, event.seq, f"event {event.seq} is damaged: {wrong}", event)
+        elif event.hash in hashes.get(event.seq, ()):
+            yield Flaw(writer, event.seq, f"event {event.seq} is there twice", event)
         if event.seq > expected:
             last = event.seq - 1
             which = f"event {expected} is" if last == expected else f"events {expected} to {last} are"

@@ -7,7 +7,8 @@ from holdfast.cli.call import Call
 
 def run(call: Call) -> None:
     session = call.keeper.session()
-    document = session.abort(call.parsed.text("reason"), at=call.at)
+    session.abort(call.parsed.text("reason"), at=call.at)
+    document = session.document(at=call.at)
     call.done(
         document, lambda paint: paint.join(paint.red("Aborted "), paint.bold(session.id[:8]), "  ", document.goal)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.core.model import Agent, Session
+from holdfast.core.model import Agent
 from holdfast.core.modes import limits
 from holdfast.keeper.agent import KeptAgent
 
@@ -12,8 +12,8 @@ def _find(call: Call) -> KeptAgent:
     return call.keeper.session().find_agent(call.parsed.need("id"))
 
 
-def _done(call: Call, document: Session) -> None:
-    wanted = call.parsed.need("id")
+def _done(call: Call, agent_: KeptAgent) -> None:
+    document, wanted = agent_.session.document(at=call.at), agent_.id
     agent = next(one for one in reversed(document.agents) if one.id == wanted)
     call.done(document, lambda paint: paint.join(paint.bold(agent.id), "  ", _status(agent)), agent=agent)
 
@@ -25,7 +25,7 @@ def _status(agent: Agent) -> str:
 def start(call: Call) -> None:
     words = call.parsed
     session = call.keeper.session()
-    session.agent(
+    agent = session.agent(
         words.need("id"),
         type=words.need("type"),
         task=words.text("task"),
@@ -34,9 +34,9 @@ def start(call: Call) -> None:
         pid=words.integer("pid"),
         at=call.at,
     )
+    _done(call, agent)
     document = session.document(at=call.at)
-    _done(call, document)
-    running = sum(agent.status == "running" for agent in document.agents)
+    running = sum(one.status == "running" for one in document.agents)
     allowed = limits(document.mode).agents
     if running > allowed:
         call.note(f"{running} agents are running; mode {document.mode} is meant for {allowed}.")

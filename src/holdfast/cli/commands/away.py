@@ -11,5 +11,7 @@ def run(call: Call) -> None:
     since, until = call.moment(words.need("since")), call.moment(words.need("until"))
     assert since is not None
     assert until is not None
-    document = call.keeper.session().away(since, until, words.text("reason"), at=call.at)
+    session = call.keeper.session()
+    session.away(since, until, words.text("reason"), at=call.at)
+    document = session.document(at=call.at)
     call.done(document, lambda paint: paint.join(paint.yellow("Away "), f"for {span(until - since)}"))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from holdfast.cli.call import Call
+from holdfast.cli.call import Call, put
 from holdfast.cli.completion import script
 from holdfast.cli.table import COMMANDS
 
@@ -15,4 +13,4 @@ def run(call: Call) -> None:
     if call.json:
         call.answer({"shell": shell, "script": text}, lambda _: "")
     else:
-        sys.stdout.write(text)
+        put(text)

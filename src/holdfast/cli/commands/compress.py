@@ -6,5 +6,7 @@ from holdfast.cli.call import Call
 
 
 def run(call: Call) -> None:
-    document = call.keeper.session().compress(call.parsed.integer("to"), at=call.at)
+    session = call.keeper.session()
+    session.compress(call.parsed.integer("to"), at=call.at)
+    document = session.document(at=call.at)
     call.done(document, lambda paint: paint.plain(f"Compressed, {document.context.compressions} time(s) so far"))

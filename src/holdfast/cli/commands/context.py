@@ -7,9 +7,11 @@ from holdfast.cli.call import Call
 
 def run(call: Call) -> None:
     words = call.parsed
-    document = call.keeper.session().measure_context(
+    session = call.keeper.session()
+    session.measure_context(
         words.integer("tokens") or 0, window=words.integer("window"), agent=words.text("agent"), at=call.at
     )
+    document = session.document(at=call.at)
     _tell(call, document)
 
 

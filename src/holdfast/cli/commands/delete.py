@@ -15,5 +15,5 @@ def run(call: Call) -> None:
             raise Refused(
                 "nothing was deleted", hint=f"Say it: holdfast delete {found.id[:8]} --confirm", session=found.id
             )
-    deleted = call.keeper.delete(found.id)
+    deleted = call.keeper.delete(found.id, at=call.at)
     call.answer({"deleted": deleted}, lambda paint: "" if call.quiet else paint.join("Erased ", deleted[:8]))

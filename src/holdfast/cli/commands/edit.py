@@ -8,7 +8,7 @@ from holdfast.cli.call import Call
 def run(call: Call) -> None:
     words = call.parsed
     session = call.keeper.session()
-    document = session.edit(
+    session.edit(
         goal=words.text("goal"),
         mode=words.text("mode"),
         progress=words.number("progress"),
@@ -17,4 +17,5 @@ def run(call: Call) -> None:
         tags=words.texts("tags"),
         at=call.at,
     )
+    document = session.document(at=call.at)
     call.done(document, lambda paint: paint.join(paint.green("Changed "), paint.bold(session.id[:8])))

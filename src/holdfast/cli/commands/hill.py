@@ -8,5 +8,7 @@ from holdfast.cli.call import Call
 def run(call: Call) -> None:
     words = call.parsed
     position = words.integer("position") or 0
-    document = call.keeper.session().hill(words.need("scope"), position, at=call.at)
+    session = call.keeper.session()
+    session.hill(words.need("scope"), position, at=call.at)
+    document = session.document(at=call.at)
     call.done(document, lambda paint: paint.join(paint.bold(words.need("scope")), f"  {position} of 10"))

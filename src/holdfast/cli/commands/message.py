@@ -6,5 +6,7 @@ from holdfast.cli.call import Call
 
 
 def run(call: Call) -> None:
-    document = call.keeper.session().message(call.parsed.text("role") or "user", at=call.at)
+    session = call.keeper.session()
+    session.message(call.parsed.text("role") or "user", at=call.at)
+    document = session.document(at=call.at)
     call.done(document, lambda _: "")

@@ -7,7 +7,8 @@ from holdfast.cli.call import Call
 
 def run(call: Call) -> None:
     session = call.keeper.session()
-    document = session.save(at=call.at)
+    session.save(at=call.at)
+    document = session.document(at=call.at)
     call.done(
         document, lambda paint: paint.join(paint.green("Saved "), paint.bold(session.id[:8]), "  ", document.goal)
     )

@@ -12,7 +12,8 @@ def run(call: Call) -> None:
     reason = words.text("reason")
     if words.flag("discard") and reason is None:
         reason = call.ask("Why is it discarded?")
-    document = session.stop(keep=words.flag("keep"), discard=words.flag("discard"), reason=reason, at=call.at)
+    session.stop(keep=words.flag("keep"), discard=words.flag("discard"), reason=reason, at=call.at)
+    document = session.document(at=call.at)
     call.done(
         document,
         lambda paint: paint.join(

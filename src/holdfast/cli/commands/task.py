@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.core.model import Session
 from holdfast.keeper.session import KeptSession
 
 
-def _done(call: Call, document: Session, task_id: str) -> None:
+def _done(call: Call, session: KeptSession, task_id: str) -> None:
+    document = session.document(at=call.at)
     task = next(one for one in reversed(document.tasks) if one.id == task_id)
     call.done(document, lambda paint: paint.join(paint.bold(task.id), "  ", task.status, "  ", task.text), task=task)
 
@@ -22,7 +22,7 @@ def add(call: Call) -> None:
     given = session.add_task(
         words.need("text"), task_id=words.text("id"), phase=words.text("phase"), agent=words.text("agent"), at=call.at
     )
-    _done(call, session.document(at=call.at), given)
+    _done(call, session, given)
 
 
 def start(call: Call) -> None:
@@ -33,10 +33,8 @@ def start(call: Call) -> None:
 def done(call: Call) -> None:
     session, task_id = _here(call)
     words = call.parsed
-    document = session.finish_task(
-        task_id, outcome=words.text("outcome"), artifacts=words.texts("artifacts"), at=call.at
-    )
-    _done(call, document, task_id)
+    session.finish_task(task_id, outcome=words.text("outcome"), artifacts=words.texts("artifacts"), at=call.at)
+    _done(call, session, task_id)
 
 
 def block(call: Call) -> None:

@@ -14,8 +14,8 @@ from holdfast.core.state import FOLD_VERSION, State, thaw
 from holdfast.core.vocabulary import TYPE_OF, searched_text
 from holdfast.store.interface import Finding
 from holdfast.store.journal import summary
-from holdfast.store.sqlite.connection import speaking
 from holdfast.store.sqlite.tables import SqliteTables
+from holdfast.store.sqlite.trouble import speaking
 from holdfast.store.verify import flaws
 
 
@@ -64,16 +64,11 @@ def _derived(connection: apsw.Connection, ref: int, session: str, events: list[E
     for count in snapshots:
         yield Finding("state", f"the snapshot at event {count} is of a log that is not here", session)
     listed = connection.execute(
-        "SELECT goal, status, progress, name, device, created_at, updated_at, ended_at, working_ms, archived, deleted,"
-        " project FROM sessions WHERE ref = ?",
+        "SELECT project, created_at, updated_at, ended_at, goal, status, progress, name, device, working_ms, archived,"
+        " deleted FROM sessions WHERE ref = ?",
         (ref,),
     ).fetchall()[0]  # fmt: skip
-    due = summary(state)
-    row = due.row
-    if listed != (
-        row.goal, row.status, row.progress, row.project, row.device, due.created_at, due.updated_at, due.ended_at,
-        row.working_ms, row.archived, due.deleted, due.project,
-    ):  # fmt: skip
+    if listed != summary(state):
         yield Finding("listing", "the listing does not show what the log adds up to", session)
     indexed = {row[0] for row in connection.execute("SELECT word FROM words WHERE session = ?", (ref,))}
     if indexed != (set() if state.deleted else found):

@@ -6,16 +6,13 @@ import os
 import random
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import apsw
 
-from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused
+from holdfast.core.errors import Damaged, Invalid, NotFound, Refused
 from holdfast.machine import files
 from holdfast.store.sqlite import schema
-
-PATIENCE = 30.0  # seconds to wait for another writer; transactions last milliseconds
+from holdfast.store.sqlite.trouble import PATIENCE, speaking
 
 
 def connect(path: str) -> apsw.Connection:
@@ -139,61 +136,6 @@ class _Patience:
             return False
         time.sleep(random.uniform(0.0005, 0.004 if attempt < 20 else 0.02))  # noqa: S311 (no secret)
         return True
-
-
-@contextmanager
-def speaking(operation: str, path: str) -> Iterator[None]:
-    """Turn what SQLite and the system say into errors that tell a person what to do."""
-    try:
-        yield
-    except HoldfastError:
-        raise
-    except apsw.BusyError:
-        raise Busy(
-            f"cannot {operation}: another process has held the store for {PATIENCE:.0f} seconds",
-            hint="Try again; if it lasts, look for a stopped holdfast process.",
-            operation=operation,
-            file=path,
-        ) from None
-    except apsw.FullError:
-        raise Failed(
-            f"cannot {operation}: the disk is full; nothing was changed",
-            hint="Free some space and run the command again.",
-            operation=operation,
-            file=path,
-        ) from None
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise Damaged(
-            f"the store is damaged ({error})",
-            hint="holdfast doctor --repair saves what can be read; holdfast restore FILE brings back a backup.",
-            operation=operation,
-            file=path,
-        ) from None
-    except apsw.ReadOnlyError:
-        raise Failed(
-            f"cannot {operation}: the store is read-only",
-            hint="Check its permissions.",
-            operation=operation,
-            file=path,
-        ) from None
-    except (apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
-        raise Failed(
-            f"cannot {operation}: {error}", hint="Check that the file and its directory are yours.",
-            operation=operation, file=path,
-        ) from None  # fmt: skip
-    except apsw.TooBigError:
-        raise Invalid(f"cannot {operation}: the text is too long", operation=operation, file=path) from None
-    except MemoryError:
-        raise Failed(
-            f"cannot {operation}: out of memory; nothing was changed", operation=operation, file=path
-        ) from None
-    except apsw.Error as error:
-        raise Failed(
-            f"cannot {operation}: {error}; nothing was changed", hint="holdfast doctor looks closer.",
-            operation=operation, file=path,
-        ) from None  # fmt: skip
-    except OSError as error:
-        raise files.explain(error, operation, path) from None
 
 
 def _quoted(path: str) -> str:

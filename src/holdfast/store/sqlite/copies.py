@@ -14,8 +14,8 @@ import apsw
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.machine import files
 from holdfast.store.sqlite import schema
-from holdfast.store.sqlite.connection import speaking
 from holdfast.store.sqlite.tables import SqliteTables
+from holdfast.store.sqlite.trouble import speaking
 
 if TYPE_CHECKING:
     from holdfast.store.sqlite.store import SqliteStore

@@ -12,7 +12,7 @@ import apsw
 
 from holdfast.core.errors import Busy
 from holdfast.machine import files
-from holdfast.store.sqlite.connection import speaking
+from holdfast.store.sqlite.trouble import speaking
 
 
 def announce(path: str) -> None:

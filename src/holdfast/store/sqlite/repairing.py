@@ -21,6 +21,7 @@ from holdfast.store.journal import Journal
 from holdfast.store.sqlite import aside
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import COLUMNS, SqliteTables, event_of
+from holdfast.store.sqlite.trouble import speaking
 from holdfast.store.verify import flaws
 
 _LOCAL = ("projects", "evidence", "places")
@@ -34,7 +35,7 @@ def repair(path: str) -> list[str]:
         said += _replace(path, stamp)
     connection = opening.connect(path)
     try:
-        with opening.speaking("repair the store", path):
+        with speaking("repair the store", path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 said += _in_place(connection, path, stamp)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import apsw
 
@@ -18,8 +19,10 @@ from holdfast.core.vocabulary import Project
 from holdfast.store.interface import Draft, Filter, Finding
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
-from holdfast.store.sqlite.connection import speaking
 from holdfast.store.sqlite.tables import SqliteTables
+from holdfast.store.sqlite.trouble import speaking, spoken
+
+_WRITE = "write to the store"
 
 
 class SqliteStore:
@@ -53,20 +56,8 @@ class SqliteStore:
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
-    def transaction(self) -> Iterator[SqliteTransaction]:
-        with speaking("write to the store", self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield SqliteTransaction(self._connection, self._tables, self._journal)
-                self._journal.flush()
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._journal.forget()
-                self._tables.forget()
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+    def transaction(self) -> SqliteTransaction:
+        return SqliteTransaction(self._connection, self._tables, self._journal, self.path)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -204,10 +195,38 @@ class SqliteStore:
 
 
 class SqliteTransaction:
-    def __init__(self, connection: apsw.Connection, tables: SqliteTables, journal: Journal) -> None:
+    """The right to write, from `with` to the end of its block: all of it happens, or nothing."""
+
+    def __init__(self, connection: apsw.Connection, tables: SqliteTables, journal: Journal, path: str) -> None:
         self._connection = connection
         self._tables = tables
         self._journal = journal
+        self._path = path
+
+    def __enter__(self) -> Self:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except (apsw.Error, OSError, MemoryError) as error:
+            raise (spoken(error, _WRITE, self._path) or error) from None
+        self._journal.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            try:
+                self._journal.flush()
+                self._connection.execute("COMMIT")
+            except BaseException as failed:
+                error = failed
+            else:
+                return
+        self._journal.forget()
+        self._tables.forget()
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        raise (spoken(error, _WRITE, self._path) or error) from None
 
     def writer(self) -> str:
         return self._journal.writer()

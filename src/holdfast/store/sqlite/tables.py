@@ -20,6 +20,7 @@ _write_heads = msgspec.json.Encoder().encode
 class SqliteTables:
     def __init__(self, connection: apsw.Connection) -> None:
         self._run = connection.execute
+        self._run_many = connection.executemany
         self._sessions: dict[str, int] = {}
         self._writers: dict[str, int] = {}
 
@@ -133,25 +134,28 @@ class SqliteTables:
 
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def save(self, session: str, version: int, summary: Summary, aliases: dict[str, str]) -> None:
-        row, ref = summary.row, self._ref_for_writing(session)
+    def save(self, session: str, version: int, summary: Summary) -> None:
+        # Indexed columns apart: setting them, even to what they are, would write their index pages each time.
         self._run(
-            "UPDATE sessions SET version = ?, project = ?, created_at = ?, updated_at = ?, ended_at = ?, goal = ?,"
-            " status = ?, progress = ?, name = ?, device = ?, working_ms = ?, archived = ?, deleted = ?"
-            " WHERE ref = ?",
-            (
-                version, summary.project, summary.created_at, summary.updated_at, summary.ended_at, row.goal,
-                row.status, row.progress, row.project, row.device, row.working_ms, row.archived, summary.deleted, ref,
-            ),
-        )  # fmt: skip
-        for alias in aliases.values():
-            if not summary.deleted:
+            "UPDATE sessions SET version = ?, updated_at = ?, ended_at = ?, goal = ?, status = ?, progress = ?,"
+            " name = ?, device = ?, working_ms = ?, archived = ?, deleted = ? WHERE ref = ?",
+            (version, *summary[2:], self._ref_for_writing(session)),
+        )
+
+    def save_names(self, session: str, summary: Summary, aliases: Iterable[str]) -> None:
+        ref = self._ref_for_writing(session)
+        self._run(
+            "UPDATE sessions SET project = ?1, created_at = ?2"
+            " WHERE ref = ?3 AND (project <> ?1 OR created_at <> ?2)",
+            (summary.project, summary.created_at, ref),
+        )
+        if not summary.deleted:
+            for alias in aliases:
                 self._run("INSERT OR IGNORE INTO aliases (alias, session) VALUES (?, ?)", (alias, ref))
 
     def add_words(self, session: str, found: list[str]) -> None:
         ref = self._ref_for_writing(session)
-        for word in found:
-            self._run("INSERT OR IGNORE INTO words (word, session) VALUES (?, ?)", (word, ref))
+        self._run_many("INSERT OR IGNORE INTO words (word, session) VALUES (?, ?)", [(word, ref) for word in found])
 
     def snapshots(self, session: str) -> Iterator[Snapshot]:
         rows = self._run(

@@ -1,0 +1,56 @@
+"""`make bench`: how quick Holdfast is, as ratios within one run.
+
+Machines are noisy and differ; a ratio against something measured in the same minute means something anywhere. The
+table goes to the terminal, everything measured to bench/results/latest.json.
+
+    python bench/run.py [NAME…]      only these: append, growth, cold, parallel
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from measures import append, cold, growth, parallel
+from measures.figures import Figure
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(names: list[str]) -> int:
+    scratch = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=os.environ.get("HOLDFAST_BENCH_DIR")))
+    try:
+        wanted = names or ["append", "growth", "cold", "parallel"]
+        figures: list[Figure] = []
+        if "append" in wanted:
+            figures += append.measure(scratch)
+        if "growth" in wanted or "cold" in wanted:
+            large = growth.build(scratch)
+            figures += large.figures if "growth" in wanted else []
+            figures += cold.measure(large) if "cold" in wanted else []
+        if "parallel" in wanted:
+            figures += parallel.measure(scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    show(figures)
+    RESULTS.mkdir(exist_ok=True)
+    machine = {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()}
+    document = {"machine": machine, "figures": [figure._asdict() | {"met": figure.met} for figure in figures]}
+    (RESULTS / "latest.json").write_text(json.dumps(document, indent=2) + "\n")
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+def show(figures: list[Figure]) -> None:
+    width = max(len(figure.name) for figure in figures)
+    for figure in figures:
+        mark = "ok  " if figure.met else "MISS"
+        print(f"{mark}  {figure.name:<{width}}  {figure.value:>8.2f}  ({figure.rule})  {figure.detail}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

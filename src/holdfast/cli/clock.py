@@ -1,0 +1,62 @@
+"""Moments as a person reads them: in their own zone, and no longer than they need to be today."""
+
+from __future__ import annotations
+
+from holdfast.core.times import millis, text
+from holdfast.keeper.wording import age, ago
+from holdfast.machine.wall import local_offset
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def local(ms: int) -> str:
+    """The moment in this machine's zone, spelled like `times.text` but without its `Z`."""
+    offset = local_offset(ms)
+    return text(ms + (offset.days * 86_400 + offset.seconds) * 1000)[:-1]
+
+
+def stamp(ms: int) -> str:
+    """`2026-11-15 09:02:11`, local."""
+    return local(ms)[:19].replace("T", " ")
+
+
+class Clock:
+    """What a person calls a moment, seen from `now`."""
+
+    __slots__ = ("_day", "now")
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+        self._day = local(now)[:10]
+
+    def at(self, moment: str | int) -> str:
+        """`14:02` today, `Nov 12 14:02` this year, `2025-11-12 14:02` before."""
+        there = local(moment if isinstance(moment, int) else millis(moment))
+        if there[:10] == self._day:
+            return there[11:16]
+        return f"{_day(there, self._day)} {there[11:16]}"
+
+    def ago(self, moment: str) -> str:
+        return ago(self.now - millis(moment))
+
+    def age(self, moment: str) -> str:
+        return age(self.now - millis(moment))
+
+
+def day_name(ms: int, now: int) -> str:
+    """`Nov 12` this year, `2025-11-12` in another."""
+    return _day(local(ms), local(now))
+
+
+def _day(there: str, here: str) -> str:
+    return f"{MONTHS[int(there[5:7]) - 1]} {int(there[8:10])}" if there[:4] == here[:4] else there[:10]
+
+
+def midnight(date: str) -> int:
+    """The first moment of a local day, `2026-11-15`."""
+    day = millis(f"{date}T00:00:00.000Z")
+    guess = day
+    for _ in range(3):  # the offset is that of midnight itself, not of some hours before or after
+        offset = local_offset(guess)
+        guess = day - (offset.days * 86_400 + offset.seconds) * 1000
+    return guess

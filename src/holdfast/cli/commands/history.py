@@ -1,0 +1,102 @@
+"""`holdfast history`: past and present sessions, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import Clock, midnight
+from holdfast.cli.describe import status_word
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core.model import Row
+from holdfast.core.times import span
+from holdfast.keeper.wording import percent
+
+
+def run(call: Call) -> None:
+    words, keeper, at = call.parsed, call.keeper, call.at
+    asked = words.integer("limit")
+    limit = round(keeper.settings.number("history.limit")) if asked is None else asked
+    since, everywhere = _since(call), words.flag("all_projects")
+    search, status = words.text("search"), words.text("status")
+    if at is None:
+        rows = keeper.history(limit=limit, search=search, status=status, since=since, all_projects=everywhere)
+    else:
+        rows = _as_of(call, at, limit, keeper.history(
+            limit=None if limit > 0 else limit, search=search, since=since, all_projects=everywhere
+        ))  # fmt: skip
+    call.answer(
+        {"sessions": rows},
+        lambda paint: (
+            _table(paint, rows, Clock(keeper.now() if at is None else at), everywhere=everywhere)
+            if rows
+            else _nothing(call, paint)
+        ),
+    )
+    if asked is None and len(rows) == limit:
+        call.note(f"The latest {limit:,} are shown; --limit N shows more.")
+
+
+def _since(call: Call) -> int | None:
+    written = call.parsed.text("since")
+    # A date alone is the midnight it began with, here.
+    return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
+
+
+def _as_of(call: Call, at: int, limit: int, rows: Sequence[Row]) -> list[Row]:
+    """The rows as they were at a moment: what had not begun is left out."""
+    from holdfast.core import view
+    from holdfast.core.errors import NotFound
+    from holdfast.core.times import text
+
+    keeper, wanted = call.keeper, call.parsed.text("status")
+    found: list[Row] = []
+    for row in rows:
+        if row.created_at > text(at):
+            continue
+        try:
+            state = keeper.state(row.id, at=at)
+        except NotFound:
+            continue
+        status, end = view.status_of(state), view.ended_at(state)
+        if wanted is not None and status != wanted:
+            continue
+        found.append(Row(
+            id=row.id, goal=view.word(state, "goal") or "", status=status, progress=view.progress_of(state),
+            project=row.project, device=view.device_of(state), created_at=row.created_at,
+            updated_at=text(state.updated_at), working_ms=view.worktime(state, at).working,
+            archived=state.archived or (end is not None and at - end > keeper.settings.archive_after),
+        ))  # fmt: skip
+        if len(found) == limit:
+            break
+    return found
+
+
+def _table(paint: Paint, rows: Sequence[Row], clock: Clock, *, everywhere: bool) -> Painted:
+    columns = [
+        Column("Session"), Column("Goal", weight=4, least=16), Column("Status"), Column("Done", "right"),
+        Column("Worked", "right"), Column("Project", weight=1, least=8, most=24), Column("Age", "right"),
+    ]  # fmt: skip
+    cells: list[list[str]] = [
+        [paint.bold(row.id[:8]), row.goal,
+         paint.dim("archived") if row.archived else status_word(paint, row.status),
+         percent(row.progress), span(row.working_ms), row.project, clock.age(row.updated_at)]
+        for row in rows
+    ]  # fmt: skip
+    if not everywhere:
+        del columns[5]
+        for cell in cells:
+            del cell[5]
+    return paint.table(cells, columns)
+
+
+def _nothing(call: Call, paint: Paint) -> Painted:
+    words = call.parsed
+    search = words.text("search")
+    where = "" if words.flag("all_projects") else " in this project"
+    wider = "" if words.flag("all_projects") else " (--all-projects looks further)"
+    if search is not None:
+        return paint.plain(f"Nothing found for {search!r}{where}{wider}.")
+    if words.text("status") or words.text("since"):
+        return paint.plain(f"No such session{where}{wider}.")
+    return paint.join(f"No sessions{where} yet. Start one: ", paint.bold("holdfast start GOAL"))

@@ -1,0 +1,78 @@
+"""`holdfast log`: the events of a session, oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import stamp
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core.errors import Invalid
+from holdfast.core.event import Event, public
+
+# What of an event is worth its line, in this order. The rest is in --json.
+_TELLING = (
+    "id", "goal", "text", "chosen", "path", "command", "message", "line", "scope", "position", "progress", "action",
+    "tokens", "task", "type", "role", "for", "reason", "summary", "outcome", "category", "why", "field", "agent",
+    "device", "resume", "name",
+)  # fmt: skip
+
+_LONGEST = 2_000
+
+
+def run(call: Call) -> None:
+    words = call.parsed
+    limit = words.integer("limit")
+    if limit is not None and limit < 1:
+        raise Invalid("the limit must be at least 1")
+    session = call.keeper.session(words.text("id") or "@")
+    at, kind = call.at, words.text("type")
+    session.state(at=at)  # a session that is erased, or had not begun, is not found
+    events = [
+        event
+        for event in call.keeper.events(session.id)
+        if (kind is None or event.type == kind) and (at is None or event.at <= at)
+    ]
+    if limit is not None:
+        events = events[-limit:]
+    document = {"events": [public(event) for event in events]} if call.json else {}
+    call.answer(document, lambda paint: _table(paint, events) if events else paint.plain("No such events."))
+
+
+def _table(paint: Paint, events: Sequence[Event]) -> Painted:
+    if not paint.tty:  # whoever filters lines wants them whole
+        paint = Paint(_LONGEST, paint.colour, ascii_only=paint.ascii_only)
+    several = len({event.actor for event in events}) > 1
+    columns = [
+        Column("When", style="dim"),
+        Column("Event"),
+        Column("By", weight=1, most=16),
+        Column("What", weight=6),
+    ]
+    rows: list[list[str]] = [[stamp(event.at), event.type, event.actor, tell(event)] for event in events]
+    if not several:
+        del columns[2]
+        for row in rows:
+            del row[2]
+    return paint.table(rows, columns)
+
+
+def tell(event: Event) -> str:
+    """What an event says, in a line."""
+    if event.data is None:
+        return "(erased)"
+    data = msgspec.json.decode(event.data)
+    if not isinstance(data, dict):
+        return ""
+    parts = [_spelled(name, data[name]) for name in _TELLING if data.get(name) is not None]
+    return "  ".join(part for part in parts if part)
+
+
+def _spelled(name: str, value: object) -> str:
+    if name == "progress" and isinstance(value, (int, float)):
+        return f"{value:.0%}"
+    if name in ("tokens", "position"):
+        return f"{name} {value:,}" if isinstance(value, int) else ""
+    return " ".join(value.split()) if isinstance(value, str) else ""

@@ -1,0 +1,67 @@
+"""`holdfast run -- COMMAND…`: run a command as an agent of the session.
+
+Standard output is the command's alone. What Holdfast has to say, the JSON document too, goes to standard error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from holdfast.cli.call import VERSION, Call, encode
+from holdfast.core.errors import HoldfastError, Usage
+from holdfast.keeper import running
+from holdfast.keeper.session import KeptSession
+
+
+def run(call: Call) -> int:
+    try:
+        return _run(call)
+    except HoldfastError as error:
+        if not call.json:
+            raise
+        from holdfast.cli.saying import say_error
+
+        with contextlib.redirect_stdout(sys.stderr):
+            say_error(error, call, json=True)
+        return error.exit_code
+
+
+def _run(call: Call) -> int:
+    words = call.parsed
+    if words.globals.at is not None:
+        raise Usage("a command runs now: run takes no --at", hint="To record one that ran, use holdfast agent start.")
+    notes: list[str] = []
+
+    def announce(text: str) -> None:
+        notes.append(text)
+        call.note(f"holdfast: {text}")
+
+    session = call.keeper.session()
+    ran = running.run(
+        session,
+        words.rest,
+        agent_id=words.text("agent"),
+        type=words.text("type"),
+        task=words.text("task"),
+        timeout=words.number("timeout"),
+        retries=words.integer("retries"),
+        categories=running.categories_from(words.texts("categories")),
+        announce=announce,
+    )
+    if ran.unrecorded is not None:
+        notes.append(f"not everything about {ran.agent_id} could be recorded: {ran.unrecorded.message}")
+        if not call.json:  # said even when asked to be quiet: something is missing from the log
+            sys.stderr.write(str(call.paint.plain(f"holdfast: {notes[-1]}")) + "\n")
+    if call.json:
+        sys.stderr.write(encode({"holdfast": VERSION, **_result(session, ran), "notes": notes}))
+    return ran.code
+
+
+def _result(session: KeptSession, ran: running.Ran) -> dict[str, object]:
+    try:
+        document = session.document()
+    except HoldfastError:
+        return {"session": None, "agent": None, "exit_code": ran.code}
+    agent = next((one for one in reversed(document.agents) if one.id == ran.agent_id), None)
+    return {"session": document, "agent": agent, "exit_code": ran.code}

@@ -1,0 +1,16 @@
+"""`holdfast show ID`: everything about a session."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import Clock
+
+
+def run(call: Call) -> None:
+    at = call.at
+    document = call.keeper.session(call.parsed.need("id")).document(at=at)
+    clock = Clock(call.keeper.now() if at is None else at)
+
+    from holdfast.cli.whole import whole
+
+    call.answer({"session": document}, lambda paint: whole(paint, document, clock))

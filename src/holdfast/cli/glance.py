@@ -1,0 +1,155 @@
+"""A session at a glance: the screen of `holdfast status`."""
+
+from __future__ import annotations
+
+from holdfast.cli.clock import Clock
+from holdfast.cli.describe import (
+    agents_glance,
+    agents_summary,
+    cut_out,
+    inset,
+    open_pause,
+    progress,
+    reminder,
+    status_word,
+    tasks_glance,
+    tasks_summary,
+    title,
+    worked,
+)
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core.model import Session
+from holdfast.core.modes import limits
+from holdfast.keeper.wording import count
+
+MOST_AGENTS = 10
+MOST_TASKS = 6
+MOST_LINES = 4
+
+
+def glance(
+    paint: Paint, session: Session, clock: Clock, *, gone: frozenset[str] = frozenset(), hint: bool = True
+) -> Painted:
+    blocks = [
+        _heading(paint, session),
+        paint.pairs(_facts(paint, session, clock)),
+        *_attention(paint, session, clock),
+    ]
+    if session.agents:
+        lines = agents_glance(paint, session.agents, MOST_AGENTS, gone)
+        blocks.append(
+            _block(paint, "Agents", agents_summary(session.agents, limits(session.mode).agents, gone), lines)
+        )
+    if session.tasks:
+        lines = tasks_glance(paint, session.tasks, MOST_TASKS)
+        blocks.append(_block(paint, "Plan", tasks_summary(session.tasks), lines))
+    what = next_step(session, gone) if hint else ""
+    if what:
+        blocks.append(paint.join(paint.dim("Next  "), what))
+    return Painted("\n\n".join(blocks))
+
+
+def _heading(paint: Paint, session: Session) -> Painted:
+    where = [session.id[:8], session.project.name, f"scope {session.scope}" if session.scope else ""]
+    line = paint.join(
+        status_word(paint, session.status), "  ", progress(paint, session.progress, 20), "  ",
+        paint.dim(", ".join(part for part in where if part)),
+    )  # fmt: skip
+    return Painted(f"{title(paint, session.goal)}\n{paint.cut(line, paint.width)}")
+
+
+def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]]:
+    facts: list[tuple[str, str]] = [("Time", paint.plain(worked(session, clock)))]
+    rest = open_pause(paint, session, clock) if session.ended_at is None else None
+    if rest is not None:
+        facts.append(("", rest))
+    due = reminder(session) if session.ended_at is None else None
+    if due is not None:
+        facts.append(("", paint.yellow(due)))
+    facts.append(("Context", context_line(paint, session)))
+    allowed = limits(session.mode)
+    facts.append((
+        "Mode",
+        paint.join(session.mode, paint.dim(
+            f": {count(allowed.agents, 'agent')} at once, compress at {allowed.compress_at}%, "
+            f"{count(allowed.retries, 'retry', 'retries')}"
+        )),
+    ))  # fmt: skip
+    made_of = [
+        ("Branch", session.branch), ("Model", session.model), ("Tags", ", ".join(session.tags)),
+        ("Continues", session.continues and session.continues[:8]), ("Summary", session.summary),
+        ("Cost", None if session.cost_usd is None else f"{session.cost_usd:,.2f} USD"),
+    ]  # fmt: skip
+    facts += [(name, paint.plain(value)) for name, value in made_of if value]
+    if session.sync.status != "none":
+        facts.append(("Sync", paint.plain(f"{session.sync.status}, {session.sync.remote or ''}".rstrip(", "))))
+    secrets = cut_out(session)
+    if secrets:
+        facts.append(("Secrets", paint.plain(secrets)))
+    return facts
+
+
+def context_line(paint: Paint, session: Session) -> Painted:
+    context = session.context
+    if context.tokens is None:
+        return paint.dim("not measured")
+    styles = {"warning": paint.yellow, "compress": paint.red}
+    number = f"{context.tokens:,} of {context.window:,} tokens ({context.percent or 0:g}%)"
+    words = {"warning": "filling up", "compress": "compress now"}.get(context.level, "")
+    drawn = paint.join(paint.bar((context.percent or 0) / 100, 20, context.level), "  ") if paint.tty else ""
+    return paint.join(drawn, number, "  " if words else "", styles.get(context.level, paint.plain)(words))
+
+
+def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:
+    """What a person must see to: who waits for them, and what two devices disagree on."""
+    blocks: list[Painted] = []
+    if session.waiting:
+        rows = [
+            [wait.for_, wait.text or "", paint.dim(clock.ago(wait.at))]
+            for wait in session.waiting[:MOST_LINES]
+        ]  # fmt: skip
+        columns = [Column("", weight=1, most=24, style="yellow"), Column("", weight=3, least=12), Column("")]
+        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        blocks.append(_block(paint, "Waiting for you", "", lines, len(session.waiting) - len(rows)))
+    disputed = [conflict for conflict in session.conflicts if conflict.chosen is None]
+    if disputed:
+        rows = [
+            [one.field, paint.dim(f"{len(one.values)} values: holdfast conflicts")] for one in disputed[:MOST_LINES]
+        ]
+        columns = [Column("", weight=1, least=12, style="red"), Column("", weight=1, least=12)]
+        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        blocks.append(_block(paint, "Conflicts", "", lines, len(disputed) - len(rows)))
+    if session.status == "error" and session.errors:
+        last = session.errors[-1]
+        told = inset(paint, lambda inner: inner.cut(inner.red(last.message), inner.width))
+        blocks.append(_block(paint, "Stopped by an error", clock.ago(last.at), told))
+    return blocks
+
+
+def _block(paint: Paint, name: str, aside: str, lines: Painted, left: int = 0) -> Painted:
+    rest = f"\n{paint.dim(f'  and {left:,} more')}" if left > 0 else ""
+    return Painted(f"{paint.heading(name, aside)}" + (f"\n{lines}{rest}" if lines else ""))
+
+
+def next_step(session: Session, gone: frozenset[str] = frozenset()) -> Painted | str:
+    """The one thing worth doing now, as a command."""
+    if session.status in ("completed", "aborted"):
+        return f"holdfast start GOAL --continues {session.id[:8]}"
+    if session.status in ("paused", "created"):
+        return "holdfast resume"
+    if session.status == "error":
+        return "holdfast resume, once it is mended"
+    if session.waiting:
+        return "answer what waits for you"
+    if gone:
+        return "holdfast resume settles what the crash left behind"
+    failed = [agent for agent in session.agents if agent.status in ("error", "timeout", "interrupted")]
+    if session.context.level == "compress":
+        return "compress the context, then: holdfast compress --to TOKENS"
+    if failed:
+        return f"holdfast agent retry {failed[0].id}"
+    if not session.agents and not session.tasks:
+        return "holdfast task add TEXT, or holdfast agent start ID --type TYPE"
+    open_agents = any(agent.status in ("running", "pending", "paused") for agent in session.agents)
+    open_tasks = any(task.status in ("pending", "in_progress", "blocked") for task in session.tasks)
+    return "" if open_agents or open_tasks else "holdfast stop"

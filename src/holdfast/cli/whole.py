@@ -1,0 +1,176 @@
+"""A session with everything that is known of it: the screen of `holdfast show`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.cli.cells import wrap
+from holdfast.cli.clock import Clock
+from holdfast.cli.describe import (
+    agents_summary,
+    agents_table,
+    cut_out,
+    inset,
+    open_pause,
+    progress,
+    reminder,
+    status_word,
+    tasks_list,
+    tasks_summary,
+    title,
+)
+from holdfast.cli.glance import context_line
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core.model import Session, Task
+from holdfast.core.modes import limits
+from holdfast.core.times import span
+from holdfast.keeper.wording import PAUSES, count
+
+Block = tuple[str, str, Painted]
+
+
+def whole(paint: Paint, session: Session, clock: Clock) -> Painted:
+    line = paint.join(status_word(paint, session.status), "  ", progress(paint, session.progress, 20))
+    blocks = [Painted(f"{title(paint, session.goal, most=99)}\n{line}"), paint.pairs(_facts(paint, session, clock))]
+    for name, aside, lines in _sections(paint, session, clock):
+        if lines:
+            blocks.append(Painted(f"{paint.heading(name, aside)}\n{lines}"))
+    return Painted("\n\n".join(blocks))
+
+
+def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]]:
+    allowed, time, project = limits(session.mode), session.time, session.project
+    aliases = [session.aliases.orchestrator, session.aliases.timer, session.aliases.contract, session.aliases.craft]
+    place = " at ".join(part for part in (project.git_branch, (project.git_commit or "")[:12]) if part)
+    told: list[tuple[str, str | None]] = [
+        ("Id", session.id),
+        ("Also known as", ", ".join(alias for alias in aliases if alias)),
+        ("Summary", session.summary),
+        ("Project", project.name + (f" ({project.path})" if project.path else "")),
+        ("Git", place),
+        ("Branch", session.branch),
+        ("Scope", session.scope),
+        ("Task", session.task),
+        ("Feature", session.feature),
+        ("Tags", ", ".join(session.tags)),
+        ("Continues", session.continues),
+        ("Mode", f"{session.mode}: {count(allowed.agents, 'agent')} at once, compress at {allowed.compress_at}%, "
+                 f"{count(allowed.retries, 'retry', 'retries')}"),
+        ("Model", session.model),
+        ("Devices", ", ".join(session.devices)),
+        ("Created", clock.at(session.created_at)),
+        ("Ended", clock.at(session.ended_at) if session.ended_at else None),
+        ("Last event", f"{clock.at(session.updated_at)}, {clock.ago(session.updated_at)}"),
+        ("Time", f"{span(time.working_ms)} worked, {span(time.paused_ms)} paused, {span(time.elapsed_ms)} in all"),
+    ]  # fmt: skip
+    facts: list[tuple[str, str]] = [(name, value) for name, value in told if value]
+    rest = open_pause(paint, session, clock) if session.ended_at is None else None
+    facts += [("", rest)] if rest is not None else []
+    due = reminder(session)
+    facts += [("", due)] if due else []
+    facts.append(("Context", context_line(paint, session)))
+    if session.context.compressions:
+        last = f", last {clock.ago(session.context.last_compression)}" if session.context.last_compression else ""
+        facts.append(("", f"{count(session.context.compressions, 'compression')}{last}"))
+    if session.commands.total:
+        failed = f", {session.commands.failed:,} failed" if session.commands.failed else ""
+        facts.append(("Commands", f"{session.commands.total:,} run{failed}"))
+    if session.cost_usd is not None:
+        facts.append(("Cost", f"{session.cost_usd:,.2f} USD"))
+    if session.sync.status != "none":
+        facts.append(("Sync", ", ".join(part for part in (session.sync.status, session.sync.remote) if part)))
+    secrets = cut_out(session)
+    facts += [("Secrets", secrets)] if secrets else []
+    facts += [("Reopen", f"{one.resume or one.id}  ({one.agent})") for one in session.native]
+    return facts
+
+
+def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
+    return [
+        ("Waiting for you", "", _rows(paint, [[w.for_, w.text or "", clock.ago(w.at)] for w in session.waiting], 1)),
+        ("Agents", agents_summary(session.agents),
+         inset(paint, lambda inner: agents_table(inner, session.agents)) if session.agents else Painted("")),
+        ("Plan", tasks_summary(session.tasks) if session.tasks else "", _plan(paint, session)),
+        ("Decisions", "", _decisions(paint, session, clock)),
+        ("Files", "", _rows(paint, [
+            [change.action, change.path, change.agent or "", _lines(change.lines_added, change.lines_removed),
+             (change.hash_after or "")[:12], clock.at(change.at)]
+            for change in session.files
+        ], 1)),
+        ("Pauses", "", _rows(paint, [
+            [clock.at(p.started_at), clock.at(p.ended_at) if p.ended_at else "now", span(p.duration_ms),
+             p.reason or PAUSES[p.kind] if p.kind in ("task", "timeout") else PAUSES[p.kind]
+             + (f" ({p.reason})" if p.reason else "")]
+            for p in session.time.pauses
+        ], 3)),
+        ("Context by agent", "", _rows(paint, [
+            [agent, f"{tokens:,}"] for agent, tokens in session.context.by_agent.items()
+        ], 0)),
+        ("Notes", "", _texts(paint, [(clock.at(note.at), note.text) for note in session.notes])),
+        ("Errors", "", _texts(paint, [
+            (clock.at(e.at), ": ".join(part for part in (e.agent, e.category, e.message) if part))
+            for e in session.errors
+        ])),
+        ("Conflicts", "", _conflicts(paint, session, clock)),
+        ("Extra", "", _texts(paint, [
+            (name, msgspec.json.encode(value).decode()) for name, value in session.extra.items() if name != "redacted"
+        ])),
+    ]  # fmt: skip
+
+
+def _rows(paint: Paint, rows: list[list[str]], flexible: int) -> Painted:
+    """Rows without a head; one column gives way, empty ones disappear."""
+    if not rows:
+        return Painted("")
+    keep = [n for n in range(len(rows[0])) if any(row[n] for row in rows)]
+    columns = [Column("", weight=3 if n == flexible else 0, least=12) for n in keep]
+    return inset(paint, lambda inner: inner.table([[row[n] for n in keep] for row in rows], columns))
+
+
+def _texts(paint: Paint, items: list[tuple[str, str]]) -> Painted:
+    return inset(paint, lambda inner: inner.pairs(items)) if items else Painted("")
+
+
+def _plan(paint: Paint, session: Session) -> Painted:
+    groups: dict[str | None, list[Task]] = {}
+    for task in session.tasks:
+        groups.setdefault(task.phase, []).append(task)
+    if not groups or set(groups) == {None}:
+        return tasks_list(paint, session.tasks)
+    names: dict[str | None, str] = {phase.id: phase.name for phase in session.phases}
+    parts: list[str] = []
+    for phase, tasks in groups.items():
+        name = "Without a phase" if phase is None else names.get(phase, phase)
+        head = paint.cut(paint.join(name, "  ", paint.dim(tasks_summary(tasks))), paint.width - 2)
+        parts += [f"  {head}", tasks_list(paint, tasks, deeper=True)]
+    return Painted("\n".join(parts))
+
+
+def _decisions(paint: Paint, session: Session, clock: Clock) -> Painted:
+    lines: list[str] = []
+    for made in session.decisions:
+        about = f" ({made.context})" if made.context else ""
+        first = paint.join("  ", paint.dim(clock.at(made.at)), "  ", paint.bold(made.chosen), paint.dim(about))
+        lines.append(paint.cut(first, paint.width))
+        options = [f"Options: {', '.join(made.options)}"] if made.options else []
+        for text in [*options, made.why] if made.why else options:
+            lines += ["    " + line for line in wrap(paint.plain(text, lines=True), paint.width - 4)]
+    return Painted("\n".join(lines))
+
+
+def _conflicts(paint: Paint, session: Session, clock: Clock) -> Painted:
+    lines: list[str] = []
+    for conflict in session.conflicts:
+        lines.append(paint.join("  ", paint.red(conflict.field), "  ", paint.dim(conflict.id)))
+        for number, one in enumerate(conflict.values, start=1):
+            value = one.value if isinstance(one.value, str) else msgspec.json.encode(one.value).decode()
+            chosen = paint.green("  chosen") if conflict.chosen == number else ""
+            lines.append(paint.cut(paint.join(
+                f"    {number}. {' '.join(value.split())}  ", paint.dim(f"{one.device or 'unknown'}, {clock.ago(one.at)}"),
+                chosen,
+            ), paint.width))  # fmt: skip
+    return Painted("\n".join(lines))
+
+
+def _lines(added: int | None, removed: int | None) -> str:
+    return "" if added is None and removed is None else f"+{added or 0} -{removed or 0}"

@@ -1,0 +1,84 @@
+"""Words that briefings, reports and the screen share: how long ago, how much, in which state; and stored text
+made harmless for a reader who would otherwise see what is not there, or not see what is.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.times import DAY, HOUR, MINUTE
+
+STATUS = {
+    "created": "not started", "in_progress": "in progress", "paused": "paused", "completed": "completed",
+    "error": "stopped by an error", "aborted": "given up",
+}  # fmt: skip
+PAUSES = {"manual": "paused", "idle": "idle", "task": "agent at work", "timeout": "time limit"}
+
+_JOINERS = "\u200c\u200d"
+# Printable by category, nothing to the eye; with them text can be hidden inside text.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2800")
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    """The text with everything spelled out that is not plainly to be seen; line breaks stay if `lines`.
+
+    Control and escape characters, marks that reorder text, blanks of no width, selectors that carry hidden
+    data. Joiners stay where emoji and scripts need them.
+    """
+    if text.isprintable() and text.isascii():
+        return text
+    text = text.replace("\r\n", "\n").replace("\t", "    ")
+    out: list[str] = []
+    for index, char in enumerate(text):
+        if char == "\n":
+            out.append(char if lines else " ")
+        elif char in _JOINERS or char == "\ufe0f":
+            before, after = text[index - 1 : index] or " ", text[index + 1 : index + 2] or " "
+            needed = before >= "\u00a9" and before not in _JOINERS and (char == "\ufe0f" or after >= "\u0300")
+            out.append(char if needed else _escaped(char))
+        elif char >= "\xa0" and char.isspace() and char not in "\u2028\u2029":
+            out.append(" ")
+        elif not char.isprintable() or char in _BLANK or "\ufe00" <= char <= "\ufe0e" or char >= "\U000e0000":
+            out.append(_escaped(char))
+        else:
+            out.append(char)
+    return "".join(out)
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def one_line(text: str) -> str:
+    """Stored text on one line, harmless."""
+    return " ".join(visible(text).split())
+
+
+def ago(ms: int) -> str:
+    """How long ago, in words: `just now`, `5 minutes ago`, `2 hours ago`, `3 days ago`."""
+    for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
+        count = ms // unit
+        if count >= (2 if unit == DAY else 1):
+            return f"{count:,} {name}{'' if count == 1 else 's'} ago"
+    return "just now"
+
+
+def age(ms: int) -> str:
+    """The same for a narrow column: `now`, `5 min`, `2 h`, `3 d`."""
+    for unit, name in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        count = ms // unit
+        if count >= (2 if unit == DAY else 1):
+            return f"{count:,} {name}"
+    return "now"
+
+
+def percent(fraction: float) -> str:
+    """`60%`; only what is complete is 100 %, and only nothing is 0 %."""
+    whole = round(fraction * 100)
+    if 0 < fraction < 1:
+        whole = min(max(whole, 1), 99)
+    return f"{whole}%"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 agent`, `3 agents`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,149 @@
+"""Finding rows in a file that SQLite can no longer walk: every page that looks like a leaf of a table is read.
+
+Nothing found here is trusted. An event proves itself by its hash, and only then it is saved.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from holdfast.store.sqlite.pages import Image
+
+_LEAF = 13
+_EVENT_COLUMNS = 17
+_SESSION_COLUMNS = 15
+_WRITER_COLUMNS = 2
+_SESSION = re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+
+
+class Found(NamedTuple):
+    """Rows as they lay there. Texts are bytes: whether they are text is not known yet."""
+
+    # As the columns of `events`, with the row's number first.
+    events: list[tuple[Any, ...]]
+    # Number and id; until when the session was worked on.
+    sessions: dict[int, str]
+    until: dict[int, int]
+    writers: dict[int, str]
+
+
+def carve(image: Image) -> Found:
+    found = Found([], {}, {}, {})
+    size, data = image.page, image.data
+    for start in range(0, len(data), size):
+        _take(found, image, data[start : start + size], 100 if start == 0 else 0)
+    for page in image.leftover:
+        _take(found, image, page, 0)
+    return found
+
+
+def names(data: bytes) -> tuple[set[str], set[str]]:
+    """Everything in the bytes that could be the id of a session, or of a writer."""
+    return {one.decode() for one in _SESSION.findall(data)}, {one.decode() for one in _writers(data)}
+
+
+def _writers(data: bytes) -> Iterator[bytes]:
+    """Also where another id or number stands right before it, as in an index."""
+    for run in re.finditer(rb"[0-9a-f]{20,40}", data):
+        for start in range(len(run[0]) - 19):
+            yield run[0][start : start + 20]
+
+
+def _take(found: Found, image: Image, page: bytes, start: int) -> None:
+    for number, row in _rows(image, page, start):
+        if len(row) >= _EVENT_COLUMNS and row[0] is None:
+            found.events.append((number, *row[1:_EVENT_COLUMNS]))
+        elif len(row) >= _SESSION_COLUMNS and row[0] is None and isinstance(row[1], bytes):
+            found.sessions[number] = row[1].decode(errors="replace")
+            if isinstance(row[5], int):
+                found.until[number] = max(row[5], found.until.get(number, 0))
+        elif len(row) == _WRITER_COLUMNS and row[0] is None and isinstance(row[1], bytes):
+            found.writers[number] = row[1].decode(errors="replace")
+
+
+def _rows(image: Image, page: bytes, start: int) -> Iterator[tuple[int, list[Any]]]:
+    if len(page) < start + 8 or page[start] != _LEAF:
+        return
+    count = int.from_bytes(page[start + 3 : start + 5], "big")
+    for index in range(min(count, len(page) // 4)):
+        place = start + 8 + 2 * index
+        cell = int.from_bytes(page[place : place + 2], "big")
+        try:
+            length, cell = _varint(page, cell)
+            number, cell = _varint(page, cell)
+            yield number, _values(_payload(image, page, cell, length))
+        except (IndexError, ValueError):
+            continue  # this cell is damaged; its neighbours may not be
+
+
+def _payload(image: Image, page: bytes, start: int, length: int) -> bytes:
+    """The bytes of a row, the part on overflow pages included."""
+    usable = image.page
+    if length <= usable - 35:
+        return _exactly(page[start : start + length], length)
+    if length > len(image.data):
+        raise ValueError(length)
+    least = (usable - 12) * 32 // 255 - 23
+    local = least + (length - least) % (usable - 4)
+    local = local if local <= usable - 35 else least
+    parts = [_exactly(page[start : start + local], local)]
+    following = int.from_bytes(_exactly(page[start + local : start + local + 4], 4), "big")
+    left = length - local
+    while left > 0:
+        at = (following - 1) * usable
+        chunk = image.data[at : at + usable] if following > 0 else b""
+        piece = _exactly(chunk[4 : 4 + min(left, usable - 4)], min(left, usable - 4))
+        parts.append(piece)
+        left -= len(piece)
+        following = int.from_bytes(chunk[:4], "big")
+    return b"".join(parts)
+
+
+def _values(payload: bytes) -> list[Any]:
+    head, at = _varint(payload, 0)
+    kinds: list[int] = []
+    while at < head:
+        kind, at = _varint(payload, at)
+        kinds.append(kind)
+    values: list[Any] = []
+    for kind in kinds:
+        if kind == 0:
+            values.append(None)
+        elif kind in _INTEGERS:
+            wide = _INTEGERS[kind]
+            values.append(int.from_bytes(_exactly(payload[at : at + wide], wide), "big", signed=True))
+            at += wide
+        elif kind == 7:
+            at += 8
+            values.append(0.0)  # no column that we save is a fraction
+        elif kind in (8, 9):
+            values.append(kind - 8)
+        elif kind >= 12:
+            wide = (kind - 12) // 2
+            values.append(_exactly(payload[at : at + wide], wide))
+            at += wide
+        else:
+            raise ValueError(kind)
+    return values
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for index in range(9):
+        byte = data[at + index]
+        if index == 8:
+            value = value << 8 | byte
+        else:
+            value = value << 7 | byte & 0x7F
+        if byte < 0x80 or index == 8:
+            return (value - (1 << 64) if value >= 1 << 63 else value), at + index + 1
+    raise ValueError(at)
+
+
+def _exactly(piece: bytes, length: int) -> bytes:
+    if len(piece) != length:
+        raise ValueError(length)
+    return piece

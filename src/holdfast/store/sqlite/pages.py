@@ -1,0 +1,158 @@
+"""A store's pages as they lie on the disk, read without SQLite.
+
+SQLite needs to write beside a file in WAL mode before it reads it: shared memory, locks. On media that cannot be
+written this module reads instead, and after damage it finds what SQLite no longer reaches. The formats are those of
+https://sqlite.org/fileformat2.html; they have not changed since 2010.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.machine import files
+
+PAGE = 4096
+MOST = 4 << 30
+_WAL_HEADER = 32
+_FRAME_HEADER = 24
+_MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # by the byte order of its checksums
+_WORD = 0xFFFFFFFF
+
+
+class Frame(NamedTuple):
+    """A page in the journal; `size` is the file's length in pages when the frame ends a transaction, else 0."""
+
+    page: int
+    size: int
+    data: bytes
+
+
+class Image(NamedTuple):
+    """The file with its journal applied, the size of its pages, and pages of the journal that were passed over."""
+
+    data: bytes
+    page: int
+    leftover: list[bytes]
+
+
+def read(path: str) -> Image:
+    """The pages of a store, whatever state it is in. Not while this process has it open: closing drops locks."""
+    return image(files.read_limited(path, MOST, what="the store"), journal(path))
+
+
+def journal(path: str) -> bytes:
+    if not os.path.lexists(path + "-wal"):
+        return b""
+    return files.read_limited(path + "-wal", MOST, what="the store's journal")
+
+
+def image(file: bytes, wal: bytes) -> Image:
+    whole = bytearray(file)
+    replayed = list(committed(wal))
+    for frame in replayed:
+        start = (frame.page - 1) * len(frame.data)
+        whole.extend(bytes(max(0, start + len(frame.data) - len(whole))))
+        whole[start : start + len(frame.data)] = frame.data
+    if replayed:
+        del whole[replayed[-1].size * len(replayed[-1].data) :]
+    leftover = list(_every(wal))[len(replayed) :] if cut_short(wal) else []
+    return Image(bytes(whole), page_size(bytes(whole[:100])), leftover)
+
+
+def page_size(header: bytes) -> int:
+    """What the file says, if that can be; otherwise what we always use."""
+    if len(header) < 18:
+        return PAGE
+    said = int.from_bytes(header[16:18], "big")
+    said = 65536 if said == 1 else said
+    return said if 512 <= said <= 65536 and said & (said - 1) == 0 else PAGE
+
+
+# ── the journal ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Header(NamedTuple):
+    order: str
+    page: int
+    salts: bytes
+    sums: tuple[int, int]
+
+
+def _header(wal: bytes) -> _Header | None:
+    if len(wal) < _WAL_HEADER:
+        return None
+    magic, version, page = struct.unpack_from(">III", wal)
+    order = _MAGIC.get(magic)
+    if order is None or version != 3007000 or not 512 <= page <= 65536:
+        return None
+    sums = _sums(order, wal[:24], (0, 0))
+    if sums != struct.unpack_from(">II", wal, 24):
+        return None
+    return _Header(order, page, wal[16:24], sums)
+
+
+def header_is_damaged(wal: bytes) -> bool:
+    """A header is written and synced before the first frame: only nothing at all can be left by a power cut."""
+    return len(wal) > _WAL_HEADER and any(wal[:_WAL_HEADER]) and _header(wal) is None
+
+
+def committed(wal: bytes) -> Iterator[Frame]:
+    """What SQLite itself would replay: intact frames up to the last that ends a transaction."""
+    header = _header(wal)
+    if header is None:
+        return
+    sums, waiting = header.sums, list[Frame]()
+    for head, data in _raw(wal, header.page):
+        sums = _sums(header.order, data, _sums(header.order, head[:8], sums))
+        if head[8:16] != header.salts or sums != struct.unpack_from(">II", head, 16):
+            return
+        number, size = struct.unpack_from(">II", head)
+        waiting.append(Frame(number, size, data))
+        if size:
+            yield from waiting
+            waiting.clear()
+
+
+def cut_short(wal: bytes) -> bool:
+    """Are there transactions that were complete once, beyond the place where SQLite stops reading?
+
+    After a power cut the last transaction may be torn: it was never acknowledged. But a frame after one that ends
+    a transaction was written only when that transaction had reached the disk: if it cannot be replayed, it is lost.
+    """
+    if header_is_damaged(wal):
+        return True
+    header = _header(wal)
+    if header is None:
+        return False
+    replayed = sum(1 for _ in committed(wal))
+    ended = False
+    for head, _ in list(_raw(wal, header.page))[replayed:]:
+        if head[8:16] == header.salts:
+            if ended:
+                return True
+            ended = any(head[4:8])
+    return False
+
+
+def _every(wal: bytes) -> Iterator[bytes]:
+    header = _header(wal)
+    for _, data in _raw(wal, header.page if header else PAGE):
+        yield data
+
+
+def _raw(wal: bytes, page: int) -> Iterator[tuple[bytes, bytes]]:
+    step = _FRAME_HEADER + page
+    for start in range(_WAL_HEADER, len(wal) - step + 1, step):
+        yield wal[start : start + _FRAME_HEADER], wal[start + _FRAME_HEADER : start + step]
+
+
+def _sums(order: str, data: bytes, sums: tuple[int, int]) -> tuple[int, int]:
+    one, two = sums
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for index in range(0, len(words), 2):
+        one = (one + words[index] + two) & _WORD
+        two = (two + words[index + 1] + one) & _WORD
+    return one, two

@@ -1,0 +1,79 @@
+"""What SQLite could not do, in a person's words."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import apsw
+
+from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid
+from holdfast.machine import files
+
+PATIENCE = 30.0  # seconds to wait for another writer; transactions last milliseconds
+
+
+class speaking:  # noqa: N801 (used like a function: `with speaking("open the store", path):`)
+    """Turns what SQLite and the system say inside the block into errors that tell a person what to do."""
+
+    __slots__ = ("operation", "path")
+
+    def __init__(self, operation: str, path: str) -> None:
+        self.operation = operation
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        told = None if error is None else spoken(error, self.operation, self.path)
+        if told is not None:
+            raise told from None
+
+
+def spoken(error: BaseException, operation: str, path: str) -> HoldfastError | None:
+    """The error to raise instead; None when this one speaks for itself or is not ours to explain."""
+    cannot = f"cannot {operation}"
+    match error:
+        case HoldfastError():
+            return None
+        case apsw.BusyError():
+            return Busy(
+                f"{cannot}: another process has held the store for {PATIENCE:.0f} seconds",
+                hint="Try again; if it lasts, look for a stopped holdfast process.",
+                operation=operation, file=path,
+            )  # fmt: skip
+        case apsw.FullError():
+            return Failed(
+                f"{cannot}: the disk is full; nothing was changed",
+                hint="Free some space and run the command again.",
+                operation=operation, file=path,
+            )  # fmt: skip
+        case apsw.CorruptError() | apsw.NotADBError():
+            return Damaged(
+                f"the store is damaged ({error})",
+                hint="holdfast doctor --repair saves what can be read; holdfast restore FILE brings back a backup.",
+                operation=operation, file=path,
+            )  # fmt: skip
+        case apsw.ReadOnlyError():
+            return Failed(
+                f"{cannot}: the store is read-only", hint="Check its permissions.", operation=operation, file=path
+            )
+        case apsw.CantOpenError() | apsw.PermissionsError() | apsw.AuthError():
+            return Failed(
+                f"{cannot}: {error}", hint="Check that the file and its directory are yours.",
+                operation=operation, file=path,
+            )  # fmt: skip
+        case apsw.TooBigError():
+            return Invalid(f"{cannot}: the text is too long", operation=operation, file=path)
+        case MemoryError():
+            return Failed(f"{cannot}: out of memory; nothing was changed", operation=operation, file=path)
+        case apsw.Error():
+            return Failed(
+                f"{cannot}: {error}; nothing was changed", hint="holdfast doctor looks closer.",
+                operation=operation, file=path,
+            )  # fmt: skip
+        case OSError():
+            return files.explain(error, operation, path)
+    return None

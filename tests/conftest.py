@@ -1,0 +1,31 @@
+"""What every test shares: how hard property tests try, and an environment that is nobody's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+TORTURE = "HOLDFAST_TORTURE"
+
+# Machines that run tests are busy: a slow example says nothing about the code, so no deadlines.
+settings.register_profile(
+    "fast", deadline=None, max_examples=50, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("pr", settings.get_profile("fast"), max_examples=500)
+settings.register_profile("night", settings.get_profile("fast"), max_examples=10_000)
+settings.load_profile({"pr": "pr", "night": "night"}.get(os.environ.get(TORTURE, ""), "fast"))
+
+
+@pytest.fixture(autouse=True)
+def nobodys_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own, and none of the caller's settings: no test can read or harm what a person keeps."""
+    home = tmp_path_factory.mktemp("home", numbered=True)
+    for name in list(os.environ):
+        if (name.startswith("HOLDFAST_") and name != TORTURE) or name.startswith("XDG_") or name == "NO_COLOR":
+            monkeypatch.delenv(name)
+    for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(home))
+    return home

@@ -1,0 +1,156 @@
+"""The envelope is frozen: these bytes and hashes may never change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import event as events
+from holdfast.core.canonical import canonical
+from holdfast.core.errors import Invalid
+from holdfast.core.event import Event, Head, body_of, data_bytes, hash_of, public, seal, trouble
+from holdfast.core.times import EARLIEST, LATEST
+
+DATA = b'{"text":"Hall\xc3\xb6chen"}'
+SALT = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
+BODY = "a906cc4f9eee663b714f1c35f871df7173b288321e5cecbcd6dbc7ffe0486f99"
+HASH = "feebafb6c0fb9022c02c8a5a3d49250eb25343edd93e73dd282ac3e6af20c957"
+ENVELOPE = (
+    b'{"actor":"Ada \\"\xce\xb1\\" Byron\\n","at":"2026-11-15T12:00:00.456Z",'
+    b'"body":"a906cc4f9eee663b714f1c35f871df7173b288321e5cecbcd6dbc7ffe0486f99","clock":1794744000000123,'
+    b'"key":"hook:1","prev":"abababababababababababababababababababababababababababababababab",'
+    b'"seen":[["aa",3,"cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd"],'
+    b'["bb",1,"efefefefefefefefefefefefefefefefefefefefefefefefefefefefefefefef"]],"seq":7,'
+    b'"session":"0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b","type":"note.added","v":1,"writer":"5d0f7a34c1e2"}'
+)
+
+
+def frozen() -> Event:
+    return seal(
+        session="0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b", writer="5d0f7a34c1e2", seq=7, prev="ab" * 32,
+        clock=1794744000000123, at=1794744000456, actor='Ada "α" Byron\n', type="note.added", version=1, data=DATA,
+        salt=SALT, seen=(Head("aa", 3, "cd" * 32), Head("bb", 1, "ef" * 32)), key="hook:1",
+    )  # fmt: skip
+
+
+def test_the_body_is_frozen() -> None:
+    """The body is SHA-256 of salt and data."""
+    assert frozen().body == BODY == hashlib.sha256(SALT + DATA).hexdigest()
+
+
+def test_the_envelope_is_frozen() -> None:
+    """The hash is SHA-256 of a line that names the layout and of exactly these bytes."""
+    assert hashlib.sha256(b"holdfast event 1\n" + ENVELOPE).hexdigest() == HASH
+    assert frozen().hash == HASH == hash_of(frozen())
+
+
+def test_the_envelope_is_canonical() -> None:
+    """The bytes that are hashed are RFC 8785 of what they say."""
+    assert canonical(json.loads(ENVELOPE)) == ENVELOPE
+
+
+def test_the_first_event_of_a_stream_is_frozen() -> None:
+    """Without predecessor, key and others seen, the envelope says null, null and nothing."""
+    first = seal(
+        session="s", writer="w", seq=1, prev=None, clock=1, at=0, actor="a", type="t", version=2, data=b"{}",
+        salt=SALT,
+    )  # fmt: skip
+    written = (
+        b'{"actor":"a","at":"1970-01-01T00:00:00.000Z",'
+        b'"body":"' + hashlib.sha256(SALT + b"{}").hexdigest().encode() + b'",'
+        b'"clock":1,"key":null,"prev":null,"seen":[],"seq":1,"session":"s","type":"t","v":2,"writer":"w"}'
+    )
+    assert first.hash == hashlib.sha256(b"holdfast event 1\n" + written).hexdigest()
+
+
+def test_erasing_keeps_the_chain_whole() -> None:
+    """Without data and salt the event still has its hash, and nothing is wrong with it."""
+    bare = msgspec.structs.replace(frozen(), data=None, salt=None)
+    assert hash_of(bare) == HASH
+    assert trouble(bare) is None
+
+
+def test_a_whole_event_is_no_trouble() -> None:
+    """What was sealed verifies."""
+    assert trouble(frozen()) is None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("v", 2), ("session", "1b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"), ("writer", "5d0f7a34c1e3"), ("seq", 8),
+        ("clock", 1794744000000124), ("at", 1794744000457), ("at", LATEST + 1), ("at", -(10**30)),
+        ("seen", ()), ("seen", (Head("aa", 3, "cd" * 32), Head("bb", 2, "ef" * 32))),
+        ("seen", (Head("bb", 1, "ef" * 32), Head("aa", 3, "cd" * 32))), ("key", None), ("key", "hook:2"),
+        ("actor", "Ada"), ("type", "note.adder"), ("body", "a" * 64), ("prev", None), ("prev", "ac" * 32),
+        ("hash", "f" * 64), ("data", b'{"text":"Hallochen"}'), ("data", b""), ("salt", None), ("salt", b"\1" * 16),
+        ("salt", SALT[:15]), ("salt", b""),
+    ],
+)  # fmt: skip
+def test_any_changed_field_is_noticed(field: str, value: object) -> None:
+    """Whatever is changed in an event afterwards, checking it says so."""
+    assert trouble(msgspec.structs.replace(frozen(), **{field: value})) is not None
+
+
+def test_bytes_cannot_wander_between_salt_and_data() -> None:
+    """The same bytes cut at another place have the same digest, and are refused nevertheless."""
+    moved = msgspec.structs.replace(frozen(), salt=SALT[:12], data=SALT[12:] + DATA)
+    assert body_of(SALT[12:] + DATA, SALT[:12]) == BODY
+    assert trouble(moved) is not None
+
+
+def test_times_beyond_the_calendar_are_brought_back() -> None:
+    """An absurd clock does not block work: the time is the last that can be written, and is the one hashed."""
+    for at, kept in ((10**30, LATEST), (-(10**30), EARLIEST)):
+        event = seal(
+            session="s", writer="w", seq=1, prev=None, clock=1, at=at, actor="a", type="t", version=1, data=b"{}",
+            salt=SALT,
+        )  # fmt: skip
+        assert event.at == kept
+        assert trouble(event) is None
+
+
+def test_position_orders_by_clock_writer_number_and_hash() -> None:
+    """The one order every device agrees on does not look at the time."""
+    event = frozen()
+    assert event.position == (1794744000000123, "5d0f7a34c1e2", 7, HASH)
+    assert event.head == Head("5d0f7a34c1e2", 7, HASH)
+
+
+def test_the_public_form_has_every_field() -> None:
+    """`log --json` shows all that is in an event, in the order of the design."""
+    shown = public(frozen())
+    assert list(shown) == [
+        "v", "session", "writer", "seq", "clock", "at", "seen", "key", "actor", "type", "body", "prev", "hash",
+        "data", "salt",
+    ]  # fmt: skip
+    assert shown["data"] == {"text": "Hallöchen"}
+    assert shown["salt"] == SALT.hex()
+    assert shown["seen"] == [["aa", 3, "cd" * 32], ["bb", 1, "ef" * 32]]
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"{", b"", b'{"x":"\xff"}', b"[" * 100_000])
+def test_the_public_form_of_garbage(data: bytes) -> None:
+    """Data that is no JSON is shown as text, never as an exception."""
+    shown = public(msgspec.structs.replace(frozen(), data=data))
+    assert isinstance(shown["data"], str)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
+def test_every_envelope_is_canonical(actor: str, key: str) -> None:
+    """Whatever text an envelope holds, its bytes are RFC 8785 of the same fields."""
+    event = msgspec.structs.replace(frozen(), actor=actor, key=key)
+    fields = {name: value for name, value in public(event).items() if name not in ("hash", "data", "salt")}
+    assert hash_of(event) == hashlib.sha256(events.LAYOUT + canonical(fields)).hexdigest()
+
+
+def test_data_is_written_canonically() -> None:
+    """The bytes of an event's data have one spelling."""
+    assert data_bytes({"b": 1, "a": [2.0]}) == b'{"a":[2],"b":1}'
+    with pytest.raises(Invalid):
+        data_bytes({"a": 2**60})

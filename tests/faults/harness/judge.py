@@ -1,0 +1,111 @@
+"""What must hold after any fault, looked at with the code under test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NamedTuple
+
+from holdfast.machine import files
+from holdfast.store.sqlite import SqliteStore
+from holdfast.store.verify import flaws
+
+# What a home may hold. Anything else must be among what `doctor` names as left behind by a killed process.
+KNOWN = {
+    "store.db", "store.db-wal", "store.db-shm", "store.db.erasing", "writer.json", "config.toml", "errors.log", "aside",
+}  # fmt: skip
+
+
+class View(NamedTuple):
+    """The state a person would see: the log, what is current, the settings."""
+
+    log: dict[str, tuple[tuple[str, str], ...]]  # session -> (type, hash) of each event, in log order
+    erased: dict[str, bool]  # session -> whether its data is gone
+    current: str | None
+    config: bytes | None
+    backup: int | None  # events in the copy at fresh.db
+
+    @property
+    def kinds(self) -> list[tuple[tuple[str, ...], bool]]:
+        return sorted(
+            (tuple(kind for kind, _ in events), self.erased[session]) for session, events in self.log.items()
+        )
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What is the same whenever the same command has run: no ids, no times."""
+        return (self.kinds, self.current is not None, self.config, self.backup)
+
+
+def look(home: str, project: str, place: str) -> View:
+    """Open the home as the next command would; anything wrong is an AssertionError, any exception an error.
+
+    `place` is the work tree's path as the store knows it.
+    """
+    path = os.path.join(home, "store.db")
+    config = os.path.join(home, "config.toml")
+    copied = os.path.join(project, "fresh.db")
+    log, erased, current = {}, {}, None
+    if os.path.lexists(path):
+        log, erased, current = _read(path, place)
+    return View(log, erased, current, _bytes(config), _copy(copied) if os.path.lexists(copied) else None)
+
+
+def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]], dict[str, bool], str | None]:
+    store = SqliteStore(path, writer=lambda: "0" * 20, wall=lambda: 0, create=False)
+    try:
+        found = list(store.check())
+        assert not found, f"the check found {found}"
+        log, erased = {}, {}
+        for session in store.sessions():
+            events = list(store.events(session))
+            broken = list(flaws(events))
+            assert not broken, f"the chain is broken: {broken}"
+            log[session] = tuple((event.type, event.hash) for event in events)
+            erased[session] = all(event.data is None for event in events if event.type != "session.deleted")
+        return log, erased, store.current(place)
+    finally:
+        store.close()
+
+
+def _copy(path: str) -> int:
+    """A backup that has its name is complete, or it would not have it."""
+    log, _, _ = _read(path, "")
+    return sum(len(events) for events in log.values())
+
+
+def leftovers(home: str) -> list[str]:
+    """Files that neither belong there nor are named by `doctor` as left behind."""
+    if not os.path.isdir(home):
+        return []
+    named = {os.path.basename(path) for path in files.temporaries(home)}
+    return sorted(set(os.listdir(home)) - KNOWN - named)
+
+
+def keeps(before: View, after: View) -> bool:
+    """Whether every event that was there is there, in its place."""
+    return all(after.log.get(session, ())[: len(events)] == events for session, events in before.log.items())
+
+
+def between(before: View, found: View, after: View) -> bool:
+    """Whether a verb of several transactions stopped between two of them: a part of each session's new events."""
+    done = {kinds for kinds, _ in after.kinds}
+    return keeps(before, found) and all(any(kinds == one[: len(kinds)] for one in done) for kinds, _ in found.kinds)
+
+
+def remove(folder: str) -> None:
+    if os.path.isdir(folder):
+        shutil.rmtree(folder)
+
+
+def copy_of(source: str, target: str) -> None:
+    """The room as the fault left it, to look at without touching it."""
+    remove(target)
+    shutil.copytree(source, target, symlinks=True)
+
+
+def _bytes(path: str) -> bytes | None:
+    if not os.path.lexists(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read()

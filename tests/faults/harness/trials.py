@@ -1,0 +1,92 @@
+"""One verb, one fault, and everything that must hold afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from harness import judge
+from harness.room import Answer, Room
+from harness.tracing import Call, record
+from harness.verbs import Verb
+
+REFUSED = (1, 3, 4, 5)
+NEXT = ("start", "what comes next", "--replace")
+
+
+class Clean(NamedTuple):
+    """What the verb does when nothing goes wrong."""
+
+    verb: Verb
+    before: judge.View
+    after: judge.View
+    calls: list[Call]
+
+
+def undisturbed(room: Room, verb: Verb) -> Clean:
+    room.prepare(verb.before)
+    before = look_aside(room)
+    code, calls, said = record(room, verb.argv)
+    assert code == 0, f"{verb.name} ended with {code} by itself: {said}"
+    after = look_aside(room)
+    assert after.shape != before.shape, f"{verb.name} changed nothing"
+    assert judge.leftovers(room.home) == []
+    return Clean(verb, before, after, calls)
+
+
+def look_aside(room: Room) -> judge.View:
+    """The state of a copy, so that the room stays as the fault left it; ids and hashes are the room's own."""
+    aside = room.root + "-aside"
+    judge.copy_of(room.root, aside)
+    try:
+        return judge.look(os.path.join(aside, "home"), os.path.join(aside, "project"), room.project)
+    finally:
+        judge.remove(aside)
+
+
+def judge_state(room: Room, clean: Clean) -> str:
+    """`old` or `new`, whole; anything else is an AssertionError."""
+    found = look_aside(room)
+    assert judge.keeps(clean.before, found), "an event that was acknowledged is gone"
+    assert judge.leftovers(room.home) == [], f"left behind unnamed: {judge.leftovers(room.home)}"
+    if found.shape == clean.after.shape:
+        return "new"
+    if found.shape == clean.before.shape:
+        return "old"
+    if clean.verb.in_parts and judge.between(clean.before, found, clean.after):
+        return "part"
+    message = f"neither old nor new: {found.shape}, not {clean.before.shape} and not {clean.after.shape}"
+    raise AssertionError(message)
+
+
+def goes_on(room: Room, clean: Clean, state: str) -> None:
+    """Trying again works, or is refused because it has happened; and the next command works unaided."""
+    again = room.run(clean.verb.argv)
+    if state == "old":
+        assert again.code == 0, f"trying again ended with {again.code}: {again.err}"
+        assert look_aside(room).shape == clean.after.shape, "trying again led elsewhere"
+    else:
+        assert again.code in (0, *REFUSED), f"trying again ended with {again.code}: {again.err}"
+    decent(again)
+    following = room.run(NEXT)
+    assert following.code == 0, f"the next command ended with {following.code}: {following.err}"
+    found = look_aside(room)
+    assert judge.keeps(clean.before, found), "the next command lost events"
+
+
+def decent(answer: Answer) -> None:
+    """No traceback, no apology for a fault of ours, and a sentence when it failed."""
+    text = answer.out + answer.err
+    assert "Traceback" not in text, text
+    assert "something unexpected" not in text, text
+    if answer.code > 0:
+        assert answer.err.startswith("holdfast: "), f"exit {answer.code} without a sentence: {text!r}"
+
+
+def sampled(all_of: Sequence[Call], count: int, seed: int) -> list[Call]:
+    """All of them, or this many spread over the whole command."""
+    if len(all_of) <= count:
+        return list(all_of)
+    return [all_of[index] for index in sorted(random.Random(seed).sample(range(len(all_of)), count))]

@@ -1,0 +1,103 @@
+"""Every verb that changes something, with a state of things in which it does its work."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+Steps = tuple[tuple[str, ...], ...]
+
+
+class Verb(NamedTuple):
+    argv: tuple[str, ...]
+    before: Steps
+    # A verb of several transactions may stop between them; each is whole, and running it again finishes it.
+    in_parts: bool = False
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.argv[:3])
+
+
+_BEGUN: Steps = (
+    ("start", "an earlier goal", "--scope", "store"),
+    ("note", "from the first session"),
+    ("stop",),
+    ("start", "the goal", "--scope", "api", "--task", "write it", "--tag", "one"),
+    ("agent", "start", "a1", "--type", "coder", "--task", "write"),
+    ("agent", "start", "a2", "--type", "tester"),
+    ("agent", "fail", "a2", "--category", "transient", "--message", "it broke"),
+    ("agent", "start", "a3", "--type", "reader"),
+    ("agent", "pause", "a3"),
+    ("task", "add", "first task", "--id", "t1"),
+    ("task", "add", "second task", "--id", "t2"),
+    ("task", "start", "t2"),
+    ("task", "add", "third task", "--id", "t3"),
+    ("task", "done", "t3"),
+    ("write", "made.txt", "a file\n"),
+    ("write", "plan.md", "- [ ] one\n- [x] two\n"),
+)
+_PAUSED: Steps = (*_BEGUN, ("pause", "lunch"))
+_STOPPED: Steps = (*_BEGUN, ("stop",))
+_BACKED_UP: Steps = (*_BEGUN, ("backup", "copy.db"))
+_LOST: Steps = (*_BACKED_UP, ("lose",))
+_LONG_AGO: Steps = (("start", "the goal", "--at", "2026-01-01T00:00:00Z"),)
+_GIT: Steps = (
+    ("git", "init", "-q", "-b", "main"),
+    ("write", "base.txt", "base\n"),
+    ("git", "add", "."),
+    ("git", "commit", "-q", "-m", "base"),
+)
+_BRANCHED: Steps = (
+    *_GIT,
+    ("start", "on a branch", "--branch", "--scope", "api", "--task", "write it"),
+    ("write", "work.txt", "work\n"),
+    ("git", "add", "."),
+    ("git", "commit", "-q", "-m", "work"),
+)
+
+VERBS: tuple[Verb, ...] = (
+    Verb(("start", "the very first goal"), ()),
+    Verb(("note", "a note with some words"), _BEGUN),
+    Verb(("delete", "@", "--confirm"), _BEGUN),
+    Verb(("backup", "fresh.db"), _BEGUN),
+    Verb(("config", "set", "history.limit", "30"), _BEGUN),
+    Verb(("start", "another goal", "--replace"), _BEGUN),
+    Verb(("start", "the next goal"), _STOPPED),
+    Verb(("pause", "lunch"), _BEGUN),
+    Verb(("resume",), _PAUSED),
+    Verb(("continue",), _PAUSED),
+    Verb(("save",), _BEGUN),
+    Verb(("stop",), _BEGUN),
+    Verb(("abort", "no use"), _BEGUN),
+    Verb(("fail", "it cannot go on"), _BEGUN),
+    Verb(("edit", "--goal", "a better goal", "--progress", "0.5", "--tag", "two"), _BEGUN),
+    Verb(("message", "--role", "user"), _BEGUN),
+    Verb(("away", "--from", "2026-01-01T00:10:00Z", "--to", "2026-01-01T00:20:00Z"), _LONG_AGO),
+    Verb(("agent", "start", "a4", "--type", "coder"), _BEGUN),
+    Verb(("agent", "progress", "a1", "0.5"), _BEGUN),
+    Verb(("agent", "done", "a1", "--summary", "written", "--tokens", "9"), _BEGUN),
+    Verb(("agent", "fail", "a1", "--category", "logical", "--message", "wrong"), _BEGUN),
+    Verb(("agent", "retry", "a2"), _BEGUN),
+    Verb(("agent", "pause", "a1"), _BEGUN),
+    Verb(("agent", "resume", "a3"), _BEGUN),
+    Verb(("agent", "abort", "a1"), _BEGUN),
+    Verb(("task", "add", "one more"), _BEGUN),
+    Verb(("task", "start", "t1"), _BEGUN),
+    Verb(("task", "done", "t2", "--outcome", "fine"), _BEGUN),
+    Verb(("task", "block", "t2"), _BEGUN),
+    Verb(("task", "reopen", "t3"), _BEGUN),
+    Verb(("task", "drop", "t1"), _BEGUN),
+    Verb(("plan", "import", "plan.md"), _BEGUN),
+    Verb(("decide", "SQLite", "--option", "files", "--why", "one file"), _BEGUN),
+    Verb(("file", "made.txt", "--action", "created"), _BEGUN),
+    Verb(("context", "--tokens", "90000", "--window", "200000"), _BEGUN),
+    Verb(("compress", "--to", "20000"), _BEGUN),
+    Verb(("hill", "api", "5"), _BEGUN),
+    Verb(("run", "--", "true"), _BEGUN, in_parts=True),
+    Verb(("archive", "@"), _BEGUN),
+    Verb(("unarchive", "@"), (*_BEGUN, ("archive", "@"))),
+    Verb(("restore", "copy.db"), _LOST, in_parts=True),
+    Verb(("start", "on a branch", "--branch"), _GIT),
+    Verb(("stop", "--keep"), _BRANCHED, in_parts=True),
+    Verb(("stop", "--discard"), _BRANCHED, in_parts=True),
+)

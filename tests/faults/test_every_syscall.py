@@ -1,0 +1,61 @@
+"""F2: SIGKILL at every call of every verb that changes a disk.
+
+A command is run once undisturbed to count its calls; then, for each of them, again on the same home with strace
+killing it on entry to that call. So every state between two calls is visited, and each must be the old state or the
+new one, whole; nothing may be left behind that `doctor` does not name; trying again and going on must work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.room import Room
+from harness.tracing import WATCH, need_strace
+from harness.trials import goes_on, judge_state, sampled, undisturbed
+from harness.verbs import VERBS, Verb
+from holdfast.cli.declare import Command
+from holdfast.cli.table import COMMANDS
+from scale import scale
+
+SAMPLE = 5  # the first verbs of the table: the first start, an append, an erasure, a backup, a setting
+CHOSEN = VERBS[: scale(SAMPLE, len(VERBS), len(VERBS))]
+CALLS = scale(6, 10_000, 10_000)
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[Room]:
+    need_strace()
+    with Room() as made:
+        yield made
+
+
+@pytest.mark.parametrize("verb", CHOSEN, ids=lambda verb: verb.name)
+def test_a_kill_at_any_call_leaves_the_old_or_the_new_state(room: Room, verb: Verb) -> None:
+    """Killed on entry to any call that changes a disk, a verb has happened as a whole or not at all."""
+    clean = undisturbed(room, verb)
+    for call in sampled(clean.calls, CALLS, seed=len(verb.name)):
+        room.prepare(verb.before)
+        answer = room.run(verb.argv, strace=("-e", WATCH, "-e", f"inject={call.name}:signal=KILL:when={call.nth}"))
+        assert answer.code == -9, f"{call.name} number {call.nth} did not come: {answer.code} {answer.err}"
+        try:
+            goes_on(room, clean, judge_state(room, clean))
+        except Exception as error:
+            error.add_note(f"{verb.name}, killed at {call.name} number {call.nth}: {call.line}")
+            raise
+
+
+def test_every_verb_that_writes_is_here() -> None:
+    """A verb added to the command line is added to the faults too."""
+    named = {verb.argv[:2] for verb in VERBS} | {verb.argv[:1] for verb in VERBS}
+    assert [path for path in _writing(COMMANDS) if path not in named] == []
+
+
+def _writing(commands: tuple[Command, ...], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for command in commands:
+        found += _writing(command.verbs, (*above, command.name))
+        if command.writes:
+            found.append((*above, command.name))
+    return found
