@@ -211,7 +211,8 @@ def _pool() -> list[Data]:
     for agent in ("a1", "a2"):
         pool += [
             AgentStarted(id=agent, type="coder", pid=3, process=_PROCESS),
-            AgentStarted(id=agent, type="t", pending=True), AgentStarted(id=agent, type="t", background=True), AgentProgressed(id=agent, progress=-1e308),
+            AgentStarted(id=agent, type="t", pending=True), AgentStarted(id=agent, type="t", background=True),
+            AgentProgressed(id=agent, progress=-1e308),
             AgentCompleted(id=agent, tokens=5), AgentFailed(id=agent, category="odd", message="m"),
             AgentTimedOut(id=agent), AgentRetried(id=agent, pid=4, process=_PROCESS), AgentPaused(id=agent),
             AgentResumed(id=agent), AgentAborted(id=agent),

@@ -140,8 +140,8 @@ def test_other_clock_times_are_refused(written: str) -> None:
     ("ms", "shown"),
     [
         (-5, "0s"), (0, "0s"), (999, "0s"), (42 * SECOND, "42s"), (MINUTE - 1, "59s"), (MINUTE, "1 min"),
-        (12 * MINUTE, "12 min"), (HOUR - 1, "59 min"), (HOUR + 5 * MINUTE, "1 h 05 min"), (2 * DAY - 1, "47 h 59 min"),
-        (3 * DAY + 4 * HOUR, "3 d 4 h"),
+        (12 * MINUTE, "12 min"), (HOUR - 1, "59 min"), (HOUR + 5 * MINUTE, "1 h 05 min"),
+        (2 * DAY - 1, "47 h 59 min"), (3 * DAY + 4 * HOUR, "3 d 4 h"),
     ],
 )  # fmt: skip
 def test_lengths_for_people(ms: int, shown: str) -> None:

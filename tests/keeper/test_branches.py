@@ -11,7 +11,8 @@ import pytest
 
 from holdfast.core.errors import Conflict, Failed, Invalid, NotFound, Refused
 from holdfast.keeper.branches import Discarded, Kept, Opened, discard, keep, open_branch
-from holdfast.machine.git import Git, GitFailed, GitMissing, GitSlow
+from holdfast.machine.git import Git
+from holdfast.machine.git_program import GitFailed, GitMissing, GitSlow
 
 BRANCH = "session/20260102-auth-login"
 MESSAGE = "Add login\n\nSession: 20260102 09:00-10:00 (50 min actual, 10 min paused)"

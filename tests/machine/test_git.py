@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
-from holdfast.machine.git import Git, GitFacts, GitFailed, GitMissing, GitSlow, normalise_remote, under
+from holdfast.machine.git import Git, GitFacts, under
+from holdfast.machine.git_program import GitFailed, GitMissing, GitSlow
+from holdfast.machine.git_remote import normalise_remote
 
 AWKWARD = ["with space", "новый файл", "-dash", "star*", "[x]", ":(top)magic", "quote\"'", "tab\there", "new\nline"]
 needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="hooks as sh scripts")

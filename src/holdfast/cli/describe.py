@@ -12,7 +12,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Agent, Session, Task
 from holdfast.core.times import span
-from holdfast.keeper.wording import PAUSES, count, percent
+from holdfast.keeper.wording import PAUSES, count, pause_words, percent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -229,11 +229,11 @@ def open_pause(paint: Paint, session: Session, clock: Clock) -> Painted | None:
     rest = next((pause for pause in session.time.pauses if pause.ended_at is None), None)
     if rest is None:
         return None
-    why = f" ({rest.reason})" if rest.reason else ""
     since = f"since {clock.at(rest.started_at)}"
-    if rest.kind == "task":
-        return paint.plain(f"{rest.reason or 'agent at work'} {since}")
-    return paint.yellow(f"{PAUSES[rest.kind]} {since}{why}")
+    if rest.kind in ("task", "timeout"):
+        told = f"{pause_words(rest.kind, rest.reason)} {since}"
+        return paint.yellow(told) if rest.kind == "timeout" else paint.plain(told)
+    return paint.yellow(f"{PAUSES[rest.kind]} {since}" + (f" ({rest.reason})" if rest.reason else ""))
 
 
 def worked(session: Session, clock: Clock) -> str:

@@ -20,7 +20,7 @@ from holdfast.cli.describe import (
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
-from holdfast.keeper.wording import count
+from holdfast.keeper.wording import limit_words
 
 MOST_AGENTS = 10
 MOST_TASKS = 6
@@ -67,14 +67,7 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
     if due is not None:
         facts.append(("", paint.yellow(due)))
     facts.append(("Context", context_line(paint, session)))
-    allowed = limits(session.mode)
-    facts.append((
-        "Mode",
-        paint.join(session.mode, paint.dim(
-            f": {count(allowed.agents, 'agent')} at once, compress at {allowed.compress_at}%, "
-            f"{count(allowed.retries, 'retry', 'retries')}"
-        )),
-    ))  # fmt: skip
+    facts.append(("Mode", paint.join(session.mode, paint.dim(f": {limit_words(session.mode)}"))))
     made_of = [
         ("Branch", session.branch), ("Model", session.model), ("Tags", ", ".join(session.tags)),
         ("Continues", session.continues and session.continues[:8]), ("Summary", session.summary),

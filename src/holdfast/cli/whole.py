@@ -22,9 +22,8 @@ from holdfast.cli.describe import (
 from holdfast.cli.glance import context_line
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session, Task
-from holdfast.core.modes import limits
 from holdfast.core.times import span
-from holdfast.keeper.wording import PAUSES, count
+from holdfast.keeper.wording import count, limit_words, pause_words
 
 Block = tuple[str, str, Painted]
 
@@ -39,7 +38,7 @@ def whole(paint: Paint, session: Session, clock: Clock) -> Painted:
 
 
 def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]]:
-    allowed, time, project = limits(session.mode), session.time, session.project
+    time, project = session.time, session.project
     aliases = [session.aliases.orchestrator, session.aliases.timer, session.aliases.contract, session.aliases.craft]
     place = " at ".join(part for part in (project.git_branch, (project.git_commit or "")[:12]) if part)
     told: list[tuple[str, str | None]] = [
@@ -54,8 +53,7 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
         ("Feature", session.feature),
         ("Tags", ", ".join(session.tags)),
         ("Continues", session.continues),
-        ("Mode", f"{session.mode}: {count(allowed.agents, 'agent')} at once, compress at {allowed.compress_at}%, "
-                 f"{count(allowed.retries, 'retry', 'retries')}"),
+        ("Mode", f"{session.mode}: {limit_words(session.mode)}"),
         ("Model", session.model),
         ("Devices", ", ".join(session.devices)),
         ("Created", clock.at(session.created_at)),
@@ -99,8 +97,7 @@ def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
         ], 1)),
         ("Pauses", "", _rows(paint, [
             [clock.at(p.started_at), clock.at(p.ended_at) if p.ended_at else "now", span(p.duration_ms),
-             p.reason or PAUSES[p.kind] if p.kind in ("task", "timeout") else PAUSES[p.kind]
-             + (f" ({p.reason})" if p.reason else "")]
+             pause_words(p.kind, p.reason)]
             for p in session.time.pauses
         ], 3)),
         ("Context by agent", "", _rows(paint, [
@@ -165,10 +162,9 @@ def _conflicts(paint: Paint, session: Session, clock: Clock) -> Painted:
         for number, one in enumerate(conflict.values, start=1):
             value = one.value if isinstance(one.value, str) else msgspec.json.encode(one.value).decode()
             chosen = paint.green("  chosen") if conflict.chosen == number else ""
-            lines.append(paint.cut(paint.join(
-                f"    {number}. {' '.join(value.split())}  ", paint.dim(f"{one.device or 'unknown'}, {clock.ago(one.at)}"),
-                chosen,
-            ), paint.width))  # fmt: skip
+            source = paint.dim(f"{one.device or 'unknown'}, {clock.ago(one.at)}")
+            line = paint.join(f"    {number}. {' '.join(value.split())}  ", source, chosen)
+            lines.append(paint.cut(line, paint.width))
     return Painted("\n".join(lines))
 
 

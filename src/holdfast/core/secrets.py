@@ -12,8 +12,9 @@ could fail, and cannot be entered again in the middle of a run.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
+
+from holdfast.core.secret_values import changes_in, is_marked, is_stand_in, is_wordy, pattern, replace, take_out_named
 
 
 class Redaction(NamedTuple):
@@ -254,10 +255,6 @@ _NAME_HINTS = tuple(hint for kind in _NAMED for hint in kind.hints)
 # a text made to be slow from being slow.
 _PASSES = 6
 
-_MARK = "[redacted:"
-
-_compiled: dict[str, re.Pattern[str]] = {}
-
 
 def redact(text: str) -> Redaction:
     """The text with each secret replaced by `[redacted:KIND]`. Redacting again changes nothing."""
@@ -276,7 +273,7 @@ def _redact_once(text: str, found: dict[str, int]) -> str:
     if words:
         suspect = " ".join(words)
         # The usual long word is a path in small letters. Chance does not make such a token.
-        if _pattern("[0-9A-Z]").search(suspect):
+        if pattern("[0-9A-Z]").search(suspect):
             for hint, kind in _SHAPES_BY_HINT:
                 if hint in suspect:
                     text = _take_out(kind, text, found)
@@ -291,7 +288,7 @@ def _redact_once(text: str, found: dict[str, int]) -> str:
         low = _lower(text)
     for hint in _NAME_HINTS:
         if hint in low:
-            return _take_out_named(text, low, found)
+            return take_out_named(text, low, found)
     return text
 
 
@@ -301,33 +298,13 @@ def _lower(text: str) -> str:
     return low if len(low) == len(text) else text.replace("İ", "i").lower()
 
 
-def _pattern(source: str) -> re.Pattern[str]:
-    pattern = _compiled.get(source)
-    if pattern is None:
-        pattern = _compiled[source] = re.compile(source, re.ASCII)
-    return pattern
-
-
 def _take_out(kind: Kind, text: str, found: dict[str, int]) -> str:
     spans: list[tuple[int, int, str]] = []
-    for match in _pattern(kind.pattern).finditer(text):
+    for match in pattern(kind.pattern).finditer(text):
         start, end = match.span(match.lastindex or 0)
         if _believed(kind.name, text[start:end]):
             spans.append((start, end, kind.name))
-    return _replace(text, spans, found)
-
-
-def _replace(text: str, spans: list[tuple[int, int, str]], found: dict[str, int]) -> str:
-    if not spans:
-        return text
-    pieces: list[str] = []
-    last = 0
-    for start, end, name in spans:
-        pieces += (text[last:start], f"{_MARK}{name}]")
-        found[name] = found.get(name, 0) + 1
-        last = end
-    pieces.append(text[last:])
-    return "".join(pieces)
+    return replace(text, spans, found)
 
 
 def _believed(name: str, value: str) -> bool:
@@ -335,252 +312,19 @@ def _believed(name: str, value: str) -> bool:
     match name:
         case "aws_secret_key":
             # A SHA-1 has 40 characters too, but of one case.
-            return _changes(value) >= 12 and not (value.islower() or value.isupper())
+            return changes_in(value) >= 12 and not (value.islower() or value.isupper())
         case "url_token":
-            return _changes(value) * 5 >= min(len(value), 64)
+            return changes_in(value) * 5 >= min(len(value), 64)
         case "authorization_header":
-            return not (_is_stand_in(value) or _is_wordy(value))
+            return not (is_stand_in(value) or is_wordy(value))
         case "private_key" | "ssh_private_key" | "gcp_service_account_key":
             # A sentence that names the two armour lines has no key between them.
-            return _pattern(r"[A-Za-z0-9+/=]{16}").search(value, 24) is not None
+            return pattern(r"[A-Za-z0-9+/=]{16}").search(value, 24) is not None
         case "connection_password" | "url_password" | "netrc_password" | "sql_password":
-            return not _is_stand_in(value)
+            return not is_stand_in(value)
         case "command_password":
-            return not (_is_stand_in(value) or value.isdigit())
+            return not (is_stand_in(value) or value.isdigit())
         case "cookie":
-            return not _is_marked(value.partition("=")[2]) and "$" not in value and "<" not in value
+            return not is_marked(value.partition("=")[2]) and "$" not in value and "<" not in value
         case _:
             return True
-
-
-# --- names and values
-
-_NAME = (
-    r"password|passwd|passphrase|passcode|pass|pwd|secret(?:[_-]?(?:access[_-]?)?(?:key(?:[_-]?base)?|token|value))?"
-    r"|token|key|credentials?|auth"
-)
-_BEFORE_KEY = (
-    r"(?:api|app|access|account|auth|admin|aes|cipher|client|consumer|deploy|encrypt(?:ion)?|hmac|jwt|license"
-    r"|master|private|rsa|service|shared|sign(?:ing)?|ssh|storage|subscription|webhook)[_\- ]?$"
-)
-# Words before "token" that make it a piece of text, a page or a yes-or-no.
-_HARMLESS_BEFORE = (
-    r"(?:eos|bos|pad|unk|sep|cls|mask|stop|first|last|start|end|next|prev|page|sync|cancel|cancellation|continuation"
-    r"|per|each|has|is|no|require|reset|forgot|public|special)[_\- ]?$"
-)
-_SEPARATOR = (
-    r"[0-9]{0,2}(?:\\{0,3}[\"'`]\]?)?(?:"
-    r"[ \t]{0,4}(?::[ \t]{0,2}(?:str|string|bytes|&str|secretstr|optional\[str\]|str \| none)[ \t]{0,2}=(?!=)"
-    r"|={1,3}>?|:=?|!==?)[ \t]{0,4}"
-    r"|[ \t]{1,2}(?:is|was|to)[ \t]{1,2}"
-    r"|[ \t]{1,3}|>)"
-)
-_QUOTED = (
-    r"[bBrRuU]?(?:\"((?:[^\"\\\n]++|\\.)++)\"|'((?:[^'\\\n]++|\\.)++)'|`([^`\n]++)`"
-    r"|\\{1,3}([\"'])(.{1,1024}?)\\{1,3}\4)"
-)
-_CUT_OFF = r"\\{0,3}[\"'`]([^\s\"'`]++)"
-_PLAIN = r"[^\s\"'`,;&<>(){}\]\\|]*+(?:[\[({<][^\s\"'`,;&]*+)?"
-_PLAIN_SHELL = r"[^\s\"'`;\\]++"
-_DONE = r"\\{0,3}[\"'`]?\[redacted:[a-z0-9_]{1,40}\](?=[\s\"'`\\,;&<)}]|$)"
-_ALL_SORTS = r"(?=[^a-z]*+[a-z])(?=[^A-Z]*+[A-Z])[^0-9]*+[0-9]"
-_IN_TAGS = r"[^<>\s]++(?=</)"
-
-_STAND_IN = (
-    r"[*xX.•…#?_:\-]+$"  # a mask
-    r"|\$[A-Za-z_]\w*$|\$[{(]|\$[0-9@*]$|\$env:|%\w{1,64}%|%\(|%[sdrv]$|\{|<[^<>]{1,80}>?$|\[\w|[:@][A-Za-z_:]+$|\([A-Za-z]|![A-Za-z]+\b"
-    r"|(?:[A-Za-z_]\w{0,64}(?:\.|::|->))*[A-Za-z_]\w{0,64}[\[(]"  # a call, an index
-    r"|(?i:env|file|vault|op|ref|secret|arn|keychain|ssm|https?)(?::|://)"  # a pointer to where it is kept
-)
-_STAND_IN_WORDS = (
-    r"(?:none|null|nil|undefined|true|false|yes|no|on|off|str|string|text|bytes|int|integer|number|bool|boolean|any"
-    r"|object|optional|required|missing|invalid|valid|expired|empty|unset|set|hidden|masked|redacted|removed|omitted"
-    r"|filtered|unknown|default|self|this|value|prompt|stdin|ask|n/a|na|tbd|todo|secretstr|password|passwd|token"
-    r"|secret|apikey|api_key)[?!|;]*$"
-)
-_EXAMPLE = (
-    r"(?:^|[\-_. ])(?:your|example|placeholder|dummy|sample|fake|insert|replace|xxxx?|redacted|here)(?:$|[\-_. ])"
-)
-_MESSAGE = (
-    r"(?i)(?<![\w'])(?:the|an?|is|are|was|be|must|should|cannot|can't|not|your|please|enter|at|for|of|to|in|and|or|with"
-    r"|required|invalid|missing|expired|provided)(?![\w'])"
-)
-_TECHNICAL = r"(?i)(?:sha[0-9]{1,3}|base[0-9]{2}|argon2(?:id)?|pbkdf2|bcrypt|scrypt|utf-?8|oauth2|ed25519)\b"
-_FILE = r"[\w\-./]{1,200}\.(?:pem|key|json|txt|ya?ml|toml|env|py|ts|js|go|rs|md|crt|pub)$"
-_WORDY = r"(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,4})?(?:[_.\-/:]+(?:[A-Za-z]+[0-9]{0,2}|[0-9]{1,4}))*[_.\-/:]*$"
-
-
-def _take_out_named(text: str, low: str, found: dict[str, int]) -> str:
-    spans: list[tuple[int, int, str]] = []
-    find = _pattern(f"({_NAME})({_SEPARATOR})").search
-    done = _pattern(_DONE).match
-    position = 0
-    while (match := find(low, position)) is not None:
-        name, separator = match.groups()
-        start, position = match.span(1)
-        value_at = match.end()
-        # Words followed by a space fill every sentence, and what is marked is done: neither is looked at closely.
-        if separator.isspace() and "-" not in low[max(0, start - 40) : start]:
-            continue
-        if done(text, value_at):
-            continue
-        kind = _kind_of(name, low[max(0, start - 16) : start])
-        place = kind and _place(text, start, position, separator)
-        if not kind or not place:
-            continue
-        first, last, quoted = _value_at(text, value_at, place)
-        if place == "code" and text[last : last + 1] == " " and text[first : last + 2].replace(" ", "", 1).isalpha():
-            continue  # a word and another word: a sentence with a colon
-        if first < last and _is_secret(text[first:last], name, kind, place, quoted=quoted):
-            spans.append((first, last, kind))
-            position = max(position, last)
-        elif last - first > 256:  # looked at once is enough: this keeps the time linear
-            position = max(position, last)
-    return _replace(text, spans, found)
-
-
-def _kind_of(name: str, before: str) -> str | None:
-    """Which kind the name promises, given what stands before it."""
-    if name.startswith("pass") or name == "pwd":
-        if name == "pass" and before[-1:].isalnum():
-            return None
-        kind = "password"
-    elif name.startswith("secret"):
-        kind = "secret"
-    elif name == "token":
-        kind = "token"
-    elif name == "key":
-        return "api_key" if _pattern(_BEFORE_KEY).search(before) else None
-    elif name == "auth":
-        return "api_key" if before[-1:] in ("_", '"') else None
-    else:
-        kind = "api_key"
-    return None if _pattern(r"(?<![a-z])" + _HARMLESS_BEFORE).search(before) else kind
-
-
-def _place(text: str, start: int, end: int, separator: str) -> str | None:
-    """Where the value stands: behind a flag, in a shell line, a query, a tag, a sentence, or in code."""
-    before = text[max(0, start - 40) : start]
-    bare = separator.strip(" \t0123456789")
-    if bare == "":
-        # Only a flag has its value behind a mere space.
-        return "flag" if _pattern(r"(?<![\w\-])--?[A-Za-z0-9\-]{0,38}$").search(before) else None
-    if bare in ("is", "was", "to"):
-        return "sentence"
-    if bare == ">":
-        return "tag" if _pattern(r"<[\w.:\-]{0,38}$").search(before) else None
-    if bare.endswith("==") or bare.startswith("!="):
-        return "comparison"
-    if separator == "=":
-        if _pattern(r"[?&;][\w.\-]{0,38}$").search(before):
-            return "query"
-        if text[start:end].isupper() or _pattern(r"(?<![\w\-])--?[A-Za-z0-9\-]{0,38}$").search(before):
-            return "shell"
-    return "code"
-
-
-def _value_at(text: str, position: int, place: str) -> tuple[int, int, bool]:
-    """Where the value begins and ends, and whether it stood in quotes."""
-    if place == "tag":
-        tagged = _pattern(_IN_TAGS).match(text, position)
-        return (*tagged.span(), True) if tagged else (position, position, False)
-    for source in (_QUOTED, _CUT_OFF):
-        quoted = _pattern(source).match(text, position)
-        if quoted is not None:
-            return (*quoted.span(quoted.lastindex or 0), True)
-    plain = _pattern(_PLAIN_SHELL if place in ("shell", "flag") else _PLAIN).match(text, position)
-    if plain is None:
-        return position, position, False
-    start, end = plain.span()
-    # The full stop of a sentence, or the comma of a list, is not part of the value.
-    end = start + len(text[start:end].rstrip(".,:)"))
-    return start, end, False
-
-
-def _is_secret(value: str, name: str, kind: str, place: str, *, quoted: bool) -> bool:
-    """Whether a value is written out, rather than a variable, a type, an example or a word of a sentence."""
-    if _is_stand_in(value) or _is_path(value) or (place == "comparison" and not quoted):
-        return False
-    password = kind == "password" and name != "pass"
-    if value.replace(".", "").isdigit():
-        return len(value) >= (4 if password else 20)
-    if name == "auth":
-        return quoted and len(value) >= 12 and _changes(value) * 3 >= min(len(value), 64)
-    wordy = _is_wordy(value)
-    digits = any(char.isdigit() for char in value)
-    if " " in value:
-        return password and _pattern(_MESSAGE).search(value) is None
-    if place == "sentence":
-        if not password or _pattern(_TECHNICAL).match(value) or "/" in value:
-            return not wordy and len(value) >= 16 and digits
-        return digits and len(value) >= 6 and value[0].isalnum() and any(char.isalpha() for char in value)
-    if not password:
-        if len(value) < (6 if place in ("shell", "query") else 8):
-            return False
-        if wordy:
-            return _is_worded_secret(value, kind, place, quoted=quoted)
-        return digits or quoted or place not in ("code", "comparison") or _changes(value) * 4 >= min(len(value), 64)
-    if quoted or place in ("shell", "query"):
-        return len(value) >= 2
-    if place == "flag":
-        return not value.startswith("-") and (not value.isalpha() or not value.islower() or len(value) >= 20)
-    if wordy and not digits:
-        # `password: SecretStr` and `password=user_password` are code; a long plain word or a chain of words is not.
-        return (value.isalpha() and value.islower() and len(value) >= 12) or value.count("-") >= 2
-    return len(value) >= 4 and not _pattern(r"(?i)\w*(?:pass|pwd|pw)\w{0,8}$").match(value)
-
-
-def _is_worded_secret(value: str, kind: str, place: str, *, quoted: bool) -> bool:
-    """Words, perhaps joined: a name far more often than a token, unless it is written where values stand."""
-    if place in ("shell", "query"):
-        return True
-    if value.isalpha() and value.islower():
-        return len(value) >= 20
-    written_out = place == "flag" or (len(value) >= 12 and (quoted or "-" in value))
-    if written_out and _pattern(_ALL_SORTS).match(value):
-        return True
-    return quoted and kind != "token" and _pattern(r"(?i)token|secret|key|cred|pass").search(value) is None
-
-
-def _is_stand_in(value: str) -> bool:
-    """Whether the value stands for a secret instead of being one."""
-    if _is_marked(value) or _pattern(_STAND_IN).match(value):
-        return True
-    low = value[:400].lower()
-    if _pattern(_STAND_IN_WORDS).match(low) or _pattern(r"[$#]?\{[a-z_][^{}\n]{0,80}\}|\$\(").search(low):
-        return True
-    return len(value) <= 80 and _pattern(_EXAMPLE).search(low) is not None
-
-
-def _is_marked(value: str) -> bool:
-    """Whether the value was already taken out, and nothing much is left beside the mark."""
-    if _MARK not in value:
-        return False
-    return len(_pattern(r"\[redacted:[a-z0-9_]{1,40}\]?").sub("", value)) < 4
-
-
-def _is_path(value: str) -> bool:
-    if _pattern(r"(?:~|\.{1,2})?/|[A-Za-z]:[\\/]").match(value):
-        return not _is_random(value)
-    return _pattern(_FILE).match(value) is not None
-
-
-def _is_wordy(value: str) -> bool:
-    """Whether the value is made of words and small numbers: `snake_case`, `CamelCase`, `step-2`, `app.config`."""
-    return len(value) <= 200 and _pattern(_WORDY).match(value) is not None and not _is_random(value)
-
-
-def _is_random(value: str) -> bool:
-    """Whether letters and digits follow each other as chance would have it. What joins words does not count."""
-    return _changes(_pattern(r"[\W_]+").sub("", value[:64])) * 3 >= min(len(value), 64)
-
-
-def _changes(value: str) -> int:
-    """How often the sort of character changes between neighbours: rarely in words, often in random text."""
-    changes = 0
-    last = ""
-    for char in value[:64]:
-        sort = "a" if char.islower() else "A" if char.isupper() else "0" if char.isdigit() else "-"
-        changes += sort != last
-        last = sort
-    return changes - 1

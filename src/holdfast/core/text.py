@@ -46,9 +46,9 @@ def relative_path(value: str) -> str:
     if any(unicodedata.category(character) == "Cc" for character in value):
         raise Invalid("the path holds control characters")
     parts = value.replace("\\", "/").split("/")
-    if value.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", value) or ".." in parts:
-        raise Invalid(f"{value[:80]!a} is outside the project", hint="Give the path relative to the project.")
     tidy = "/".join(part for part in parts if part not in ("", "."))
+    if not parts[0] or ".." in parts or tidy.startswith("~") or re.match(r"[A-Za-z]:", tidy):
+        raise Invalid(f"{value[:80]!a} is outside the project", hint="Give the path relative to the project.")
     if not tidy:
         raise Invalid(f"{value[:80]!a} names no file")
     return tidy

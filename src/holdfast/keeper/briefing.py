@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.model import Agent, Session
-from holdfast.core.modes import limits
 from holdfast.core.times import millis, span, text
-from holdfast.keeper.wording import PAUSES, STATUS, ago, count, one_line, percent, visible
+from holdfast.keeper.wording import STATUS, ago, count, limit_words, one_line, pause_words, percent, visible
 
 if TYPE_CHECKING:
     from holdfast.keeper.resuming import Lost, Resumed
@@ -57,22 +56,24 @@ def briefing(session: Session, *, reader: str, max_chars: int, ground: Resumed, 
 
 
 def _fitted(style: _Style, head: list[tuple[str, str]], sections: list[Section], last: str, room: int) -> str:
-    """Cut the least important section first: entry by entry, then whole."""
-    kept = list(sections)
-    left_out: list[str] = []
-    for part in sorted(sections, key=lambda part: -part.spare):
-        over = len(style.document(head, kept, last, left_out)) - room
-        if over <= 0:
-            break
-        place = kept.index(part)
-        fewer = _fewer(part, over)
+    """Take in the most important section first: whole, or as many of its entries as there is room for."""
+    kept: dict[int, Section] = {}
+
+    def written() -> str:
+        left_out = [f"{part.title} ({len(part.items)})" for n, part in enumerate(sections) if n not in kept]
+        if sum(map(len, left_out)) > room // 5:
+            left_out = [count(len(left_out), "section")]
+        return style.document(head, [kept[n] for n in sorted(kept)], last, left_out)
+
+    for place, part in sorted(enumerate(sections), key=lambda numbered: numbered[1].spare):
+        kept[place] = part
+        over = len(written()) - room
+        fewer = _fewer(part, over) if over > 0 else part
         if fewer is not None:
             kept[place] = fewer
-            if len(style.document(head, kept, last, left_out)) <= room:
-                break
-        del kept[place]
-        left_out.append(f"{part.title.lower()} ({len(part.items)})")
-    return style.document(head, kept, last, left_out)
+        if fewer is None or len(written()) > room:
+            del kept[place]
+    return written()
 
 
 def _fewer(part: Section, over: int) -> Section | None:
@@ -101,9 +102,7 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
     rest = next((pause for pause in time.pauses if pause.ended_at is None), None)
     status = STATUS.get(session.status, session.status)
     if rest is not None and session.ended_at is None:
-        why = f" ({one_line(rest.reason)})" if rest.reason else ""
-        # Told as of now: the pause goes on.
-        status += f", {PAUSES[rest.kind]} for {span(facts.now - millis(rest.started_at))}{why}"
+        status += f", {pause_words(rest.kind, rest.reason)}, for {span(facts.now - millis(rest.started_at))}"
     head = [
         ("Session ID", session.id),
         ("Goal", one_line(session.goal)),
@@ -119,7 +118,6 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
 
 def _sections(facts: _Facts) -> list[Section]:
     session = facts.session
-    allowed = limits(session.mode)
     found = [
         Section("Completed Work", _completed(session), 12, newest_last=True),
         Section("In Progress", _in_progress(facts), 1),
@@ -136,18 +134,18 @@ def _sections(facts: _Facts) -> list[Section]:
         Section("Errors", _errors(facts), 6, newest_last=True),
         Section("Files", _files(facts.ground), 7),
         Section("Decisions", _decisions(session), 9, newest_last=True),
-        Section("Notes", [f"{_stamp(note.at)}  {_quoted(note.text)}" for note in session.notes], 10, newest_last=True),
+        Section("Notes", [
+            f"{_stamp(note.at)}  {_quoted(note.text)}" for note in session.notes
+        ], 10, newest_last=True),
         Section("Reopen The Conversation", [
             f"{one_line(one.agent)}: {one_line(one.resume or one.id)}" for one in session.native
         ], 5),
         Section("Pauses", [
-            f"{_stamp(pause.started_at)}  {span(pause.duration_ms)} {PAUSES[pause.kind]}"
-            + (f" ({one_line(pause.reason)})" if pause.reason else "")
+            f"{_stamp(pause.started_at)}  {span(pause.duration_ms)}  {pause_words(pause.kind, pause.reason)}"
             for pause in session.time.pauses
         ], 14, newest_last=True),
         Section("Limits", [
-            f"mode {one_line(session.mode)}: {count(allowed.agents, 'agent')} at once, compress the context at "
-            f"{allowed.compress_at}%, {count(allowed.retries, 'retry', 'retries')}"
+            f"mode {one_line(session.mode)}: {limit_words(session.mode)}"
         ], 11),
         Section("Files As Recorded", [
             f"{one_line(landed.path)} ({landed.action})" for landed in facts.ground.files if landed.what == "landed"
@@ -326,7 +324,7 @@ class _Plain:
         return lead + item.replace("\n", "\n" + " " * len(lead))
 
     def stump(self, head: list[tuple[str, str]], last: str, room: int) -> str:
-        lines = [f"{head[1][0]}: {head[1][1]}", last, *(f"{name}: {value}" for name, value in head if name != "Goal")]
+        lines = [last, f"{head[1][0]}: {head[1][1]}", *(f"{name}: {value}" for name, value in head if name != "Goal")]
         return "\n".join(lines)[: max(room, 0)]
 
 
@@ -360,7 +358,7 @@ class _Markdown:
 
     def stump(self, head: list[tuple[str, str]], last: str, room: int) -> str:
         inside = "\n".join(
-            [f"- **{head[1][0]}**: {head[1][1]}", last, *(f"- {n}: {v}" for n, v in head if n != "Goal")]
+            [f"**{last}**", f"- **{head[1][0]}**: {head[1][1]}", *(f"- {n}: {v}" for n, v in head if n != "Goal")]
         )
         left = room - len(self._open) - len(self._close)
         return self._marked(inside[:left]) if left > 0 else f"<{MARK}/>"[: max(room, 0)]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from msgspec.structs import astuple
+
 from holdfast.core import agents, view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.lifecycle import refusal, session_allows
@@ -51,7 +53,7 @@ def look(state: State, root: str) -> Resumed:
     for agent in state.agents.values():
         if agents.status_of(agent) not in ("running", "paused"):
             continue
-        how = "unknown" if agent.process is None else fate(Identity(*_fields(agent)))
+        how = "unknown" if agent.process is None else fate(Identity(*astuple(agent.process)))
         if how == "gone":
             interrupted.append(_lost(agent))
         elif how == "unknown":
@@ -82,12 +84,6 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
         keeper.recorder.within(transaction, session.id, build, at=at)
         transaction.set_current(keeper.place.root, session.id)
     return found[0]
-
-
-def _fields(agent: AgentState) -> tuple[int, str, str, str, str]:
-    process = agent.process
-    assert process is not None
-    return (process.pid, process.started, process.boot, process.namespace, process.machine)
 
 
 def _lost(agent: AgentState) -> Lost:

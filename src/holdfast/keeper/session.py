@@ -132,9 +132,11 @@ class KeptSession:
         return self._record(SessionFailed(message=clean(message, "the message"), category=category), at=at)
 
     def _end(self, data: Data, at: int | None) -> Self:
+        from holdfast.keeper.stopping import ended_with
+
         store, place = self.keeper.store(), self.keeper.place.root
         with store.transaction() as transaction:
-            self.keeper.recorder.within(transaction, self.id, lambda _: [data], at=at)
+            self.keeper.recorder.within(transaction, self.id, lambda state: [*ended_with(state), data], at=at)
             if store.current(place) == self.id:
                 transaction.set_current(place, None)
         return self

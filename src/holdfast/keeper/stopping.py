@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.core import view
+from msgspec.structs import astuple
+
+from holdfast.core import agents, view
 from holdfast.core.errors import Invalid, Refused
-from holdfast.core.lifecycle import refusal, session_allows
+from holdfast.core.lifecycle import FINISHED, refusal, session_allows
+from holdfast.core.state import State
 from holdfast.core.text import clean, shorten
 from holdfast.core.times import MINUTE, text
+from holdfast.core.vocabulary import AgentAborted, AgentInterrupted, Data
 from holdfast.core.worktime import WorkTime
+from holdfast.machine.process import Identity, fate
 from holdfast.machine.wall import local_offset
 
 if TYPE_CHECKING:
@@ -46,6 +52,19 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
     else:
         branches.discard(git, branch, state.came_from, commit=state.came_commit, born=born)
     session.complete(outcome="kept" if keep else "discarded", reason=reason, at=at)
+
+
+def ended_with(state: State) -> Iterator[Data]:
+    """Agents end with their session: nobody will report on them any more."""
+    if view.status_of(state) in FINISHED:
+        return
+    for agent in state.agents.values():
+        if agents.status_of(agent) not in ("pending", "running", "paused"):
+            continue
+        if agent.process is not None and fate(Identity(*astuple(agent.process))) == "gone":
+            yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
+        else:
+            yield AgentAborted(id=agent.id, ref=agent.ref, reason="The session ended")
 
 
 def session_line(start: int, end: int, work: WorkTime) -> str:

@@ -4,6 +4,7 @@ made harmless for a reader who would otherwise see what is not there, or not see
 
 from __future__ import annotations
 
+from holdfast.core.modes import limits
 from holdfast.core.times import DAY, HOUR, MINUTE
 
 STATUS = {
@@ -77,6 +78,23 @@ def percent(fraction: float) -> str:
     if 0 < fraction < 1:
         whole = min(max(whole, 1), 99)
     return f"{whole}%"
+
+
+def pause_words(kind: str, reason: str | None) -> str:
+    """`paused (lunch)`, `idle`; what an agent's run or the limit is called by itself."""
+    why = one_line(reason) if reason else ""
+    if why and kind in ("task", "timeout"):
+        return why
+    return PAUSES.get(kind, kind) + (f" ({why})" if why else "")
+
+
+def limit_words(mode: str) -> str:
+    """What a mode allows: `2 agents at once, compress at 70%, 3 retries`."""
+    allowed = limits(mode)
+    return (
+        f"{count(allowed.agents, 'agent')} at once, compress at {allowed.compress_at}%, "
+        f"{count(allowed.retries, 'retry', 'retries')}"
+    )
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -8,57 +8,14 @@ Nothing here uses force: what would overwrite work that is not committed is git'
 from __future__ import annotations
 
 import os
-import re
-import subprocess
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from holdfast.core.errors import Conflict, Failed, Invalid, NotFound
+from holdfast.core.errors import Conflict, Failed, Invalid
+from holdfast.machine.git_program import READING, GitProgram, GitSlow
+from holdfast.machine.git_remote import normalise_remote
 from holdfast.machine.worktree import Place, locate
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import IO
-
-    _Stream = int | IO[bytes]
-
-READ_PATIENCE = 30.0
-WRITE_PATIENCE = 600.0  # hooks run whole test suites, and filters fetch large files
-
-# Set while git runs a hook. Whoever calls Holdfast from one still means the directory they named.
-_STEERING = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_PREFIX",
-    "GIT_NAMESPACE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_LITERAL_PATHSPECS",
-    "GIT_GLOB_PATHSPECS",
-    "GIT_NOGLOB_PATHSPECS",
-    "GIT_ICASE_PATHSPECS",
-)
-_ALWAYS = {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_PAGER": "cat"}
-# Writing keeps the person's locale: hooks read UTF-8 by it, and nothing written is parsed.
-_READING = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
-
-
-class GitMissing(Failed):
-    """There is no git program to ask."""
-
-
-class GitFailed(Failed):
-    """Git said no; its own words are the hint."""
-
-
-class GitSlow(Failed):
-    """Git, or a hook or program it called, took longer than anyone waits."""
-
-    retry_helps = True
 
 
 class GitFacts(NamedTuple):
@@ -75,24 +32,8 @@ class Change(NamedTuple):
     loose: str
 
 
-class Answer(NamedTuple):
-    code: int
-    out: bytes
-    words: str
-
-    @property
-    def text(self) -> str:
-        return os.fsdecode(self.out).strip("\n")
-
-
-class Git:
+class Git(GitProgram):
     """The git of one work tree. `root` is its top, as `worktree.locate` gives it."""
-
-    def __init__(self, root: str, *, env: Mapping[str, str] | None = None, patience: float = WRITE_PATIENCE) -> None:
-        self.root = root
-        self._env = os.environ if env is None else env
-        self._patience = patience
-        self._program: str | None = None
 
     # Asking
 
@@ -146,7 +87,7 @@ class Git:
         try:
             answer = self._run(
                 ("rev-list", "--max-parents=0", "HEAD", "--"),
-                env={**_READING, "GIT_NO_REPLACE_OBJECTS": "1"},
+                env={**READING, "GIT_NO_REPLACE_OBJECTS": "1"},
                 timeout=timeout,
             )
         except GitSlow:
@@ -375,97 +316,6 @@ class Git:
             if answer.code and self.branch() != to:
                 raise self._failed("switch", answer)
 
-    def _try(self, *args: str) -> Answer:
-        return self._run(("-c", "core.fsmonitor=false", *args), env=_READING, timeout=READ_PATIENCE)
-
-    def _ask(self, *args: str) -> Answer:
-        answer = self._try(*args)
-        if answer.code:
-            raise self._failed(_verb(args), answer)
-        return answer
-
-    def _maybe(self, *args: str) -> str | None:
-        """The answer, None for git's "no"; but a repository git will not read is an error, not a "no"."""
-        answer = self._try(*args)
-        if answer.code > 1 or answer.code < 0:
-            raise self._failed(_verb(args), answer)
-        return answer.text if answer.code == 0 else None
-
-    def _done(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Answer:
-        answer = self._write(*args, stdin=stdin, env=env)
-        if answer.code:
-            raise self._failed(_verb(args), answer)
-        return answer
-
-    def _failed(self, verb: str, answer: Answer) -> GitFailed:
-        return GitFailed(
-            f"git {verb} did not work",
-            hint=answer.words or f"git left with exit code {answer.code} and said nothing.",
-            operation=f"git {verb}",
-            file=self.root,
-        )
-
-    def _run(self, args: Sequence[str], *, env: Mapping[str, str], timeout: float) -> Answer:
-        with self._started(args, env, timeout, subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE) as process:
-            out, err = process.communicate(timeout=timeout)
-        return Answer(process.returncode, out, _words(err))
-
-    def _write(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Answer:
-        # Files, not pipes: a pipe would end only with the last program that a hook left running behind it.
-        import tempfile
-
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            given.write(stdin)
-            given.seek(0)
-            with self._started(args, env or {}, self._patience, given, out, err) as process:
-                process.wait(self._patience)
-            out.seek(0)
-            err.seek(0)
-            return Answer(process.returncode, out.read(), _words(err.read()))
-
-    @contextmanager
-    def _started(
-        self,
-        args: Sequence[str],
-        env: Mapping[str, str],
-        timeout: float,
-        stdin: _Stream,
-        stdout: _Stream,
-        stderr: _Stream,
-    ) -> Iterator[subprocess.Popen[bytes]]:
-        if self._program is None:
-            self._program = _find(self._env.get("PATH", ""))
-        inherited = {key: value for key, value in self._env.items() if key not in _STEERING}
-        try:
-            # No shell: the program is a full path, and names from outside are checked or stand after `--`.
-            # A session of its own: nothing git calls can wait at the person's terminal for an answer.
-            process = subprocess.Popen(  # noqa: S603
-                [self._program, *args],
-                cwd=self.root,
-                env={**inherited, **_ALWAYS, **env},
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
-        except (FileNotFoundError, NotADirectoryError):
-            raise NotFound(f"There is no directory {self.root}", operation="git", file=self.root) from None
-        except (OSError, ValueError) as problem:
-            raise GitFailed(f"git could not be started: {problem}", operation="git", file=self.root) from problem
-        try:
-            yield process
-        except subprocess.TimeoutExpired:
-            verb = _verb(args)
-            raise GitSlow(
-                f"git {verb} was stopped after {timeout:g} s",
-                hint="Something it called may be waiting for an answer: a hook, a signing program, a filter.",
-                operation=f"git {verb}",
-                file=self.root,
-            ) from None
-        finally:
-            if process.returncode is None:
-                _stop(process)
-
 
 _OPERATIONS = (
     ("MERGE_HEAD", "merge"),
@@ -477,8 +327,6 @@ _OPERATIONS = (
 )
 _AS_GIVEN = ("--cleanup=whitespace", "--file=-")
 _LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")  # no limit to how many, no name taken for an option
-_BRACKETED = re.compile(r"(?:[^/]*@)?\[([^\]/]+)\]:(.*)")  # [user@host:port]:path, user@[::1]:path
-_PORTS = {"https": "443", "http": "80", "ssh": "22", "git": "9418"}
 
 
 def under(path: str, parents: Iterable[str]) -> bool:
@@ -488,58 +336,6 @@ def under(path: str, parents: Iterable[str]) -> bool:
         if plain and (path.rstrip("/") == plain or path.startswith(plain + "/")):
             return True
     return False
-
-
-def normalise_remote(url: str) -> str:
-    """`github.com/o/r`, however the address is written, and never with credentials.
-
-    >>> normalise_remote("https://me:secret@GitHub.com/o/r.git")
-    'github.com/o/r'
-    >>> normalise_remote("git@github.com:o/r")
-    'github.com/o/r'
-    """
-    url = "".join(c for c in url.strip() if c.isprintable())
-    helper, double, rest = url.partition("::")
-    if double and helper.replace("-", "").isalnum():
-        if "://" not in rest:
-            return ""  # `ext::` and its like hold whole commands
-        url = rest
-    scheme, mark, rest = url.partition("://")
-    scheme = scheme.lower().removeprefix("git+").removesuffix("+git").removesuffix("+ssh")
-    if mark and scheme != "file":
-        return _from_url(scheme, rest)
-    if mark:
-        return _trimmed(rest)
-    bracketed = _BRACKETED.fullmatch(url)
-    if bracketed is not None:
-        host = bracketed[1].rpartition("@")[2]
-        return _joined(f"[{host}]" if host.count(":") > 1 else host.removesuffix(":22"), bracketed[2])
-    before, colon, path = url.partition(":")
-    # A single letter is a drive. A slash before the colon makes it a path that has a colon in it.
-    if colon and len(before) > 1 and not {*before} & {*"/\\"}:
-        if "@" in path.partition("/")[0] and "@" not in before:
-            before, _, path = path.rpartition("@")[2].partition(":")  # user:password@host:path
-        return _joined(before.rpartition("@")[2], path)
-    return _trimmed(url)
-
-
-def _from_url(scheme: str, rest: str) -> str:
-    rest = rest.partition("#")[0].partition("?")[0]
-    authority, _, path = rest.partition("/")
-    if "@" not in authority and not authority.rpartition(":")[2].isdigit() and ":" in authority and "@" in rest:
-        # A password with a slash in it: everything up to the last @ may be secret.
-        authority, _, path = rest.rpartition("@")[2].partition("/")
-    host = authority.rpartition("@")[2]
-    return _joined(host.removesuffix(":" + _PORTS.get(scheme, "")), path)
-
-
-def _joined(host: str, path: str) -> str:
-    path = _trimmed(path.lstrip("/"))
-    return f"{host.lower()}/{path}" if path else host.lower()
-
-
-def _trimmed(path: str) -> str:
-    return path.rstrip("/").removesuffix(".git").rstrip("/")
 
 
 def _change(entry: str) -> Change:
@@ -562,45 +358,5 @@ def _lines(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
 
 
-def _verb(args: Sequence[str]) -> str:
-    return next(a for a in args if not a.startswith("-") and "=" not in a)
-
-
 def _same(one: str, other: str) -> bool:
     return Path(one).resolve() == Path(other).resolve()
-
-
-def _words(err: bytes) -> str:
-    text = err.decode("utf-8", "replace").strip()
-    return text if len(text) <= 2000 else f"{text[:1000]}\n…\n{text[-1000:]}"
-
-
-def _find(search: str) -> str:
-    # Only absolute entries: a `git` lying in an unpacked archive must not become the git we run.
-    name = "git.exe" if os.name == "nt" else "git"
-    for entry in search.split(os.pathsep):
-        candidate = Path(entry) / name
-        if candidate.is_absolute() and candidate.is_file() and os.access(candidate, os.X_OK):
-            return str(candidate)
-    raise GitMissing(
-        "The program git was not found",
-        hint="Install git, or add its directory to PATH.",
-        operation="git",
-    )
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End git and what it called; first kindly, because then it takes its lock files away."""
-    import signal
-
-    for name in ("SIGTERM", "SIGKILL"):
-        if hasattr(os, "killpg"):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, getattr(signal, name))
-        else:
-            process.kill()
-        try:
-            process.communicate(timeout=5)
-        except (subprocess.TimeoutExpired, ValueError):
-            continue
-        return

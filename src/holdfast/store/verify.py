@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from holdfast.core.event import Event, trouble
+from holdfast.core.event import Event, hash_of, trouble
 
 
 class Flaw(NamedTuple):
@@ -35,6 +35,8 @@ def _stream(writer: str, stream: list[Event]) -> Iterator[Flaw]:
         wrong = trouble(event)
         if wrong is not None:
             yield Flaw(writer, event.seq, f"event {event.seq} is damaged: {wrong}", event)
+            if hash_of(event) != event.hash:
+                continue  # what it says of its place cannot be trusted either
         elif event.hash in hashes.get(event.seq, ()):
             yield Flaw(writer, event.seq, f"event {event.seq} is there twice", event)
         if event.seq > expected:

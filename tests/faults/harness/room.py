@@ -71,7 +71,7 @@ class Room:
             "stdout": os.path.join(self._side, "out"), "stderr": os.path.join(self._side, "err"), **more,
         }  # fmt: skip
         if strace:
-            request["strace"] = ["-y", "-s", "64", "-o", trace, *strace]
+            request.update(strace=["-y", "-s", "64", *strace], trace=trace)
         said = self.ask(request)
         if strace and said["strace"]:
             message = f"strace said: {said['strace']}"

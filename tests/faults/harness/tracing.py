@@ -19,7 +19,7 @@ CHANGING: Final = (
     "unlink", "unlinkat", "rmdir", "link", "linkat", "symlink", "symlinkat", "ftruncate", "truncate", "fallocate",
     "mkdir", "mkdirat", "chmod", "fchmod", "fchmodat", "fchown",
 )  # fmt: skip
-WATCH: Final = f"trace={','.join(CHANGING)}"
+WATCH: Final = f"trace={','.join(CHANGING)},getppid"  # the last one shows that strace is watching
 _CALL: Final = re.compile(r"^(?:\d+ +)?(\w+)\((.*)$")
 
 

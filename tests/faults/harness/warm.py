@@ -11,6 +11,7 @@ import ctypes
 import json
 import os
 import pkgutil
+import select
 import signal
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def _load() -> None:
                 continue
 
 
-def _child(request: dict[str, Any], go: int) -> NoReturn:
+def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
     from holdfast.cli.main import main
 
     code = 99
@@ -52,7 +53,10 @@ def _child(request: dict[str, Any], go: int) -> NoReturn:
             resource.setrlimit(resource.RLIMIT_FSIZE, (request["fsize"], request["fsize"]))
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-        os.read(go, 1)
+        os.write(ready, b"!")
+        os.close(ready)
+        while not select.select([go], [], [], 0.0003)[0]:
+            os.getppid()  # a call that strace is told to show: so it is seen to be watching
         code = main(request["argv"])
         sys.stdout.flush()
         sys.stderr.flush()
@@ -60,29 +64,37 @@ def _child(request: dict[str, Any], go: int) -> NoReturn:
         os._exit(code)
 
 
-def _traced(pid: int, tracer: subprocess.Popen[bytes]) -> bool:
+def _traced(trace: str, tracer: subprocess.Popen[bytes]) -> bool:
+    """Wait until strace has shown a call. Being attached is not enough: calls pass unseen for a moment after."""
     until = time.monotonic() + 20
     while time.monotonic() < until and tracer.poll() is None:
-        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
-            if f"TracerPid:\t{tracer.pid}\n" in file.read():
-                return True
+        if os.path.exists(trace) and os.path.getsize(trace):
+            return True
         time.sleep(0.0005)
     return False
 
 
 def _serve(request: dict[str, Any]) -> dict[str, Any]:
     go, start = os.pipe()
+    waiting, ready = os.pipe()
     pid = os.fork()
     if not pid:
         os.close(start)
-        _child(request, go)
+        os.close(waiting)
+        _child(request, go, ready)
     os.close(go)
+    os.close(ready)
+    os.read(waiting, 1)  # until the child has made its own preparations, which are nobody's fault
+    os.close(waiting)
     tracer: subprocess.Popen[bytes] | None = None
     said = b""
     if request.get("strace"):
-        command = ["strace", "-q", *request["strace"], "-p", str(pid)]
+        trace = request["trace"]
+        if os.path.exists(trace):
+            os.unlink(trace)
+        command = ["strace", "-q", "-o", trace, *request["strace"], "-p", str(pid)]
         tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        if not _traced(pid, tracer):
+        if not _traced(trace, tracer):
             os.kill(pid, signal.SIGKILL)
     os.write(start, b"!")
     if request.get("kill_after") is not None:

@@ -27,6 +27,9 @@ def _latest(call: Call) -> KeptSession:
 
 
 def _go_on(call: Call, session: KeptSession) -> None:
+    device = call.parsed.text("device") if call.parsed.path[0] == "resume" else None
+    if device is not None and device not in session.document().devices:
+        raise NotFound(f"no device called {device[:60]!a} has worked on this session", session=session.id)
     resumed = session.resume(
         force=call.parsed.flag("force") if call.parsed.path[0] == "resume" else False, at=call.at
     )

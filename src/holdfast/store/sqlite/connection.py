@@ -1,4 +1,4 @@
-"""Opening the file safely, waiting politely, and saying in a person's words what SQLite could not do."""
+"""Opening the file safely, and waiting politely."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import time
 
 import apsw
 
-from holdfast.core.errors import Damaged, Invalid, NotFound, Refused
+from holdfast.core.errors import Damaged, HoldfastError, Invalid, NotFound, Refused
 from holdfast.machine import files
 from holdfast.store.sqlite import schema
-from holdfast.store.sqlite.trouble import PATIENCE, speaking
+from holdfast.store.sqlite.trouble import PATIENCE, SAVES, speaking
+
+SOUND_SQLITE = "3.51.3"  # the first without the WAL-reset bug, which two busy processes can meet
 
 
 def connect(path: str) -> apsw.Connection:
@@ -27,35 +29,99 @@ def connect(path: str) -> apsw.Connection:
             return _open_for_reading(path)
 
 
+def sqlite_version() -> str:
+    return apsw.sqlite_lib_version()
+
+
+def sqlite_is_sound(version: str) -> bool:
+    return _numbers(version) >= _numbers(SOUND_SQLITE) and version != "3.52.0"  # which was withdrawn
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def repairing_mark(path: str) -> str:
+    """Stands beside a store while a repair replaces it."""
+    return path + ".repairing"
+
+
 def _open(path: str) -> apsw.Connection:
+    journal = _size(path + "-wal")
     connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
     try:
-        connection.set_busy_handler(_Patience())
+        connection.set_busy_handler(Patience())
         connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
         _check_kind(connection, path)
+        if journal:
+            _check_journal(connection, path)
         schema.migrate(connection, path)
     except BaseException:
+        # What is damaged stays as it is: closing must not write the journal into the file.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close()
         raise
     return connection
 
 
 def _open_for_reading(path: str) -> apsw.Connection:
-    """Without other processes' help: no shared memory, and no journal if there is none to read."""
-    wal = os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
-    name = f"file:{_quoted(path)}?mode=ro" + ("" if wal else "&immutable=1")
-    connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    """Without writing a byte: the file as it is or, when it has a journal, a copy of both in memory."""
+    if _size(path + "-wal"):
+        from holdfast.store.sqlite import pages
+
+        image = pages.read(path)
+        if image.leftover:
+            raise _damaged_journal(path)
+        connection = apsw.Connection(":memory:")
+        connection.deserialize("main", without_wal(image.data))
+    else:
+        name = f"file:{_quoted(path)}?mode=ro&immutable=1"
+        connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     try:
-        if wal:
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")
         _check_kind(connection, path)
+        if schema.version_of(connection) > len(schema.MIGRATIONS):
+            raise schema.newer(connection, path)
         if schema.version_of(connection) != len(schema.MIGRATIONS):
             raise Refused("the store is of another version and cannot be changed here", file=path)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def without_wal(image: bytes) -> bytes:
+    """The same database, saying of itself that it has no journal: in memory there is none."""
+    return image[:18] + b"\x01\x01" + image[20:]
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def _check_journal(connection: apsw.Connection, path: str) -> None:
+    """SQLite reads a damaged journal up to the damage and says nothing; what lies beyond would be overwritten."""
+    from holdfast.store.sqlite import pages
+
+    for _ in range(3):
+        replayed = _replayed(connection)
+        if not pages.is_cut_short(path, replayed):
+            return
+        # Another process may be writing: only a journal that stands still can be judged.
+        if replayed == _replayed(connection):
+            raise _damaged_journal(path)
+
+
+def _replayed(connection: apsw.Connection) -> int:
+    """How many frames of the journal SQLite knows."""
+    return max(int(row[1]) for row in connection.execute("PRAGMA wal_checkpoint(NOOP)"))
+
+
+def _damaged_journal(path: str) -> HoldfastError:
+    return Damaged("the store's journal is damaged: its last events cannot be read", hint=SAVES, file=path + "-wal")
 
 
 def create(path: str) -> None:
@@ -73,7 +139,7 @@ def create(path: str) -> None:
                 connection.pragma("journal_mode", "wal")
             finally:
                 connection.close()
-            _put_in_place(temporary, path)
+            put_in_place(temporary, path)
             files.sync_directory(directory)
         finally:
             for leftover in (temporary, temporary + "-wal", temporary + "-shm", temporary + "-journal"):
@@ -81,15 +147,17 @@ def create(path: str) -> None:
                     os.unlink(leftover)
 
 
-def _put_in_place(temporary: str, path: str) -> None:
-    """Of several processes that create it at once, one wins and the others use it."""
+def put_in_place(temporary: str, path: str) -> bool:
+    """Give a finished file its name, never over another: of several processes at once, one wins. True if this one."""
     try:
         os.link(temporary, path)
     except FileExistsError:
-        return
+        return False
     except OSError:  # no hard links here (some network and FAT file systems)
-        if not os.path.lexists(path):
-            os.rename(temporary, path)
+        if os.path.lexists(path):
+            return False
+        os.rename(temporary, path)
+    return True
 
 
 def _look(path: str) -> None:
@@ -110,28 +178,32 @@ def _look(path: str) -> None:
         kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise Invalid(f"the store is {kind}", hint="HOLDFAST_STORE must name a file.", file=path)
     if found.st_size == 0:
-        raise Damaged(
-            "the store is empty: it was cut to nothing",
-            hint="holdfast doctor --repair sets it aside; holdfast restore FILE brings back a backup.",
-            file=path,
-        )
+        raise Damaged("the store is empty: it was cut to nothing", hint=SAVES, file=path)
+    if os.path.lexists(repairing_mark(path)):
+        again = "Run it again: holdfast doctor --repair"
+        raise Damaged("a repair of the store was cut off before its end", hint=again, file=path)
 
 
 def _check_kind(connection: apsw.Connection, path: str) -> None:
-    if connection.pragma("application_id") != schema.APPLICATION:
-        raise Invalid("the file is a database of another program", hint="Name another file.", file=path)
+    if connection.pragma("application_id") == schema.APPLICATION:
+        return
+    columns = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info('events')")}
+    if {"session", "writer", "seq", "clock", "body", "salt"} <= columns:
+        raise Damaged("the store is damaged (its header does not say what it is)", hint=SAVES, file=path)
+    raise Invalid("the file is a database of another program", hint="Name another file.", file=path)
 
 
-class _Patience:
+class Patience:
     """SQLite's own waiting grows to 100 ms and is unfair under load: short random sleeps get everybody through."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = PATIENCE) -> None:
+        self._seconds = seconds
         self._until = 0.0
 
     def __call__(self, attempt: int) -> bool:
         now = time.monotonic()
         if attempt == 0:
-            self._until = now + PATIENCE
+            self._until = now + self._seconds
         if now > self._until:
             return False
         time.sleep(random.uniform(0.0005, 0.004 if attempt < 20 else 0.02))  # noqa: S311 (no secret)

@@ -45,12 +45,18 @@ class Mender:
         self._hashes_before = hashes_before
         self._is_named = is_named
 
+    def session(self, row: Raw) -> str | None:
+        return self._sessions.get(row[1])
+
+    def writer(self, row: Raw) -> str | None:
+        return self._writers.get(row[2])
+
     def sound(self, row: Raw) -> Event | None:
         """The event, when the row is one just as it stands."""
         session, writer = self._sessions.get(row[1]), self._writers.get(row[2])
         if session is None or writer is None:
             return None
-        event = _event(row, session, writer)
+        event = event_of_row(row, session, writer)
         return event if event is not None and _fits(event) else None
 
     def mended(self, row: Raw) -> Event | None:
@@ -94,7 +100,7 @@ class Mender:
 
 
 def _maybe(row: Raw, session: str, writer: str) -> Iterator[Event]:
-    event = _event(row, session, writer)
+    event = event_of_row(row, session, writer)
     if event is not None:
         yield event
 
@@ -106,7 +112,7 @@ def _fits(event: Event) -> bool:
         return False
 
 
-def _event(row: Raw, session: str, writer: str) -> Event | None:
+def event_of_row(row: Raw, session: str, writer: str) -> Event | None:
     _, _, _, seq, clock, at, v, kind, actor, key, _, seen, body, prev, own, data, salt = row
     if not all(type(number) is int for number in (seq, clock, at, v)):
         return None

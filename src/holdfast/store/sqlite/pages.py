@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from holdfast.machine import files
@@ -18,6 +18,7 @@ PAGE = 4096
 MOST = 4 << 30
 _WAL_HEADER = 32
 _FRAME_HEADER = 24
+_AHEAD = 256  # frames: more than any transaction of ours, but a rewriting of the whole file
 _MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # by the byte order of its checksums
 _WORD = 0xFFFFFFFF
 
@@ -94,26 +95,16 @@ def _header(wal: bytes) -> _Header | None:
     return _Header(order, page, wal[16:24], sums)
 
 
-def header_is_damaged(wal: bytes) -> bool:
-    """A header is written and synced before the first frame: only nothing at all can be left by a power cut."""
-    return len(wal) > _WAL_HEADER and any(wal[:_WAL_HEADER]) and _header(wal) is None
-
-
 def committed(wal: bytes) -> Iterator[Frame]:
     """What SQLite itself would replay: intact frames up to the last that ends a transaction."""
     header = _header(wal)
-    if header is None:
-        return
-    sums, waiting = header.sums, list[Frame]()
-    for head, data in _raw(wal, header.page):
-        sums = _sums(header.order, data, _sums(header.order, head[:8], sums))
-        if head[8:16] != header.salts or sums != struct.unpack_from(">II", head, 16):
-            return
-        number, size = struct.unpack_from(">II", head)
-        waiting.append(Frame(number, size, data))
-        if size:
-            yield from waiting
-            waiting.clear()
+    if header is not None:
+        waiting = list[Frame]()
+        for frame in _intact(header, header.sums, _raw(wal, header.page)):
+            waiting.append(frame)
+            if frame.size:
+                yield from waiting
+                waiting.clear()
 
 
 def cut_short(wal: bytes) -> bool:
@@ -122,19 +113,57 @@ def cut_short(wal: bytes) -> bool:
     After a power cut the last transaction may be torn: it was never acknowledged. But a frame after one that ends
     a transaction was written only when that transaction had reached the disk: if it cannot be replayed, it is lost.
     """
-    if header_is_damaged(wal):
-        return True
     header = _header(wal)
     if header is None:
+        # It is written and synced before the first frame: a power cut can leave only nothing at all there.
+        return len(wal) > _WAL_HEADER and any(wal[:_WAL_HEADER])
+    return _is_lost(header, header.sums, list(_raw(wal, header.page)))
+
+
+def is_cut_short(path: str, replayed: int) -> bool:
+    """The same for the journal of a store that SQLite has open: only what follows the frames it knows is read."""
+    try:
+        with open(path + "-wal", "rb") as file:
+            head = file.read(_WAL_HEADER)
+            header = _header(head)
+            if header is None or not replayed:
+                return cut_short(head + file.read())
+            step = _FRAME_HEADER + header.page
+            file.seek(_WAL_HEADER + (replayed - 1) * step)
+            last = file.read(step)[:_FRAME_HEADER]
+            beyond = file.read(_AHEAD * step)
+    except FileNotFoundError:
         return False
-    replayed = sum(1 for _ in committed(wal))
+    if len(last) < _FRAME_HEADER or last[8:16] != header.salts:
+        return False  # begun anew in the meantime
+    return _is_lost(header, struct.unpack_from(">II", last, 16), list(_raw(beyond, header.page, 0)))
+
+
+def _is_lost(header: _Header, sums: tuple[int, int], raw: list[tuple[bytes, bytes]]) -> bool:
+    reached = 0
+    for number, frame in enumerate(_intact(header, sums, raw), 1):
+        if frame.size:
+            reached = number
     ended = False
-    for head, _ in list(_raw(wal, header.page))[replayed:]:
+    for head, _ in raw[reached:]:
         if head[8:16] == header.salts:
             if ended:
                 return True
             ended = any(head[4:8])
     return False
+
+
+def _intact(
+    header: _Header, sums: tuple[int, int], raw: Iterable[tuple[bytes, bytes]]
+) -> Iterator[Frame]:
+    for head, data in raw:
+        if head[8:16] != header.salts:
+            return
+        sums = _sums(header.order, data, _sums(header.order, head[:8], sums))
+        if sums != struct.unpack_from(">II", head, 16):
+            return
+        number, size = struct.unpack_from(">II", head)
+        yield Frame(number, size, data)
 
 
 def _every(wal: bytes) -> Iterator[bytes]:
@@ -143,9 +172,9 @@ def _every(wal: bytes) -> Iterator[bytes]:
         yield data
 
 
-def _raw(wal: bytes, page: int) -> Iterator[tuple[bytes, bytes]]:
+def _raw(wal: bytes, page: int, first: int = _WAL_HEADER) -> Iterator[tuple[bytes, bytes]]:
     step = _FRAME_HEADER + page
-    for start in range(_WAL_HEADER, len(wal) - step + 1, step):
+    for start in range(first, len(wal) - step + 1, step):
         yield wal[start : start + _FRAME_HEADER], wal[start + _FRAME_HEADER : start + step]
 
 

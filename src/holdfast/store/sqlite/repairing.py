@@ -7,24 +7,27 @@ one stays, under another name. Nothing is deleted because it could not be read.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 import apsw
-import msgspec
 
-from holdfast.core.errors import Damaged, HoldfastError
-from holdfast.core.event import trouble
+from holdfast.core.errors import Busy, Damaged
+from holdfast.core.event import Event
+from holdfast.core.times import text
 from holdfast.machine import files
 from holdfast.machine.wall import Wall
 from holdfast.store.journal import Journal
-from holdfast.store.sqlite import aside
+from holdfast.store.sqlite import aside, carving, pages, schema
 from holdfast.store.sqlite import connection as opening
-from holdfast.store.sqlite.tables import COLUMNS, SqliteTables, event_of
-from holdfast.store.sqlite.trouble import speaking
+from holdfast.store.sqlite.mending import SELECT, Mender, Raw
+from holdfast.store.sqlite.tables import SqliteTables
 from holdfast.store.verify import flaws
 
+# SQLite's own lock: every process that has the file open holds these bytes.
+_SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510
 _LOCAL = ("projects", "evidence", "places")
+_names_of = carving.names
 
 
 def repair(path: str) -> list[str]:
@@ -33,15 +36,19 @@ def repair(path: str) -> list[str]:
     said: list[str] = []
     if not _walkable(path):
         said += _replace(path, stamp)
+    spare: tuple[set[str], set[str]] = (set(), set())
+    if not _sound(path):
+        spare = _names_of(pages.read(path).data)  # read now: while SQLite has it open, we must not
     connection = opening.connect(path)
     try:
-        with speaking("repair the store", path):
+        with opening.speaking("repair the store", path):
             connection.execute("BEGIN IMMEDIATE")
             try:
-                said += _in_place(connection, path, stamp)
+                said += _in_place(connection, path, stamp, spare)
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
                 raise
     finally:
         connection.close()
@@ -49,18 +56,29 @@ def repair(path: str) -> list[str]:
 
 
 def _walkable(path: str) -> bool:
+    """Can SQLite reach every row? Looking changes nothing."""
     try:
         connection = opening.connect(path)
     except Damaged:
         return False
     try:
-        said = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
-        if said == ["ok"]:
-            return True
-        connection.execute("REINDEX")  # an index alone is quickly rebuilt
-        return [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] == ["ok"]
-    except apsw.Error:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        if [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
+            return False
+        return not list(schema.differences(connection))
+    except (apsw.Error, UnicodeDecodeError):
         return False
+    finally:
+        connection.close()
+
+
+def _sound(path: str) -> bool:
+    """Is every row of the log an event?"""
+    connection = opening.connect(path)
+    try:
+        with opening.speaking("repair the store", path):
+            mender = _mender(connection, (set(), set()))
+            return all(mender.sound(row) is not None for row in connection.execute(SELECT))
     finally:
         connection.close()
 
@@ -68,57 +86,125 @@ def _walkable(path: str) -> bool:
 # ── in a file that can be walked ─────────────────────────────────────────────────────────────────────────
 
 
-def _in_place(connection: apsw.Connection, path: str, stamp: str) -> list[str]:
-    said = _set_damaged_aside(connection, path, stamp)
+def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[set[str], set[str]]) -> list[str]:
     run = connection.execute
+    tables = SqliteTables(connection)
+    until = _until(connection)
+    said = _set_damaged_aside(connection, tables, path, stamp, spare)
     for derived in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {derived}")  # noqa: S608 (constants)
     run("DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events)")
-    tables = SqliteTables(connection)
+    run("UPDATE events SET double = 0 WHERE double IS NOT 0")
+    run("DELETE FROM facts WHERE name = 'clock'")
+    for (highest,) in run("SELECT max(clock) FROM events"):
+        if highest is not None:
+            tables.raise_clock(highest)
+    known = {row[0] for row in run("SELECT name FROM facts WHERE name LIKE 'aside:%'")}
+    run("DELETE FROM facts WHERE name LIKE 'aside:%'")
     journal = Journal(tables, writer=_nobody, wall=_never, salt=_nothing)
-    for (session,) in list(run("SELECT id FROM sessions ORDER BY ref")):
+    for session in _sessions(connection):
+        # Listings are made anew; their keeping of time starts from nothing.
         journal.refold(session)
+        state = journal.state(session)
+        if state.project is not None and not state.deleted:
+            tables.know_project(state.project)
+        missing = False
         for flaw in flaws(tables.read(session)):
             name = f"aside:{session}:{flaw.writer}:{flaw.seq}"
-            if not list(run("SELECT 1 FROM facts WHERE name = ?", (name,))):
+            run("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, stamp))
+            if name not in known:
+                missing = True
                 said.append(f"Session {session}: {flaw.detail}; it could not be saved.")
-                run("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, stamp))
+        later = until.get(session, 0)
+        if later > state.updated_at and not missing:
+            said.append(f"Session {session}: what happened last, up to {text(later)}, could not be saved.")
         journal.flush()
     return said
 
 
-def _set_damaged_aside(connection: apsw.Connection, path: str, stamp: str) -> list[str]:
-    """Events whose content does not fit their hash, or that cannot be read, leave the log for a file."""
-    damaged: list[dict[str, Any]] = []
-    names = dict(connection.execute("SELECT ref, id FROM sessions"))
-    rows = connection.execute(
-        f"SELECT e.ord, e.session, {COLUMNS} FROM events e LEFT JOIN writers w ON w.ref = e.writer"  # noqa: S608
+def _sessions(connection: apsw.Connection) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT id FROM sessions ORDER BY ref")]
+
+
+def _until(connection: apsw.Connection) -> dict[str, int]:
+    """Until when the listing says that sessions were worked on: what is later than the log is lost."""
+    rows = connection.execute("SELECT CAST(id AS BLOB), updated_at FROM sessions WHERE typeof(updated_at) = 'integer'")
+    return {row[0].decode(errors="replace"): row[1] for row in rows}
+
+
+def _mender(connection: apsw.Connection, spare: tuple[set[str], set[str]]) -> Mender:
+    run = connection.execute
+
+    def table(name: str) -> dict[int, str]:
+        rows = run(f"SELECT ref, CAST(id AS BLOB) FROM {name}")  # noqa: S608 (constants)
+        return {row[0]: row[1].decode(errors="replace") for row in rows}
+
+    def hashes_before(row: Raw) -> Iterable[bytes]:
+        sql = "SELECT hash FROM events WHERE session = ? AND writer = ? AND seq = ?"
+        return [one[0] for one in run(sql, (row[1], row[2], row[3] - 1)) if isinstance(one[0], bytes)]
+
+    def is_named(row: Raw, computed: str) -> bool:
+        sql = "SELECT 1 FROM events WHERE session = ? AND prev = ?"
+        return bool(list(run(sql, (row[1], bytes.fromhex(computed)))))
+
+    return Mender(
+        table("sessions"), table("writers"), spare=lambda: spare, hashes_before=hashes_before, is_named=is_named
     )
-    for ord_, ref, *values in rows:
-        session = names.get(ref)
-        if session is None or _unreadable(session, tuple(values)):
-            columns = [name.partition(".")[2] for name in COLUMNS.split(", ")]
-            columns[0] = "writer"
-            damaged.append({"ord": ord_, "session": session or ref, **dict(zip(columns, values, strict=True))})
-    if not damaged:
-        return []
-    kept = aside.keep_rows(path, stamp, damaged)
-    said = [f"{len(damaged)} damaged event(s) were set aside in {kept}."]
-    for row in damaged:
-        connection.execute("DELETE FROM events WHERE ord = ?", (row["ord"],))
-        said.append(f"Session {row['session']}: event {row['seq']} ({row['type']}) is damaged and was set aside.")
-        connection.execute(
-            "INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)",
-            (f"aside:{row['session']}:{row['writer']}:{row['seq']}", stamp),
-        )
+
+
+def _set_damaged_aside(
+    connection: apsw.Connection, tables: SqliteTables, path: str, stamp: str, spare: tuple[set[str], set[str]]
+) -> list[str]:
+    """Rows that are no events leave the log: for where they belong, if that is certain, or else for a file."""
+    mender = _mender(connection, spare)
+    damaged: list[Raw] = []
+    seen: set[tuple[str, str]] = set()
+    twice: list[Raw] = []
+    for row in connection.execute(SELECT):
+        event = mender.sound(row)
+        if event is None:
+            damaged.append(row)
+        elif (event.session, event.hash) in seen:
+            twice.append(row)
+        else:
+            seen.add((event.session, event.hash))
+    mended = [(row, mender.mended(row)) for row in damaged]
+    lost = [(mender.session(row), mender.writer(row), row) for row, event in mended if event is None]
+    said: list[str] = []
+    if lost:
+        kept = aside.keep_rows(path, stamp, lost)
+        said.append(f"{_events(len(lost))} could not be saved and {_were(lost)} set aside in {kept}.")
+    for row in (*damaged, *twice):
+        connection.execute("DELETE FROM events WHERE ord = ?", (row[0],))
+    for row, event in mended:
+        if event is None:
+            session = mender.session(row) or f"number {row[1]}"
+            said.append(f"Session {session}: event {row[3]} ({_kind(row)}) is damaged and was set aside.")
+        else:
+            _put_back(tables, event, seen, said)
+    if twice:
+        said.append(f"{_events(len(twice))} stored twice {_were(twice)} taken out once.")
     return said
 
 
-def _unreadable(session: str, values: tuple[Any, ...]) -> bool:
-    try:
-        return trouble(event_of(session, values)) is not None
-    except (msgspec.MsgspecError, AttributeError, TypeError, ValueError, HoldfastError):
-        return True
+def _put_back(tables: SqliteTables, event: Event, seen: set[tuple[str, str]], said: list[str]) -> None:
+    if (event.session, event.hash) in seen:
+        return
+    seen.add((event.session, event.hash))
+    tables.insert(event)
+    said.append(f"Session {event.session}: event {event.seq} ({event.type}) was damaged and is mended.")
+
+
+def _kind(row: Raw) -> str:
+    return row[7].decode(errors="backslashreplace") if isinstance(row[7], bytes) else "of no type"
+
+
+def _events(count: int) -> str:
+    return "1 damaged event" if count == 1 else f"{count} damaged events"
+
+
+def _were(some: list[object] | list[Raw] | list[tuple[str | None, str | None, Raw]]) -> str:
+    return "was" if len(some) == 1 else "were"
 
 
 # ── a file that cannot ───────────────────────────────────────────────────────────────────────────────────
@@ -126,75 +212,148 @@ def _unreadable(session: str, values: tuple[Any, ...]) -> bool:
 
 def _replace(path: str, stamp: str) -> list[str]:
     fresh = os.path.join(os.path.dirname(path), f".holdfast-{os.urandom(8).hex()}.tmp")
-    saved = 0
     try:
-        opening.create(fresh)
-        target = opening.connect(fresh)
-        try:
-            target.execute("BEGIN IMMEDIATE")
-            saved = _salvage(path, target)
-            target.execute("COMMIT")
-        finally:
-            target.close()
-        kept = aside.keep_file(path, stamp)
-        # The old journal must be gone before the new file has the old name: it would be applied to it.
-        for ending in ("-wal", "-shm"):
-            if os.path.lexists(path + ending):
-                os.unlink(path + ending)
-        os.replace(fresh, path)
-        files.sync_directory(os.path.dirname(path))
+        with _alone(path) as content, opening.speaking("repair the store", path):
+            wal = pages.journal(path)
+            images = [pages.image(content, wal), *_interrupted(path, content)]
+            opening.create(fresh)
+            saved, lost = _salvage(images, fresh)
+            kept = aside.keep_file(path, stamp, content, wal)
+            # The old journal must be gone before the new file has the old name: it would be applied to it. If the
+            # power fails in between, the mark says that the journal lies aside, and nobody takes the rest for all.
+            files.write_atomic(opening.repairing_mark(path), (os.path.basename(kept) + "\n").encode())
+            for ending in ("-wal", "-shm"):
+                if os.path.lexists(path + ending):
+                    os.unlink(path + ending)
+            os.replace(fresh, path)
+            files.sync_directory(os.path.dirname(path))
+            os.unlink(opening.repairing_mark(path))
     finally:
         for ending in ("", "-wal", "-shm"):
             if os.path.lexists(fresh + ending):
                 os.unlink(fresh + ending)
-    return [
+    said = [
         f"The store could not be read as a whole: {saved} event(s) were saved into a new one.",
         f"The damaged file was kept as {kept}.",
     ]
+    if lost:
+        said.append(f"{_events(lost)} could not be saved: the damaged file still holds what is left of them.")
+    return said
 
 
-def _salvage(path: str, target: apsw.Connection) -> int:
+def _interrupted(path: str, content: bytes) -> Iterator[pages.Image]:
+    """A repair that was cut off had taken the journal away already: it lies beside the file kept aside."""
+    mark = opening.repairing_mark(path)
+    if not os.path.lexists(mark):
+        return
+    name = files.read_limited(mark, 4096, what="the mark of a repair").decode(errors="replace").strip()
+    kept = os.path.join(aside.directory(path), os.path.basename(name))
+    if name and os.path.lexists(kept):
+        yield pages.image(files.read_limited(kept, pages.MOST, what="the damaged store"), pages.journal(kept))
+    else:
+        yield pages.image(content, b"")
+
+
+@contextmanager
+def _alone(path: str) -> Iterator[bytes]:
+    """The file's content, while nobody else has it open: they would go on writing to what is no longer the store."""
+    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
-        source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
-    except apsw.Error:
-        return 0
+        with suppress(ImportError):  # Windows does not replace a file that is open
+            import fcntl
+
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
+            except OSError:
+                raise Busy(
+                    "other processes have the damaged store open",
+                    hint="Close them (agents, a dashboard, a watch) and run: holdfast doctor --repair",
+                    operation="repair the store",
+                    file=path,
+                ) from None
+        parts = []
+        while part := os.read(descriptor, 1 << 20):
+            parts.append(part)
+        yield b"".join(parts)
+    finally:
+        os.close(descriptor)
+
+
+def _salvage(images: list[pages.Image], fresh: str) -> tuple[int, int]:
+    """Put every event that can be found into the new store; how many there were, and how many rows were none."""
+    target = opening.connect(fresh)
     try:
-        for table in ("writers", "sessions"):
-            column = "ref, id"
-            for row in _readable(source, f"SELECT {column} FROM {table}"):  # noqa: S608 (constants)
-                target.execute(f"INSERT OR IGNORE INTO {table} ({column}) VALUES (?, ?)", row)  # noqa: S608
+        target.execute("BEGIN IMMEDIATE")
+        tables = SqliteTables(target)
+        saved: dict[tuple[str, str], Event] = {}
+        lost: set[tuple[object, ...]] = set()
+        for image in images:
+            _carve(image, saved, lost)
+            _take_local(image, target)
+        for event in sorted(saved.values(), key=lambda event: event.position):
+            tables.insert(event)
+        found = {(event.seq, event.clock) for event in saved.values()}
+        target.execute("COMMIT")
+        return len(saved), len({row for row in lost if row not in found})
+    finally:
+        target.close()
+
+
+def _carve(image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tuple[object, ...]]) -> None:
+    found = carving.carve(image)
+    hashes: dict[tuple[object, ...], list[bytes]] = {}
+    for row in found.events:
+        hashes.setdefault((row[1], row[2], row[3]), []).append(row[14])
+    named = {row[13] for row in found.events}
+    mender = Mender(
+        found.sessions,
+        found.writers,
+        spare=lambda: _names_of(image.data),
+        hashes_before=lambda row: [one for one in hashes.get((row[1], row[2], _less(row[3])), ()) if _is_bytes(one)],
+        is_named=lambda _, computed: bytes.fromhex(computed) in named,
+    )
+    for row in found.events:
+        event = mender.sound(row) or mender.mended(row)
+        if event is None:
+            lost.add((row[3], row[4]))
+            continue
+        key = (event.session, event.hash)
+        if key not in saved or saved[key].data is None:
+            saved[key] = event
+
+
+def _less(number: object) -> int:
+    return number - 1 if isinstance(number, int) else -1
+
+
+def _is_bytes(value: object) -> bool:
+    return isinstance(value, bytes)
+
+
+def _take_local(image: pages.Image, target: apsw.Connection) -> None:
+    """What only this machine knows, as far as SQLite can read it in a copy in memory."""
+    if len(image.data) < 100:
+        return
+    source = apsw.Connection(":memory:")
+    try:
+        source.deserialize("main", opening.without_wal(image.data))
         for table in _LOCAL:
-            for row in _readable(source, f"SELECT * FROM {table}"):  # noqa: S608
-                marks = ", ".join("?" * len(row))
-                target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608
-        saved = 0
-        for row in _events(source):
-            target.execute(f"INSERT OR IGNORE INTO events VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
-            saved += 1
-        return saved
+            for row in _readable(source, f"SELECT * FROM {table}"):  # noqa: S608 (constants)
+                if all(isinstance(value, str) for value in row):
+                    marks = ", ".join("?" * len(row))
+                    target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608
+        for row in _readable(source, "SELECT name, value FROM facts WHERE name LIKE 'aside:%'"):
+            target.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", row)
     finally:
         source.close()
 
 
-def _readable(source: apsw.Connection, sql: str, values: tuple[int, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def _readable(source: apsw.Connection, sql: str) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
     """Rows until the damage, if any."""
     try:
-        yield from source.execute(sql, values)
-    except apsw.Error:
+        yield from source.execute(sql)
+    except (apsw.Error, UnicodeDecodeError):
         return
-
-
-def _events(source: apsw.Connection) -> Iterator[tuple[Any, ...]]:
-    """Forward to the damage, backward to it from the end, and then one by one what lies between."""
-    first = 0
-    for row in _readable(source, "SELECT * FROM events NOT INDEXED ORDER BY ord"):
-        first = row[0]
-        yield row
-    backward = list(_readable(source, "SELECT * FROM events NOT INDEXED WHERE ord > ? ORDER BY ord DESC", (first,)))
-    last = backward[-1][0] if backward else first
-    for number in range(first + 1, last):
-        yield from _readable(source, "SELECT * FROM events NOT INDEXED WHERE ord = ?", (number,))
-    yield from reversed(backward)
 
 
 _nobody: Callable[[], str] = str

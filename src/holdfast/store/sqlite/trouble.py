@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 
 import apsw
@@ -10,6 +11,8 @@ from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid
 from holdfast.machine import files
 
 PATIENCE = 30.0  # seconds to wait for another writer; transactions last milliseconds
+SAVES = "holdfast doctor --repair saves what can be read; after that, holdfast restore FILE adds what a backup has."
+_ROOM = 256 * 1024  # bytes that SQLite needs for shared memory and the smallest transaction
 
 
 class speaking:  # noqa: N801 (used like a function: `with speaking("open the store", path):`)
@@ -45,17 +48,12 @@ def spoken(error: BaseException, operation: str, path: str) -> HoldfastError | N
                 operation=operation, file=path,
             )  # fmt: skip
         case apsw.FullError():
-            return Failed(
-                f"{cannot}: the disk is full; nothing was changed",
-                hint="Free some space and run the command again.",
-                operation=operation, file=path,
-            )  # fmt: skip
-        case apsw.CorruptError() | apsw.NotADBError():
-            return Damaged(
-                f"the store is damaged ({error})",
-                hint="holdfast doctor --repair saves what can be read; holdfast restore FILE brings back a backup.",
-                operation=operation, file=path,
-            )  # fmt: skip
+            return _full(operation, path)
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.SQLError() | apsw.MismatchError() | UnicodeDecodeError():
+            # Our statements are constant: when they do not fit the tables, those are damaged.
+            return Damaged(f"the store is damaged ({error})", hint=SAVES, operation=operation, file=path)
+        case apsw.ReadOnlyError() | apsw.CantOpenError() if _is_full(path):
+            return _full(operation, path)
         case apsw.ReadOnlyError():
             return Failed(
                 f"{cannot}: the store is read-only", hint="Check its permissions.", operation=operation, file=path
@@ -77,3 +75,23 @@ def spoken(error: BaseException, operation: str, path: str) -> HoldfastError | N
         case OSError():
             return files.explain(error, operation, path)
     return None
+
+
+def _full(operation: str, path: str) -> HoldfastError:
+    return Failed(
+        f"cannot {operation}: the disk is full; nothing was changed",
+        hint="Free some space and run the command again.",
+        operation=operation, file=path,
+    )  # fmt: skip
+
+
+def _is_full(path: str) -> bool:
+    """Can nothing be written because there is no room, rather than no right?"""
+    place = os.path.dirname(path) or "."
+    if not hasattr(os, "statvfs") or not os.access(place, os.W_OK):
+        return False
+    try:
+        found = os.statvfs(place)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < _ROOM or (found.f_files > 0 and found.f_favail == 0)

@@ -1,0 +1,118 @@
+"""`holdfast stats`: hours worked, by scope, day, project or agent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+
+from holdfast.cli.call import Call
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core.errors import NotFound
+from holdfast.core.state import State
+from holdfast.core.times import span
+from holdfast.keeper import statistics
+from holdfast.keeper.statistics import AgentLine, Line, Table
+from holdfast.machine.wall import local_offset
+
+_NONE = "(none)"
+
+
+def run(call: Call) -> None:
+    by, at = call.parsed.text("by") or "scope", call.at
+    now = call.keeper.now() if at is None else at
+    found = statistics.table(_states(call, by, at), by, now=now, offset=local_offset)
+    if call.parsed.flag("csv") and not call.json:
+        _csv(found)
+        return
+    call.answer(
+        {"by": by, "lines": found.lines, "total": found.total},
+        lambda paint: _shown(paint, found) if found.lines else _nothing(paint, by),
+    )
+
+
+def _states(call: Call, by: str, at: int | None) -> Iterator[State]:
+    for row in call.keeper.history(limit=None, all_projects=by == "project"):
+        try:
+            yield call.keeper.state(row.id, at=at)
+        except NotFound:  # it had not begun then
+            continue
+
+
+def _nothing(paint: Paint, by: str) -> Painted:
+    return paint.plain("No agents were recorded here yet." if by == "agent" else "No sessions here yet.")
+
+
+def _shown(paint: Paint, found: Table) -> Painted:
+    total = found.total
+    if isinstance(total, AgentLine):
+        return _agents(paint, [line for line in found.lines if isinstance(line, AgentLine)], total)
+    return _sessions(paint, found.by, [line for line in found.lines if isinstance(line, Line)], total)
+
+
+def _sessions(paint: Paint, by: str, lines: Sequence[Line], total: Line) -> Painted:
+    most = max((line.working_ms for line in lines), default=0) or 1
+    columns = [
+        Column(by.capitalize(), weight=2, least=10), Column("Sessions", "right"), Column("Worked", "right"),
+        Column("", least=12), Column("Paused", "right"), Column("In all", "right"), Column("Kept", "right"),
+        Column("Discarded", "right"), Column("Hill"),
+    ]  # fmt: skip
+    rows: list[list[str]] = [
+        [line.key or _NONE, f"{line.sessions:,}", span(line.working_ms),
+         paint.bar(line.working_ms / most, 12) if paint.tty else "", span(line.paused_ms), span(line.elapsed_ms),
+         f"{line.kept:,}" if line.kept else "", f"{line.discarded:,}" if line.discarded else "",
+         "" if line.hill is None else _hill(paint, line.hill)]
+        for line in lines
+    ]  # fmt: skip
+    rows.append([
+        paint.bold("Total"), f"{total.sessions:,}", paint.bold(span(total.working_ms)), "", span(total.paused_ms),
+        span(total.elapsed_ms), f"{total.kept:,}" if total.kept else "",
+        f"{total.discarded:,}" if total.discarded else "", "",
+    ])  # fmt: skip
+    return _without_empty(paint, rows, columns)
+
+
+def _agents(paint: Paint, lines: Sequence[AgentLine], total: AgentLine) -> Painted:
+    columns = [
+        Column("Type", weight=2, least=8), Column("Agents", weight=2, least=6), Column("Sessions", "right"),
+        Column("Runs", "right"), Column("Time", "right"), Column("Tokens", "right"), Column("Failures", "right"),
+    ]  # fmt: skip
+    rows: list[list[str]] = [
+        [line.key or _NONE, ", ".join(line.agents), f"{line.sessions:,}", f"{line.runs:,}", span(line.running_ms),
+         f"{line.tokens:,}", f"{line.failures:,}"]
+        for line in lines
+    ]  # fmt: skip
+    rows.append([
+        paint.bold("Total"), "", f"{total.sessions:,}", f"{total.runs:,}", paint.bold(span(total.running_ms)),
+        f"{total.tokens:,}", f"{total.failures:,}",
+    ])  # fmt: skip
+    return _without_empty(paint, rows, columns)
+
+
+def _without_empty(paint: Paint, rows: list[list[str]], columns: list[Column]) -> Painted:
+    keep = [n for n in range(len(columns)) if any(row[n] for row in rows)]
+    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+
+
+def _hill(paint: Paint, position: int) -> str:
+    """Where on its hill a scope is: up to 5 finding out, then making it happen."""
+    words = "not started" if position == 0 else "done" if position >= 10 else "crest" if position == 5 else (
+        "uphill" if position < 5 else "downhill"
+    )  # fmt: skip
+    return paint.join(f"{position:>2} ", paint.dim(words))
+
+
+def _csv(found: Table) -> None:
+    import csv
+
+    fields = [name for name in type(found.total).__struct_fields__ if name != "key"]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([found.by, *fields])
+    for line in found.lines:
+        values = [getattr(line, name) for name in fields]
+        writer.writerow([_cell(line.key), *(" ".join(v) if isinstance(v, list) else v for v in values)])
+
+
+def _cell(value: str | None) -> str:
+    """A text that no spreadsheet takes for a formula."""
+    text = value or ""
+    return f"'{text}" if text[:1] in tuple("=+-@\t\r") else text

@@ -1,0 +1,71 @@
+"""`holdfast timeline`: agents and pauses over time."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call
+from holdfast.cli.describe import title
+from holdfast.cli.gantt import Lane, Pause, Timeline, chart
+from holdfast.cli.paint import Paint, Painted
+from holdfast.core import agents, view
+from holdfast.core.state import AgentState, State
+from holdfast.core.times import text
+from holdfast.core.worktime import WorkTime
+
+
+def run(call: Call) -> None:
+    at = call.at
+    now = call.keeper.now() if at is None else at
+    session = call.keeper.session(call.parsed.text("id") or "@")
+    state = session.state(at=at)
+    work = view.worktime(state, now)
+    stop = _end(state, now)
+
+    def human(paint: Paint) -> Painted:
+        goal = title(paint, view.word(state, "goal") or "", most=2)
+        return Painted(f"{goal}\n\n{chart(paint, _line(state, work, stop))}")
+
+    call.answer({"timeline": _document(state, work, stop)} if call.json else {}, human)
+
+
+def _end(state: State, now: int) -> int:
+    end = view.ended_at(state)
+    return now if end is None else end
+
+
+def _runs(agent: AgentState, stop: int) -> tuple[tuple[int, int], ...]:
+    return tuple((run.since, stop if run.until is None else run.until) for run in agent.runs if run.since <= stop)
+
+
+def _line(state: State, work: WorkTime, stop: int) -> Timeline:
+    return Timeline(
+        since=stop - work.elapsed,
+        until=stop,
+        live=view.ended_at(state) is None,
+        pauses=tuple(Pause(rest.kind, rest.since, rest.since + rest.length, rest.reason) for rest in work.pauses),
+        lanes=tuple(
+            Lane(agent.id, agents.status_of(agent), _runs(agent, stop), tuple(agent.failed_attempts))
+            for agent in state.agents.values()
+        ),
+    )
+
+
+def _document(state: State, work: WorkTime, stop: int) -> dict[str, object]:
+    end = view.ended_at(state)
+    return {
+        "id": state.session,
+        "started_at": text(stop - work.elapsed),
+        "ended_at": None if end is None else text(end),
+        "elapsed_ms": work.elapsed, "working_ms": work.working, "paused_ms": work.paused,
+        "pauses": [
+            {"kind": rest.kind, "reason": rest.reason, "started_at": text(rest.since),
+             "ended_at": None if rest.until is None else text(rest.until), "duration_ms": rest.length}
+            for rest in work.pauses
+        ],
+        "agents": [
+            {"id": agent.id, "type": agent.type, "task": agent.task, "status": agents.status_of(agent),
+             "background": agent.background,
+             "runs": [{"started_at": text(run.since), "ended_at": None if run.until is None else text(run.until)}
+                      for run in agent.runs]}
+            for agent in state.agents.values()
+        ],
+    }  # fmt: skip

@@ -1,0 +1,271 @@
+"""The timeline as a Gantt chart in text: one row for the person's time, one for each agent, and an axis.
+
+Long stretches in which nothing happened (a night, a weekend) are folded to a few cells, so that an hour's work on
+either side of them stays visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from holdfast.cli.clock import day_name, local
+from holdfast.cli.describe import mark
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, span
+from holdfast.keeper.wording import age
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.cli.paint import Style
+
+Span = tuple[int, int]
+
+_FOLD = 6  # cells a folded stretch takes
+_SHARE = 0.2  # of the whole: shorter ones are not folded
+_ALWAYS = 4 * HOUR  # longer ones are
+_STEPS = (
+    SECOND, 5 * SECOND, 15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE,
+    30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY,
+    91 * DAY, 364 * DAY,
+)  # fmt: skip
+# What the person's time was: sign, in ASCII, style, name.
+_KINDS: dict[str, tuple[str, str, Style, str]] = {
+    "work": ("█", "#", "green", "worked"), "manual": ("░", "-", "yellow", "paused"),
+    "task": ("▒", "=", "cyan", "agent at work"), "idle": ("·", ".", "dim", "idle"),
+    "timeout": ("×", "x", "red", "time limit"),
+}  # fmt: skip
+
+
+class Pause(NamedTuple):
+    kind: str
+    since: int
+    until: int
+    reason: str | None = None
+
+
+class Lane(NamedTuple):
+    """An agent: its runs, when it failed, how it stands."""
+
+    label: str
+    status: str
+    runs: tuple[Span, ...]
+    failed: tuple[int, ...] = ()
+
+
+class Timeline(NamedTuple):
+    since: int
+    until: int
+    live: bool
+    pauses: tuple[Pause, ...]
+    lanes: tuple[Lane, ...]
+
+
+class Scale:
+    """Where a moment stands on the axis."""
+
+    def __init__(self, since: int, until: int, folds: Sequence[Span], cells: int) -> None:
+        self.since, self.until, self.folds, self.cells = since, until, folds, cells
+        self._shown = max(until - since - sum(b - a for a, b in folds), 1)
+        self._room = max(cells - _FOLD * len(folds), 1)
+
+    def cell(self, moment: int) -> int:
+        hidden, passed = 0, 0
+        for a, b in self.folds:
+            if moment >= b:
+                hidden, passed = hidden + b - a, passed + _FOLD
+            elif moment > a:
+                passed += (moment - a) * _FOLD // (b - a)
+                hidden += moment - a
+        return min((moment - self.since - hidden) * self._room // self._shown + passed, self.cells)
+
+    def fill(self, since: int, until: int) -> range:
+        """The cells of a stretch: at least one, and none outside."""
+        first = min(self.cell(max(since, self.since)), self.cells - 1)
+        return range(first, min(max(self.cell(min(until, self.until)), first + 1), self.cells))
+
+    def step(self, least: int) -> int:
+        """The smallest round step that leaves so many cells for each label."""
+        return next((s for s in _STEPS if s * self._room >= least * self._shown), _STEPS[-1])
+
+    def ticks(self, step: int, shift: int) -> list[int]:
+        """Round moments of the local clock, none of them in a fold."""
+        found: list[int] = []
+        moment = -(-(self.since + shift) // step) * step - shift
+        while moment < self.until and len(found) < self.cells:
+            fold = next((b for a, b in self.folds if a < moment < b), None)
+            if fold is not None:
+                moment = -(-(fold + shift) // step) * step - shift
+                continue
+            found.append(moment)
+            moment += step
+        return found
+
+
+def chart(paint: Paint, line: Timeline, *, most: int = 100) -> Painted:
+    if line.until - line.since < SECOND:
+        return paint.plain("It has only just begun.")
+    if not paint.tty:
+        return _listed(paint, line)
+    lanes = line.lanes if len(line.lanes) <= most else line.lanes[: most - 1]
+    totals = _totals(line)
+    lengths = [span(totals["work"]), *(span(sum(b - a for a, b in lane.runs)) for lane in lanes)]
+    named = max([4, *(paint.width_of(lane.label) for lane in lanes)])
+    named = min(named, paint.width // 5)
+    beside = max(len(length) for length in lengths)
+    cells = paint.width - named - beside - 6
+    scale = Scale(line.since, max(line.until, line.since + 1), folds(line, max(cells // 20, 1)), cells)
+    margin = " " * (named + 4)
+    rows = [margin + row for row in _axis(paint, line, scale)]
+    rows.append(_row(paint, "you", Painted(" "), _person(paint, line, scale), lengths[0], named, beside))
+    for lane, length in zip(lanes, lengths[1:], strict=True):
+        drawn = _drawn(paint, lane, scale)
+        rows.append(_row(paint, lane.label, mark(paint, lane.status), drawn, length, named, beside))
+    if len(lanes) < len(line.lanes):
+        rows.append(paint.dim(f"and {len(line.lanes) - len(lanes):,} more: holdfast agent list"))
+    return Painted("\n".join([*rows, "", _legend(paint, totals, margin)]))
+
+
+def folds(line: Timeline, most: int) -> list[Span]:
+    """The longest pauses in which no agent worked either, if they would leave little room for the rest."""
+    busy = sorted(run for lane in line.lanes for run in lane.runs)
+    least = max(min(int((line.until - line.since) * _SHARE), _ALWAYS), 15 * MINUTE)
+    quiet: list[Span] = []
+    for pause in line.pauses:
+        low = pause.since
+        for since, until in busy:
+            if since > low:
+                quiet.append((low, min(since, pause.until)))
+            low = max(low, until)
+            if low >= pause.until:
+                break
+        quiet.append((low, pause.until))
+    long = sorted((span for span in quiet if span[1] - span[0] > least), key=lambda span: span[0] - span[1])
+    kept = sorted(long[:most])
+    shown = line.until - line.since - sum(until - since for since, until in kept)
+    return kept if shown >= MINUTE else []  # something must be left to see
+
+
+def _totals(line: Timeline) -> dict[str, int]:
+    totals = dict.fromkeys(_KINDS, 0)
+    for pause in line.pauses:
+        totals[pause.kind] += pause.until - pause.since
+    totals["work"] = line.until - line.since - sum(totals.values())
+    return totals
+
+
+def _axis(paint: Paint, line: Timeline, scale: Scale) -> list[str]:
+    shift = _shift(line.since)
+    step = scale.step(9)
+    days: list[tuple[int, str]] = []
+    times: list[tuple[int, str]] = []
+    ruler = ["-" if paint.ascii_only else "─"] * scale.cells
+    day = ""
+    for tick in scale.ticks(step, shift):
+        cell = scale.cell(tick)
+        if cell >= scale.cells:
+            continue
+        there = local(tick)
+        if there[:10] != day:
+            day = there[:10]
+            days.append((cell, day_name(tick, line.until)))
+        times.append((cell, there[11:19] if step < MINUTE else there[11:16]))
+        ruler[cell] = "+" if paint.ascii_only else "┬"
+    for a, b in scale.folds:
+        first = scale.cell(a)
+        told = age(b - a).center(_FOLD)[:_FOLD]
+        ruler[first : first + _FOLD] = list(told)
+    if step >= DAY:
+        rows = [_labels(days, scale.cells, "now" if line.live else "")]
+    else:
+        several = local(line.since)[:10] != local(max(line.until - 1, line.since))[:10]
+        rows = [_labels(days, scale.cells, "")] if several else []
+        rows.append(_labels(times, scale.cells, "now" if line.live else ""))
+    return [*(paint.dim(row).rstrip() for row in rows), paint.dim("".join(ruler[: scale.cells]))]
+
+
+def _labels(items: Sequence[tuple[int, str]], cells: int, last: str) -> str:
+    """Labels at their cells, without those that would touch another one."""
+    room = cells - len(last) - 2 if last else cells
+    drawn = ""
+    for cell, label in items:
+        if cell + len(label) <= room and (not drawn or cell >= len(drawn) + 2):
+            drawn = drawn.ljust(cell) + label
+    return drawn.ljust(cells - len(last)) + last
+
+
+def _shift(moment: int) -> int:
+    from holdfast.machine.wall import local_offset
+
+    offset = local_offset(moment)
+    return (offset.days * 86_400 + offset.seconds) * SECOND
+
+
+def _person(paint: Paint, line: Timeline, scale: Scale) -> Painted:
+    kinds = ["work"] * scale.cells
+    for pause in line.pauses:
+        for cell in scale.fill(pause.since, pause.until) if pause.until > pause.since else ():
+            kinds[cell] = pause.kind
+    drawn: list[str] = []
+    start = 0
+    for cell in range(1, scale.cells + 1):
+        if cell == scale.cells or kinds[cell] != kinds[start]:
+            sign, plain, style, _ = _KINDS[kinds[start]]
+            drawn.append(paint.style((plain if paint.ascii_only else sign) * (cell - start), style))
+            start = cell
+    return Painted("".join(drawn))
+
+
+def _drawn(paint: Paint, lane: Lane, scale: Scale) -> Painted:
+    bar, cross = ("=", "x") if paint.ascii_only else ("━", "✗")
+    cells = [" "] * scale.cells
+    for since, until in lane.runs:
+        for cell in scale.fill(since, until):
+            cells[cell] = bar
+    for moment in lane.failed:
+        cells[max(scale.fill(moment - 1, moment).start, 0)] = cross
+    style: Style = "green" if lane.status == "running" else "yellow" if lane.status == "paused" else ""
+    parts = "".join(cells).rstrip().split(cross)
+    return paint.join(*(paint.style(part, style) for part in parts), sep=paint.red(cross))
+
+
+def _row(paint: Paint, label: str, sign: Painted, drawn: Painted, length: str, named: int, beside: int) -> str:
+    name = paint.cut(label, named)
+    left = paint.join(name, " " * (named - paint.width_of(name)), " ", sign, "  ")
+    room = paint.width - named - beside - 6
+    return paint.join(left, drawn, " " * (room - paint.width_of(drawn)), "  ", paint.dim(f"{length:>{beside}}"))
+
+
+def _legend(paint: Paint, totals: dict[str, int], margin: str) -> Painted:
+    parts = []
+    for kind, (sign, plain, style, name) in _KINDS.items():
+        if totals[kind]:
+            parts.append(
+                paint.join(paint.style(plain if paint.ascii_only else sign, style), f" {name} {span(totals[kind])}")
+            )
+    lines, line = [], Painted(margin)
+    for part in parts:
+        if line.strip() and paint.width_of(line) + paint.width_of(part) + 3 > paint.width:
+            lines.append(line)
+            line = Painted(margin)
+        line = paint.join(line, "   " if line.strip() else "", part)
+    return Painted("\n".join([*lines, line]))
+
+
+def _listed(paint: Paint, line: Timeline) -> Painted:
+    """Where nothing is drawn: every stretch as a row, by time."""
+    rows = [(p.since, p.until, _KINDS[p.kind][3], p.reason or "") for p in line.pauses]
+    rows += [(a, b, lane.label, lane.status) for lane in line.lanes for a, b in lane.runs]
+    rows.sort(key=lambda row: (row[0], row[1]))
+    columns = [Column("From"), Column("To"), Column("Length", "right"), Column("Who", weight=1), Column("", weight=2)]
+    cells = [
+        [
+            local(a)[:19].replace("T", " "),
+            "now" if line.live and b == line.until else local(b)[11:19],
+            span(b - a),
+            who,
+            what,
+        ]
+        for a, b, who, what in rows
+    ]
+    return paint.table(cells, columns) if cells else paint.plain("Nothing but work so far.")

@@ -1,0 +1,196 @@
+"""Ids and paths from outside: what could name another place or hide on a screen is refused."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import string
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import Invalid
+from holdfast.core.text import LONGEST_PATH, LONGEST_TEXT, clean, identifier, relative_path, shorten, slug
+
+ALPHABET = string.ascii_letters + string.digits + "._-"
+
+
+def hostile_ids() -> list[str]:
+    """Ids that must never be accepted: traversal, other roots, controls, lookalikes, overlong ones."""
+    found = [
+        "",
+        " ",
+        ".",
+        "..",
+        "...",
+        "-",
+        "--",
+        "-rf",
+        "--help",
+        ".git",
+        ".env",
+        "a" * 101,
+        "a" * 10_000,
+        "é" * 5_000,
+    ]
+    steps = ["..", ".", "%2e%2e", "..%00", "....", "\u2024\u2024", "．．"]
+    slashes = ["/", "\\", "%2f", "\u2044", "\u2215", "\u29f8", "／", "＼", "//", "\\\\"]
+    found += [step + slash + "etc" for step, slash in itertools.product(steps, slashes)]
+    found += ["x" + slash + step + slash + "y" for step, slash in itertools.product(steps, slashes)]
+    found += [
+        root + "x" for root in ("/", "\\", "//", "\\\\server\\", "C:\\", "c:", "~/", "~root/", "file:///", "\\\\?\\")
+    ]
+    ends = [chr(code) for code in (*range(0x20), 0x7F, *range(0x80, 0xA1))]
+    hidden = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cf", "Zl", "Zp", "Zs")]
+    for character in ends + hidden:
+        found += ["a" + character, character + "a", "a" + character + "b"]
+    found += ["a" + mark for mark in "!\"#$%&'()*+,:;<=>?@[]^`{|}~ /\\"]
+    found += ["\u0430gent", "а1", "ａ1", "agent\u0301", "١", "a\ud800", "\udc80", "a\n", "a\r\n", "a1 ", " a1", "ﬁ"]
+    found += [f"$({name})" for name in ("id", "reboot")] + [
+        "`id`",
+        "a;b",
+        "a|b",
+        "a&b",
+        "a>b",
+        "a'b",
+        'a"b',
+        "*",
+        "?",
+    ]
+    return found
+
+
+def test_hostile_ids_are_refused() -> None:
+    """None of more than 500 hostile ids is accepted."""
+    corpus = hostile_ids()
+    assert len(set(corpus)) >= 500
+    accepted = []
+    for name in corpus:
+        try:
+            accepted.append(identifier(name, "an agent's id"))
+        except Invalid:
+            continue
+    assert accepted == []
+
+
+def test_a_refused_id_is_shown_harmlessly() -> None:
+    """The message holds no control characters, is ASCII, short, and says what is allowed."""
+    for name in hostile_ids():
+        with pytest.raises(Invalid) as caught:
+            identifier(name, "an agent's id")
+        assert caught.value.message.isascii()
+        assert caught.value.message.isprintable()
+        assert len(caught.value.message) < 600
+        assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize("name", ["a", "7", "_", "arch-1", "t1.2_x-", "A" * 100, "a..b", "0-9"])
+def test_ordinary_ids_are_taken_as_they_are(name: str) -> None:
+    """1 to 100 letters, digits, dots, underscores and dashes."""
+    assert identifier(name, "a task's id") == name
+
+
+@given(st.text(st.sampled_from(ALPHABET), min_size=1, max_size=100).filter(lambda name: name[0] not in ".-"))
+def test_the_whole_alphabet_is_allowed(name: str) -> None:
+    """Every id the contract allows is accepted."""
+    assert identifier(name, "an id") == name
+
+
+@given(st.text(max_size=120))
+def test_nothing_else_is_allowed(name: str) -> None:
+    """An accepted id is exactly one the contract describes."""
+    allowed = 1 <= len(name) <= 100 and all(c in ALPHABET for c in name) and name[0] not in ".-"
+    try:
+        identifier(name, "an id")
+    except Invalid:
+        assert not allowed
+    else:
+        assert allowed
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "", " ", ".", "./", "/", "//", "/etc/passwd", "\\windows", "\\\\server\\share", "~", "~/x", "~root/x",
+        "C:\\x", "./~/x", "./C:/x", ".\\c:x", "a\u202e/../x",
+        "c:x", "Z:/x", "..", "../x", "a/../../x", "a/..", "a/../b", "..\\x", "a\\..\\..\\x", "a\0b", "a\nb",
+        "\x1b[2J",
+        "a\x7f", "a\x85b", "a\r", "\ud800", "x" * 4097, "a/" * 3000, "./.", "./..", "C:", "c:/../x", "///..///",
+    ],
+)  # fmt: skip
+def test_paths_that_point_elsewhere_are_refused(path: str) -> None:
+    """Absolute paths, other roots, upward steps and control characters name nothing inside the project."""
+    with pytest.raises(Invalid) as caught:
+        relative_path(path)
+    assert caught.value.message.isascii()
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("a.py", "a.py"), ("./src//a.py", "src/a.py"), ("src\\a.py", "src/a.py"), ("a/./b/", "a/b"),
+        ("...", "..."), ("..a/b..", "..a/b.."), ("déjà vu/ü.md", "déjà vu/ü.md"), ("ab:c", "ab:c"),
+        ("-rf", "-rf"), (".env", ".env"), ("x" * LONGEST_PATH, "x" * LONGEST_PATH),
+    ],
+)  # fmt: skip
+def test_paths_inside_are_tidied(path: str, kept: str) -> None:
+    """Forward slashes, no empty or single-dot steps; names are left alone."""
+    assert relative_path(path) == kept
+
+
+@given(st.text(st.sampled_from("ab./\\~:C -\0\n"), max_size=12))
+def test_a_path_that_passes_stays_inside(path: str) -> None:
+    """Whatever is accepted is relative, has no upward step, and tidying it again changes nothing."""
+    try:
+        kept = relative_path(path)
+    except Invalid:
+        return
+    assert not kept.startswith(("/", "\\", "~"))
+    assert "\\" not in kept
+    assert ".." not in kept.split("/")
+    assert not re.match(r"[A-Za-z]:", kept)
+    assert relative_path(kept) == kept
+
+
+@pytest.mark.parametrize("value", ["", " \n", "a\0b", "a\ud800", "x" * (LONGEST_TEXT + 1)])
+def test_text_that_cannot_be_stored_is_refused(value: str) -> None:
+    """Empty, with NUL, not UTF-8, or longer than a text should be."""
+    with pytest.raises(Invalid):
+        clean(value, "the note")
+
+
+def test_text_is_never_changed() -> None:
+    """What can be stored is stored as it is, spaces and all; emptiness only where allowed."""
+    assert clean(" a\n\tb 😀 ", "the note") == " a\n\tb 😀 "
+    assert clean("", "the note", empty=True) == ""
+    assert clean("x" * LONGEST_TEXT, "the note") == "x" * LONGEST_TEXT
+
+
+@pytest.mark.parametrize(
+    ("value", "made"),
+    [
+        ("Add OAuth 2.0!", "add-oauth-2-0"), ("Ünïcode café", "unicode-cafe"),
+        ("one two three four five", "one-two-three-four"),
+        ("", "session"), ("漢字", "session"), ("---", "session"), ("x" * 100, "x" * 60), ("../../etc", "etc"),
+    ],
+)  # fmt: skip
+def test_slugs(value: str, made: str) -> None:
+    """Lower-case ASCII words joined by dashes, at most four, never empty."""
+    assert slug(value) == made
+
+
+@given(st.text())
+def test_a_slug_is_always_usable(value: str) -> None:
+    """Every text gives a slug of the form the formats ask for."""
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug(value))
+
+
+@given(st.text(), st.integers(1, 40))
+def test_shortened_text_is_one_line_that_fits(value: str, longest: int) -> None:
+    """Never longer than asked for, never more than one line, unchanged when it fits."""
+    short = shorten(value, longest)
+    assert len(short) <= longest
+    assert "\n" not in short
+    assert shorten(short, longest) == short
