@@ -125,7 +125,8 @@ def test_errors_are_documents_too(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ((), 2), (("--",), 2), (("echo",), 2), (("--at", "10:00", "--", "true"), 2), (("--category", "x", "--", "true"), 4),
+        ((), 2), (("--",), 2), (("echo",), 2), (("--at", "10:00", "--", "true"), 2),
+        (("--category", "x", "--", "true"), 4),
         (("--timeout", "0", "--", "true"), 4), (("--agent", "..", "--", "true"), 4), (("--", "no-such-command"), 127),
         (("--", "/"), 126), (("--timeout", "0.2", "--retries", "0", "--", "sleep", "60"), 124),
         (("--retries", "0", "--", "sh", "-c", "kill -TERM $$"), 143),
@@ -200,7 +201,7 @@ def test_stopping_between_two_attempts_ends_the_attempts(bench: Bench) -> None:
 
 
 def test_killing_us_leaves_the_command_to_be_found(bench: Bench) -> None:
-    """After kill -9 the agent stays running under the command's own process; resume sees it live, and sees it gone."""
+    """After kill -9 the agent stays running under the command's process; resume sees whether that still runs."""
     running = bench.begin("--", "sh", "-c", "echo $$ > pid; exec sleep 60")
     pid = bench.project / "pid"
     until(lambda: pid.exists() and pid.read_text().strip() and bench.agent()["status"] == "running")
@@ -209,9 +210,7 @@ def test_killing_us_leaves_the_command_to_be_found(bench: Bench) -> None:
     running.wait()
     assert json.loads(bench.hold("resume", "--json").stdout)["interrupted"] == []
     os.kill(int(pid.read_text()), signal.SIGKILL)
-    resumed: list[Any] = []
-    until(lambda: resumed or resumed.extend(json.loads(bench.hold("resume", "--json").stdout)["interrupted"]))
-    assert resumed == ["run-1"]
+    until(lambda: json.loads(bench.hold("resume", "--json").stdout)["interrupted"] == ["run-1"])
     assert bench.agent()["status"] == "interrupted"
 
 
@@ -220,7 +219,7 @@ def test_killing_us_leaves_the_command_to_be_found(bench: Bench) -> None:
 
 def at_once(events: list[Any]) -> int:
     """The largest number of agents that were running at the same time, by the log."""
-    running: set[str] = set()
+    running: set[object] = set()
     most = 0
     for event in events:
         name = (event["data"] or {}).get("id")

@@ -147,6 +147,12 @@ def test_phases_of_any_script_have_ids() -> None:
     assert [task.id for task in plan.tasks] == ["phase-1-1", "c-1", "c-2-1", "c-2"]
 
 
+def test_an_id_we_choose_makes_way_for_one_that_is_given() -> None:
+    """Where the file gave an id already, the next number is taken."""
+    plan = of("- [ ] a (id: plan-2)\n- [ ] b\n", "x.md")
+    assert [(task.id, task.text) for task in plan.tasks] == [("plan-2", "a"), ("plan-3", "b")]
+
+
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
@@ -207,10 +213,12 @@ def test_what_is_wrong_in_json_is_said(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("# Nothing\n", "no task"), ("- [ ] a (id: ../b)\n", "line 1"), ("## P\n\n- [ ] a (id: x)\n- [ ] b (id: x)\n", "line 4"),
+        ("# Nothing\n", "no task"),
+        ("- [ ] a (id: ../b)\n", "line 1"),
+        ("## P\n\n- [ ] a (id: x)\n- [ ] b (id: x)\n", "line 4"),
         ("## " + "p" * 300 + "\n- [ ] a\n", "line 2"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_in_a_checklist_is_said(text: str, why: str) -> None:
     """And for Markdown."""
     with pytest.raises(Invalid, match=why):
@@ -288,8 +296,8 @@ def test_lines_of_a_checklist_may_move(session: KeptSession) -> None:
     session.import_plan(of("## P\n- [ ] zero\n- [x] two\n- [ ] one\n- [ ] same\n- [ ] same\n", "a.md"))
     tasks = [(task.id, task.text, task.status) for task in session.document().tasks]
     assert tasks == [
-        ("p-1", "one", "pending"), ("p-2", "two", "completed"), ("p-3", "same", "pending"), ("p-4", "same", "pending"),
-        ("p-5", "zero", "pending"),
+        ("p-1", "one", "pending"), ("p-2", "two", "completed"), ("p-3", "same", "pending"),
+        ("p-4", "same", "pending"), ("p-5", "zero", "pending"),
     ]  # fmt: skip
 
 

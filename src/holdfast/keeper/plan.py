@@ -298,8 +298,11 @@ class _Checklist:
         elif ahead is not None:
             text, id_ = words[ahead.end() :], identifier(ahead[1], "a task's id")
         named = after is not None or ahead is not None
-        if id_ in self._ids:
-            raise Invalid(f"task {id_} is there twice")
+        while id_ in self._ids:
+            if named:
+                raise Invalid(f"task {id_} is there twice")
+            place += 1
+            id_ = f"{phase or 'plan'}-{place}"
         self._ids.add(id_)
         self._found.append(PlannedTask(id_, clean(text, "the task"), phase, status=status, named=named))
 

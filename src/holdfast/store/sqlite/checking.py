@@ -1,59 +1,167 @@
-"""Looking for damage: the file, the chains, and whether everything derived is what the log says."""
+"""Looking for damage: the file, the chains, and whether everything derived is what the log says.
+
+Each check stands alone: what one of them cannot read, it says, and the next one looks elsewhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 import apsw
 import msgspec
 
+from holdfast.core.errors import HoldfastError
 from holdfast.core.event import Event
 from holdfast.core.fold import apply, in_log_order, read
 from holdfast.core.search import words
 from holdfast.core.state import FOLD_VERSION, State, thaw
-from holdfast.core.vocabulary import TYPE_OF, searched_text
+from holdfast.core.vocabulary import TYPE_OF, Project, searched_text
 from holdfast.store.interface import Finding
 from holdfast.store.journal import summary
+from holdfast.store.sqlite import aside, schema
 from holdfast.store.sqlite.tables import SqliteTables
-from holdfast.store.sqlite.trouble import speaking
 from holdfast.store.verify import flaws
+
+_MOST = 20  # of one kind: a person reads no more
+# What reading a damaged row can end in: the columns hold anything.
+_UNREADABLE = (apsw.Error, HoldfastError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError,
+               TypeError, ValueError)  # fmt: skip
 
 
 def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Finding]:
-    with speaking("check the store", path):
-        for (said,) in connection.execute("PRAGMA integrity_check(20)"):
-            if said != "ok":
-                yield Finding("file", str(said))
-        for (name,) in connection.execute("SELECT DISTINCT session FROM events EXCEPT SELECT ref FROM sessions"):
-            yield Finding("listing", f"events of session number {name} have no session")
-        asides = {row[0] for row in connection.execute("SELECT name FROM facts WHERE name LIKE 'aside:%'")}
-        for ref, session in list(connection.execute("SELECT ref, id FROM sessions ORDER BY ref")):
-            yield from _session(connection, tables, ref, session, asides)
+    """Everything that is wrong, as of one moment: other processes may go on writing."""
+    try:
+        connection.execute("BEGIN")
+    except apsw.Error as error:
+        return iter([Finding("file", f"the store cannot be read: {error}")])
+    try:
+        found = list(_findings(connection, tables, path))
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return iter(found)
+
+
+def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Finding]:
+    yield from _guarded("file", lambda: _file(connection))
+    yield from _guarded("chain", lambda: _whole(connection))
+    yield from _guarded("aside", lambda: _set_aside(path))
+    sessions: list[tuple[int, str]] = []
+    yield from _guarded("listing", lambda: _list(connection, sessions))
+    known: set[str] = set()
+    yield from _guarded("aside", lambda: _known(connection, known))
+    for ref, session in sessions:
+        yield from _guarded("chain", lambda: _session(connection, tables, ref, session, known), session)  # noqa: B023
+
+
+def _guarded(name: str, look: Callable[[], Iterable[Finding]], session: str | None = None) -> Iterator[Finding]:
+    try:
+        yield from look()
+    except _UNREADABLE as error:
+        yield Finding(name, f"it cannot be read: {_words(error)}", session)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _file(connection: apsw.Connection) -> Iterator[Finding]:
+    for (said,) in connection.execute(f"PRAGMA integrity_check({_MOST})"):
+        if said != "ok":
+            yield Finding("file", str(said))
+    for difference in differences(connection):
+        yield Finding("file", difference)
+
+
+def differences(connection: apsw.Connection) -> Iterator[str]:
+    """Where the tables are not what this version makes them."""
+    fresh = apsw.Connection(":memory:")
+    try:
+        schema.migrate(fresh, ":memory:")
+        due, found = _tables(fresh), _tables(connection)
+    finally:
+        fresh.close()
+    for name in sorted(due.keys() | found.keys()):
+        if name not in found:
+            yield f"{name} is missing"
+        elif name not in due:
+            yield f"{name} is there, and nobody made it"
+        elif due[name] != found[name]:
+            yield f"{name} is not as it was made"
+
+
+def _tables(connection: apsw.Connection) -> dict[str, tuple[object, ...]]:
+    rows = connection.execute("SELECT type || ' ' || name, tbl_name, sql FROM sqlite_schema WHERE name <> 'sqlite_stat1'")
+    return {str(row[0]): row[1:] for row in rows}
+
+
+def _set_aside(path: str) -> Iterator[Finding]:
+    for name in aside.kept(path):
+        yield Finding("aside", f"{name} was set aside by a repair")
+
+
+# ── the log as a whole ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _whole(connection: apsw.Connection) -> Iterator[Finding]:
+    run = connection.execute
+    for column, table in (("session", "sessions"), ("writer", "writers")):
+        rows = run(
+            f"SELECT {column}, count(*) FROM events WHERE {column} NOT IN (SELECT ref FROM {table})"  # noqa: S608
+            f" GROUP BY {column}"
+        )
+        for ref, count in islice(rows, _MOST):
+            yield Finding("chain", f"{count} event(s) belong to {column} number {ref}, which is not there")
+    (highest,) = run("SELECT max(clock) FROM events").fetchall()[0]
+    (last,) = run("SELECT max(clock) FROM (SELECT clock FROM events ORDER BY ord DESC LIMIT 1)").fetchall()[0]
+    facts = [row[0] for row in run("SELECT value FROM facts WHERE name = 'clock'")]
+    if any(type(fact) is not int for fact in facts) or max([last or 0, *facts], default=0) < (highest or 0):
+        yield Finding("chain", "the log's clock is behind its events")
+
+
+def _list(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Finding]:
+    for ref, name, version in connection.execute("SELECT ref, CAST(id AS BLOB), version FROM sessions ORDER BY ref"):
+        session = name.decode(errors="replace")
+        if not version:
+            yield Finding("listing", "the session is not listed", session)
+        sessions.append((ref, session))
+
+
+def _known(connection: apsw.Connection, known: set[str]) -> Iterator[Finding]:
+    known.update(str(row[0]) for row in connection.execute("SELECT name FROM facts WHERE name LIKE 'aside:%'"))
+    return iter(())
+
+
+# ── one session ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _session(
-    connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, asides: set[str]
+    connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str]
 ) -> Iterator[Finding]:
-    try:
-        events = list(tables.read(session))
-    except (msgspec.MsgspecError, AttributeError, TypeError, ValueError) as error:
-        yield Finding("chain", f"an event cannot be read: {error}", session)
-        return
+    events = list(tables.read(session))
     for flaw in flaws(events):
-        set_aside = f"aside:{session}:{flaw.writer}:{flaw.seq}" in asides
-        yield Finding("aside" if set_aside else "chain", flaw.detail, session)
-    if any(event.data is not None for event in events if event.type != "session.deleted") and any(
-        event.type == "session.deleted" for event in events
-    ):
+        # What a repair could not bring back is known: it is no news, but still worth a word.
+        repaired = flaw.damaged is None and f"aside:{session}:{flaw.writer}:{flaw.seq}" in known
+        yield Finding("aside" if repaired else "chain", flaw.detail, session)
+    deleted = any(event.type == "session.deleted" for event in events)
+    if deleted and any(event.data is not None for event in events if event.type != "session.deleted"):
         yield Finding("erasure", "the session was deleted, but data of it is still there", session)
-    yield from _derived(connection, ref, session, events)
+    ordered = in_log_order(events)
+    counted = {event.hash for event in tables.tail(session, 0)}
+    if counted != {event.hash for event in ordered}:
+        yield Finding("state", "events are counted twice, or not at all", session)
+    yield from _derived(connection, ref, session, ordered)
 
 
-def _derived(connection: apsw.Connection, ref: int, session: str, events: list[Event]) -> Iterator[Finding]:
+def _derived(connection: apsw.Connection, ref: int, session: str, ordered: list[Event]) -> Iterator[Finding]:
     rows = connection.execute("SELECT count, fold, state FROM snapshots WHERE session = ?", (ref,))
     snapshots = {count: frozen for count, fold, frozen in rows if fold == FOLD_VERSION}
     state, found = State(session=session), set()
-    for event in in_log_order(events):
+    for event in ordered:
         data = read(event)
         apply(state, event, data)
         if data is not None and TYPE_OF[type(data)].searched:
@@ -63,20 +171,37 @@ def _derived(connection: apsw.Connection, ref: int, session: str, events: list[E
             yield Finding("state", f"the snapshot at event {state.count} differs from the log", session)
     for count in snapshots:
         yield Finding("state", f"the snapshot at event {count} is of a log that is not here", session)
+    yield from _guarded("listing", lambda: _listed(connection, ref, state), session)
+    yield from _guarded("search", lambda: _indexed(connection, ref, state, found), session)
+
+
+def _same(frozen: bytes, state: State) -> bool:
+    try:
+        return thaw(frozen) == state
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return False
+
+
+def _listed(connection: apsw.Connection, ref: int, state: State) -> Iterator[Finding]:
     listed = connection.execute(
         "SELECT project, created_at, updated_at, ended_at, goal, status, progress, name, device, working_ms, archived,"
         " deleted FROM sessions WHERE ref = ?",
         (ref,),
     ).fetchall()[0]  # fmt: skip
     if listed != summary(state):
-        yield Finding("listing", "the listing does not show what the log adds up to", session)
+        yield Finding("listing", "the listing does not show what the log adds up to", state.session)
+    if state.project is not None and not state.deleted and not _is_known(connection, state.project):
+        yield Finding("listing", "the session's project is not known", state.session)
+
+
+def _is_known(connection: apsw.Connection, project: Project) -> bool:
+    return bool(list(connection.execute("SELECT 1 FROM projects WHERE id = ?", (project.id,))))
+
+
+def _indexed(connection: apsw.Connection, ref: int, state: State, found: set[str]) -> Iterator[Finding]:
     indexed = {row[0] for row in connection.execute("SELECT word FROM words WHERE session = ?", (ref,))}
     if indexed != (set() if state.deleted else found):
-        yield Finding("search", "the search index does not hold the words of the log", session)
-
-
-def _same(frozen: bytes, state: State) -> bool:
-    try:
-        return thaw(frozen) == state
-    except msgspec.MsgspecError:
-        return False
+        yield Finding("search", "the search index does not hold the words of the log", state.session)
+    aliases = {row[0] for row in connection.execute("SELECT alias FROM aliases WHERE session = ?", (ref,))}
+    if aliases != (set() if state.deleted else set(state.aliases.values())):
+        yield Finding("search", "the aliases are not those of the log", state.session)

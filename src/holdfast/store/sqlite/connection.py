@@ -80,9 +80,10 @@ def _open_for_reading(path: str) -> apsw.Connection:
     try:
         connection.execute("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")
         _check_kind(connection, path)
-        if schema.version_of(connection) > len(schema.MIGRATIONS):
-            raise schema.newer(connection, path)
-        if schema.version_of(connection) != len(schema.MIGRATIONS):
+        found = schema.version_of(connection)
+        if found > len(schema.MIGRATIONS):
+            raise schema.newer(found, path)
+        if found < len(schema.MIGRATIONS):
             raise Refused("the store is of another version and cannot be changed here", file=path)
     except BaseException:
         connection.close()

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import apsw
 
-from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
+from holdfast.core.event import trouble
 from holdfast.machine import files
 from holdfast.store.sqlite import schema
+from holdfast.store.sqlite.connection import put_in_place
 from holdfast.store.sqlite.tables import SqliteTables
 from holdfast.store.sqlite.trouble import speaking
 
@@ -23,25 +25,30 @@ if TYPE_CHECKING:
 
 def backup(connection: apsw.Connection, path: str) -> None:
     path = os.path.abspath(path)
+    taken = Conflict("the backup file exists already", hint="Choose another name, or remove it.", file=path)
     if os.path.lexists(path):
-        raise Conflict("the backup file exists already", hint="Choose another name, or remove it.", file=path)
+        raise taken
     temporary = os.path.join(os.path.dirname(path), f".holdfast-{os.urandom(8).hex()}.tmp")
     with speaking("write the backup", path):
         try:
             # Made beforehand, empty and private: SQLite would give it the umask's mode.
-            os.close(files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-            connection.execute("VACUUM INTO ?", (temporary,))
-            os.link(temporary, path) if hasattr(os, "link") else os.rename(temporary, path)
+            descriptor = files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            try:
+                connection.execute("VACUUM INTO ?", (temporary,))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if not put_in_place(temporary, path):
+                raise taken
             files.sync_directory(os.path.dirname(path))
-        except FileExistsError:
-            raise Conflict("the backup file exists already", hint="Choose another name.", file=path) from None
         finally:
-            if os.path.lexists(temporary):
-                os.unlink(temporary)
+            for ending in ("", "-journal"):
+                if os.path.lexists(temporary + ending):
+                    os.unlink(temporary + ending)
 
 
 def unite(store: SqliteStore, path: str) -> int:
-    """Read every event of the backup, check it, and add what is missing."""
+    """Read every event of the backup, check it, and add what is missing: all of it, or nothing."""
     path = os.path.abspath(path)
     if not os.path.exists(path):
         raise NotFound("there is no such backup", file=path)
@@ -51,17 +58,22 @@ def unite(store: SqliteStore, path: str) -> int:
         source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
         try:
             found = schema.version_of(source) if source.pragma("application_id") == schema.APPLICATION else 0
-            if not 0 < found <= len(schema.MIGRATIONS):
+            if found > len(schema.MIGRATIONS):
+                raise schema.newer(found, path)
+            if not found:
                 raise Invalid(
                     "the file is not a backup that this Holdfast can read",
                     hint="Backups are made by: holdfast backup FILE",
                     file=path,
                 )
+            source.execute("BEGIN")
             tables = SqliteTables(source)
             sessions = [row[0] for row in source.execute("SELECT id FROM sessions ORDER BY created_at, id")]
-            new = 0
             for session in sessions:
-                with store.transaction() as transaction:
+                _refuse_damage(tables, session, path)
+            new = 0
+            with store.transaction() as transaction:
+                for session in sessions:
                     new += transaction.receive(tables.read(session))
                     state = transaction.state(session)
                     if state.project is not None and not state.deleted:
@@ -69,3 +81,15 @@ def unite(store: SqliteStore, path: str) -> int:
             return new
         finally:
             source.close()
+
+
+def _refuse_damage(tables: SqliteTables, session: str, path: str) -> None:
+    for event in tables.read(session):
+        wrong = trouble(event)
+        if wrong is not None:
+            raise Damaged(
+                f"event {event.seq} of the backup is damaged: {wrong}",
+                hint=f"Save what can be saved: holdfast --store sqlite:///{path} doctor --repair. Then restore it.",
+                file=path,
+                session=session,
+            )

@@ -10,37 +10,74 @@ import os
 
 import apsw
 
-from holdfast.core.errors import Busy
+from holdfast.core.errors import Busy, Failed, HoldfastError
 from holdfast.machine import files
+from holdfast.machine.wall import Wall
+from holdfast.store.sqlite import aside
+from holdfast.store.sqlite.connection import Patience
 from holdfast.store.sqlite.trouble import speaking
+
+_HURRIED = 0.2  # seconds: someone who only looks must not wait for a reader that holds on
+_HOUR = 3_600_000
+
+
+def mark(path: str) -> str:
+    return path + ".erasing"
 
 
 def announce(path: str) -> None:
-    files.write_atomic(path + ".erasing", b"The store is being rewritten without deleted data.\n")
+    files.write_atomic(mark(path), b"The store is being rewritten without deleted data.\n")
 
 
 def finish_or_say(connection: apsw.Connection, path: str) -> None:
-    if not finish(connection, path):
+    """Erase now. The deletion itself is done: what is said here is only that some bytes are still there."""
+    try:
+        _finish(connection, path)
+    except Busy:
         raise Busy(
             "the session is deleted, but other processes still read the old file",
             hint="Close them (a dashboard, a watch); the next command finishes the erasing.",
             file=path,
-        )
+        ) from None
+    except HoldfastError as error:
+        raise Failed(
+            f"the session is deleted, but its bytes are not erased yet: {error.message}",
+            hint="Mend that; the next command finishes the erasing.",
+            operation="erase a session",
+            file=path,
+        ) from None
 
 
 def finish(connection: apsw.Connection, path: str) -> bool:
-    """Rewrite the file and empty the journal; False when readers hold on to the old one for now."""
+    """Go on where an erasing was interrupted; False when that is not possible now. Never stands in anyone's way."""
+    connection.set_busy_handler(Patience(_HURRIED))
     try:
-        with speaking("erase a session", path):
-            connection.execute("VACUUM")
-            blocked = 1
-            for row in connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"):
-                blocked = int(row[0])
-            if blocked:
-                return False
-    except Busy:
-        return False
-    if os.path.lexists(path + ".erasing"):
-        os.unlink(path + ".erasing")
-        files.sync_directory(os.path.dirname(path))
+        _finish(connection, path)
+    except HoldfastError:
+        return False  # the mark stays, and doctor speaks of it
+    finally:
+        connection.set_busy_handler(Patience())
     return True
+
+
+def _finish(connection: apsw.Connection, path: str) -> None:
+    with speaking("erase a session", path):
+        deleted = [row[0] for row in connection.execute("SELECT id FROM sessions WHERE deleted <> 0")]
+        aside.forget(path, deleted)
+        _forget_leftovers(os.path.dirname(path))
+        connection.execute("VACUUM")
+        for row in connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"):
+            if row[0]:
+                raise Busy("other processes still read the old file")
+        if os.path.lexists(mark(path)):
+            os.unlink(mark(path))
+            files.sync_directory(os.path.dirname(path))
+
+
+def _forget_leftovers(directory: str) -> None:
+    """What a killed process left behind may hold text. What is younger than an hour may still be in use."""
+    now = Wall().now()
+    for name in files.temporaries(directory):
+        for ending in ("", "-wal", "-shm", "-journal"):
+            if os.path.lexists(name + ending) and now - os.lstat(name + ending).st_mtime_ns // 1_000_000 > _HOUR:
+                os.unlink(name + ending)

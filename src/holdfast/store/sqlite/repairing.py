@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import apsw
 
@@ -18,7 +18,7 @@ from holdfast.core.times import text
 from holdfast.machine import files
 from holdfast.machine.wall import Wall
 from holdfast.store.journal import Journal
-from holdfast.store.sqlite import aside, carving, pages, schema
+from holdfast.store.sqlite import aside, carving, checking, pages
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.mending import SELECT, Mender, Raw
 from holdfast.store.sqlite.tables import SqliteTables
@@ -65,7 +65,7 @@ def _walkable(path: str) -> bool:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         if [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
             return False
-        return not list(schema.differences(connection))
+        return not list(checking.differences(connection))
     except (apsw.Error, UnicodeDecodeError):
         return False
     finally:
@@ -87,6 +87,8 @@ def _sound(path: str) -> bool:
 
 
 def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[set[str], set[str]]) -> list[str]:
+    from holdfast.store.sqlite.store import SqliteTransaction
+
     run = connection.execute
     tables = SqliteTables(connection)
     until = _until(connection)
@@ -107,7 +109,7 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
         journal.refold(session)
         state = journal.state(session)
         if state.project is not None and not state.deleted:
-            tables.know_project(state.project)
+            SqliteTransaction(connection, tables, journal, path).know_project(state.project)
         missing = False
         for flaw in flaws(tables.read(session)):
             name = f"aside:{session}:{flaw.writer}:{flaw.seq}"
@@ -257,20 +259,22 @@ def _interrupted(path: str, content: bytes) -> Iterator[pages.Image]:
 @contextmanager
 def _alone(path: str) -> Iterator[bytes]:
     """The file's content, while nobody else has it open: they would go on writing to what is no longer the store."""
-    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
-        with suppress(ImportError):  # Windows does not replace a file that is open
-            import fcntl
-
-            try:
-                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
-            except OSError:
-                raise Busy(
-                    "other processes have the damaged store open",
-                    hint="Close them (agents, a dashboard, a watch) and run: holdfast doctor --repair",
-                    operation="repair the store",
-                    file=path,
-                ) from None
+        import fcntl
+    except ImportError:  # Windows does not replace a file that is open
+        yield files.read_limited(path, pages.MOST, what="the store")
+        return
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_SIZE, _SHARED_FIRST)
+        except OSError:
+            raise Busy(
+                "other processes have the damaged store open",
+                hint="Close them (agents, a dashboard, a watch) and run: holdfast doctor --repair",
+                operation="repair the store",
+                file=path,
+            ) from None
         parts = []
         while part := os.read(descriptor, 1 << 20):
             parts.append(part)
@@ -287,11 +291,14 @@ def _salvage(images: list[pages.Image], fresh: str) -> tuple[int, int]:
         tables = SqliteTables(target)
         saved: dict[tuple[str, str], Event] = {}
         lost: set[tuple[object, ...]] = set()
+        until: dict[str, int] = {}
         for image in images:
-            _carve(image, saved, lost)
+            until.update(_carve(image, saved, lost))
             _take_local(image, target)
         for event in sorted(saved.values(), key=lambda event: event.position):
             tables.insert(event)
+        for session, moment in until.items():
+            target.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (moment, session))
         found = {(event.seq, event.clock) for event in saved.values()}
         target.execute("COMMIT")
         return len(saved), len({row for row in lost if row not in found})
@@ -299,7 +306,9 @@ def _salvage(images: list[pages.Image], fresh: str) -> tuple[int, int]:
         target.close()
 
 
-def _carve(image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tuple[object, ...]]) -> None:
+def _carve(
+    image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tuple[object, ...]]
+) -> dict[str, int]:
     found = carving.carve(image)
     hashes: dict[tuple[object, ...], list[bytes]] = {}
     for row in found.events:
@@ -320,6 +329,7 @@ def _carve(image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tu
         key = (event.session, event.hash)
         if key not in saved or saved[key].data is None:
             saved[key] = event
+    return {found.sessions[ref]: moment for ref, moment in found.until.items()}
 
 
 def _less(number: object) -> int:

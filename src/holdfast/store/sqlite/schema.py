@@ -83,6 +83,14 @@ def version_of(connection: apsw.Connection) -> int:
     return int(connection.pragma("user_version"))
 
 
+def newer(found: int, path: str, known: int = len(MIGRATIONS)) -> Refused:
+    return Refused(
+        f"the store was written by a newer Holdfast (version {found}; this program knows {known})",
+        hint="Upgrade Holdfast here, or keep using the newer one.",
+        file=path,
+    )
+
+
 def migrate(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
     """Bring the tables up to this program's version, all steps or none."""
     if version_of(connection) == len(migrations):
@@ -91,16 +99,13 @@ def migrate(connection: apsw.Connection, path: str, migrations: Sequence[str] = 
     try:
         found = version_of(connection)  # again: another process may have been quicker
         if found > len(migrations):
-            raise Refused(
-                f"the store was written by a newer Holdfast (version {found}; this program knows {len(migrations)})",
-                hint="Upgrade Holdfast here, or keep using the newer one.",
-                file=path,
-            )
+            raise newer(found, path, len(migrations))
         for step in migrations[found:]:
             connection.execute(step)
         connection.pragma("application_id", APPLICATION)
         connection.pragma("user_version", len(migrations))
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has ended it already
+            connection.execute("ROLLBACK")
         raise
