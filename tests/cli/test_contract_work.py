@@ -174,7 +174,7 @@ def test_too_many_agents_are_recorded_with_a_warning(cli: Calling) -> None:
 
 def test_the_life_of_a_task(cli: Calling) -> None:
     """Added, started, done, with outcome and artifacts."""
-    cli.session("agent", "start", "a", "--type", "t")
+    cli.session("agent", "start", "a", "--type", "t", "--at", at(0))
     added = cli.document("task", "add", "Write it", "--phase", "one", "--agent", "a", "--at", at(1))
     assert added["task"] == {
         "id": "t1", "text": "Write it", "phase": "one", "agent": "a", "status": "pending", "outcome": None,
@@ -358,11 +358,12 @@ def test_levels_of_the_context(cli: Calling, tokens: int, level: str) -> None:
 
 def test_context_by_agent_window_and_compression(cli: Calling) -> None:
     """A window, agents' own shares, and how often it was compressed."""
-    context = cli.session("context", "--tokens", "500", "--window", "1000", "--agent", "a")["context"]
+    measured = ["context", "--tokens", "500", "--window", "1000", "--agent", "a", "--at", at(1)]
+    context = cli.session(*measured)["context"]
     assert (context["window"], context["by_agent"], context["tokens"]) == (1000, {"a": 500}, 500)
-    context = cli.session("compress", "--to", "100", "--at", "2026-01-05T12:00:00Z")["context"]
+    context = cli.session("compress", "--to", "100", "--at", at(2))["context"]
     assert (context["compressions"], context["tokens"]) == (1, 100)
-    assert context["last_compression"] == "2026-01-05T12:00:00.000Z"
+    assert context["last_compression"] == at(2)
     assert cli.session("compress")["context"]["compressions"] == 2
     for words in (["context", "--tokens", "-1"], ["context", "--tokens", "1", "--window", "0"],
                   ["context", "--tokens", "x"], ["compress", "--to", "-1"], ["context", "--tokens", "9" * 16]):  # fmt: skip

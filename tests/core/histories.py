@@ -228,7 +228,23 @@ def _pool() -> list[Data]:
 
 
 POOL = _pool()
-HONEST = [data for data in POOL if not isinstance(data, (SessionStarted, SessionDeleted))]
+
+
+def _groups(pool: list[Data]) -> list[list[Data]]:
+    """By what they are about, so that rare kinds do not drown what devices most often clash over."""
+    parts: dict[str, list[Data]] = {}
+    for data in pool:
+        kind = TYPE_OF[type(data)].name
+        about = kind.partition(".")[0]
+        moves = kind in ("session.edited", "session.started")
+        parts.setdefault(kind if moves else about if about in ("session", "agent", "task") else "rest", []).append(
+            data
+        )
+    return list(parts.values())
+
+
+_HOSTILE = _groups(POOL)
+_HONEST = _groups([data for data in POOL if not isinstance(data, (SessionStarted, SessionDeleted))])
 
 GARBAGE = (
     b"", b"\xff", b"null", b"[]", b'"x"', b'{"goal":NaN}', b'{"goal":1}', b'{"goal":"\xff"}', b'{"text":"\\ud800"}',
@@ -288,7 +304,9 @@ def play(steps: Iterable[Step], *, wall: int = 0, hostile: bool = True) -> Histo
 
 
 def _record(device: Device, step: Step, *, hostile: bool) -> None:
-    data = (POOL if hostile else HONEST)[step.what % len(POOL if hostile else HONEST)]
+    groups = _HOSTILE if hostile else _HONEST
+    group = groups[step.what % len(groups)]
+    data = group[step.what // len(groups) % len(group)]
     key = f"k{step.more % 4}" if step.act == 4 else None
     hashes = list(device.known)
     if step.act == 5 and hashes:
@@ -318,5 +336,6 @@ def _spoiled(event: Event, place: int, wall: int) -> Event:
 
 @st.composite
 def histories(draw: st.DrawFn, *, hostile: bool = True, longest: int = 40) -> History:
-    steps = draw(st.lists(_STEP, min_size=1, max_size=longest))
+    size = draw(st.integers(1, longest))
+    steps = draw(st.lists(_STEP, min_size=size, max_size=size))
     return play(steps, wall=draw(st.integers(0, 30)), hostile=hostile)

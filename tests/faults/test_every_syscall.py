@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.figures import tell
 from harness.room import Room
 from harness.tracing import WATCH, need_strace
 from harness.trials import goes_on, judge_state, sampled, undisturbed
@@ -35,7 +36,8 @@ def room() -> Iterator[Room]:
 def test_a_kill_at_any_call_leaves_the_old_or_the_new_state(room: Room, verb: Verb) -> None:
     """Killed on entry to any call that changes a disk, a verb has happened as a whole or not at all."""
     clean = undisturbed(room, verb)
-    for call in sampled(clean.calls, CALLS, seed=len(verb.name)):
+    chosen = sampled(clean.calls, CALLS, seed=len(verb.name))
+    for call in chosen:
         room.prepare(verb.before)
         answer = room.run(verb.argv, strace=("-e", WATCH, "-e", f"inject={call.name}:signal=KILL:when={call.nth}"))
         assert answer.code == -9, f"{call.name} number {call.nth} did not come: {answer.code} {answer.err}"
@@ -44,6 +46,7 @@ def test_a_kill_at_any_call_leaves_the_old_or_the_new_state(room: Room, verb: Ve
         except Exception as error:
             error.add_note(f"{verb.name}, killed at {call.name} number {call.nth}: {call.line}")
             raise
+    tell(fault="F2", verb=verb.name, kills=len(chosen))
 
 
 def test_every_verb_that_writes_is_here() -> None:

@@ -403,6 +403,22 @@ def test_the_one_try_is_one_try(session: KeptSession, clock: Clock) -> None:
         alone(session, exits(0), type="flaky")
 
 
+def test_of_those_that_wait_for_the_one_try_the_first_makes_it(session: KeptSession, clock: Clock) -> None:
+    """Two runs in the queue do not hold each other up when their type may be tried again."""
+    for _ in range(3):
+        alone(session, exits(1), type="flaky")
+    clock.ahead = 61
+    session.agent("a", type="x", pid=None)
+    session.agent("b", type="x", pid=None)
+    later = AgentStarted(id="later", type="flaky", pending=True, pid=1, process=process(os.getpid()))
+
+    def meanwhile(_: float) -> None:
+        session.keeper.recorder.record(session.id, lambda _: [later])
+        session.find_agent("a").done()
+
+    assert run(session, exits(0), type="flaky", sleep=meanwhile).code == 0
+
+
 def test_retries_count_as_failures(session: KeptSession) -> None:
     """Every attempt counts for the type, whichever agent made it."""
     run(session, exits(9), retries=2, categories={9: "transient"}, sleep=lambda _: None)

@@ -63,7 +63,9 @@ class Call:
         from holdfast.machine.wall import local_offset
 
         now = self.keeper.now()
-        return asked(written, now=now, local=local_offset(now))
+        moment = asked(written, now=now, local=local_offset(now))
+        # Of a day on which the clocks are changed, the offset of that hour counts, not the present one.
+        return asked(written, now=now, local=local_offset(moment))
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,7 +12,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Agent, Session, Task
 from holdfast.core.times import span
-from holdfast.keeper.wording import PAUSES, count, pause_words, percent
+from holdfast.keeper.wording import PAUSES, count, open_pause, pause_words, percent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -191,8 +191,9 @@ def tasks_list(paint: Paint, tasks: Sequence[Task], *, deeper: bool = False) -> 
     """Every task of one phase, without a head."""
     if not tasks:
         return Painted("")
-    lines = inset(paint, lambda inner: _task_rows(inner, tasks))
-    return Painted("\n".join(f"  {line}" for line in lines.split("\n"))) if deeper else lines
+    if deeper:
+        return inset(paint, lambda inner: tasks_list(inner, tasks))
+    return inset(paint, lambda inner: _task_rows(inner, tasks))
 
 
 def tasks_summary(tasks: Sequence[Task]) -> str:
@@ -224,9 +225,9 @@ def _with_rest(paint: Paint, lines: Painted, left: int, command: str) -> Painted
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def open_pause(paint: Paint, session: Session, clock: Clock) -> Painted | None:
+def resting(paint: Paint, session: Session, clock: Clock) -> Painted | None:
     """`paused since 14:02 (lunch)`, while nothing goes on."""
-    rest = next((pause for pause in session.time.pauses if pause.ended_at is None), None)
+    rest = open_pause(session)
     if rest is None:
         return None
     since = f"since {clock.at(rest.started_at)}"

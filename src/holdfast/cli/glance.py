@@ -8,9 +8,9 @@ from holdfast.cli.describe import (
     agents_summary,
     cut_out,
     inset,
-    open_pause,
     progress,
     reminder,
+    resting,
     status_word,
     tasks_glance,
     tasks_summary,
@@ -45,14 +45,14 @@ def glance(
         blocks.append(_block(paint, "Plan", tasks_summary(session.tasks), lines))
     what = next_step(session, gone) if hint else ""
     if what:
-        blocks.append(paint.join(paint.dim("Next  "), what))
+        blocks.append(paint.pairs([("Next", what)]))
     return Painted("\n\n".join(blocks))
 
 
 def _heading(paint: Paint, session: Session) -> Painted:
     where = [session.id[:8], session.project.name, f"scope {session.scope}" if session.scope else ""]
     line = paint.join(
-        status_word(paint, session.status), "  ", progress(paint, session.progress, 20), "  ",
+        status_word(paint, session.status), "  ", progress(paint, session.progress, 20, "normal"), "  ",
         paint.dim(", ".join(part for part in where if part)),
     )  # fmt: skip
     return Painted(f"{title(paint, session.goal)}\n{paint.cut(line, paint.width)}")
@@ -60,7 +60,7 @@ def _heading(paint: Paint, session: Session) -> Painted:
 
 def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = [("Time", paint.plain(worked(session, clock)))]
-    rest = open_pause(paint, session, clock) if session.ended_at is None else None
+    rest = resting(paint, session, clock)
     if rest is not None:
         facts.append(("", rest))
     due = reminder(session) if session.ended_at is None else None
@@ -124,7 +124,7 @@ def _block(paint: Paint, name: str, aside: str, lines: Painted, left: int = 0) -
     return Painted(f"{paint.heading(name, aside)}" + (f"\n{lines}{rest}" if lines else ""))
 
 
-def next_step(session: Session, gone: frozenset[str] = frozenset()) -> Painted | str:
+def next_step(session: Session, gone: frozenset[str] = frozenset()) -> str:
     """The one thing worth doing now, as a command."""
     if session.status in ("completed", "aborted"):
         return f"holdfast start GOAL --continues {session.id[:8]}"

@@ -11,9 +11,9 @@ from holdfast.cli.describe import (
     agents_table,
     cut_out,
     inset,
-    open_pause,
     progress,
     reminder,
+    resting,
     status_word,
     tasks_list,
     tasks_summary,
@@ -29,7 +29,7 @@ Block = tuple[str, str, Painted]
 
 
 def whole(paint: Paint, session: Session, clock: Clock) -> Painted:
-    line = paint.join(status_word(paint, session.status), "  ", progress(paint, session.progress, 20))
+    line = paint.join(status_word(paint, session.status), "  ", progress(paint, session.progress, 20, "normal"))
     blocks = [Painted(f"{title(paint, session.goal, most=99)}\n{line}"), paint.pairs(_facts(paint, session, clock))]
     for name, aside, lines in _sections(paint, session, clock):
         if lines:
@@ -62,7 +62,7 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
         ("Time", f"{span(time.working_ms)} worked, {span(time.paused_ms)} paused, {span(time.elapsed_ms)} in all"),
     ]  # fmt: skip
     facts: list[tuple[str, str]] = [(name, value) for name, value in told if value]
-    rest = open_pause(paint, session, clock) if session.ended_at is None else None
+    rest = resting(paint, session, clock)
     facts += [("", rest)] if rest is not None else []
     due = reminder(session)
     facts += [("", due)] if due else []

@@ -118,7 +118,10 @@ def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
             if not registers or _choose(state, registers[0], clash.writes[place].value, event, settled):
                 clash.chosen = place + 1
             return
-    state.not_applied += 1
+    if choice.value is not None and choice.field in state.registers and choice.field != "status":
+        _choose(state, registers[0], choice.value, event, settled)
+    else:
+        state.not_applied += 1
 
 
 def _place(writes: Sequence[Write], chosen: str) -> int | None:

@@ -49,7 +49,7 @@ def relative_path(value: str) -> str:
     tidy = "/".join(part for part in parts if part not in ("", "."))
     if not parts[0] or ".." in parts or tidy.startswith("~") or re.match(r"[A-Za-z]:", tidy):
         raise Invalid(f"{value[:80]!a} is outside the project", hint="Give the path relative to the project.")
-    if not tidy:
+    if not tidy.strip():
         raise Invalid(f"{value[:80]!a} names no file")
     return tidy
 

@@ -484,11 +484,15 @@ class HillMoved(Data, frozen=True, kw_only=True):
 
 @_event("conflict.resolved")
 class ConflictResolved(Data, frozen=True, kw_only=True):
-    """A person chose between concurrent values: the hash of the event that stands, and those overruled."""
+    """A person chose between concurrent values: the hash of the event that stands, and those overruled.
+
+    `value` is what was chosen: it stands even where another device has meanwhile replaced all of them.
+    """
 
     field: str
     chosen: str
     overruled: tuple[str, ...]
+    value: str | float | None = None
 
 
 def searched_text(kind: Kind, data: Data) -> str:

@@ -85,7 +85,7 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
 
     def take(kind: PauseKind, reason: str | None, since: int, until: int | None) -> None:
         """Add what of this pause no stronger one covers."""
-        lasts = until is None and live
+        lasts = until is None and live and all(rest.until is not None for rest in pauses)
         low, high = max(since, start), stop if until is None else min(until, stop)
         if lasts and low == high:  # it begins this very moment, and has no length yet
             pauses.append(Rest(kind, reason, low, None, 0))

@@ -83,17 +83,21 @@ class KeptAgent:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if agents.status_of(self.state()) not in ("running", "paused"):
-            return  # the block ended it in its own way
         if error is None:
-            self.done()
+            if self._at_work():
+                self.done()
             return
         said = f"{type(error).__name__}: {error}".replace("\0", " ").encode(errors="replace").decode()
         try:
-            self.fail(shorten(said, 500), category=category_of(error))
+            if self._at_work():
+                self.fail(shorten(said, 500), category=category_of(error))
         except HoldfastError as problem:
             # The block's own error is the one to see.
             error.add_note(f"Holdfast could not record that agent {self.id} failed: {problem.message}")
+
+    def _at_work(self) -> bool:
+        """Whether the block has left the agent's end to us."""
+        return agents.status_of(self.state()) in ("running", "paused")
 
     def _record(self, kind: type[OfAgent], at: int | None, **said: object) -> Self:
         event = TYPE_OF[kind].name

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.model import Agent, Session
 from holdfast.core.times import millis, span, text
-from holdfast.keeper.wording import STATUS, ago, count, limit_words, one_line, pause_words, percent, visible
+from holdfast.keeper.wording import (
+    STATUS,
+    ago,
+    count,
+    limit_words,
+    one_line,
+    open_pause,
+    pause_words,
+    percent,
+    visible,
+)
 
 if TYPE_CHECKING:
     from holdfast.keeper.resuming import Lost, Resumed
@@ -59,11 +69,10 @@ def _fitted(style: _Style, head: list[tuple[str, str]], sections: list[Section],
     """Take in the most important section first: whole, or as many of its entries as there is room for."""
     kept: dict[int, Section] = {}
 
-    def written() -> str:
-        left_out = [f"{part.title} ({len(part.items)})" for n, part in enumerate(sections) if n not in kept]
-        if sum(map(len, left_out)) > room // 5:
-            left_out = [count(len(left_out), "section")]
-        return style.document(head, [kept[n] for n in sorted(kept)], last, left_out)
+    def written(*, named: bool = False) -> str:
+        left = [part for place, part in enumerate(sections) if place not in kept]
+        names = [f"{part.title} ({len(part.items)})" for part in left] if named else [count(len(left), "section")]
+        return style.document(head, [kept[place] for place in sorted(kept)], last, names if left else [])
 
     for place, part in sorted(enumerate(sections), key=lambda numbered: numbered[1].spare):
         kept[place] = part
@@ -73,7 +82,8 @@ def _fitted(style: _Style, head: list[tuple[str, str]], sections: list[Section],
             kept[place] = fewer
         if fewer is None or len(written()) > room:
             del kept[place]
-    return written()
+    told = written(named=True)
+    return told if len(told) <= room else written()
 
 
 def _fewer(part: Section, over: int) -> Section | None:
@@ -99,9 +109,9 @@ def _cut(value: str, longest: int) -> str:
 def _head(facts: _Facts) -> list[tuple[str, str]]:
     session, time = facts.session, facts.session.time
     begun = session.started_at or session.created_at
-    rest = next((pause for pause in time.pauses if pause.ended_at is None), None)
+    rest = open_pause(session)
     status = STATUS.get(session.status, session.status)
-    if rest is not None and session.ended_at is None:
+    if rest is not None:
         status += f", {pause_words(rest.kind, rest.reason)}, for {span(facts.now - millis(rest.started_at))}"
     head = [
         ("Session ID", session.id),
@@ -148,7 +158,8 @@ def _sections(facts: _Facts) -> list[Section]:
             f"mode {one_line(session.mode)}: {limit_words(session.mode)}"
         ], 11),
         Section("Files As Recorded", [
-            f"{one_line(landed.path)} ({landed.action})" for landed in facts.ground.files if landed.what == "landed"
+            f"{one_line(landed.path)} ({one_line(landed.action)})"
+            for landed in facts.ground.files if landed.what == "landed"
         ], 13),
     ]  # fmt: skip
     return [part for part in found if part.items]
@@ -162,7 +173,7 @@ def _completed(session: Session) -> list[str]:
     ]
     told = {task.agent for task in session.tasks if task.status == "completed"}
     done += [
-        f"{agent.id}: {one_line(agent.task or agent.type)}"
+        f"{one_line(agent.id)}: {one_line(agent.task or agent.type)}"
         + (f" ({one_line(agent.summary)})" if agent.summary else "")
         for agent in session.agents
         if agent.status == "completed" and agent.id not in told
@@ -179,7 +190,7 @@ def _in_progress(facts: _Facts) -> list[str]:
         if agent.status in ("running", "paused", "interrupted")
     ]
     lines += [
-        f"{task.id}: {one_line(task.text)}" + (f" (by {task.agent})" if task.agent else "")
+        f"{one_line(task.id)}: {one_line(task.text)}" + (f" (by {one_line(task.agent)})" if task.agent else "")
         for task in facts.session.tasks
         if task.status == "in_progress"
     ]
@@ -187,7 +198,7 @@ def _in_progress(facts: _Facts) -> list[str]:
 
 
 def _agent(facts: _Facts, agent: Agent, gone: Lost | None, unknown: Lost | None) -> str:
-    line = f"{agent.id}: {one_line(agent.task or agent.type)}"
+    line = f"{one_line(agent.id)}: {one_line(agent.task or agent.type)}"
     if agent.progress is not None:
         line += f" ({percent(agent.progress)})"
     if gone is not None:
@@ -197,19 +208,19 @@ def _agent(facts: _Facts, agent: Agent, gone: Lost | None, unknown: Lost | None)
         return f"{line}, interrupted: process gone{seen}"
     if unknown is not None:
         return f"{line}, {agent.status} when last heard of; unknown since {text(unknown.since)[:16]}Z"
-    return f"{line}, {agent.status}" + (f", waits for {agent.blocking_on}" if agent.blocking_on else "")
+    return f"{line}, {agent.status}" + (f", waits for {one_line(agent.blocking_on)}" if agent.blocking_on else "")
 
 
 def _pending(session: Session) -> list[str]:
     lines = []
     for task in session.tasks:
         if task.status == "pending":
-            lines.append(one_line(task.text) + (f" (for {task.agent})" if task.agent else ""))
+            lines.append(one_line(task.text) + (f" (for {one_line(task.agent)})" if task.agent else ""))
         elif task.status == "blocked":
             lines.append(f"{one_line(task.text)} (blocked{': ' + one_line(task.outcome) if task.outcome else ''})")
     lines += [
-        f"{agent.id}: {one_line(agent.task or agent.type)} (not started"
-        + (f", waits for {agent.blocking_on})" if agent.blocking_on else ")")
+        f"{one_line(agent.id)}: {one_line(agent.task or agent.type)} (not started"
+        + (f", waits for {one_line(agent.blocking_on)})" if agent.blocking_on else ")")
         for agent in session.agents
         if agent.status == "pending"
     ]
@@ -232,7 +243,7 @@ def _errors(facts: _Facts) -> list[str]:
     }
     lines = []
     for error in facts.session.errors:
-        who = f"{error.agent}: " if error.agent else ""
+        who = f"{one_line(error.agent)}: " if error.agent else ""
         kind = f"{error.category}: " if error.category else ""
         failed = open_agents.get(error.agent or "")
         end = f", {count(failed.retries, 'retry', 'retries')} so far" if failed is not None and failed.retries else ""
@@ -250,7 +261,9 @@ def _files(ground: Resumed) -> list[str]:
     }  # fmt: skip
     order = ("not landed", "changed since", "unknown")
     return [
-        f"{one_line(landed.path)} ({landed.action}{', by ' + landed.agent if landed.agent else ''}): {said[what]}"
+        f"{one_line(landed.path)} ({one_line(landed.action)}"
+        + (f", by {one_line(landed.agent)}): " if landed.agent else "): ")
+        + said[what]
         for what in order
         for landed in ground.files
         if landed.what == what
@@ -275,7 +288,7 @@ def _last(facts: _Facts) -> str:
             f"The session is {STATUS[session.status]}. To go on from it: "
             f"holdfast start GOAL --continues {session.id[:8]}"
         )
-    return f"Resuming from {_next(facts)}..."
+    return f"Resuming from {one_line(_next(facts))}..."
 
 
 def _next(facts: _Facts) -> str:
@@ -288,7 +301,7 @@ def _next(facts: _Facts) -> str:
     for status in ("in_progress", "pending"):
         task = next((task for task in session.tasks if task.status == status), None)
         if task is not None:
-            return f"{task.id}: {one_line(task.text)}"
+            return f"{one_line(task.id)}: {one_line(task.text)}"
     failed = next((agent.id for agent in session.agents if agent.status in ("error", "timeout", "pending")), None)
     return failed or "the goal"
 

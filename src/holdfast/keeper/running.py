@@ -225,7 +225,7 @@ class _Run:
                     if not ahead:
                         return self._take(turn, transaction, kind)
             if not told:
-                self._announce(f"{self.id} waits for its turn, behind {', '.join(ahead)}")
+                self._announce(f"{self.id} waits for its turn, behind {shorten(', '.join(ahead), 80)}")
                 told = True
             self._signals.wait(pause)
             pause = min(pause * 1.5, _SLOWEST_LOOK)
@@ -250,14 +250,12 @@ class _Run:
         if not session_allows(status, event):
             raise refusal("the session", status, event, session)
         own = agents.find(state, self.id, self._ref)
-        assert own is not None
-        status = agents.status_of(own)
-        if not allows(AGENT, status, event):
+        status = "deleted" if own is None else agents.status_of(own)
+        if own is None or not allows(AGENT, status, event):
             raise Refused(f"agent {self.id} was {status} by someone else meanwhile", session=session)
         if kind is AgentResumed and self._circuit(state, own):
             self._retries = 0
-        before = itertools.takewhile(lambda agent: agent is not own, state.agents.values())
-        queue = [agent for agent in before if _waits(agent)] if kind is AgentResumed else []
+        queue = [agent for agent in _before(own, state) if _waits(agent)] if kind is AgentResumed else []
         ahead = [agent.id for agent in [*(one for one in agents.running(state) if self._at_work(one)), *queue]]
         return ahead if len(ahead) >= limits(view.word(state, "mode") or "").agents else []
 
@@ -283,9 +281,9 @@ class _Run:
             )
         if found.state != "half-open":
             return False
-        trying = [
-            one.id for one in alike if _waits(one) or (agents.status_of(one) == "running" and self._at_work(one))
-        ]
+        at_work = [one for one in agents.running(state) if one is not own and self._at_work(one)]
+        queue = [one for one in _before(own, state) if _waits(one)]
+        trying = [one.id for one in [*at_work, *queue] if one.type == self._type]
         if trying:
             raise Refused(
                 f"{what}; whether they work again is being tried by {trying[0]}",
@@ -374,6 +372,11 @@ def _attempts(alike: Sequence[AgentState]) -> list[Attempt]:
         if agent.ended_at is not None and agents.status_of(agent) == "completed"
     ]
     return sorted(found, key=lambda attempt: attempt.ended_at)
+
+
+def _before(own: AgentState | None, state: State) -> Iterator[AgentState]:
+    """The agents that came before this one; all of them while it is not there yet."""
+    return itertools.takewhile(lambda agent: agent is not own, state.agents.values())
 
 
 def _waits(agent: AgentState) -> bool:

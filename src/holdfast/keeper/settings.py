@@ -89,9 +89,10 @@ def parse(which: Setting, written: str) -> int | float | str | bool:
     if isinstance(which.default, str):
         return _checked(which, written, which.name)
     try:
-        value: int | float = (
-            int(written) if written.lstrip("+-").isdecimal() and written.isascii() else float(written)
-        )
+        # float() alone would also take nan, 1_000, surrounding blanks and the digits of every script.
+        if set(written) - set("+-.0123456789eE"):
+            raise ValueError
+        value: int | float = int(written) if written.lstrip("+-").isdecimal() else float(written)
     except ValueError:
         raise Invalid(f"{which.name} must be a number, not {written[:40]!a}") from None
     return _checked(which, value, which.name)

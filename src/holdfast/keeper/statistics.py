@@ -146,8 +146,8 @@ def _days(states: list[State], now: int, offset: Offset) -> Table:
         if end is not None:
             line(end).kept += state.outcome == "kept"
             line(end).discarded += state.outcome == "discarded"
-    for day in lines.values():
-        day.working_ms = day.elapsed_ms - day.paused_ms
+    for one in lines.values():
+        one.working_ms = one.elapsed_ms - one.paused_ms
     return Table("day", [lines[day] for day in sorted(lines)], _total(states, now))
 
 

@@ -4,6 +4,7 @@ made harmless for a reader who would otherwise see what is not there, or not see
 
 from __future__ import annotations
 
+from holdfast.core.model import Pause, Session
 from holdfast.core.modes import limits
 from holdfast.core.times import DAY, HOUR, MINUTE
 
@@ -86,6 +87,14 @@ def pause_words(kind: str, reason: str | None) -> str:
     if why and kind in ("task", "timeout"):
         return why
     return PAUSES.get(kind, kind) + (f" ({why})" if why else "")
+
+
+def open_pause(session: Session) -> Pause | None:
+    """The pause that lasts, if one does; of two that begin and end together, the one somebody set."""
+    lasting = [pause for pause in session.time.pauses if pause.ended_at is None]
+    if session.ended_at is not None or not lasting:
+        return None
+    return min(lasting, key=lambda pause: ("manual", "timeout", "task", "idle").index(pause.kind))
 
 
 def limit_words(mode: str) -> str:

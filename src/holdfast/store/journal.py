@@ -12,10 +12,11 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from holdfast.core import view
+from holdfast.core.canonical import LARGEST
 from holdfast.core.clock import tick
 from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head, data_bytes, seal, trouble
-from holdfast.core.fold import apply, fold, read
+from holdfast.core.fold import apply, pass_over, read
 from holdfast.core.search import words
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.vocabulary import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
@@ -57,8 +58,8 @@ class Tables(Protocol):
     def snapshots(self, session: str) -> Iterable[Snapshot]:
         """Those of this fold version, newest first."""
 
-    def tail(self, session: str, clock: int) -> Iterable[Event]:
-        """Events from this clock on in log order, without those whose key an earlier one has."""
+    def tail(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
+        """Events from this clock on in log order; True with those whose key an earlier one has."""
 
     def clock(self) -> int:
         """The largest clock in the log."""
@@ -84,11 +85,16 @@ class Tables(Protocol):
     def drop_snapshots(self, session: str, clock: int) -> None:
         """Those at or after this clock: a late event makes them wrong."""
 
-    def mark_duplicates(self, session: str) -> None:
-        """Of events with one key, mark all but the first in log order."""
+    def mark_duplicates(self, session: str) -> bool:
+        """Of events with one key, mark all but the first in log order; says whether one stopped counting."""
 
-    def erase_data(self, session: str, hashes: Iterable[str] | None) -> None:
-        """Drop data and salt of these events, or of all but the deletion; and all that was derived from them."""
+    def drop_words(self, session: str) -> None: ...
+
+    def erase_data(self, session: str, hashes: Iterable[str] | None) -> bool:
+        """Drop data and salt of these events, or of all but the deletion; and all that was derived from them.
+
+        Says whether there was any data left to drop.
+        """
 
 
 class _Kept(NamedTuple):
@@ -113,6 +119,8 @@ class Journal:
         # Within a transaction nobody else writes: what was looked up once stays true.
         self._current: set[str] = set()
         self._clock: int | None = None
+        # Data was dropped from its rows: the store must see to it that its bytes go too.
+        self.erased = False
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,16 +149,20 @@ class Journal:
             except msgspec.MsgspecError:
                 continue  # damaged: doctor says so; an older one or the log itself will do
             assert state.last is not None
-            for event in self._tables.tail(session, state.last[0]):
+            for event, double in self._tables.tail(session, state.last[0]):
                 if event.position > state.last:
-                    apply(state, event)
+                    (pass_over if double else apply)(state, event)
             return _Kept(version, state, snapshot.events, len(snapshot.frozen))
-        return _Kept(version, fold(self._tables.tail(session, 0), session), 0, 0)
+        state = State(session=session)
+        for event, double in self._tables.tail(session, 0):
+            (pass_over if double else apply)(state, event)
+        return _Kept(version, state, 0, 0)
 
     def begin(self) -> None:
         """A transaction has begun."""
         self._current.clear()
         self._clock = None
+        self.erased = False
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -178,9 +190,12 @@ class Journal:
             key=draft.key,
         )
         self._tables.insert(event)
+        self._changed.add(session)
+        if state.last is not None and event.position < state.last:
+            self.refold(session, event.clock)  # somebody's clock is at its end: only ids order what comes now
+            return event
         apply(state, event, draft.data)
         self._index(session, draft.data)
-        self._changed.add(session)
         if isinstance(draft.data, (EventErased, SessionDeleted)):
             self.refold(session)
         return event
@@ -196,7 +211,7 @@ class Journal:
         touched: dict[str, int] = {}
         new = 0
         for event in events:
-            wrong = trouble(event)
+            wrong = _impossible(event) or trouble(event)
             if wrong is not None:
                 raise Damaged(f"an event was refused: {wrong}", session=event.session)
             if self._tables.has_event(event):
@@ -204,6 +219,7 @@ class Journal:
             self._tables.insert(event)
             new += 1
             touched[event.session] = min(touched.get(event.session, event.clock), event.clock)
+        self._clock = None
         for session, clock in touched.items():
             self.refold(session, clock)
         return new
@@ -212,29 +228,33 @@ class Journal:
         """Derive everything of a session again: the state from the last snapshot before `clock`, words from there."""
         tables = self._tables
         tables.drop_snapshots(session, clock)
-        tables.mark_duplicates(session)
+        if tables.mark_duplicates(session):
+            tables.drop_words(session)
+            clock = 0
         if self._obey_erasures(session):
             clock = 0
         self._kept[session] = self._load(session, tables.version(session) or 1)
         self._changed.add(session)
         self._current.add(session)
-        for event in tables.tail(session, clock):
-            data = read(event)
+        for event, double in tables.tail(session, clock):
+            data = None if double else read(event)
             if data is not None:
                 self._index(session, data)
 
     def _obey_erasures(self, session: str) -> bool:
         """Drop the data that the log says is erased, whenever it arrived; True when any was asked for."""
         erased: set[str] = set()
-        for event in self._tables.tail(session, 0):
+        for event, double in self._tables.tail(session, 0):
+            if double:
+                continue
             if event.type == "session.deleted":
-                self._tables.erase_data(session, None)
+                self.erased |= self._tables.erase_data(session, None)
                 return True
             if event.type == "event.erased":
                 data = read(event)
                 erased.update(data.hashes if isinstance(data, EventErased) else ())
         if erased:
-            self._tables.erase_data(session, erased)
+            self.erased |= self._tables.erase_data(session, erased)
         return bool(erased)
 
     def _index(self, session: str, data: Data) -> None:
@@ -271,6 +291,13 @@ class Journal:
             self._kept.pop(session, None)
         self._changed.clear()
         self._current.clear()
+
+
+def _impossible(event: Event) -> str | None:
+    """Numbers that no program of ours gives, and that could not even be stored."""
+    if not (0 < event.clock <= LARGEST and 0 < event.seq <= LARGEST and 0 < event.v <= LARGEST):
+        return "its clock, number or version is out of range"
+    return None
 
 
 def _unseen_heads(state: State, writer: str) -> tuple[Head, ...]:

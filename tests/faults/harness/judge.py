@@ -87,12 +87,6 @@ def keeps(before: View, after: View) -> bool:
     return all(after.log.get(session, ())[: len(events)] == events for session, events in before.log.items())
 
 
-def between(before: View, found: View, after: View) -> bool:
-    """Whether a verb of several transactions stopped between two of them: a part of each session's new events."""
-    done = {kinds for kinds, _ in after.kinds}
-    return keeps(before, found) and all(any(kinds == one[: len(kinds)] for one in done) for kinds, _ in found.kinds)
-
-
 def remove(folder: str) -> None:
     if os.path.isdir(folder):
         shutil.rmtree(folder)

@@ -96,7 +96,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(("run", "--", "true"), _BEGUN, in_parts=True),
     Verb(("archive", "@"), _BEGUN),
     Verb(("unarchive", "@"), (*_BEGUN, ("archive", "@"))),
-    Verb(("restore", "copy.db"), _LOST, in_parts=True),
+    Verb(("restore", "copy.db"), _LOST),
     Verb(("start", "on a branch", "--branch"), _GIT),
     Verb(("stop", "--keep"), _BRANCHED, in_parts=True),
     Verb(("stop", "--discard"), _BRANCHED, in_parts=True),

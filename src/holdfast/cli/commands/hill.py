@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
+from holdfast.core.secrets import redact
 
 
 def run(call: Call) -> None:
@@ -11,4 +12,5 @@ def run(call: Call) -> None:
     session = call.keeper.session()
     session.hill(words.need("scope"), position, at=call.at)
     document = session.document(at=call.at)
-    call.done(document, lambda paint: paint.join(paint.bold(words.need("scope")), f"  {position} of 10"))
+    scope = redact(words.need("scope")).text  # as it was stored
+    call.done(document, lambda paint: paint.join(paint.bold(scope), f"  {position} of 10"))

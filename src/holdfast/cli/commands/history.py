@@ -97,6 +97,6 @@ def _nothing(call: Call, paint: Paint) -> Painted:
     wider = "" if words.flag("all_projects") else " (--all-projects looks further)"
     if search is not None:
         return paint.plain(f"Nothing found for {search!r}{where}{wider}.")
-    if words.text("status") or words.text("since"):
+    if words.text("status") or words.text("since") or words.globals.at:
         return paint.plain(f"No such session{where}{wider}.")
     return paint.join(f"No sessions{where} yet. Start one: ", paint.bold("holdfast start GOAL"))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 
-from holdfast.cli.call import Call
+from holdfast.cli.call import Call, put
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.errors import NotFound
 from holdfast.core.state import State
 from holdfast.core.times import span
 from holdfast.keeper import statistics
 from holdfast.keeper.statistics import AgentLine, Line, Table
+from holdfast.keeper.wording import count
 from holdfast.machine.wall import local_offset
 
 _NONE = "(none)"
@@ -46,7 +46,13 @@ def _shown(paint: Paint, found: Table) -> Painted:
     total = found.total
     if isinstance(total, AgentLine):
         return _agents(paint, [line for line in found.lines if isinstance(line, AgentLine)], total)
-    return _sessions(paint, found.by, [line for line in found.lines if isinstance(line, Line)], total)
+    lines = [line for line in found.lines if isinstance(line, Line)]
+    idle = 0
+    if found.by == "day":  # a session nobody ended rests for days
+        worked = [line for line in lines if line.working_ms or line.kept or line.discarded]
+        idle, lines = len(lines) - len(worked), worked
+    rest = "\n" + paint.dim(count(idle, "day") + " of pauses alone not shown") if idle else ""
+    return Painted(_sessions(paint, found.by, lines, total) + rest)
 
 
 def _sessions(paint: Paint, by: str, lines: Sequence[Line], total: Line) -> Painted:
@@ -103,13 +109,16 @@ def _hill(paint: Paint, position: int) -> str:
 
 def _csv(found: Table) -> None:
     import csv
+    import io
 
+    text = io.StringIO()
     fields = [name for name in type(found.total).__struct_fields__ if name != "key"]
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow([found.by, *fields])
     for line in found.lines:
         values = [getattr(line, name) for name in fields]
         writer.writerow([_cell(line.key), *(" ".join(v) if isinstance(v, list) else v for v in values)])
+    put(text.getvalue())
 
 
 def _cell(value: str | None) -> str:

@@ -134,10 +134,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = 0
     for index in range(9):
         byte = data[at + index]
-        if index == 8:
-            value = value << 8 | byte
-        else:
-            value = value << 7 | byte & 0x7F
+        value = value << 8 | byte if index == 8 else value << 7 | byte & 0x7F
         if byte < 0x80 or index == 8:
             return (value - (1 << 64) if value >= 1 << 63 else value), at + index + 1
     raise ValueError(at)

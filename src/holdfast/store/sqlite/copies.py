@@ -6,6 +6,7 @@ What was deleted since stays deleted.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -40,11 +41,16 @@ def backup(connection: apsw.Connection, path: str) -> None:
                 os.close(descriptor)
             if not put_in_place(temporary, path):
                 raise taken
-            files.sync_directory(os.path.dirname(path))
+            try:
+                files.sync_directory(os.path.dirname(path))
+            except BaseException:
+                os.unlink(path)  # not known to survive: a command that failed leaves no file in its own way
+                raise
         finally:
             for ending in ("", "-journal"):
                 if os.path.lexists(temporary + ending):
-                    os.unlink(temporary + ending)
+                    with contextlib.suppress(OSError):  # the backup is there, or its own trouble is being told
+                        os.unlink(temporary + ending)
 
 
 def unite(store: SqliteStore, path: str) -> int:

@@ -19,9 +19,8 @@ COLUMNS = (
     "ord", "session", "writer", "seq", "clock", "at", "v", "type", "actor", "key", "double", "seen", "body", "prev",
     "hash", "data", "salt",
 )  # fmt: skip
-SELECT = "SELECT {} FROM events".format(
-    ", ".join(f"CAST({name} AS BLOB)" if name in ("type", "actor", "key") else name for name in COLUMNS)
-)
+_READ = ", ".join(f"CAST({name} AS BLOB)" if name in ("type", "actor", "key") else name for name in COLUMNS)
+SELECT = f"SELECT {_READ} FROM events"  # noqa: S608 (constants)
 
 _heads = msgspec.json.Decoder(tuple[Head, ...])
 

@@ -153,9 +153,7 @@ def _is_lost(header: _Header, sums: tuple[int, int], raw: list[tuple[bytes, byte
     return False
 
 
-def _intact(
-    header: _Header, sums: tuple[int, int], raw: Iterable[tuple[bytes, bytes]]
-) -> Iterator[Frame]:
+def _intact(header: _Header, sums: tuple[int, int], raw: Iterable[tuple[bytes, bytes]]) -> Iterator[Frame]:
     for head, data in raw:
         if head[8:16] != header.salts:
             return

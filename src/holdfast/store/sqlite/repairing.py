@@ -22,6 +22,7 @@ from holdfast.store.sqlite import aside, carving, checking, pages
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.mending import SELECT, Mender, Raw
 from holdfast.store.sqlite.tables import SqliteTables
+from holdfast.store.sqlite.trouble import speaking
 from holdfast.store.verify import flaws
 
 # SQLite's own lock: every process that has the file open holds these bytes.
@@ -41,7 +42,7 @@ def repair(path: str) -> list[str]:
         spare = _names_of(pages.read(path).data)  # read now: while SQLite has it open, we must not
     connection = opening.connect(path)
     try:
-        with opening.speaking("repair the store", path):
+        with speaking("repair the store", path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 said += _in_place(connection, path, stamp, spare)
@@ -76,7 +77,7 @@ def _sound(path: str) -> bool:
     """Is every row of the log an event?"""
     connection = opening.connect(path)
     try:
-        with opening.speaking("repair the store", path):
+        with speaking("repair the store", path):
             mender = _mender(connection, (set(), set()))
             return all(mender.sound(row) is not None for row in connection.execute(SELECT))
     finally:
@@ -103,12 +104,13 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
             tables.raise_clock(highest)
     known = {row[0] for row in run("SELECT name FROM facts WHERE name LIKE 'aside:%'")}
     run("DELETE FROM facts WHERE name LIKE 'aside:%'")
+    forgotten = not list(run("SELECT 1 FROM evidence LIMIT 1"))
     journal = Journal(tables, writer=_nobody, wall=_never, salt=_nothing)
     for session in _sessions(connection):
         # Listings are made anew; their keeping of time starts from nothing.
         journal.refold(session)
         state = journal.state(session)
-        if state.project is not None and not state.deleted:
+        if forgotten and state.project is not None and not state.deleted:
             SqliteTransaction(connection, tables, journal, path).know_project(state.project)
         missing = False
         for flaw in flaws(tables.read(session)):
@@ -130,8 +132,8 @@ def _sessions(connection: apsw.Connection) -> list[str]:
 
 def _until(connection: apsw.Connection) -> dict[str, int]:
     """Until when the listing says that sessions were worked on: what is later than the log is lost."""
-    rows = connection.execute("SELECT CAST(id AS BLOB), updated_at FROM sessions WHERE typeof(updated_at) = 'integer'")
-    return {row[0].decode(errors="replace"): row[1] for row in rows}
+    rows = connection.execute("SELECT CAST(id AS BLOB), updated_at FROM sessions")
+    return {row[0].decode(errors="replace"): row[1] for row in rows if isinstance(row[1], int)}
 
 
 def _mender(connection: apsw.Connection, spare: tuple[set[str], set[str]]) -> Mender:
@@ -215,7 +217,7 @@ def _were(some: list[object] | list[Raw] | list[tuple[str | None, str | None, Ra
 def _replace(path: str, stamp: str) -> list[str]:
     fresh = os.path.join(os.path.dirname(path), f".holdfast-{os.urandom(8).hex()}.tmp")
     try:
-        with _alone(path) as content, opening.speaking("repair the store", path):
+        with _alone(path) as content, speaking("repair the store", path):
             wal = pages.journal(path)
             images = [pages.image(content, wal), *_interrupted(path, content)]
             opening.create(fresh)
@@ -306,9 +308,7 @@ def _salvage(images: list[pages.Image], fresh: str) -> tuple[int, int]:
         target.close()
 
 
-def _carve(
-    image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tuple[object, ...]]
-) -> dict[str, int]:
+def _carve(image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tuple[object, ...]]) -> dict[str, int]:
     found = carving.carve(image)
     hashes: dict[tuple[object, ...], list[bytes]] = {}
     for row in found.events:

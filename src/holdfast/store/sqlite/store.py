@@ -154,13 +154,13 @@ class SqliteStore:
     # ── keeping (each in its own room) ───────────────────────────────────────────────────────────────────
 
     def erase(self, session: str, deletion: Draft) -> None:
-        from holdfast.store.sqlite import aside, erasing
+        from holdfast.store.sqlite import erasing
 
         erasing.announce(self.path)
         with self.transaction() as transaction:
             transaction.record(session, deletion)
-        aside.forget(self.path, session)
-        erasing.finish_or_say(self._connection, self.path)
+        if os.path.lexists(erasing.mark(self.path)):
+            erasing.finish_or_say(self._connection, self.path)
 
     def _finish_erasing(self) -> None:
         if os.path.lexists(self.path + ".erasing"):
@@ -217,16 +217,32 @@ class SqliteTransaction:
         if error is None:
             try:
                 self._journal.flush()
+                if self._journal.erased:
+                    self._announce_erasing()
                 self._connection.execute("COMMIT")
-            except BaseException as failed:
+            except BaseException as failed:  # noqa: BLE001 (raised again below)
                 error = failed
             else:
+                if self._journal.erased:
+                    self._erase()
                 return
         self._journal.forget()
         self._tables.forget()
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         raise (spoken(error, _WRITE, self._path) or error) from None
+
+    def _announce_erasing(self) -> None:
+        from holdfast.store.sqlite import erasing
+
+        erasing.announce(self._path)
+
+    def _erase(self) -> None:
+        """Data was dropped, by a deletion made here or received: its bytes go too, as soon as readers let go."""
+        from holdfast.store.sqlite import erasing
+
+        self._journal.erased = False
+        erasing.finish(self._connection, self._path)
 
     def writer(self) -> str:
         return self._journal.writer()
@@ -239,9 +255,11 @@ class SqliteTransaction:
 
     def receive(self, events: Iterable[Event]) -> int:
         taken = list(events)
+        # What arrives late is the last row and not the latest event: from now on a fact says how far the clock is.
+        before = self._tables.clock()
         new = self._journal.receive(taken)
         if new:
-            self._tables.raise_clock(max(event.clock for event in taken))
+            self._tables.raise_clock(max(before, *(event.clock for event in taken)))
         return new
 
     def set_current(self, place: str, session: str | None) -> None:

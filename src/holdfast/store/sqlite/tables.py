@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -106,31 +106,35 @@ class SqliteTables:
             ),
         )  # fmt: skip
 
-    def tail(self, session: str, clock: int) -> Iterator[Event]:
-        return self.read(session, clock, doubles=False)
+    def read(self, session: str) -> Iterator[Event]:
+        return (event for event, _ in self.tail(session, 0))
 
-    def read(self, session: str, clock: int = 0, *, doubles: bool = True) -> Iterator[Event]:
+    def tail(self, session: str, clock: int) -> Iterator[tuple[Event, bool]]:
         ref = self.ref(session)
         if ref is None:
             return
         rows = self._run(
-            f"SELECT {COLUMNS} FROM events e JOIN writers w ON w.ref = e.writer"  # noqa: S608 (constants)
-            f" WHERE e.session = ? AND e.clock >= ?{'' if doubles else ' AND e.double = 0'}"
-            " ORDER BY e.clock, w.id, e.seq, e.hash",
+            f"SELECT {COLUMNS}, e.double FROM events e JOIN writers w ON w.ref = e.writer"  # noqa: S608 (constants)
+            " WHERE e.session = ? AND e.clock >= ? ORDER BY e.clock, w.id, e.seq, e.hash",
             (ref, clock),
         )
-        for row in rows:
-            yield event_of(session, row)
+        for *row, double in rows:
+            yield event_of(session, row), bool(double)
 
-    def mark_duplicates(self, session: str) -> None:
-        self._run(
+    def mark_duplicates(self, session: str) -> bool:
+        marked = self._run(
             "WITH ranked AS (SELECT e.ord,"
             " row_number() OVER (PARTITION BY e.key ORDER BY e.clock, w.id, e.seq, e.hash) AS place"
             " FROM events e JOIN writers w ON w.ref = e.writer WHERE e.session = ?1 AND e.key IS NOT NULL)"
-            " UPDATE events SET double = (SELECT place > 1 FROM ranked WHERE ranked.ord = events.ord)"
-            " WHERE session = ?1 AND key IS NOT NULL",
+            " UPDATE events SET double = place > 1 FROM ranked"
+            " WHERE ranked.ord = events.ord AND double <> (place > 1) RETURNING double",
             (self.ref(session),),
         )
+        stopped = [row for row in marked if row[0]]
+        return bool(stopped)
+
+    def drop_words(self, session: str) -> None:
+        self._run("DELETE FROM words WHERE session = ?", (self.ref(session),))
 
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -149,9 +153,12 @@ class SqliteTables:
             " WHERE ref = ?3 AND (project <> ?1 OR created_at <> ?2)",
             (summary.project, summary.created_at, ref),
         )
-        if not summary.deleted:
-            for alias in aliases:
-                self._run("INSERT OR IGNORE INTO aliases (alias, session) VALUES (?, ?)", (alias, ref))
+        due = set() if summary.deleted else set(aliases)
+        found = {row[0] for row in self._run("SELECT alias FROM aliases WHERE session = ?", (ref,))}
+        for alias in found - due:
+            self._run("DELETE FROM aliases WHERE alias = ? AND session = ?", (alias, ref))
+        for alias in due - found:
+            self._run("INSERT INTO aliases (alias, session) VALUES (?, ?)", (alias, ref))
 
     def add_words(self, session: str, found: list[str]) -> None:
         ref = self._ref_for_writing(session)
@@ -180,25 +187,20 @@ class SqliteTables:
     def drop_snapshots(self, session: str, clock: int) -> None:
         self._run("DELETE FROM snapshots WHERE session = ? AND clock >= ?", (self.ref(session), clock))
 
-    def erase_data(self, session: str, hashes: Iterable[str] | None) -> None:
+    def erase_data(self, session: str, hashes: Iterable[str] | None) -> bool:
         ref = self.ref(session)
+        sql = "UPDATE events SET data = NULL, salt = NULL WHERE session = ? AND coalesce(data, salt) IS NOT NULL"
         self._run("DELETE FROM snapshots WHERE session = ?", (ref,))
         self._run("DELETE FROM words WHERE session = ?", (ref,))
         if hashes is None:
             self._run("DELETE FROM aliases WHERE session = ?", (ref,))
             self._run("DELETE FROM places WHERE session = ?", (session,))
-            self._run(
-                "UPDATE events SET data = NULL, salt = NULL WHERE session = ? AND type <> 'session.deleted'", (ref,)
-            )
-        else:
-            for one in hashes:
-                self._run(
-                    "UPDATE events SET data = NULL, salt = NULL WHERE session = ? AND hex(hash) = upper(?)",
-                    (ref, one),
-                )
+            return bool(list(self._run(f"{sql} AND type <> 'session.deleted' RETURNING 1", (ref,))))
+        dropped = [list(self._run(f"{sql} AND hex(hash) = upper(?) RETURNING 1", (ref, one))) for one in hashes]
+        return any(dropped)
 
 
-def event_of(session: str, row: tuple[Any, ...]) -> Event:
+def event_of(session: str, row: Sequence[Any]) -> Event:
     """An event from its row. What the columns hold is checked by whoever verifies chains, not here."""
     writer, seq, clock, at, v, kind, actor, key, seen, body, prev, own, data, salt = row
     return Event(

@@ -1,0 +1,370 @@
+"""`holdfast tour`: the main job, end to end, for real, in a scratch directory that is gone afterwards.
+
+Everything in it is done by the public commands, each a process of its own, and one of them is killed. What the
+tour says about the result it has checked; it exits with 0 only if everything held.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from holdfast.cli.call import Call
+from holdfast.cli.paint import Paint, Painted, wrap
+from holdfast.core.times import DAY, HOUR, MINUTE, text
+from holdfast.machine.wall import Wall, local_offset
+
+GOAL = "Add search to the notes"
+PLAN = """\
+## Design
+- [ ] Choose the index (id: choose)
+
+## Build
+- [ ] Write the search (id: search)
+- [ ] Test it (id: test)
+"""
+# The agents: programs that really write files.
+INDEXER = '''\
+"""Writes the search."""
+code = """\\
+def search(notes, words):
+    return [name for name, text in notes.items() if all(word in text for word in words.split())]
+"""
+with open("search.py", "w") as file:
+    file.write(code)
+print("indexer: wrote search.py")
+'''
+TESTER = '''\
+"""Writes the tests and runs them; the first time it is stopped half-way."""
+import os, time
+first = "from search import search\\n\\nassert search({'a': 'red fish'}, 'fish') == ['a']\\n"
+rest = "assert search({'a': 'red fish'}, 'cat') == []\\n"
+signs = os.environ["TOUR_SIGNS"]
+if not os.path.exists("test_search.py"):
+    with open("test_search.py", "w") as file:
+        file.write(first)
+    while not os.path.exists(os.path.join(signs, "go")):
+        time.sleep(0.01)
+    with open("test_search.py", "a") as file:
+        file.write(rest[:20])
+    open(os.path.join(signs, "half"), "w").close()
+    time.sleep(600)
+with open("test_search.py", "w") as file:
+    file.write(first + rest)
+exec(compile(first + rest, "test_search.py", "exec"))
+print("tester: wrote test_search.py, 2 checks passed")
+'''
+PATIENCE = 30.0  # seconds for another process to do its part
+
+
+def run(call: Call) -> int:
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="holdfast-tour-", ignore_cleanup_errors=True) as scratch:
+        tour = _Tour(call, os.path.realpath(scratch))
+        try:
+            tour.prepare()
+            _walk(tour)
+        except _Ended as ended:
+            tour.tell(str(ended), held=False)
+        finally:
+            tour.close()
+    return tour.sum_up(time.monotonic() - begun)
+
+
+class _Ended(Exception):
+    """The tour cannot go on; says why."""
+
+
+class _Step(NamedTuple):
+    command: str
+    code: int
+    output: str
+
+
+# ── the walk ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _walk(tour: _Tour) -> None:
+    at = tour.minutes_ago
+    tour.say("A session begins with a goal. All of this is real, in a scratch directory.")
+    tour.holdfast("start", GOAL, "--scope", "search", *at(75))
+    tour.say("Its plan is a checklist in Markdown; YAML and JSON do as well.")
+    tour.holdfast("plan", "import", "plan.md", *at(74))
+    tour.say("Agents report what they do, and decisions are kept with their reasons.")
+    tour.holdfast("agent", "start", "scout", "--type", "reader", "--task", "Read the code", *at(73))
+    tour.holdfast("agent", "done", "scout", "--summary", "Notes are plain files", *at(69))
+    tour.holdfast("decide", "Plain search", "--option", "FTS5", "--why", "Few notes", *at(68))
+    tour.holdfast("task", "done", "choose", *at(67))
+    tour.say("Lunch is a pause, not work; --at lets the hour pass in a moment.")
+    tour.holdfast("pause", "Lunch", *at(66))
+    tour.holdfast("resume", "--quiet", *at(3))
+    tour.say("An agent that joins now reads the briefing and knows where things stand.")
+    tour.holdfast("briefing", "--for", "agent", "--max-chars", "800")
+    tour.say("`run` makes any command an agent: its output, its exit code, a record of both.")
+    tour.holdfast("run", "--agent", "indexer", "--task", "Write it", "--", tour.python, "indexer.py")
+    tour.holdfast("file", "search.py", "--action", "created", "--agent", "indexer")
+    tour.holdfast("task", "done", "search", "--artifact", "search.py")
+    _crash(tour)
+    tour.say("The work goes on where it stopped.")
+    tour.holdfast("run", "--agent", "tester-2", "--task", "Test it", "--", tour.python, "tester.py")
+    tour.holdfast("file", "test_search.py", "--action", "modified", "--agent", "tester-2")
+    tour.holdfast("task", "done", "test", "--artifact", "test_search.py")
+    tour.say("Where the time went.")
+    tour.holdfast("timeline")
+    tour.say("Every event holds the hash of the one before it; doctor follows the chain.")
+    tour.holdfast("doctor")
+    tour.check("the whole log verifies", held=all(one["status"] != "failed" for one in tour.ask("doctor")["checks"]))
+    tour.say("The session is done, and stays in history.")
+    tour.holdfast("stop")
+    last = tour.shown()
+    spent = last["time"]
+    tour.check(
+        "working and paused time add up to the time that passed",
+        held=last["status"] == "completed" and spent["working_ms"] + spent["paused_ms"] == spent["elapsed_ms"],
+    )
+
+
+def _crash(tour: _Tour) -> None:
+    tour.say("Now the worst case: kill -9 ends an agent in the middle, and Holdfast with it.")
+    victim = tour.begin("run", "--agent", "tester", "--task", "Test it", "--", tour.python, "tester.py")
+    tour.wait(lambda: os.path.exists(tour.inside("test_search.py")), "the agent's file")
+    tour.holdfast("file", "test_search.py", "--action", "created", "--agent", "tester")
+    tour.sign("go")
+    tour.wait(lambda: os.path.exists(os.path.join(tour.signs, "half")), "the agent's second write")
+    before = tour.hashes()
+    tour.kill(victim, int(tour.agent("tester")["pid"] or 0))
+    tour.say("Nobody could write anything down. Going on, Holdfast finds out by itself.")
+    resumed = tour.holdfast("resume").splitlines()
+    after = tour.hashes()
+    tour.lost = len(set(before) - set(after))
+    tour.check(
+        f"{len(before)} events before the crash, the same {len(before)} after it", held=after[: len(before)] == before
+    )
+    tour.check(
+        "the agent that was killed is known to be interrupted", held=tour.agent("tester")["status"] == "interrupted"
+    )
+    tour.check(
+        "search.py is whole; test_search.py changed after it was recorded",
+        held=any("test_search.py" in line and "changed" in line for line in resumed)
+        and not any(" search.py" in line and "changed" in line for line in resumed),
+    )
+
+
+# ── the means ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Tour:
+    def __init__(self, call: Call, scratch: str) -> None:
+        self._call = call
+        self._paint: Paint = call.paint
+        self._project = os.path.join(scratch, "notes")
+        self.signs = os.path.join(scratch, "signs")
+        self._env = _environment(call.environ, self._paint)
+        self._env.update(HOLDFAST_HOME=os.path.join(scratch, "home"), TOUR_SIGNS=self.signs)
+        self._now = Wall().now()
+        self.python = sys.executable
+        self._steps: list[_Step] = []
+        self._checks: list[tuple[str, bool]] = []
+        self._background: list[subprocess.Popen[str]] = []
+        self._session = ""
+        self._events = 0
+        self.lost = 0
+
+    def prepare(self) -> None:
+        """A project: with git, if it is there."""
+        os.mkdir(self._project)
+        os.mkdir(self.signs)
+        for name, content in (("plan.md", PLAN), ("indexer.py", INDEXER), ("tester.py", TESTER)):
+            with open(self.inside(name), "x", encoding="utf-8") as file:
+                file.write(content)
+        from shutil import which
+
+        git = which("git")
+        if git is not None:
+            subprocess.run(  # noqa: S603 -- a fixed command in our own scratch directory
+                [git, "init", "-q"], cwd=self._project, env=self._env, check=False, capture_output=True
+            )
+
+    def close(self) -> None:
+        for process in self._background:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            process.communicate()
+
+    def inside(self, name: str) -> str:
+        return os.path.join(self._project, name)
+
+    def sign(self, name: str) -> None:
+        with open(os.path.join(self.signs, name), "x", encoding="utf-8"):
+            pass
+
+    def minutes_ago(self, minutes: int) -> tuple[str, str]:
+        """`--at` for a moment in the past: the clock's time while that is still today."""
+        moment = self._now // MINUTE * MINUTE - minutes * MINUTE
+        local = moment + int(local_offset(moment).total_seconds()) * 1000
+        if 2 * HOUR < (self._now + int(local_offset(self._now).total_seconds()) * 1000) % DAY < DAY - 5 * MINUTE:
+            return "--at", f"{local % DAY // HOUR:02d}:{local % HOUR // MINUTE:02d}"
+        return "--at", text(moment)
+
+    # commands
+
+    def holdfast(self, *words: str) -> str:
+        """Run a command and show it with its output; the tour ends if it fails."""
+        command = self._command(words)
+        self._prompt(command)
+        step = self._run(command, words, merged=True)
+        self._print("\n".join(f"  {line}".rstrip() for line in step.output.splitlines()))
+        if step.code != 0:
+            raise _Ended(f"`{command}` ended with exit code {step.code}")
+        return step.output
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        command = self._command(words) + " &"
+        self._prompt(command)
+        self._steps.append(_Step(command, 0, ""))
+        process = subprocess.Popen(  # noqa: S603 -- Holdfast itself
+            self._argv(words), cwd=self._project, env=self._env, text=True, encoding="utf-8", errors="replace",
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self._background.append(process)
+        return process
+
+    def kill(self, process: subprocess.Popen[str], agent: int) -> None:
+        """End both for good, without a chance to say anything."""
+        number = getattr(signal, "SIGKILL", signal.SIGTERM)
+        command = f"kill -9 {process.pid} {agent}"
+        self._prompt(command)
+        self._steps.append(_Step(command, 0, ""))
+        if agent <= 0:
+            raise _Ended("the agent's process is not recorded")
+        os.kill(process.pid, number)
+        os.kill(agent, number)
+        process.communicate()
+        self._print("")
+
+    def wait(self, true: Callable[[], bool], what: str) -> None:
+        until = time.monotonic() + PATIENCE
+        while not true():
+            if time.monotonic() > until:
+                raise _Ended(f"{what} did not appear in {PATIENCE:.0f} s")
+            time.sleep(0.01)
+
+    def ask(self, *words: str) -> Any:
+        """A question of the tour's own: run quietly, answered in JSON."""
+        words = (*words, "--json")
+        command = self._command(words)
+        step = self._run(command, words, merged=False)
+        if step.code != 0:
+            raise _Ended(f"`{command}` ended with exit code {step.code}")
+        return json.loads(step.output)
+
+    def hashes(self) -> list[str]:
+        self._session = self.ask("status")["session"]["id"]
+        return [event["hash"] for event in self.ask("log")["events"]]
+
+    def agent(self, name: str) -> dict[str, Any]:
+        found: list[dict[str, Any]] = self.ask("status")["session"]["agents"]
+        return next((one for one in found if one["id"] == name), {"pid": None, "status": None})
+
+    def shown(self) -> dict[str, Any]:
+        self._events = len(self.ask("log", self._session)["events"])
+        session: dict[str, Any] = self.ask("show", self._session)["session"]
+        return session
+
+    def _argv(self, words: tuple[str, ...]) -> list[str]:
+        # -P: nothing in the working directory is taken for a part of Holdfast.
+        return [sys.executable, "-P", "-m", "holdfast", *words]
+
+    def _command(self, words: tuple[str, ...]) -> str:
+        return "holdfast " + shlex.join("python" if word == self.python else word for word in words).replace("'", '"')
+
+    def _run(self, command: str, words: tuple[str, ...], *, merged: bool) -> _Step:
+        done = subprocess.run(  # noqa: S603 -- Holdfast itself
+            self._argv(words), cwd=self._project, env=self._env, check=False, text=True, encoding="utf-8",
+            errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else subprocess.PIPE,
+        )  # fmt: skip
+        step = _Step(command, done.returncode, done.stdout)
+        self._steps.append(step)
+        return step
+
+    # what the person sees
+
+    def say(self, sentence: str) -> None:
+        paint = self._paint
+        self._print("\n" + "\n".join(paint.dim(line) for line in wrap(paint.plain(sentence), min(paint.width, 80))))
+
+    def check(self, what: str, *, held: bool) -> None:
+        if not held:
+            raise _Ended(f"not true: {what}")
+        self.tell(what, held=True)
+
+    def tell(self, what: str, *, held: bool) -> None:
+        self._checks.append((what, held))
+        mark = self._paint.green("checked") if held else self._paint.red("failed")
+        self._print(str(self._paint.join("  ", mark, "  ", what)))
+
+    def _prompt(self, command: str) -> None:
+        self._print(str(self._paint.join(self._paint.green("$ "), self._paint.bold(command))))
+
+    def _print(self, words: str) -> None:
+        if not self._call.json and words:
+            sys.stdout.write(words + "\n")
+            sys.stdout.flush()
+
+    def sum_up(self, seconds: float) -> int:
+        held = all(held for _, held in self._checks) and bool(self._checks)
+        document = {
+            "tour": {
+                "steps": [{"command": step.command, "exit_code": step.code} for step in self._steps],
+                "checks": [{"check": what, "held": held} for what, held in self._checks],
+                "events": self._events, "lost": self.lost, "seconds": round(seconds, 2), "held": held,
+            }
+        }  # fmt: skip
+        self._call.answer(document, lambda paint: self._summary(paint, seconds, held=held))
+        return 0 if held else 1
+
+    def _summary(self, paint: Paint, seconds: float, *, held: bool) -> Painted:
+        if not held:
+            return paint.red("The tour did not end as it should: please report what it shows above.")
+        lost = "none lost" if not self.lost else f"{self.lost} lost"
+        return Painted("\n".join([
+            "",
+            paint.heading("What you saw", f"{seconds:.1f} s, {len(self._steps)} commands"),
+            paint.pairs([
+                ("Kept", f"{self._events} events, {lost}, through a kill -9 in the middle"),
+                ("Resumed", "the dead agent found, its files compared with what was recorded"),
+                ("Counted", "work and lunch kept apart, to the millisecond"),
+                ("Left behind", "nothing: the scratch directory is gone"),
+            ], indent=2),
+            "",
+            paint.heading("Next"),
+            paint.pairs([
+                ("holdfast start GOAL", "begin a session in your own project"),
+                ("holdfast run -- COMMAND", "run something in it as an agent"),
+            ], indent=2),
+        ]))  # fmt: skip
+
+
+def _environment(environ: Mapping[str, str], paint: Paint) -> dict[str, str]:
+    """Nobody's settings, of Holdfast or git; output as wide and as coloured as ours."""
+    found = {name: value for name, value in environ.items() if not name.startswith(("HOLDFAST_", "GIT_"))}
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
+        found.pop(name, None)
+    return {
+        **found, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1",
+        "COLUMNS": str(min(paint.width, 100) - 2), "PYTHONIOENCODING": "ascii" if paint.ascii_only else "utf-8",
+        "FORCE_COLOR" if paint.colour else "NO_COLOR": "1",
+    }  # fmt: skip

@@ -1,0 +1,364 @@
+"""The doctor: everything that can be wrong with a home, looked at and named; and what can be put right by itself.
+
+Looking changes nothing and never fails: a check that cannot be made says so and why. Repairing sets damage aside,
+rebuilds from the log, and says what could not be saved.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from holdfast.core import agents
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.times import DAY, HOUR
+from holdfast.keeper import settings
+from holdfast.keeper.home import Binding, Home
+from holdfast.machine import disk, files, host
+from holdfast.machine.process import Identity, fate
+from holdfast.store.interface import Filter, Finding, Store
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+Status = Literal["ok", "warning", "failed"]
+REPAIR = "holdfast doctor --repair"
+NOTHING = "nothing kept yet"
+MIB = 1 << 20
+_SHOWN = 3
+_LINES = 6
+_ENDINGS = ("", "-wal", "-shm", "-journal")
+
+
+class Check(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    status: Status
+    detail: str
+    fix: str | None = None
+
+
+Look = Callable[["Keeper", Store | None], Check]
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def examine(keeper: Keeper) -> list[Check]:
+    """Every check, each once, in a fixed order."""
+    store, opened = _open(keeper)
+    checks = [_guarded("home", _home, keeper, None), opened]
+    checks.append(_guarded("sqlite", _sqlite, keeper, store))
+    checks += _of_store(keeper, store, opened)
+    for name, look in _LOOKS:
+        checks.append(_guarded(name, look, keeper, store))
+    return checks
+
+
+def _guarded(name: str, look: Look, keeper: Keeper, store: Store | None) -> Check:
+    try:
+        return look(keeper, store)
+    except HoldfastError as error:
+        return Check(name, "failed", error.message, error.hint)
+    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+        return Check(name, "failed", f"it could not be checked ({type(error).__name__}: {error})", None)
+
+
+def _open(keeper: Keeper) -> tuple[Store | None, Check]:
+    try:
+        store = keeper.existing_store()
+    except NotFound:
+        return None, Check("store", "ok", NOTHING)
+    except HoldfastError as error:
+        return None, Check("store", "failed", error.message, error.hint or REPAIR)
+    except Exception as error:  # noqa: BLE001 (see above)
+        return None, Check("store", "failed", f"it cannot be opened ({type(error).__name__}: {error})", REPAIR)
+    if store is None:
+        return None, Check("store", "ok", NOTHING)
+    return store, Check("store", "ok", f"{keeper.store_path} opens")
+
+
+def _home(keeper: Keeper, _: Store | None) -> Check:
+    path = keeper.home.path
+    if not os.path.lexists(path):
+        return Check("home", "ok", NOTHING)
+    if not os.path.isdir(path):
+        return Check("home", "failed", f"{path} is not a directory", "Move it away, or set HOLDFAST_HOME.")
+    wrong = disk.unsuitable(path)
+    if wrong is not None:
+        return Check("home", "warning", wrong, "Move it to a local disk and set HOLDFAST_HOME.")
+    return Check("home", "ok", path)
+
+
+def _sqlite(_: Keeper, __: Store | None) -> Check:
+    from holdfast.store.sqlite import connection
+
+    version = connection.sqlite_version()
+    if connection.sqlite_is_sound(version):
+        return Check("sqlite", "ok", f"SQLite {version}")
+    return Check(
+        "sqlite",
+        "failed",
+        f"SQLite {version} can damage a store that two processes use",
+        "Upgrade: pip install -U apsw",
+    )
+
+
+# ── the store ────────────────────────────────────────────────────────────────────────────────────────────
+
+_SOUND = {
+    "file": "every page of the file can be read",
+    "chain": "every event is there and fits its hash",
+    "state": "every state is what its events add up to",
+    "listing": "listings show what the log says",
+    "search": "the search index holds the words of the log",
+    "erasure": "nothing deleted is left",
+    "aside": "nothing was set aside",
+}
+
+
+def _of_store(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Check]:
+    if store is None:
+        for name in _SOUND:
+            if opened.status == "ok":
+                yield Check(name, "ok", NOTHING)
+            else:
+                yield Check(name, "warning", "not checked: the store cannot be opened", opened.fix)
+        return
+    found: dict[str, list[Finding]] = {name: [] for name in _SOUND}
+    try:
+        for finding in store.check():
+            found.setdefault(finding.check, []).append(finding)
+    except Exception as error:  # noqa: BLE001 (see above)
+        found["file"].append(Finding("file", f"the check broke off ({type(error).__name__}: {error})"))
+    for name, findings in found.items():
+        if findings:
+            yield Check(name, "warning" if name == "aside" else "failed", _told(findings), _mend(keeper, name))
+        elif name == "erasure" and os.path.lexists(keeper.store_path + ".erasing"):
+            yield Check(name, "warning", "deleted data is not erased yet: other processes still read the old file",
+                        "Close them; the next command finishes it.")  # fmt: skip
+        else:
+            yield Check(name, "ok", _SOUND[name])
+
+
+def _mend(keeper: Keeper, name: str) -> str:
+    if name == "aside":
+        place = os.path.join(os.path.dirname(keeper.store_path), "aside")
+        return f"holdfast restore FILE adds what a backup has. When you need it no longer, delete {place}"
+    return REPAIR
+
+
+def _told(findings: Iterable[Finding]) -> str:
+    told = [f"session {one.session}: {one.detail}" if one.session else one.detail for one in findings]
+    more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    return "; ".join(told[:_SHOWN]) + more
+
+
+# ── the rest of the home ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _modes(keeper: Keeper, _: Store | None) -> Check:
+    wide = files.modes(_ours(keeper))
+    if not wide:
+        return Check("modes", "ok", "only you can read what Holdfast keeps")
+    told = "; ".join(f"{one.path} is {one.mode:04o}" for one in wide[:_SHOWN])
+    more = f"; and {len(wide) - _SHOWN} more" if len(wide) > _SHOWN else ""
+    return Check("modes", "warning", f"others can open what should be yours alone: {told}{more}", REPAIR)
+
+
+def _ours(keeper: Keeper) -> list[str]:
+    """Everything in the home, and the store with what lies beside it; links are somebody's choice."""
+    found: list[str] = []
+    if os.path.isdir(keeper.home.path) and not os.path.islink(keeper.home.path):
+        found.append(keeper.home.path)
+        for place, directories, names in os.walk(keeper.home.path):
+            found += [os.path.join(place, name) for name in (*directories, *names)]
+    beside = os.path.join(os.path.dirname(keeper.store_path), "aside")
+    found += [keeper.store_path + ending for ending in _ENDINGS]
+    if os.path.isdir(beside):
+        found += [beside, *(os.path.join(beside, name) for name in os.listdir(beside))]
+    return sorted({path for path in found if os.path.lexists(path) and not os.path.islink(path)})
+
+
+def _temporaries(keeper: Keeper, _: Store | None) -> Check:
+    left = _leftovers(keeper)
+    if not left:
+        return Check("temporaries", "ok", "no process left anything behind")
+    names = ", ".join(os.path.basename(path) for path in left[:_SHOWN])
+    return Check("temporaries", "warning", f"{len(left)} file(s) of processes that were killed: {names}", REPAIR)
+
+
+def _leftovers(keeper: Keeper) -> list[str]:
+    """Temporary files older than an hour: younger ones may be in use."""
+    found: list[str] = []
+    for place in (keeper.home.path, os.path.join(keeper.home.path, "aside")):
+        for name in os.listdir(place) if os.path.isdir(place) else ():
+            path = os.path.join(place, name)
+            if name.startswith(files.PREFIX) and any(name.endswith(files.SUFFIX + ending) for ending in _ENDINGS):
+                info = os.lstat(path)
+                if stat.S_ISREG(info.st_mode) and keeper.now() - info.st_mtime_ns // 1_000_000 > HOUR:
+                    found.append(path)
+    return sorted(found)
+
+
+def _clock(keeper: Keeper, _: Store | None) -> Check:
+    wrong = keeper.wall.trouble()
+    if wrong is None:
+        return Check("clock", "ok", "the clock of this machine is plausible")
+    return Check("clock", "warning", wrong, "Set the clock of this machine.")
+
+
+def _space(keeper: Keeper, _: Store | None) -> Check:
+    free = disk.free_space(keeper.store_path)
+    if free is None:
+        return Check("space", "ok", "the system does not say how much room is left")
+    said = f"{free / MIB:,.0f} MiB are free" if free >= MIB else f"{free // 1024} KiB are free"
+    if free >= 100 * MIB:
+        return Check("space", "ok", said)
+    return Check("space", "warning" if free >= 10 * MIB else "failed", said, f"Free some space at {keeper.home.path}")
+
+
+def _writer(keeper: Keeper, store: Store | None) -> Check:
+    path = keeper.home.binding(keeper.store_path)
+    if store is None or not os.path.lexists(path):
+        return Check("writer", "ok", "none yet: the first event makes one")
+    try:
+        bound = msgspec.json.decode(files.read_limited(path, 4096, what="the writer's binding"), type=Binding)
+    except msgspec.MsgspecError:
+        return Check("writer", "warning", f"{path} cannot be read: a new writer begins with the next event", None)
+    here = (host.machine_id(), host.inode(keeper.home.path), host.inode(keeper.store_path))
+    if (bound.machine, bound.home, bound.store) == here:
+        return Check("writer", "ok", f"writer {bound.writer[:8]} belongs to this machine and this home")
+    return Check(
+        "writer",
+        "warning",
+        "this home or its store was copied, moved or restored: a new writer begins with the next event",
+    )
+
+
+def _settings(keeper: Keeper, _: Store | None) -> Check:
+    settings.load(keeper.home.config, keeper.place.root)
+    return Check("settings", "ok", "all settings can be read")
+
+
+def _errors(keeper: Keeper, _: Store | None) -> Check:
+    path = os.path.join(keeper.home.path, "errors.log")
+    if not os.path.lexists(path) or not os.path.getsize(path):
+        return Check("errors", "ok", "nothing unexpected happened")
+    lines = files.read_limited(path, 64 * MIB, what="the error log").decode(errors="backslashreplace").split("\n")
+    last = " · ".join([line for line in lines if line][-_LINES:])
+    old = keeper.now() - os.lstat(path).st_mtime_ns // 1_000_000 > 7 * DAY
+    return Check(
+        "errors", "ok" if old else "warning", f"{path} ends with: {last}", f"Please report it; then delete {path}"
+    )
+
+
+def _agents(_: Keeper, store: Store | None) -> Check:
+    if store is None:
+        return Check("agents", "ok", NOTHING)
+    gone: list[str] = []
+    for row in store.rows(Filter()):
+        state = None if row.status in FINISHED else store.state(row.id)
+        for agent in state.agents.values() if state is not None else ():
+            process = agent.process
+            if process is None or agents.status_of(agent) != "running":
+                continue
+            who = Identity(process.pid, process.started, process.boot, process.namespace, process.machine)
+            if fate(who) == "gone":
+                gone.append(f"{agent.id} (session {row.id[:8]})")
+    if not gone:
+        return Check("agents", "ok", "every agent at work has its process")
+    return Check("agents", "warning", f"recorded as running, but gone: {', '.join(gone[:10])}", "holdfast resume")
+
+
+def _git(_: Keeper, __: Store | None) -> Check:
+    from shutil import which
+
+    found = which("git")
+    if found is None:
+        return Check("git", "warning", "there is no git: branches and projects are known by their path alone",
+                     "Install git.")  # fmt: skip
+    return Check("git", "ok", found)
+
+
+_LOOKS: tuple[tuple[str, Look], ...] = (
+    ("modes", _modes),
+    ("temporaries", _temporaries),
+    ("clock", _clock),
+    ("space", _space),
+    ("writer", _writer),
+    ("settings", _settings),
+    ("errors", _errors),
+    ("agents", _agents),
+    ("git", _git),
+)
+
+# ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def repair(keeper: Keeper) -> list[str]:
+    """Put right what can be; sentences say what was done and what could not be saved."""
+    said = [*_repair_store(keeper)]
+    for step in (_close_modes, _remove_leftovers):
+        try:
+            said += step(keeper)
+        except (HoldfastError, OSError) as error:
+            said.append(f"Not everything could be tidied up: {error}.")
+    return said
+
+
+def _repair_store(keeper: Keeper) -> Iterator[str]:
+    from holdfast.store.sqlite import aside, repairing
+
+    path = keeper.store_path
+    if not os.path.lexists(path):
+        return
+    wrong = _derived_damage(keeper)
+    keeper.close()
+    before = (aside.kept(path), host.inode(path))
+    try:
+        yield from repairing.repair(path)
+        if wrong:
+            yield f"States, listings and search of {wrong} session(s) were wrong and are rebuilt from the log."
+    except HoldfastError as error:
+        yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
+    except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
+        yield f"The store was not repaired ({type(error).__name__}: {error})."
+    finally:
+        if (aside.kept(path), host.inode(path)) != before:
+            _begin_anew(keeper)
+
+
+def _derived_damage(keeper: Keeper) -> int:
+    try:
+        store = keeper.existing_store()
+        found = list(store.check()) if store is not None else []
+    except Exception:  # noqa: BLE001 (it is repaired next)
+        return 0
+    return len({one.session for one in found if one.check in ("state", "listing", "search")})
+
+
+def _begin_anew(keeper: Keeper) -> None:
+    """Events may be lost that others have seen: this writer's numbers must not be given out a second time."""
+    path = keeper.home.binding(keeper.store_path)
+    if os.path.lexists(path):
+        os.unlink(path)
+        files.sync_directory(keeper.home.path)
+    keeper.home = Home(keeper.home.path)
+
+
+def _close_modes(keeper: Keeper) -> Iterator[str]:
+    for one in files.modes(_ours(keeper)):
+        os.chmod(one.path, one.mode & one.wanted)
+        yield f"{one.path} was open to others ({one.mode:04o}) and is yours alone now ({one.mode & one.wanted:04o})."
+
+
+def _remove_leftovers(keeper: Keeper) -> Iterator[str]:
+    left = _leftovers(keeper)
+    for path in left:
+        os.unlink(path)
+    if left:
+        yield f"{len(left)} temporary file(s) that killed processes left behind were removed."

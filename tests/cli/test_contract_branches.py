@@ -1,0 +1,204 @@
+"""The contract: `start --branch`, `stop --keep` and `stop --discard` with real git."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from calling import Calling, at
+
+LINE = re.compile(r"^Session: \d{8} \d\d:\d\d-\d\d:\d\d \(\d+ min actual, \d+ min paused\)$", re.MULTILINE)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    calling = Calling(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("TZ", "UTC")
+    return calling
+
+
+def work(cli: Calling, name: str = "work.txt") -> None:
+    """A commit of the session's own."""
+    (cli.project / name).write_text(name)
+    cli.git("add", ".")
+    cli.git("commit", "-q", "-m", f"add {name}")
+
+
+def branches(cli: Calling) -> list[str]:
+    return cli.git("branch", "--format=%(refname:short)").split()
+
+
+def test_keep_makes_one_commit_of_the_sessions_work(cli: Calling) -> None:
+    """Back on the old branch: squashed, with the session's line, and the session branch gone."""
+    cli.repository()
+    session = cli.session("start", "Add things", "--branch", "--at", at(0))
+    assert cli.git("branch", "--show-current") == session["branch"] == f"session/{session['aliases']['timer']}"
+    assert session["project"]["git_branch"] == "main"
+    work(cli, "one")
+    work(cli, "two")
+    cli.session("message", "--at", at(4))
+    cli.session("pause", "--at", at(5))
+    cli.session("resume", "--at", at(12))
+    done = cli.session("stop", "--keep", "--at", at(15))
+    assert done["status"] == "completed"
+    assert branches(cli) == ["main"]
+    assert cli.git("branch", "--show-current") == "main"
+    assert cli.git("rev-list", "--count", "HEAD") == "2"
+    message = cli.git("log", "-1", "--format=%B")
+    assert message.startswith("Add things\n")
+    assert LINE.search(message)
+    assert "Session: 20260105 08:00-08:15 (8 min actual, 7 min paused)" in message
+    assert (cli.project / "two").exists()
+
+
+def test_discard_returns_and_deletes_the_branch(cli: Calling) -> None:
+    """The work is gone from the tree, the reason is in the log."""
+    cli.repository()
+    cli.session("start", "Try", "--branch")
+    work(cli)
+    cli.session("stop", "--discard", "--reason", "did not work")
+    assert branches(cli) == ["main"]
+    assert not (cli.project / "work.txt").exists()
+    session = cli.document("history")["sessions"][0]["id"]
+    last = cli.document("log", session)["events"][-1]
+    assert last["data"] == {"outcome": "discarded", "reason": "did not work"}
+
+
+@pytest.mark.parametrize("how", [["--keep"], ["--discard", "--reason", "r"]])
+@pytest.mark.parametrize("dirt", ["untracked", "modified", "staged"])
+def test_a_dirty_tree_stops_both(cli: Calling, how: list[str], dirt: str) -> None:
+    """Nothing uncommitted is ever lost: exit 1, branch and session as before; then it works."""
+    cli.repository()
+    session = cli.session("start", "G", "--branch")
+    work(cli)
+    name = "new.txt" if dirt == "untracked" else "work.txt"
+    (cli.project / name).write_text("precious")
+    if dirt == "staged":
+        cli.git("add", ".")
+    error = cli.refused(1, "stop", *how)
+    assert name in error["message"]
+    assert cli.git("branch", "--show-current") == session["branch"]
+    assert (cli.project / name).read_text() == "precious"
+    assert cli.session("status")["status"] == "in_progress"
+    cli.git("stash", "-q", "-u")
+    assert cli.session("stop", *how)["status"] == "completed"
+
+
+def test_starting_with_a_dirty_tree_takes_it_along(cli: Calling) -> None:
+    """A branch is made with everything uncommitted as it is."""
+    cli.repository()
+    (cli.project / "README.md").write_text("changed")
+    cli.session("start", "G", "--branch")
+    assert (cli.project / "README.md").read_text() == "changed"
+
+
+def test_a_detached_start_can_be_discarded_but_not_kept(cli: Calling) -> None:
+    """There is no branch to return to: `--keep` says so, `--discard` returns to the commit."""
+    cli.repository()
+    commit = cli.git("rev-parse", "HEAD")
+    cli.git("switch", "-q", "--detach")
+    cli.session("start", "G", "--branch")
+    work(cli)
+    cli.refused(1, "stop", "--keep")
+    cli.session("stop", "--discard", "--reason", "r")
+    assert cli.git("rev-parse", "HEAD") == commit
+    assert cli.git("branch", "--show-current") == ""
+
+
+def test_without_a_repository_there_is_no_branch(cli: Calling) -> None:
+    """Exit 1, and no session."""
+    cli.refused(1, "start", "G", "--branch")
+    assert cli.document("status")["session"] is None
+
+
+def test_before_the_first_commit(cli: Calling) -> None:
+    """An unborn branch is a place to come from, too."""
+    cli.git("init", "-q", "-b", "main")
+    session = cli.session("start", "G", "--branch")
+    assert cli.git("branch", "--show-current") == session["branch"]
+    work(cli)
+    cli.session("stop", "--keep")
+    assert cli.git("branch", "--show-current") == "main"
+    assert (cli.project / "work.txt").exists()
+    assert branches(cli) == ["main"]
+
+
+def test_a_branch_that_exists_is_a_conflict(cli: Calling) -> None:
+    """Exit 5; no session, and the work tree stays where it was."""
+    cli.repository()
+    cli.git("branch", "session/20260105-project-same")
+    cli.refused(5, "start", "Same", "--branch", "--at", at(0))
+    assert cli.document("status")["session"] is None
+    assert cli.git("branch", "--show-current") == "main"
+
+
+def test_in_a_worktree(cli: Calling, tmp_path: Path) -> None:
+    """Each work tree has its own branch, and its own end."""
+    cli.repository()
+    tree = tmp_path / "tree"
+    cli.git("worktree", "add", "-q", "-b", "side", str(tree))
+    main = cli.session("start", "Here", "--branch")
+    cli.patch.chdir(tree)
+    side = cli.session("start", "There", "--branch")
+    assert cli.git("branch", "--show-current", where=tree) == side["branch"]
+    (tree / "there.txt").write_text("x")
+    cli.git("add", ".", where=tree)
+    cli.git("commit", "-q", "-m", "there", where=tree)
+    cli.session("stop", "--keep")
+    assert cli.git("branch", "--show-current", where=tree) == "side"
+    assert cli.git("branch", "--show-current") == main["branch"]
+    assert sorted(branches(cli)) == sorted(["main", "side", main["branch"]])
+
+
+def test_a_conflict_changes_nothing(cli: Calling) -> None:
+    """Exit 5, back on the session's branch, in progress, nothing merged."""
+    cli.repository()
+    session = cli.session("start", "G", "--branch")
+    (cli.project / "README.md").write_text("mine\n")
+    cli.git("commit", "-q", "-am", "mine")
+    cli.git("switch", "-q", "main")
+    (cli.project / "README.md").write_text("theirs\n")
+    cli.git("commit", "-q", "-am", "theirs")
+    cli.git("switch", "-q", session["branch"])
+    assert "README.md" in cli.refused(5, "stop", "--keep")["message"]
+    assert cli.git("branch", "--show-current") == session["branch"]
+    assert cli.git("status", "--porcelain") == ""
+    assert cli.session("status")["status"] == "in_progress"
+
+
+def test_a_plain_stop_leaves_the_branch_alone(cli: Calling) -> None:
+    """Only `--keep` and `--discard` touch git."""
+    cli.repository()
+    session = cli.session("start", "G", "--branch")
+    cli.session("stop")
+    assert cli.git("branch", "--show-current") == session["branch"]
+
+
+def test_a_reason_that_cannot_be_stored_stops_before_the_branch_is_touched(cli: Calling) -> None:
+    """A failed command changes nothing, git included."""
+    from holdfast import Keeper
+    from holdfast.core.errors import Invalid
+
+    cli.repository()
+    branch = cli.session("start", "G", "--branch")["branch"]
+    with Keeper.open(str(cli.project), home=str(cli.home)) as keeper, pytest.raises(Invalid):
+        keeper.session().stop(discard=True, reason="\ud800")
+    assert branch in branches(cli)
+
+
+def test_a_start_that_cannot_be_stored_takes_its_branch_back(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even when the very last step fails."""
+    from holdfast.core.errors import Failed
+    from holdfast.store.journal import Journal
+
+    def full(_: Journal) -> None:
+        raise Failed("the disk is full")
+
+    cli.repository()
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "flush", full)
+        assert cli("start", "G", "--branch").code == 1
+    assert branches(cli) == ["main"]
+    assert cli.git("branch", "--show-current") == "main"
+    assert cli.document("status")["session"] is None

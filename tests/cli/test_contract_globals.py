@@ -1,0 +1,350 @@
+"""The contract: global options, the environment, places, settings, and the program as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from calling import Calling, at, checked, process
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+# ── global options ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_global_options_work_anywhere(cli: Calling, tmp_path: Path) -> None:
+    """Before the command, after it, among its words, with and without an equals sign."""
+    cli.session("start", "G", "--at", at(0))
+    project = str(cli.project)
+    cli.patch.chdir(tmp_path)
+    for words in (
+        ["--json", "--project", project, "note", "x"],
+        ["note", "--project", project, "x", "--json"],
+        ["note", "x", "--json", f"--project={project}"],
+        ["--no-color", "--quiet", "note", "--json", "--project", project, "x"],
+        ["agent", "--project", project, "list", "--json"],
+    ):
+        out = cli(*words)
+        assert out.code == 0, out
+        checked(out.out)
+
+
+def test_after_two_dashes_nothing_is_an_option(cli: Calling) -> None:
+    """A text may begin with a dash."""
+    cli.session("start", "G")
+    assert cli.session("--json", "note", "--no-color", "--quiet", "--at=23:59", "x")["notes"][-1]["text"] == "x"
+    told = cli("--json", "note", "--", "--json")
+    assert json.loads(told.out)["session"]["notes"][-1]["text"] == "--json"
+
+
+def test_quiet_says_nothing_but_results(cli: Calling) -> None:
+    """Confirmations and notes are left out; errors and results are not."""
+    assert cli("start", "G", "--quiet") == (0, "", "")
+    for words in (["note", "x"], ["pause"], ["resume"], ["task", "add", "x"], ["agent", "start", "a", "--type", "t"],
+                  ["config", "set", "history.limit", "9"], ["stop"]):  # fmt: skip
+        out = cli("--quiet", *words)
+        assert (out.code, out.err) == (0, ""), words
+        assert out.out == "" or words == ["resume"]
+    assert cli("--quiet", "config", "get", "history.limit").out == "9\n"
+    assert cli("--quiet", "pause").err.startswith("holdfast: ")
+
+
+def test_results_go_to_stdout_and_everything_else_to_stderr(cli: Calling) -> None:
+    """An error leaves stdout empty; without a terminal there is no colour."""
+    spoken = cli("start", "G")
+    assert "Started" in spoken.out
+    assert "\x1b" not in spoken.out + spoken.err
+    assert spoken.err == ""
+    wrong = cli("pause", "a", "b")
+    assert (wrong.code, wrong.out) == (2, "")
+
+
+def test_version_and_help(cli: Calling) -> None:
+    """Exit 0, also beside a command that is wrong otherwise."""
+    from holdfast import __version__
+
+    assert cli("--version") == (0, f"holdfast {__version__}\n", "")
+    for words in ([], ["--help"], ["-h"], ["start", "--help"], ["agent", "--help"], ["agent", "done", "-h"]):
+        assert cli(*words).code == 0
+        assert cli(*words).out
+
+
+@pytest.mark.parametrize("words", [["--project"], ["note", "x", "--at"], ["--store"], ["--bogus"], ["--json"]])
+def test_wrong_global_options_are_usage(cli: Calling, words: list[str]) -> None:
+    """Exit 2."""
+    assert cli(*words).code == 2
+
+
+# ── places ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_subdirectory_belongs_to_the_nearest_git_root(cli: Calling) -> None:
+    """The current session is the same anywhere in the work tree."""
+    cli.repository()
+    session = cli.session("start", "G")["id"]
+    below = cli.project / "a" / "b"
+    below.mkdir(parents=True)
+    cli.patch.chdir(below)
+    assert cli.session("note", "x")["id"] == session
+    cli.patch.chdir(cli.project.parent)
+    assert cli.session("note", "x", "--project", str(below))["id"] == session
+
+
+def test_without_git_the_directory_itself_is_the_project(cli: Calling) -> None:
+    """A directory below is another project."""
+    cli.session("start", "G")
+    below = cli.project / "below"
+    below.mkdir()
+    cli.patch.chdir(below)
+    assert cli.document("status")["session"] is None
+    assert cli.session("start", "H")["project"]["name"] == "below"
+
+
+def test_a_worktree_has_its_own_current_session_in_the_same_project(cli: Calling, tmp_path: Path) -> None:
+    """Two work trees work on two sessions at once, and history shows both in either."""
+    cli.repository()
+    tree = tmp_path / "tree"
+    cli.git("worktree", "add", "-q", "-b", "side", str(tree))
+    one = cli.session("start", "One")
+    cli.patch.chdir(tree)
+    assert cli.document("status")["session"] is None
+    two = cli.session("start", "Two")
+    assert two["project"]["path"] == one["project"]["path"] == str(cli.project)
+    assert {row["id"] for row in cli.document("history")["sessions"]} == {one["id"], two["id"]}
+    cli.patch.chdir(cli.project)
+    assert cli.session("status")["id"] == one["id"]
+    assert {row["id"] for row in cli.document("history")["sessions"]} == {one["id"], two["id"]}
+
+
+def test_a_project_is_found_again_after_a_move(cli: Calling, tmp_path: Path) -> None:
+    """By what git says: a renamed directory keeps its history."""
+    cli.repository()
+    session = cli.session("start", "G")["id"]
+    moved = tmp_path / "moved"
+    cli.patch.chdir(tmp_path)
+    cli.project.rename(moved)
+    cli.patch.chdir(moved)
+    assert [row["id"] for row in cli.document("history")["sessions"]] == [session]
+
+
+def test_projects_are_kept_apart(cli: Calling, tmp_path: Path) -> None:
+    """History is of this project unless all are asked for."""
+    one = cli.session("start", "One")["id"]
+    other = tmp_path / "other"
+    other.mkdir()
+    two = cli.session("start", "Two", "--project", str(other))["id"]
+    assert [row["id"] for row in cli.document("history")["sessions"]] == [one]
+    assert {row["id"] for row in cli.document("history", "--all-projects")["sessions"]} == {one, two}
+
+
+def test_a_project_that_is_not_there(cli: Calling) -> None:
+    """Exit 3 for a missing directory, 4 for a file."""
+    cli.refused(3, "start", "G", "--project", str(cli.project / "none"))
+    (cli.project / "file").write_text("")
+    cli.refused(4, "start", "G", "--project", str(cli.project / "file"))
+
+
+# ── environment ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_everything_is_under_the_home_and_private(cli: Calling) -> None:
+    """One directory, 0700, with files of 0600 and nothing left over; looking makes none of it."""
+    cli.document("history")
+    assert not cli.home.exists()
+    cli.session("start", "G")
+    cli.document("config", "set", "history.limit", "5")
+    assert stat.S_IMODE(cli.home.stat().st_mode) == 0o700
+    found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in cli.home.iterdir()}
+    assert set(found) == {"store.db", "writer.json", "config.toml"}
+    assert set(found.values()) == {0o600}
+
+
+def test_the_store_is_chosen_by_option_then_environment(cli: Calling, tmp_path: Path) -> None:
+    """`--store` over HOLDFAST_STORE over the home's own."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    one, two = (f"sqlite:///{tmp_path}/{name}/s.db" for name in ("one", "two"))
+    cli.patch.setenv("HOLDFAST_STORE", one)
+    first = cli.session("start", "One")["id"]
+    second = cli.session("start", "Two", "--store", two)["id"]
+    assert cli.session("status")["id"] == first
+    assert cli.session("status", "--store", two)["id"] == second
+    cli.patch.delenv("HOLDFAST_STORE")
+    assert cli.document("status")["session"] is None
+    assert not (cli.home / "store.db").exists()
+
+
+@pytest.mark.parametrize("url", ["mysql://x", "sqlite:///", "x", "sqlite:relative", "/tmp/x", "sqlite://"])
+def test_a_store_that_is_no_url_is_invalid(cli: Calling, url: str) -> None:
+    """Exit 4, from the option and from the environment."""
+    cli.refused(4, "start", "G", "--store", url)
+    cli.patch.setenv("HOLDFAST_STORE", url)
+    cli.refused(4, "start", "G")
+
+
+def test_the_actor_signs_every_event(cli: Calling) -> None:
+    """HOLDFAST_ACTOR, else the user's name."""
+    cli.session("start", "G")
+    cli.patch.setenv("HOLDFAST_ACTOR", "Ada")
+    cli.session("note", "x")
+    actors = [event["actor"] for event in cli.document("log")["events"]]
+    assert actors[1] == "Ada"
+    assert actors[0] not in ("", "Ada")
+    cli.patch.setenv("HOLDFAST_ACTOR", " ")
+    cli.refused(4, "note", "x")
+
+
+# ── settings ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_settings_of_the_project_stand_over_those_of_the_home(cli: Calling) -> None:
+    """What comes with a repository may set only what cannot harm."""
+    cli.document("config", "set", "history.limit", "5")
+    (cli.project / ".holdfast.toml").write_text('[history]\nlimit = 6\n[device]\nname = "theirs"\n')
+    assert cli.document("config", "get", "history.limit")["value"] == 6
+    assert cli.document("config", "get", "device.name")["value"] == ""
+
+
+def test_config_keeps_what_a_person_wrote(cli: Calling) -> None:
+    """Comments, order and what is not known stay."""
+    cli.home.mkdir()
+    config = cli.home / "config.toml"
+    config.write_text("# mine\n[other]\nx = 1 # one\n[history]\nlimit = 3\n")
+    cli.document("config", "set", "history.limit", "4")
+    cli.document("config", "set", "device.name", "desk")
+    written = config.read_text()
+    assert "# mine" in written
+    assert "x = 1 # one" in written
+    assert cli.document("config", "get", "history.limit")["value"] == 4
+    assert cli.session("start", "G")["device"] == "desk"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (3, ["get", "nothing.here"]), (3, ["set", "nothing.here", "1"]), (2, ["set", "history.limit"]), (2, []),
+        (4, ["set", "history.limit", "0"]), (4, ["set", "history.limit", "x"]), (4, ["set", "history.limit", "nan"]),
+        (4, ["set", "timer.idle_minutes", "1e999"]), (4, ["set", "device.name", "a\x1bb"]),
+        (4, ["set", "history.limit", "9" * 5000]), (4, ["set", "device.name", "x" * 101]),
+    ],
+)  # fmt: skip
+def test_settings_that_cannot_be(cli: Calling, code: int, words: list[str]) -> None:
+    """Unknown is exit 3, a value that cannot be is exit 4, and the file is not made."""
+    cli.refused(code, "config", *words)
+    assert not (cli.home / "config.toml").exists()
+
+
+@pytest.mark.parametrize(
+    "broken", [b"broken = [", b"\xff\xfe", b"timer = 5\n", b"[history]\nlimit = 'x'\n", b"[a]\n" + b"x = [" * 3000],
+    ids=["torn", "bytes", "no table", "no number", "deep"],
+)  # fmt: skip
+def test_broken_settings_are_named_and_left_alone(cli: Calling, broken: bytes) -> None:
+    """Exit 4 with the file's name; nothing is overwritten because it could not be read."""
+    cli.home.mkdir()
+    config = cli.home / "config.toml"
+    config.write_bytes(broken)
+    name = "timer.idle_minutes" if b"timer" in broken else "device.name"
+    out = cli("config", "set", name, "5", "--json")
+    if b"limit" in broken:  # readable, only wrong: `config set` is how one mends it
+        assert out.code == 0
+        assert cli.document("config", "set", "history.limit", "5")["value"] == 5
+        return
+    assert out.code == 4
+    assert json.loads(out.out)["error"]["file"] == str(config)
+    assert config.read_bytes() == broken
+
+
+def test_a_byte_order_mark_does_not_matter(cli: Calling) -> None:
+    """Editors on Windows write one."""
+    cli.home.mkdir()
+    (cli.home / "config.toml").write_bytes(b"\xef\xbb\xbf[history]\r\nlimit = 3\r\n")
+    assert cli.document("config", "get", "history.limit")["value"] == 3
+    cli.document("config", "set", "history.limit", "4")
+    assert cli.document("config", "get", "history.limit")["value"] == 4
+
+
+# ── backup, restore, completion ──────────────────────────────────────────────────────────────────────────
+
+
+def test_a_backup_brings_everything_back(cli: Calling, tmp_path: Path) -> None:
+    """Into an empty home, and into one that went on: nothing there is lost."""
+    session = cli.session("start", "G")["id"]
+    cli.session("note", "before")
+    copy = tmp_path / "copy.db"
+    cli.refused(2, "backup")
+    cli.document("backup", str(copy))
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    cli.refused(5, "backup", str(copy))
+    cli.session("note", "after")
+    assert cli.document("restore", str(copy))["restored"] == 0
+    assert [note["text"] for note in cli.session("show", session)["notes"]] == ["before", "after"]
+    cli.patch.setenv("HOLDFAST_HOME", str(tmp_path / "second"))
+    assert cli.document("restore", str(copy))["restored"] == 2
+    assert [note["text"] for note in cli.session("show", session)["notes"]] == ["before"]
+    assert cli.session("resume", session)["devices"]
+    assert cli.document("restore", str(copy))["restored"] == 0
+
+
+def test_what_is_no_backup_is_refused(cli: Calling, tmp_path: Path) -> None:
+    """Missing is 3, a directory 4, something else 4 or 6; nothing here changes."""
+    cli.refused(3, "restore", str(tmp_path / "none"))
+    cli.refused(4, "restore", str(tmp_path))
+    (tmp_path / "text").write_text("no database" * 100)
+    assert cli("restore", str(tmp_path / "text")).code in (4, 6)
+    (tmp_path / "empty").write_text("")
+    assert cli("restore", str(tmp_path / "empty")).code in (4, 6)
+
+
+def test_nothing_to_back_up(cli: Calling, tmp_path: Path) -> None:
+    """Exit 3, and no file is made."""
+    cli.refused(3, "backup", str(tmp_path / "copy.db"))
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_completion_is_a_script_the_shell_accepts(cli: Calling, tmp_path: Path) -> None:
+    """For each shell that is installed here."""
+    for shell in ("bash", "zsh", "fish"):
+        script = cli("completion", shell)
+        assert script.code == 0
+        if shutil.which(shell) is not None:
+            file = tmp_path / shell
+            file.write_text(script.out)
+            assert subprocess.run([shell, "-n", str(file)], check=False).returncode == 0
+    cli.refused(4, "completion", "tcsh")
+    cli.refused(2, "completion")
+
+
+# ── as a process ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_as_a_process_codes_and_streams_are_the_same(cli: Calling) -> None:
+    """One of each kind, with next to nothing in the environment."""
+    env = {"HOLDFAST_HOME": str(cli.home), "PATH": os.environ["PATH"]}
+    wanted = [(0, "start", "Gö"), (5, "start", "H"), (0, "note", "x"), (4, "note", ""), (2, "bogus"), (3, "show", "abcd"),
+              (0, "pause"), (1, "pause"), (0, "status"), (0, "--version")]  # fmt: skip
+    for code, *words in wanted:
+        done = process(*words, "--json", cwd=cli.project, env=env)
+        assert (done.returncode, done.stderr) == (code, b""), words
+        checked(done.stdout.decode())
+    spoken = process("pause", cwd=cli.project, env=env)
+    assert (spoken.returncode, spoken.stdout) == (1, b"")
+    assert spoken.stderr.startswith(b"holdfast: the session is paused")
+
+
+def test_the_installed_script_is_the_same_program(cli: Calling) -> None:
+    """`holdfast` beside this Python."""
+    script = Path(sys.executable).with_name("holdfast")
+    if not script.exists():
+        pytest.skip("holdfast is not installed here")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, cli("--version").out)

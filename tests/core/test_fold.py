@@ -1,0 +1,775 @@
+"""The laws of the fold: total, the same for every order of arrival, and honest about what clashed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from histories import (
+    GARBAGE,
+    MINUTE,
+    NOON,
+    POOL,
+    PROJECT,
+    SESSION,
+    Device,
+    History,
+    erased,
+    histories,
+    joined,
+    started,
+    together,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import view
+from holdfast.core.agents import status_of
+from holdfast.core.canonical import canonical
+from holdfast.core.event import Event, Head
+from holdfast.core.fold import _RULES, apply, fold, in_log_order, pass_over, read
+from holdfast.core.lifecycle import FINAL
+from holdfast.core.model import Conflict, Session
+from holdfast.core.state import State, freeze, thaw
+from holdfast.core.vocabulary import (
+    KINDS,
+    AgentCompleted,
+    AgentFailed,
+    AgentInterrupted,
+    AgentPaused,
+    AgentProgressed,
+    AgentResumed,
+    AgentRetried,
+    AgentStarted,
+    AliasGiven,
+    ConflictResolved,
+    Data,
+    DeviceJoined,
+    ExtraKept,
+    MessageExchanged,
+    NoteAdded,
+    PhaseAdded,
+    SessionAborted,
+    SessionCompleted,
+    SessionEdited,
+    SessionFailed,
+    SessionPaused,
+    SessionResumed,
+    SessionStarted,
+    TaskAdded,
+    TaskCompleted,
+    TaskDropped,
+    TaskStarted,
+)
+
+
+def shown(events: Iterable[Event]) -> Session:
+    return view.session(fold(events, SESSION), NOON + 10 * MINUTE)
+
+
+def conflicts(*devices: Device) -> list[Conflict]:
+    return view.conflicts(fold(together(*devices)))
+
+
+def values(conflict: Conflict) -> set[object]:
+    return {one.value for one in conflict.values}
+
+
+def step_by_step(state: State, events: Iterable[Event], keys: set[str]) -> State:
+    """What a store does: events in log order, one at a time, doubles passed over."""
+    for event in events:
+        if event.key is not None and event.key in keys:
+            pass_over(state, event)
+        else:
+            apply(state, event)
+        keys |= {event.key} if event.key is not None else set()
+    return state
+
+
+def ordered(history: History) -> list[Event]:
+    return sorted(history.events, key=lambda event: event.position)
+
+
+# ── Laws for any history ─────────────────────────────────────────────────────────────────────────────────
+
+
+@given(histories(), st.randoms(use_true_random=False))
+def test_order_and_repetition_of_arrival_do_not_matter(history: History, chance: random.Random) -> None:
+    """Any permutation, with any events arriving twice, folds to the very same state."""
+    expected = fold(ordered(history))
+    arrived = [*history.events, *chance.choices(history.events, k=5)]
+    chance.shuffle(arrived)
+    assert fold(arrived) == expected
+    assert freeze(fold(arrived)) == freeze(expected)
+
+
+@given(histories(), st.randoms(use_true_random=False))
+def test_an_erased_copy_wins_over_a_whole_one(history: History, chance: random.Random) -> None:
+    """A late copy with its data does not bring back what another device erased, in whatever order they come."""
+    gone = [erased(event) for event in chance.sample(history.events, k=min(3, len(history.events)))]
+    hashes = {event.hash for event in gone}
+    expected = fold([*gone, *(event for event in history.events if event.hash not in hashes)])
+    arrived = [*history.events, *gone]
+    chance.shuffle(arrived)
+    assert fold(arrived) == expected
+
+
+@given(histories())
+def test_one_event_at_a_time_equals_the_whole(history: History) -> None:
+    """Applying in log order gives what folding gives."""
+    assert step_by_step(State(session=SESSION), ordered(history), set()) == fold(history.events)
+
+
+@given(histories(), st.integers(0, 1000))
+def test_a_snapshot_can_be_taken_anywhere(history: History, where: int) -> None:
+    """Freezing, thawing and going on loses nothing; a state frozen twice has the same bytes."""
+    events = ordered(history)
+    cut = where % (len(events) + 1)
+    keys: set[str] = set()
+    frozen = freeze(step_by_step(State(session=SESSION), events[:cut], keys))
+    assert freeze(thaw(frozen)) == frozen
+    finished = step_by_step(thaw(frozen), events[cut:], keys)
+    assert finished == fold(events, SESSION)
+    assert freeze(finished) == freeze(fold(events, SESSION))
+
+
+@given(histories(), st.sampled_from([0, -(10**14), NOON, NOON + 10**10, 10**15]))
+def test_every_state_can_be_shown(history: History, now: int) -> None:
+    """Whatever was folded can be shown as of any moment, written as JSON, and adds up."""
+    state = fold(history.events)
+    document = view.session(state, now)
+    assert msgspec.json.decode(msgspec.json.encode(document), type=Session) == document
+    assert document.time.working_ms + document.time.paused_ms == document.time.elapsed_ms
+    assert 0 <= document.progress <= 1
+    assert isinstance(view.due(state, now), list)
+
+
+@given(histories())
+def test_every_event_is_counted(history: History) -> None:
+    """Nothing is lost without a trace: each event is in the count, and every stream has its head."""
+    state = fold(history.events)
+    assert state.count == len(in_log_order(history.events))
+    assert set(state.heads) == {event.writer for event in history.events}
+    for writer, head in state.heads.items():
+        assert head.seq == max(event.seq for event in history.events if event.writer == writer)
+
+
+@given(histories(hostile=False))
+def test_every_device_sees_the_same_conflicts(history: History) -> None:
+    """Once devices know the same events, they show the same document, however they came to know them."""
+    for device in history.devices:
+        for other in history.devices:
+            device.hear(other)
+    documents = {msgspec.json.encode(view.session(device.state(), NOON)) for device in history.devices}
+    assert len(documents) == 1
+
+
+@given(histories(hostile=False))
+def test_registers_keep_exactly_what_nobody_had_seen(history: History) -> None:
+    """Of all writes to a register, those remain that no later write had in its causal past: no more, no fewer."""
+    kept = {event.hash: event for event in in_log_order(history.events)}
+    if len(kept) != len(history.events) or any(event.type == "conflict.resolved" for event in kept.values()):
+        return  # doubles and choices are another matter
+    past = {hash_: seen for device in history.devices for hash_, seen in device.past.items()}
+    writes = {hash_ for hash_, event in kept.items() if getattr(read(event), "goal", None) is not None}
+    alone = {one for one in writes if not any(one in past[other] for other in writes)}
+    assert {write.hash for write in fold(history.events).registers["goal"]} == alone
+
+
+@given(histories(hostile=False))
+def test_an_ending_stands(history: History) -> None:
+    """Where one of concurrent statuses is an ending, an ending is what the session has."""
+    for events in (history.events, *(tuple(device.known.values()) for device in history.devices)):
+        state = fold(events, SESSION)
+        writes = state.registers.get("status", [])
+        if any(write.value in FINAL["session"] for write in writes):
+            assert view.status_of(state) in FINAL["session"]
+
+
+# ── Totality, one absurdity at a time ────────────────────────────────────────────────────────────────────
+
+
+def test_every_type_has_a_rule() -> None:
+    """No type can be recorded that the fold would stumble over, and the tests' pool knows them all."""
+    assert set(_RULES) == set(KINDS)
+    assert {type(data) for data in POOL} | {ConflictResolved} == {kind.data for kind in KINDS.values()}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_garbage_of_every_type_is_counted_and_skipped(kind: str) -> None:
+    """Bytes that say nothing, of any type, are kept, counted as not applied or read, and break nothing."""
+    device = started()
+    for written in GARBAGE:
+        device.record(NoteAdded(text=""), kind=kind, written=written)
+    state = device.state()
+    thaw(freeze(state))
+    assert state.count == 1 + len(GARBAGE)
+    assert state.not_applied >= 8
+    msgspec.json.encode(view.session(state, NOON))
+
+
+@pytest.mark.parametrize("data", POOL, ids=lambda data: type(data).__name__)
+def test_a_session_without_its_start(data: Data) -> None:
+    """Events that came before the start did are folded, shown, and set right once it arrives."""
+    device = started()
+    start = next(iter(device.known.values()))
+    device.wait(MINUTE)
+    event = device.record(data)
+    orphan = fold([event])
+    document = view.session(orphan, NOON + 2 * MINUTE)
+    assert document.created_at == document.updated_at == "2026-11-15T12:01:00.000Z"
+    assert document.time.elapsed_ms == MINUTE or document.status in FINAL["session"]
+    assert fold([event, start]) == fold([start, event])
+
+
+def test_no_events_at_all() -> None:
+    """The fold of nothing is a session that can be shown."""
+    document = view.session(fold([], SESSION), NOON)
+    assert document.id == SESSION
+    assert document.status == "created"
+    assert document.time.elapsed_ms == NOON
+
+
+def test_an_erased_start_still_begins_the_session() -> None:
+    """When the goal held a secret and was erased, when and that it began stays in the envelope."""
+    device = started()
+    device.wait(MINUTE)
+    device.record(NoteAdded(text="n"))
+    start, note = device.known.values()
+    document = shown([erased(start), note])
+    assert document.created_at == "2026-11-15T12:00:00.000Z"
+    assert document.status == "in_progress"
+    assert document.time.elapsed_ms == 10 * MINUTE
+    assert document.goal == ""
+
+
+def test_erased_moves_still_move() -> None:
+    """What an event did to the lifecycle is in its envelope; what it said is gone."""
+    device = started()
+    event = device.record(SessionCompleted(summary="secret"))
+    document = shown([*(one for one in device.known.values() if one is not event), erased(event)])
+    assert document.status == "completed"
+    assert document.summary is None
+
+
+def test_a_second_start_is_reported() -> None:
+    """Two starts of one session cannot be; the first stands, both goals are shown."""
+    one, two = started(), Device("w9", now=NOON + 1)
+    two.record(SessionStarted(goal="Other", project=PROJECT, device="thief"))
+    document = shown(together(one, two))
+    assert document.goal == "Add login"
+    (conflict,) = document.conflicts
+    assert conflict.field == "started"
+    assert values(conflict) == {"Add login", "Other"}
+
+
+def test_moves_from_before_the_start_are_not_lost() -> None:
+    """An ending that stands before the start in the log is still an ending."""
+    early = Device("w0", now=NOON - MINUTE)
+    early.record(SessionAborted())
+    document = shown(together(early, started()))
+    assert document.status == "aborted"
+    assert [values(conflict) for conflict in document.conflicts] == [{"aborted", "in_progress"}]
+
+
+def test_later_versions_and_types_are_kept_for_whoever_understands_them() -> None:
+    """An event of a later version changes nothing here, and is counted."""
+    device = started()
+    device.record(SessionEdited(goal="Later"), version=2)
+    device.record(NoteAdded(text="x"), kind="session.dreamt")
+    assert device.state().not_applied == 2
+    assert shown(device.known.values()).goal == "Add login"
+
+
+def test_two_events_at_one_number_are_both_folded() -> None:
+    """A stream that forked (a restored home) loses neither branch, and both values are in conflict."""
+    device = started()
+    device.record(SessionEdited(goal="Before the crash"))
+    device.fork()
+    device.record(SessionEdited(goal="After restoring"))
+    assert len({event.seq for event in device.known.values()}) == 2
+    (conflict,) = conflicts(device)
+    assert values(conflict) == {"Before the crash", "After restoring"}
+
+
+def test_seen_may_name_anybody() -> None:
+    """A head of a stream nobody knows, however far, is no reason to stumble."""
+    device = started()
+    event = device.record(NoteAdded(text="n"))
+    odd = msgspec.structs.replace(event, seen=(Head("nobody", 2**53 - 1, "00" * 32), Head("w1", -5, "")))
+    assert len(shown([*device.known.values(), msgspec.structs.replace(odd, hash="ff" * 32)]).notes) == 2
+
+
+@pytest.mark.parametrize("last_seen", [0, -(2**53 - 1), 2**53 - 1, NOON - MINUTE, NOON + MINUTE])
+@pytest.mark.parametrize("pending", [False, True])
+def test_an_interruption_ends_within_the_agents_life(last_seen: int, pending: bool) -> None:
+    """Whenever a process was last seen, its run ends between its start and the moment that was found out."""
+    device, other = started(), Device("w2")
+    device.record(AgentStarted(id="a1", type="t", pending=pending))
+    other.hear(device)
+    device.wait(MINUTE // 2)
+    device.record(AgentResumed(id="a1") if pending else AgentProgressed(id="a1", progress=0.5))
+    other.wait(MINUTE)
+    other.record(AgentInterrupted(id="a1", last_seen=last_seen))
+    (agent,) = fold(together(device, other)).agents.values()
+    assert agent.ended_at is not None
+    assert agent.ended_at <= NOON + MINUTE
+    for run in agent.runs:
+        assert run.until is not None
+        assert run.since <= run.until <= NOON + MINUTE
+
+
+# ── Keys ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_equal_keys_count_once() -> None:
+    """The same hook heard on two machines is one note, and no conflict."""
+    one = started()
+    two = joined(one)
+    one.record(NoteAdded(text="heard"), key="hook:1")
+    two.record(NoteAdded(text="heard"), key="hook:1")
+    document = shown(together(one, two))
+    assert [note.text for note in document.notes] == ["heard"]
+    assert document.conflicts == []
+
+
+def test_a_stream_goes_on_from_a_double() -> None:
+    """A double says nothing, but it is the head of its stream: the next event there must follow it."""
+    one = started()
+    two = joined(one)
+    one.record(NoteAdded(text="heard"), key="hook:1")
+    two.wait(1)
+    double = two.record(NoteAdded(text="heard"), key="hook:1")
+    two.hear(one)
+    assert two.state().heads["w2"] == double.head
+    assert two.state().count == 3
+
+
+def test_the_first_in_the_log_counts_whenever_it_arrives() -> None:
+    """Of equal keys the earliest event counts, also when it was heard of last."""
+    early, late = started(), started()
+    late.writer = "w2"
+    one = early.record(NoteAdded(text="early"), key="k")
+    late.wait(MINUTE)
+    two = late.record(NoteAdded(text="late"), key="k")
+    start = next(iter(early.known.values()))
+    assert [note.text for note in fold([start, two, one]).notes] == ["early"]
+    assert in_log_order([two, one]) == [one]
+
+
+def test_doubles_do_not_make_a_session_look_changed() -> None:
+    """A transcript read again on another machine later changes neither the time nor the device shown."""
+    one = started()
+    two = joined(one)
+    one.record(NoteAdded(text="heard"), key="k")
+    one.hear(two)
+    one.record(MessageExchanged())
+    before = shown(one.known.values())
+    two.wait(MINUTE)
+    two.record(NoteAdded(text="heard"), key="k")
+    assert shown(together(one, two)) == before
+
+
+# ── Conflicts ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_concurrent_writes_are_a_conflict_with_both_values() -> None:
+    """Two devices name the goal without knowing of each other: the later stands, both are shown with their device."""
+    one = started()
+    two = joined(one)
+    one.wait(1)
+    one.record(SessionEdited(goal="One"))
+    two.wait(2)
+    two.record(SessionEdited(goal="Two"))
+    document = shown(together(one, two))
+    assert document.goal == "Two"
+    (conflict,) = document.conflicts
+    assert conflict.field == "goal"
+    assert [(v.value, v.device, v.at) for v in conflict.values] == [
+        ("One", "laptop", "2026-11-15T12:00:00.001Z"),
+        ("Two", "desktop", "2026-11-15T12:00:00.002Z"),
+    ]
+    assert conflict.chosen is None
+
+
+def test_equal_values_are_no_conflict() -> None:
+    """Two devices that say the same agree."""
+    one = started()
+    two = joined(one)
+    one.record(SessionEdited(goal="Same"))
+    two.record(SessionEdited(goal="Same"))
+    assert conflicts(one, two) == []
+
+
+def test_a_write_that_saw_both_settles_it() -> None:
+    """Whoever knew both and wrote a third decided; nothing is in conflict any more."""
+    one = started()
+    two = joined(one)
+    one.record(SessionEdited(goal="One"))
+    two.record(SessionEdited(goal="Two"))
+    two.hear(one)
+    two.record(SessionEdited(goal="Three"))
+    assert conflicts(one, two) == []
+    assert shown(together(one, two)).goal == "Three"
+
+
+def test_a_write_that_saw_one_side_leaves_the_other() -> None:
+    """Going on with one side does not make the other side's value disappear."""
+    one = started()
+    two = joined(one)
+    one.record(SessionEdited(goal="One"))
+    two.record(SessionEdited(goal="Two"))
+    two.record(SessionEdited(goal="Two again"))
+    (conflict,) = conflicts(one, two)
+    assert values(conflict) == {"One", "Two again"}
+
+
+def test_clocks_do_not_decide_what_is_concurrent() -> None:
+    """A device whose clock is years off conflicts, or does not, exactly as one that is right."""
+    for wrong in (0, NOON - 9 * 365 * 86_400_000, NOON + 9 * 365 * 86_400_000):
+        one = started()
+        two = joined(one)
+        two.now = wrong
+        two.record(SessionEdited(goal="Two"))
+        one.hear(two)
+        one.record(SessionEdited(goal="One, knowing Two"))
+        assert conflicts(one, two) == []
+        assert shown(together(one, two)).goal == "One, knowing Two"
+        two.record(SessionEdited(goal="Two, not knowing"))
+        assert [values(found) for found in conflicts(one, two)] == [{"One, knowing Two", "Two, not knowing"}]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("ending", [SessionCompleted(), SessionAborted()])
+def test_an_ending_wins_over_concurrent_work(first: bool, ending: Data) -> None:
+    """Completed here and paused there is completed, whichever came later, and says so."""
+    one = started()
+    two = joined(one)
+    one.wait(1 if first else 5)
+    two.wait(3)
+    one.record(ending)
+    two.record(SessionPaused())
+    document = shown(together(one, two))
+    assert document.status in ("completed", "aborted")
+    (conflict,) = document.conflicts
+    assert conflict.field == "status"
+    assert values(conflict) == {document.status, "paused"}
+
+
+def test_an_ending_wins_over_work_that_goes_on_unknowing() -> None:
+    """A device that pauses and resumes for hours without having heard of the end does not undo it."""
+    one = started()
+    two = joined(one)
+    one.record(SessionCompleted())
+    for data in (SessionPaused(), SessionResumed(), SessionPaused(), SessionResumed()):
+        two.wait(MINUTE)
+        two.record(data)
+    document = shown(together(one, two))
+    assert document.status == "completed"
+    assert document.ended_at == "2026-11-15T12:00:00.000Z"
+    assert [values(conflict) for conflict in document.conflicts] == [{"completed", "in_progress"}]
+
+
+def test_what_a_writer_knew_to_be_forbidden_changes_nothing() -> None:
+    """A foreign program that resumes a session it knew to be completed is reported, with who said what."""
+    one = started()
+    two = joined(one)
+    one.record(SessionCompleted())
+    two.hear(one)
+    two.wait(MINUTE)
+    two.record(SessionResumed())
+    document = shown(together(one, two))
+    assert document.status == "completed"
+    (conflict,) = document.conflicts
+    assert [(v.value, v.device) for v in conflict.values] == [("completed", "laptop"), ("in_progress", "desktop")]
+
+
+def test_a_third_device_cannot_undo_an_ending_it_knew() -> None:
+    """An ending seen by a writer binds it, even while a concurrent pause it has not seen stands beside."""
+    one = started()
+    two, three = joined(one), joined(one, "w3", "phone")
+    one.record(SessionCompleted())
+    two.record(SessionPaused())
+    three.hear(one)
+    three.wait(MINUTE)
+    three.record(SessionResumed())
+    assert shown(together(one, two, three)).status == "completed"
+
+
+def test_a_forbidden_pause_pauses_no_time() -> None:
+    """What is refused does not count as a pause either."""
+    device = started()
+    device.record(SessionFailed(message="m"))
+    device.wait(MINUTE)
+    device.record(SessionPaused())
+    assert {pause.kind for pause in shown(device.known.values()).time.pauses} == {"idle"}
+
+
+# ── Choosing ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def disagreeing() -> tuple[Device, Device, Event, Event]:
+    one = started()
+    two = joined(one)
+    two.wait(1)
+    first = one.record(SessionEdited(goal="One"))
+    second = two.record(SessionEdited(goal="Two"))
+    one.hear(two)
+    two.hear(one)
+    return one, two, first, second
+
+
+@pytest.mark.parametrize("take", [0, 1])
+def test_a_person_can_choose(take: int) -> None:
+    """The chosen value stands, the conflict is shown as settled with the choice, and later writes go on from it."""
+    one, two, first, second = disagreeing()
+    chosen, other = (first, second) if take == 0 else (second, first)
+    one.wait(MINUTE)
+    one.record(ConflictResolved(field="goal", chosen=chosen.hash, overruled=(other.hash,)))
+    document = shown(together(one, two))
+    assert document.goal == ("One", "Two")[take]
+    (conflict,) = document.conflicts
+    assert conflict.chosen is not None
+    assert conflict.values[conflict.chosen - 1].value == document.goal
+    one.record(SessionEdited(goal="Three"))
+    after = shown(together(one, two))
+    assert after.goal == "Three"
+    assert [found.chosen for found in after.conflicts] == [conflict.chosen]
+
+
+def test_a_choice_can_be_changed() -> None:
+    """Who chose may choose the other later."""
+    one, _, first, second = disagreeing()
+    one.record(ConflictResolved(field="goal", chosen=first.hash, overruled=(second.hash,)))
+    one.record(ConflictResolved(field="goal", chosen=second.hash, overruled=(first.hash,)))
+    document = shown(one.known.values())
+    assert document.goal == "Two"
+    (conflict,) = document.conflicts
+    assert conflict.values[(conflict.chosen or 0) - 1].value == "Two"
+
+
+def test_two_people_choosing_differently_are_in_conflict_again() -> None:
+    """Neither choice is lost: both values are shown, and a third choice settles it."""
+    one, two, first, second = disagreeing()
+    one.wait(MINUTE)
+    two.wait(MINUTE)
+    here = one.record(ConflictResolved(field="goal", chosen=first.hash, overruled=(second.hash,)))
+    there = two.record(ConflictResolved(field="goal", chosen=second.hash, overruled=(first.hash,)))
+    open_ones = [found for found in conflicts(one, two) if found.chosen is None]
+    assert [values(found) for found in open_ones] == [{"One", "Two"}]
+    two.hear(one)
+    two.record(ConflictResolved(field="goal", chosen=here.hash, overruled=(there.hash,)))
+    assert all(found.chosen is not None for found in conflicts(one, two))
+    assert shown(together(one, two)).goal == "One"
+
+
+def test_a_choice_that_had_not_seen_a_third_value_leaves_it_open() -> None:
+    """A value the person could not know of is not overruled behind its writer's back."""
+    one, two, first, second = disagreeing()
+    three = joined(started(), "w3", "phone")
+    three.hear(one)
+    three.record(SessionEdited(goal="Three, having seen both"))
+    one.wait(MINUTE)
+    one.record(ConflictResolved(field="goal", chosen=first.hash, overruled=(second.hash,), value="One"))
+    open_ones = [found for found in conflicts(one, two, three) if found.chosen is None]
+    assert [values(found) for found in open_ones] == [{"One", "Three, having seen both"}]
+
+
+def test_an_ending_can_be_overruled_by_a_person() -> None:
+    """Choosing the work that goes on over a concurrent completion reopens nothing by force: it is what stands."""
+    one = started()
+    two = joined(one)
+    done = one.record(SessionCompleted())
+    pause = two.record(SessionPaused())
+    two.hear(one)
+    two.record(ConflictResolved(field="status", chosen=pause.hash, overruled=(done.hash,)))
+    assert shown(together(one, two)).status == "paused"
+    two.record(SessionResumed())
+    assert shown(together(one, two)).status == "in_progress"
+
+
+def test_an_agents_status_can_be_chosen_by_either_name() -> None:
+    """The field is found by the agent's id or by the event that made it."""
+    for by_ref in (False, True):
+        one = started()
+        made = one.record(AgentStarted(id="a1", type="t"))
+        two = joined(one)
+        done = one.record(AgentCompleted(id="a1"))
+        failed = two.record(AgentFailed(id="a1", category="logical", message="m"))
+        two.hear(one)
+        (conflict,) = conflicts(one, two)
+        assert conflict.field == "agents.a1.status"
+        field = f"agents.{made.hash}.status" if by_ref else conflict.field
+        two.record(ConflictResolved(field=field, chosen=failed.hash, overruled=(done.hash,)))
+        (agent,) = shown(together(one, two)).agents
+        assert agent.status == "error"
+
+
+def test_choosing_what_does_not_exist_changes_nothing() -> None:
+    """An unknown field or event is counted, and that is all."""
+    device = started()
+    before = shown(device.known.values())
+    device.record(ConflictResolved(field="goal", chosen="00" * 32, overruled=()))
+    device.record(ConflictResolved(field="nonsense", chosen="00" * 32, overruled=("11" * 32,)))
+    assert device.state().not_applied == 2
+    assert shown(device.known.values()) == before
+
+
+# ── Agents and tasks ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_equal_agent_ids_made_concurrently_are_two_agents() -> None:
+    """Two devices start `a1` at once: two entries, one conflict, and each goes its own way."""
+    one = started()
+    two = joined(one)
+    first = one.record(AgentStarted(id="a1", type="coder", task="Here"))
+    two.wait(1)
+    second = two.record(AgentStarted(id="a1", type="coder", task="There"))
+    two.record(AgentCompleted(id="a1", ref=second.hash))
+    document = shown(together(one, two))
+    assert [(agent.task, agent.status) for agent in document.agents] == [("Here", "running"), ("There", "completed")]
+    (conflict,) = document.conflicts
+    assert conflict.field == "agents.a1"
+    assert [(v.value, v.device) for v in conflict.values] == [("Here", "laptop"), ("There", "desktop")]
+    one.hear(two)
+    one.record(ConflictResolved(field="agents.a1", chosen=first.hash, overruled=(second.hash,)))
+    (settled,) = conflicts(one, two)
+    assert settled.chosen == 1
+    assert len(shown(together(one, two)).agents) == 2
+
+
+def test_equal_task_ids_made_concurrently_are_two_tasks() -> None:
+    """Two devices add `t1` at once: both texts stay."""
+    one = started()
+    two = joined(one)
+    first = one.record(TaskAdded(id="t1", text="Here"))
+    two.wait(1)
+    two.record(TaskAdded(id="t1", text="There"))
+    one.hear(two)
+    one.record(TaskCompleted(id="t1", ref=first.hash))
+    document = shown(together(one, two))
+    assert [(task.text, task.status) for task in document.tasks] == [("Here", "completed"), ("There", "pending")]
+    (conflict,) = document.conflicts
+    assert conflict.field == "tasks.t1"
+    assert [(v.value, v.device) for v in conflict.values] == [("Here", "laptop"), ("There", "desktop")]
+
+
+def test_concurrent_ends_of_one_task_are_a_conflict() -> None:
+    """Done here, dropped there: one stands, both are shown, under the task's own id."""
+    one = started()
+    one.record(TaskAdded(id="t1", text="Write"))
+    two = joined(one)
+    one.record(TaskCompleted(id="t1", outcome="good"))
+    two.wait(1)
+    two.record(TaskDropped(id="t1"))
+    document = shown(together(one, two))
+    assert document.tasks[0].status == "dropped"
+    assert document.tasks[0].completed_at is None
+    (conflict,) = document.conflicts
+    assert conflict.field == "tasks.t1.status"
+    assert values(conflict) == {"completed", "dropped"}
+
+
+def test_one_agent_set_going_twice_at_once_runs_once() -> None:
+    """Two devices resume or retry it without knowing of each other: its end ends the one run there is."""
+    one = started()
+    one.record(AgentStarted(id="a1", type="t"))
+    one.record(AgentPaused(id="a1"))
+    two = joined(one)
+    one.record(AgentResumed(id="a1"))
+    two.record(AgentResumed(id="a1"))
+    one.hear(two)
+    one.wait(MINUTE)
+    one.record(AgentFailed(id="a1", category="logical", message="m"))
+    two.hear(one)
+    one.record(AgentRetried(id="a1"))
+    two.record(AgentRetried(id="a1"))
+    two.hear(one)
+    two.wait(2 * MINUTE)
+    two.record(AgentCompleted(id="a1"))
+    (agent,) = fold(together(one, two)).agents.values()
+    assert all(run.until is not None for run in agent.runs)
+    assert conflicts(one, two) == []
+
+
+def test_progress_does_not_undo_an_end() -> None:
+    """A measurement that was on its way when the agent finished does not take its last percent back."""
+    one = started()
+    one.record(AgentStarted(id="a1", type="t"))
+    two = joined(one)
+    one.record(AgentCompleted(id="a1"))
+    two.wait(MINUTE)
+    two.record(AgentProgressed(id="a1", progress=0.4))
+    (agent,) = shown(together(one, two)).agents
+    assert (agent.status, agent.progress) == ("completed", 1.0)
+
+
+def test_the_failed_agent_that_was_retried_elsewhere() -> None:
+    """An interruption concluded on one device gives way to what the agent itself says on another."""
+    one = started()
+    one.record(AgentStarted(id="a1", type="t"))
+    two = joined(one)
+    one.record(AgentInterrupted(id="a1", last_seen=NOON))
+    two.wait(1)
+    two.record(AgentCompleted(id="a1"))
+    (agent,) = fold(together(one, two)).agents.values()
+    assert status_of(agent) == "completed"
+
+
+def test_changes_to_the_unknown_are_counted() -> None:
+    """An event about an agent or task nobody made changes nothing and is not forgotten."""
+    device = started()
+    device.record(AgentCompleted(id="ghost"))
+    device.record(TaskStarted(id="ghost", ref="00" * 32))
+    assert device.state().not_applied == 2
+
+
+# ── The rest ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sets_unite() -> None:
+    """Tags, notes, aliases and phases of both devices are all there."""
+    one = started()
+    two = joined(one)
+    one.record(SessionEdited(tags=("a", "both")))
+    two.record(SessionEdited(tags=("both", "b")))
+    one.record(PhaseAdded(id="p1", name="Plan"))
+    two.record(PhaseAdded(id="p2", name="Build"))
+    two.record(AliasGiven(format="timer", id="x"))
+    document = shown(together(one, two))
+    assert sorted(document.tags) == ["a", "b", "both"]
+    assert {phase.id for phase in document.phases} == {"p1", "p2"}
+    assert document.aliases.timer == "x"
+    assert document.conflicts == []
+
+
+def test_phases_of_one_id_and_two_names_are_a_conflict() -> None:
+    """The first name stands, both are shown."""
+    device = started()
+    device.record(PhaseAdded(id="p", name="Plan"))
+    device.record(PhaseAdded(id="p", name="Plan"))
+    device.record(PhaseAdded(id="p", name="Ground"))
+    (conflict,) = conflicts(device)
+    assert values(conflict) == {"Plan", "Ground"}
+
+
+def test_numbers_in_extra_are_read_as_they_were_written() -> None:
+    """A number beyond 2^53 comes back as the double it was, and can be written again."""
+    device = started()
+    device.record(ExtraKept(name="x", value=[1e17, 5, 0.5]))
+    kept = device.state().extra["x"]
+    assert kept == [1e17, 5, 0.5]
+    assert canonical(kept) == b"[100000000000000000,5,0.5]"
+
+
+def test_devices_are_known_by_name() -> None:
+    """The device that acted last is shown, and all that wrote."""
+    one = started()
+    two = joined(one)
+    document = shown(together(one, two))
+    assert document.device == "desktop"
+    assert document.devices == ["desktop", "laptop"]
+    two.record(DeviceJoined(device="desk"))
+    assert shown(two.known.values()).devices == ["desk", "laptop"]

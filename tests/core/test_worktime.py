@@ -1,0 +1,661 @@
+"""Working + paused = elapsed, exactly, always; and every sentence of the rules by example."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import msgspec
+import pytest
+from histories import (
+    MINUTE,
+    NOON,
+    SESSION,
+    Device,
+    History,
+    histories,
+    joined,
+    started,
+    together,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import view
+from holdfast.core.fold import fold
+from holdfast.core.model import Time
+from holdfast.core.state import Mark, TimeState
+from holdfast.core.vocabulary import (
+    AgentAborted,
+    AgentCompleted,
+    AgentFailed,
+    AgentInterrupted,
+    AgentPaused,
+    AgentProgressed,
+    AgentResumed,
+    AgentRetried,
+    AgentStarted,
+    AwayRecorded,
+    CommandRan,
+    ContextMeasured,
+    Data,
+    DecisionMade,
+    FileChanged,
+    MessageExchanged,
+    NoteAdded,
+    ReminderReached,
+    SessionAborted,
+    SessionArchived,
+    SessionCompleted,
+    SessionPaused,
+    SessionResumed,
+    SessionTimedOut,
+    TaskAdded,
+    Timer,
+)
+from holdfast.core.worktime import Rest, Stretch, WorkTime, add_sign, measure
+
+START = NOON
+
+
+def lawful(work: WorkTime, start: int) -> None:
+    """What must hold of every answer."""
+    assert work.working + work.paused == work.elapsed
+    assert work.elapsed >= 0
+    assert work.working >= 0
+    assert work.paused == sum(rest.length for rest in work.pauses)
+    end = start + work.elapsed
+    reached = start
+    for rest in work.pauses:
+        assert start <= rest.since <= end
+        assert rest.since >= reached, "pauses overlap or are out of order"
+        reached = rest.since + rest.length
+        assert reached <= end
+        assert rest.until is None or rest.until == reached
+        assert rest.until is not None or reached == end, "only a pause that lasts to the end is open"
+        assert rest.length > 0 or rest.until is None
+    assert sum(rest.until is None for rest in work.pauses) <= 1
+
+
+# ── Laws ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+_moment = st.integers(-5, 60)
+_threshold = st.integers(-2, 20)
+_mark = st.builds(
+    Mark, _moment, st.sampled_from(["manual", "timeout", "resumed", "resumed", "away"]), st.none(),
+    st.none() | _moment,
+)  # fmt: skip
+_stretch = st.builds(Stretch, _moment, st.none() | _moment, st.just("agent"))
+
+
+@st.composite
+def times(draw: st.DrawFn) -> TimeState:
+    time = TimeState(timer=Timer(idle=draw(_threshold), task=draw(_threshold)), start=draw(st.integers(-3, 10)))
+    for at in draw(st.lists(_moment, max_size=12)):
+        add_sign(time, at)
+    time.marks = draw(st.lists(_mark, max_size=8))
+    return time
+
+
+@given(times(), st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
+def test_any_facts_add_up(time: TimeState, stretches: list[Stretch], end: int | None, now: int) -> None:
+    """Any signs, marks, agents and thresholds, however contradictory, give pauses that add up and never overlap."""
+    lawful(measure(time, stretches, end=end, now=now), time.start)
+
+
+@given(times(), st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
+def test_every_millisecond_is_classified_by_the_strongest_cause(
+    time: TimeState, stretches: list[Stretch], end: int | None, now: int
+) -> None:
+    """A slow second implementation, one millisecond at a time, finds the same pauses of the same kinds."""
+    time.timer = Timer(idle=max(time.timer.idle, 0), task=max(time.timer.task, 0))
+    signs = {point for run in time.active for point in (run.since, run.until) if point is not None}
+    stop = max(time.start, now if end is None else end)
+    work = measure(time, stretches, end=end, now=now)
+    found = {}
+    for rest in work.pauses:
+        for ms in range(rest.since, rest.since + rest.length):
+            found[ms] = "explicit" if rest.kind in ("manual", "timeout") else rest.kind
+    runs = [(run.since, stop if run.until is None else min(run.until, stop)) for run in stretches]
+    runs = [(since, until) for since, until in runs if since < until]
+    for ms in range(time.start, stop):
+        assert found.get(ms, "working") == _slowly(time, runs, signs, ms, stop), ms
+
+
+def _slowly(time: TimeState, runs: list[tuple[int, int]], signs: set[int], ms: int, stop: int) -> str:
+    paused: int | None = None
+    spans: list[tuple[int, int]] = []
+    for mark in time.marks:
+        if mark.kind == "away":
+            spans.append((mark.at, mark.at if mark.until is None else mark.until))
+        elif mark.kind == "resumed":
+            spans.append((mark.at if paused is None else paused, mark.at))
+            paused = None
+        elif paused is None:
+            paused = mark.at
+    spans.append((stop if paused is None else paused, stop))
+    if any(low <= ms < high for low, high in spans):
+        return "explicit"
+    if any(low <= ms < high and high - low > time.timer.task for low, high in runs):
+        return "task"
+    if any(low <= ms < high for low, high in runs):
+        return "working"
+    inside = any(run.since <= ms < (run.since if run.until is None else run.until) for run in time.active)
+    if inside:
+        return "working"
+    # The quiet around this moment: back and forth to the nearest sign, or to where an agent works.
+    low = max([time.start, *(sign for sign in signs if sign <= ms), *(high for _, high in runs if high <= ms)])
+    high = min([stop, *(sign for sign in signs if sign > ms), *(low for low, high in runs if high > low > ms)])
+    gap_low = max([time.start, *(sign for sign in signs if sign <= ms)])
+    gap_high = min([stop, *(sign for sign in signs if sign > ms)])
+    return "idle" if high - low > time.timer.idle and gap_high - gap_low > time.timer.idle else "working"
+
+
+@given(st.lists(_moment, max_size=15), _threshold, st.randoms(use_true_random=False))
+def test_signs_may_arrive_in_any_order(signs: list[int], idle: int, chance: random.Random) -> None:
+    """However late a sign is heard of, the stretches of activity come out the same."""
+
+    def stretches(order: list[int]) -> TimeState:
+        time = TimeState(timer=Timer(idle=idle))
+        for at in order:
+            add_sign(time, at)
+        return time
+
+    shuffled = signs.copy()
+    chance.shuffle(shuffled)
+    assert stretches(shuffled) == stretches(sorted(set(signs)))
+    active = stretches(shuffled).active
+    assert all(one.until is not None and two.since - one.until > idle for one, two in pairwise(active))
+
+
+@given(histories(), st.integers(-(10**13), 10**13), _threshold, _threshold)
+def test_any_history_adds_up(history: History, later: int, idle: int, task: int) -> None:
+    """Whatever was recorded, by whomever, with whatever clocks and thresholds: working + paused = elapsed."""
+    state = fold(history.events)
+    for timer in (state.time.timer, Timer(idle=idle * MINUTE, task=task * MINUTE)):
+        state.time.timer = timer
+        for now in (NOON + later, state.updated_at):
+            work = view.worktime(state, now)
+            start = state.time.start
+            if state.created_at is None:
+                start = state.time.active[0].since if state.time.active else state.updated_at
+            lawful(work, start)
+
+
+@given(histories(hostile=False))
+def test_a_paused_session_has_an_open_pause(history: History) -> None:
+    """Status and time agree: paused means that a manual pause or the timeout lasts, in progress that none does."""
+    if any(event.type == "conflict.resolved" for event in history.events):
+        return
+    state = fold(history.events)
+    now = max(event.at for event in history.events) + 1
+    lasting = {rest.kind for rest in view.worktime(state, now).pauses if rest.until is None}
+    if view.status_of(state) == "paused":
+        assert lasting & {"manual", "timeout"}
+    if view.status_of(state) == "in_progress":
+        assert not lasting & {"manual", "timeout"}
+
+
+# ── The rules, sentence by sentence ──────────────────────────────────────────────────────────────────────
+
+
+def at(device: Device, ms: int) -> Time:
+    """The session's time, as everybody sees it, `ms` after its start."""
+    return view.session(device.state(), START + ms).time
+
+
+def told(device: Device, ms: int) -> list[tuple[str, int, int | None]]:
+    """Kind, beginning and length of each pause, from the start; None as length while it lasts."""
+    work = view.worktime(device.state(), START + ms)
+    lawful(work, START)
+    return [(rest.kind, rest.since - START, None if rest.until is None else rest.length) for rest in work.pauses]
+
+
+def after(device: Device, ms: int, data: Data) -> None:
+    device.now = START + ms
+    device.record(data)
+
+
+def test_the_thresholds() -> None:
+    """Idle 5 minutes, a task agent 10, reminders at 40, 60 and 90; all can be set."""
+    assert msgspec.to_builtins(Timer()) == {}
+    assert (Timer().idle, Timer().task) == (5 * MINUTE, 10 * MINUTE)
+    assert (Timer().break_40, Timer().warning_60, Timer().timeout_90) == (40 * MINUTE, 60 * MINUTE, 90 * MINUTE)
+    device = started(timer=Timer(idle=MINUTE))
+    after(device, 2 * MINUTE, MessageExchanged())
+    assert told(device, 2 * MINUTE) == [("idle", 0, 2 * MINUTE)]
+
+
+def test_a_gap_of_exactly_the_threshold_is_work() -> None:
+    """Idle is *more than* 5 minutes: exactly 5 is not, 1 ms more is."""
+    device = started()
+    after(device, 5 * MINUTE, MessageExchanged())
+    assert told(device, 5 * MINUTE) == []
+    device = started()
+    after(device, 5 * MINUTE + 1, MessageExchanged())
+    assert told(device, 5 * MINUTE + 1) == [("idle", 0, 5 * MINUTE + 1)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        MessageExchanged(role="user"), MessageExchanged(role="assistant"), SessionResumed(), NoteAdded(text="n"),
+        TaskAdded(id="t1", text="t"), DecisionMade(chosen="c"), FileChanged(path="a", action="created"),
+        ContextMeasured(tokens=1), CommandRan(command="make", code=0),
+        AgentStarted(id="a", type="t", background=True), AgentProgressed(id="a", progress=0.5),
+    ],
+    ids=lambda data: type(data).__name__,
+)  # fmt: skip
+def test_signs_of_activity(data: Data) -> None:
+    """Messages and everything a person or an agent records keep the session from being idle."""
+    device = started()
+    after(device, 4 * MINUTE, data)
+    after(device, 8 * MINUTE, MessageExchanged())
+    assert told(device, 8 * MINUTE) == []
+
+
+@pytest.mark.parametrize("data", [SessionArchived(), ReminderReached(line="break_40")])
+def test_what_is_no_sign(data: Data) -> None:
+    """What Holdfast concludes, and putting away, are no activity; nor is looking, which records nothing."""
+    device = started()
+    after(device, 4 * MINUTE, data)
+    after(device, 8 * MINUTE, MessageExchanged())
+    assert told(device, 8 * MINUTE) == [("idle", 0, 8 * MINUTE)]
+
+
+def test_one_idle_pause_from_the_earlier_sign_to_the_later() -> None:
+    """A gap is one pause, and the session is in progress again."""
+    device = started()
+    after(device, 2 * MINUTE, MessageExchanged())
+    after(device, 22 * MINUTE, MessageExchanged())
+    after(device, 24 * MINUTE, MessageExchanged())
+    assert told(device, 24 * MINUTE) == [("idle", 2 * MINUTE, 20 * MINUTE)]
+    time = at(device, 24 * MINUTE)
+    assert (time.elapsed_ms, time.working_ms, time.paused_ms) == (24 * MINUTE, 4 * MINUTE, 20 * MINUTE)
+    assert view.session(device.state(), START + 24 * MINUTE).status == "in_progress"
+
+
+def test_asked_in_between_it_is_open_since_the_last_activity() -> None:
+    """Now − last activity over the threshold shows as idle since then; a moment earlier it does not."""
+    device = started()
+    after(device, 2 * MINUTE, MessageExchanged())
+    assert at(device, 7 * MINUTE).idle_since is None
+    assert told(device, 7 * MINUTE) == []
+    time = at(device, 7 * MINUTE + 1)
+    assert time.idle_since == "2026-11-15T12:02:00.000Z"
+    (pause,) = time.pauses
+    assert (pause.kind, pause.started_at, pause.ended_at, pause.duration_ms) == (
+        "idle",
+        "2026-11-15T12:02:00.000Z",
+        None,
+        5 * MINUTE + 1,
+    )
+
+
+def test_idle_is_counted_once() -> None:
+    """Asking many times, and then going on, leaves the one pause there was."""
+    device = started()
+    for minute in range(6, 20):
+        assert told(device, minute * MINUTE) == [("idle", 0, None)]
+    after(device, 20 * MINUTE, MessageExchanged())
+    assert told(device, 20 * MINUTE) == [("idle", 0, 20 * MINUTE)]
+    assert at(device, 20 * MINUTE).working_ms == 0
+
+
+def test_a_late_sign_divides_the_gap() -> None:
+    """A hook heard of late sets right what was thought to be idle."""
+    device = started()
+    after(device, 8 * MINUTE, MessageExchanged())
+    assert told(device, 8 * MINUTE) == [("idle", 0, 8 * MINUTE)]
+    device.record(MessageExchanged(), at=START + 4 * MINUTE)
+    assert told(device, 8 * MINUTE) == []
+
+
+def test_an_agent_of_exactly_the_threshold_is_work() -> None:
+    """A run up to 10 minutes is working time; 1 ms more is one task pause covering the whole run."""
+    device = started()
+    after(device, MINUTE, AgentStarted(id="a1", type="coder", task="Build"))
+    after(device, 11 * MINUTE, AgentCompleted(id="a1"))
+    assert told(device, 11 * MINUTE) == []
+    device = started()
+    after(device, MINUTE, AgentStarted(id="a1", type="coder", task="Build"))
+    after(device, 11 * MINUTE + 1, AgentCompleted(id="a1"))
+    assert told(device, 11 * MINUTE + 1) == [("task", MINUTE, 10 * MINUTE + 1)]
+    (pause,) = at(device, 11 * MINUTE + 1).pauses
+    assert pause.reason == "Agent at work: Build"
+
+
+@pytest.mark.parametrize(
+    "end", [AgentFailed(id="a1", category="logical", message="m"), AgentAborted(id="a1"), AgentPaused(id="a1")]
+)
+def test_any_end_of_a_long_run_ends_the_task_pause(end: Data) -> None:
+    """However the run ended, the pause covers it."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 12 * MINUTE, end)
+    assert told(device, 13 * MINUTE) == [("task", 0, 12 * MINUTE)]
+
+
+def test_while_it_runs_a_long_task_is_an_open_pause() -> None:
+    """After ten minutes the pause shows, from the beginning of the run."""
+    device = started()
+    after(device, MINUTE, AgentStarted(id="a1", type="t"))
+    assert told(device, 11 * MINUTE) == []
+    assert told(device, 11 * MINUTE + 1) == [("task", MINUTE, None)]
+
+
+def test_while_a_foreground_agent_runs_nobody_is_idle() -> None:
+    """Eight silent minutes with an agent at work are working time."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 8 * MINUTE, AgentCompleted(id="a1"))
+    assert told(device, 8 * MINUTE) == []
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    assert told(device, 9 * MINUTE) == []
+    assert at(device, 9 * MINUTE).idle_since is None
+
+
+def test_the_silence_after_an_agent_is_idle_from_its_end() -> None:
+    """The run is no part of the gap that follows it."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 8 * MINUTE, AgentCompleted(id="a1"))
+    after(device, 20 * MINUTE, MessageExchanged())
+    assert told(device, 20 * MINUTE) == [("idle", 8 * MINUTE, 12 * MINUTE)]
+
+
+def test_an_agent_that_died_unnoticed_ran_until_it_was_last_seen() -> None:
+    """After a crash the night counts as idle, from the last moment the agent was known to run."""
+    device = started()
+    after(device, MINUTE, AgentStarted(id="a1", type="t"))
+    after(device, 600 * MINUTE, AgentInterrupted(id="a1", last_seen=START + 4 * MINUTE))
+    device.record(SessionResumed())
+    assert told(device, 600 * MINUTE) == [("idle", 4 * MINUTE, 596 * MINUTE)]
+
+
+def test_each_run_of_a_retried_agent_stands_for_itself() -> None:
+    """Two runs of eight minutes are two short runs, not a long one."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 8 * MINUTE, AgentFailed(id="a1", category="transient", message="m"))
+    after(device, 9 * MINUTE, AgentRetried(id="a1"))
+    after(device, 17 * MINUTE, AgentCompleted(id="a1"))
+    assert told(device, 17 * MINUTE) == []
+
+
+def test_a_paused_agent_does_not_run() -> None:
+    """Between pausing and resuming an agent, the person may be idle."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 2 * MINUTE, AgentPaused(id="a1"))
+    after(device, 12 * MINUTE, AgentResumed(id="a1"))
+    after(device, 14 * MINUTE, AgentCompleted(id="a1"))
+    assert told(device, 14 * MINUTE) == [("idle", 2 * MINUTE, 10 * MINUTE)]
+
+
+def test_a_pending_agent_does_not_run_yet() -> None:
+    """Waiting for its turn is no run."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t", pending=True))
+    after(device, 6 * MINUTE, AgentResumed(id="a1"))
+    after(device, 17 * MINUTE, AgentCompleted(id="a1"))
+    assert told(device, 17 * MINUTE) == [("idle", 0, 6 * MINUTE), ("task", 6 * MINUTE, 11 * MINUTE)]
+
+
+def test_a_background_agent_changes_nothing() -> None:
+    """However long it runs there is no task pause, and the person can be idle meanwhile."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t", background=True))
+    for minute in range(4, 40, 4):
+        after(device, minute * MINUTE, MessageExchanged())
+    assert told(device, 40 * MINUTE) == []
+    assert told(device, 50 * MINUTE) == [("idle", 36 * MINUTE, None)]
+
+
+def test_two_long_agents_at_once_pause_once() -> None:
+    """Where runs overlap, the time counts once."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 5 * MINUTE, AgentStarted(id="a2", type="t"))
+    after(device, 15 * MINUTE, AgentCompleted(id="a1"))
+    after(device, 20 * MINUTE, AgentCompleted(id="a2"))
+    assert told(device, 20 * MINUTE) == [("task", 0, 15 * MINUTE), ("task", 15 * MINUTE, 5 * MINUTE)]
+    assert at(device, 20 * MINUTE).working_ms == 0
+
+
+def test_a_manual_pause_ends_only_by_resuming() -> None:
+    """Messages, notes and agents during a pause do not end it."""
+    device = started()
+    after(device, 10_000, SessionPaused(reason="Lunch"))
+    for minute, data in ((1, MessageExchanged()), (3, NoteAdded(text="n")), (20, AgentStarted(id="a1", type="t"))):
+        after(device, minute * MINUTE, data)
+    assert told(device, 40 * MINUTE) == [("manual", 10_000, None)]
+    (pause,) = at(device, 40 * MINUTE).pauses
+    assert (pause.reason, pause.ended_at) == ("Lunch", None)
+    after(device, 41 * MINUTE, SessionResumed())
+    assert told(device, 41 * MINUTE)[0] == ("manual", 10_000, 41 * MINUTE - 10_000)
+
+
+def test_a_pause_that_begins_this_moment_is_open_and_has_no_length() -> None:
+    """As of its own event a pause counts zero, and is there."""
+    device = started()
+    after(device, MINUTE, SessionPaused())
+    assert told(device, MINUTE) == [("manual", MINUTE, None)]
+    assert at(device, MINUTE).paused_ms == 0
+
+
+def test_pausing_while_a_long_task_runs_leaves_one_open_pause() -> None:
+    """As of the moment of pausing, the task pause has ended and the manual one has begun."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 12 * MINUTE, SessionPaused())
+    assert told(device, 12 * MINUTE) == [("task", 0, 12 * MINUTE), ("manual", 12 * MINUTE, None)]
+
+
+def test_a_pause_without_length_is_none() -> None:
+    """Paused and resumed in the same millisecond leaves nothing."""
+    device = started()
+    after(device, MINUTE, SessionPaused())
+    after(device, MINUTE, SessionResumed())
+    assert told(device, 2 * MINUTE) == []
+
+
+def test_pausing_twice_is_one_pause() -> None:
+    """Two devices pausing at once make one pause, that one resuming ends."""
+    one = started()
+    two = joined(one)
+    after(one, MINUTE, SessionPaused(reason="One"))
+    after(two, 2 * MINUTE, SessionPaused(reason="Two"))
+    one.hear(two)
+    after(one, 4 * MINUTE, SessionResumed())
+    assert told(one, 4 * MINUTE) == [("manual", MINUTE, 3 * MINUTE)]
+
+
+def test_who_resumes_had_seen_the_pause_whatever_the_clocks_say() -> None:
+    """A device whose clock is behind resumes: the pause is over, and did not last a negative time."""
+    one = started()
+    after(one, 10 * MINUTE, SessionPaused())
+    two = joined(one)
+    after(two, 4 * MINUTE, SessionResumed())
+    document = view.session(two.state(), START + 11 * MINUTE)
+    assert document.status == "in_progress"
+    assert all(pause.kind == "idle" for pause in document.time.pauses)
+
+
+def test_manual_before_task_before_idle() -> None:
+    """Where causes overlap, what a stronger one covers is taken out of the weaker."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 3 * MINUTE, SessionPaused())
+    after(device, 6 * MINUTE, SessionResumed())
+    after(device, 20 * MINUTE, AgentCompleted(id="a1"))
+    after(device, 30 * MINUTE, MessageExchanged())
+    assert told(device, 30 * MINUTE) == [
+        ("task", 0, 3 * MINUTE), ("manual", 3 * MINUTE, 3 * MINUTE), ("task", 6 * MINUTE, 14 * MINUTE),
+        ("idle", 20 * MINUTE, 10 * MINUTE),
+    ]  # fmt: skip
+
+
+def test_away_is_a_pause_nobody_recorded_at_the_time() -> None:
+    """It counts as manual, with its reason, and takes its part out of what was thought to be idle."""
+    device = started()
+    after(device, 30 * MINUTE, MessageExchanged())
+    device.record(AwayRecorded(since=START + 5 * MINUTE, until=START + 25 * MINUTE, reason="Dentist"))
+    assert told(device, 30 * MINUTE) == [
+        ("idle", 0, 5 * MINUTE), ("manual", 5 * MINUTE, 20 * MINUTE), ("idle", 25 * MINUTE, 5 * MINUTE),
+    ]  # fmt: skip
+    assert at(device, 30 * MINUTE).pauses[1].reason == "Dentist"
+
+
+def test_away_during_work_makes_it_a_pause() -> None:
+    """Signs of activity in between (an agent's) do not speak against it."""
+    device = started()
+    for minute in range(1, 12):
+        after(device, minute * MINUTE, MessageExchanged())
+    device.record(AwayRecorded(since=START + 2 * MINUTE, until=START + 9 * MINUTE))
+    assert told(device, 11 * MINUTE) == [("manual", 2 * MINUTE, 7 * MINUTE)]
+
+
+@pytest.mark.parametrize(("since", "until"), [(5, 5), (9, 3), (-20, -10), (-(10**9), 0)])
+def test_away_without_extent_or_before_the_session_is_nothing(since: int, until: int) -> None:
+    """A time away that lies outside the session, or is turned round, pauses nothing."""
+    device = started()
+    device.record(AwayRecorded(since=START + since * MINUTE, until=START + until * MINUTE))
+    assert told(device, 4 * MINUTE) == []
+
+
+def test_away_does_not_hide_an_open_pause() -> None:
+    """Entered while paused, the pause goes on and stays open."""
+    device = started()
+    after(device, 10 * MINUTE, SessionPaused())
+    after(device, 30 * MINUTE, AwayRecorded(since=START + 5 * MINUTE, until=START + 30 * MINUTE))
+    assert told(device, 30 * MINUTE)[-1] == ("manual", 10 * MINUTE, None)
+    assert at(device, 30 * MINUTE).working_ms == 0
+
+
+def worked(device: Device, since: int, until: int) -> None:
+    for minute in range(since, until + 1, 4):
+        after(device, minute * MINUTE, MessageExchanged())
+
+
+def test_reminders_are_due_at_least_at_their_line() -> None:
+    """At 40, 60 and 90 minutes of working time, not a millisecond before."""
+    device = started()
+    worked(device, 0, 88)
+    state = device.state()
+    assert view.due(state, START + 40 * MINUTE - 1) == []
+    assert view.due(state, START + 40 * MINUTE) == ["break_40"]
+    assert view.due(state, START + 60 * MINUTE - 1) == ["break_40"]
+    assert view.due(state, START + 60 * MINUTE) == ["break_40", "warning_60"]
+    assert view.due(state, START + 90 * MINUTE) == ["break_40", "warning_60", "timeout_90"]
+
+
+def test_only_working_time_makes_reminders_due() -> None:
+    """A long pause brings no reminder nearer."""
+    device = started()
+    worked(device, 0, 36)
+    after(device, 36 * MINUTE, SessionPaused())
+    after(device, 500 * MINUTE, SessionResumed())
+    assert view.due(device.state(), START + 503 * MINUTE) == []
+    assert view.due(device.state(), START + 504 * MINUTE) == ["break_40"]
+
+
+def test_a_recorded_reminder_stays_true() -> None:
+    """Learning later of a pause makes the working time less, and unsays nothing; no line is due twice."""
+    device = started()
+    worked(device, 0, 40)
+    device.record(ReminderReached(line="break_40"))
+    device.record(AwayRecorded(since=START, until=START + 30 * MINUTE))
+    time = at(device, 40 * MINUTE)
+    assert time.working_ms == 10 * MINUTE
+    assert time.reminders.break_40
+    assert not time.reminders.warning_60
+    assert view.due(device.state(), START + 40 * MINUTE) == []
+
+
+def timed_out() -> Device:
+    device = started()
+    worked(device, 0, 88)
+    after(device, 90 * MINUTE, MessageExchanged())
+    for line in view.due(device.state(), START + 90 * MINUTE):
+        device.record(ReminderReached(line=line))
+    device.record(SessionTimedOut())
+    return device
+
+
+def test_the_timeout_is_a_pause_that_needs_resuming() -> None:
+    """Its own kind, open from the crossing sign; work recorded meanwhile does not end it."""
+    device = timed_out()
+    assert view.session(device.state(), START + 90 * MINUTE).status == "paused"
+    assert told(device, 90 * MINUTE) == [("timeout", 90 * MINUTE, None)]
+    after(device, 95 * MINUTE, MessageExchanged())
+    assert told(device, 100 * MINUTE) == [("timeout", 90 * MINUTE, None)]
+    after(device, 120 * MINUTE, SessionResumed())
+    assert told(device, 120 * MINUTE) == [("timeout", 90 * MINUTE, 30 * MINUTE)]
+
+
+def test_the_timeout_happens_once() -> None:
+    """After resuming, no line is ever due again, however long the work."""
+    device = timed_out()
+    after(device, 91 * MINUTE, SessionResumed())
+    worked(device, 92, 400)
+    assert view.due(device.state(), START + 400 * MINUTE) == []
+    assert at(device, 400 * MINUTE).reminders.timeout_90
+
+
+def test_two_devices_share_one_working_time() -> None:
+    """Activity on either device is activity of the session; what both did at once counts once."""
+    one = started()
+    two = joined(one)
+    for minute in range(0, 21, 4):
+        after(one if minute % 8 else two, minute * MINUTE, MessageExchanged())
+    both = fold(together(one, two))
+    assert view.worktime(both, START + 20 * MINUTE).pauses == ()
+    alone = view.worktime(one.state(), START + 20 * MINUTE)
+    assert {rest.kind for rest in alone.pauses} == {"idle"}
+
+
+def test_two_devices_reaching_the_line_apart() -> None:
+    """Both record the timeout without knowing of each other: the flag is one, the pauses do not overlap."""
+    one = started()
+    two = joined(one)
+    for device, minute in ((one, 90), (two, 95)):
+        worked(device, 0, 88)
+        after(device, minute * MINUTE, MessageExchanged())
+        device.record(ReminderReached(line="timeout_90"))
+        device.record(SessionTimedOut())
+    one.hear(two)
+    assert told(one, 100 * MINUTE) == [("timeout", 90 * MINUTE, None)]
+    after(one, 110 * MINUTE, SessionResumed())
+    assert told(one, 110 * MINUTE) == [("timeout", 90 * MINUTE, 20 * MINUTE)]
+    assert view.session(one.state(), START + 110 * MINUTE).status == "in_progress"
+
+
+@pytest.mark.parametrize("end", [SessionCompleted(), SessionAborted()])
+def test_an_ended_session_stands_still(end: Data) -> None:
+    """Its times are those of its end, whenever one looks, and no pause stays open."""
+    device = started()
+    after(device, 2 * MINUTE, SessionPaused())
+    after(device, 10 * MINUTE, end)
+    assert told(device, 10 * MINUTE) == told(device, 10**9) == [("manual", 2 * MINUTE, 8 * MINUTE)]
+    assert at(device, 10**9).elapsed_ms == 10 * MINUTE
+
+
+def test_a_session_at_the_beginning_of_time() -> None:
+    """A machine that believes it is 1970 counts like any other."""
+    device = started(0)
+    device.now = 0
+    for ms in (-MINUTE, 0, 4 * MINUTE, 5 * MINUTE):
+        device.now = ms
+        device.record(MessageExchanged())
+    work = view.worktime(device.state(), 12 * MINUTE)
+    lawful(work, 0)
+    assert work.pauses == (Rest("idle", None, 5 * MINUTE, None, 7 * MINUTE),)
+
+
+def test_before_the_start_nothing_has_passed() -> None:
+    """Asked as of a moment before the session, all is zero."""
+    device = started()
+    assert fold([], SESSION).time.start == 0
+    assert (at(device, -MINUTE).elapsed_ms, at(device, -MINUTE).pauses) == (0, [])

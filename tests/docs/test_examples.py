@@ -1,0 +1,359 @@
+"""The documentation is true: its examples run and print what it says, its links lead somewhere, its pictures are current.
+
+In README.md and docs/, a `console` block is typed line by line into one shell per page, and a `python` block is run
+where it stands; a `text` block right after it is what it prints. Each page has a home of its own and a git repository
+`webshop` with one commit. A line of output matches loosely: `…` stands for anything (alone on its line, for any
+lines), a date for any date, a moment to the second for any moment, and a session's id for the id that this run gave it. `# exit 3` at the end of a command says
+how it ends. Blocks of any other language are not run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+PATIENCE = 60.0  # seconds for a page
+
+_ID = re.compile(r"\b(?=[0-9a-f]{0,7}[a-f])[0-9a-f]{8}\b")
+_VARIES = re.compile(
+    r"(?P<any>…)"
+    r"|(?P<uuid>\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b)"
+    r"|(?P<hash>\b[0-9a-f]{64}\b)"
+    r"|(?P<date>\b20\d\d-?\d\d-?\d\d(?: \d\d:\d\d:\d\d)?)"
+    rf"|(?P<id>{_ID.pattern})"
+)
+
+
+class Step(NamedTuple):
+    """One thing to do, where it is written, how it ends and what it prints (None: nobody says)."""
+
+    line: int
+    source: str
+    python: bool
+    code: int
+    expected: list[str] | None
+
+
+class Block(NamedTuple):
+    line: int
+    language: str
+    lines: list[str]
+
+
+def blocks(page: Path) -> list[Block]:
+    found: list[Block] = []
+    current: Block | None = None
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.lstrip().startswith("```"):
+            if current is not None:
+                current.lines.append(line)
+        elif current is None:
+            current = Block(number, line.strip().removeprefix("```").split(" ")[0], [])
+        else:
+            found.append(current)
+            current = None
+    assert current is None, f"{page}: the block at line {current and current.line} has no end"
+    return found
+
+
+def steps(page: Path) -> list[Step]:
+    found: list[Step] = []
+    for block in blocks(page):
+        if block.language == "console":
+            found += _typed(page, block)
+        elif block.language == "python":
+            found.append(Step(block.line, "\n".join(block.lines) + "\n", python=True, code=0, expected=None))
+        elif block.language == "text" and found and found[-1].python and found[-1].expected is None:
+            found[-1] = found[-1]._replace(expected=block.lines)
+    return found
+
+
+def _typed(page: Path, block: Block) -> Iterator[Step]:
+    assert block.lines and block.lines[0].startswith("$ "), f"{page}:{block.line}: a console block begins with `$ `"
+    for number, line in enumerate(block.lines):
+        if not line.startswith("$ "):
+            continue
+        source = line.removeprefix("$ ")
+        end = number + 1
+        while source.endswith("\\"):
+            source += "\n" + block.lines[end]
+            end += 1
+        last = next((n for n in range(end, len(block.lines)) if block.lines[n].startswith("$ ")), len(block.lines))
+        stated = re.search(r"# exit (\d+)$", source)
+        expected = block.lines[end:last]
+        while expected and not expected[-1].strip():
+            expected.pop()
+        yield Step(
+            block.line + number + 1, source, python=False, code=int(stated[1]) if stated else 0, expected=expected
+        )
+
+
+class Room:
+    """A shell in a scratch project, with a scratch home: what one page is played in."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._files = scratch
+        project = scratch / "webshop"
+        project.mkdir(parents=True)
+        data = scratch / "data"
+        kept = ("PATH", "LANG", "SYSTEMROOT", "TMPDIR")
+        self.environ = {name: os.environ[name] for name in kept if name in os.environ} | {
+            # The library reads no environment: through this one, the platform's default is the same home.
+            "XDG_DATA_HOME": str(data), "HOLDFAST_HOME": str(data / "holdfast"), "HOME": str(scratch),
+            "HOLDFAST_ACTOR": "ada", "TZ": "UTC", "LC_ALL": "C.UTF-8", "COLUMNS": "90", "PYTHONWARNINGS": "error",
+            "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
+            "GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org",
+            "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org",
+        }  # fmt: skip
+        self.environ["PATH"] = str(Path(sys.executable).parent) + os.pathsep + self.environ["PATH"]
+        (project / "README.md").write_text("# webshop\n", encoding="utf-8")
+        for words in ("init -q -b main", "add .", "commit -q -m First"):
+            subprocess.run(["git", *words.split()], cwd=project, env=self.environ, check=True)
+        self._shell = subprocess.Popen(
+            ["sh"], cwd=project, env=self.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+        self._watchdog = threading.Timer(PATIENCE, os.killpg, (self._shell.pid, signal.SIGKILL))
+        self._watchdog.daemon = True
+        self._watchdog.start()
+        self._do("holdfast config set device.name laptop")
+
+    def close(self) -> None:
+        """End the shell and whatever an example left running in the background."""
+        self._watchdog.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._shell.pid, signal.SIGKILL)
+        self._shell.communicate()
+
+    def play(self, step: Step) -> tuple[int, str]:
+        if not step.python:
+            return self._do(step.source)
+        file = self._files / f"example-{step.line}.py"
+        file.write_text(step.source, encoding="utf-8")
+        return self._do(f"python {file}")
+
+    def _do(self, source: str) -> tuple[int, str]:
+        assert self._shell.stdin is not None
+        assert self._shell.stdout is not None
+        self._shell.stdin.write(f"{{ {source}\n}} </dev/null\nprintf '\\036%d\\n' $?\n".encode())
+        self._shell.stdin.flush()
+        printed = ""
+        while "\x1e" not in printed:
+            line = self._shell.stdout.readline()
+            assert line, f"the shell ended after: {source}"
+            printed += line.decode()
+        shown, _, code = printed.partition("\x1e")
+        return int(code), shown
+
+
+class Names:
+    """Which ids of this run the documented ones stand for."""
+
+    def __init__(self) -> None:
+        self._real: dict[str, str] = {}
+
+    def in_command(self, source: str) -> str:
+        return _ID.sub(lambda found: self._real.get(found[0], found[0]), source)
+
+    def matches(self, expected: list[str], printed: list[str]) -> bool:
+        """Does every documented line stand there, in order, with nothing between but what `…` allows?"""
+        if not expected:
+            return not printed
+        if expected[0].strip() == "…":
+            return any(self.matches(expected[1:], printed[skip:]) for skip in range(len(printed) + 1))
+        return bool(printed) and self._is_line(expected[0], printed[0]) and self.matches(expected[1:], printed[1:])
+
+    def _is_line(self, expected: str, printed: str) -> bool:
+        fresh: dict[str, str] = {}
+        pattern, at = "", 0
+        for found in _VARIES.finditer(expected.rstrip()):
+            pattern += re.escape(expected[at : found.start()])
+            at = found.end()
+            match found.lastgroup:
+                case "any":
+                    pattern += ".*"
+                case "date":
+                    pattern += re.sub(r"\d", r"\\d", re.escape(found[0]))
+                case "id" if found[0] in self._real:
+                    pattern += self._real[found[0]]
+                case "id" if found[0] in fresh.values():
+                    group = next(name for name, id_ in fresh.items() if id_ == found[0])
+                    pattern += f"(?P={group})"
+                case "id":
+                    group = f"g{len(fresh)}"
+                    fresh[group] = found[0]
+                    pattern += f"(?P<{group}>[0-9a-f]{{8}})"
+                case _:
+                    pattern += r"[0-9a-f\-]" + f"{{{len(found[0])}}}"
+        match = re.fullmatch(pattern + re.escape(expected.rstrip()[at:]), printed.rstrip())
+        if match is not None:
+            self._real.update({documented: match[group] for group, documented in fresh.items()})
+        return match is not None
+
+
+def _play(page: Path, scratch: Path) -> None:
+    room, names = Room(scratch), Names()
+    try:
+        for step in steps(page):
+            source = step.source if step.python else names.in_command(step.source)
+            code, printed = room.play(step._replace(source=source))
+            where = f"{page.relative_to(ROOT)}:{step.line}: {step.source.splitlines()[0]}"
+            assert code == step.code, f"{where}\nended with {code}, not {step.code}, and printed:\n{printed}"
+            lines = printed.rstrip("\n").split("\n") if printed.strip() else []
+            if step.expected is not None and not names.matches(step.expected, lines):
+                wanted = "\n".join(step.expected)
+                pytest.fail(f"{where}\nshould print:\n{wanted}\n\nand printed:\n{printed}", pytrace=False)
+    finally:
+        room.close()
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if steps(page)], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_the_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    """Every example does what the page says, in the order of the page."""
+    before = datetime.datetime.now(tz=datetime.UTC).date()
+    try:
+        _play(page, tmp_path / "first")
+    except (AssertionError, pytest.fail.Exception):
+        if datetime.datetime.now(tz=datetime.UTC).date() == before:
+            raise
+        _play(page, tmp_path / "second")  # `--at 09:00` is of today, and today has just changed
+
+
+def test_there_are_examples_to_run() -> None:
+    """The pages a newcomer reads first have examples, and all of them are found."""
+    with_examples = {str(page.relative_to(ROOT)) for page in PAGES if steps(page)}
+    assert with_examples >= {"README.md", "docs/start.md", "docs/guides/library.md", "docs/guides/crashes.md"}
+
+
+def test_a_stale_example_is_noticed(tmp_path: Path) -> None:
+    """Another output, another exit code or a missing line fails; what is documented loosely passes."""
+    names = Names()
+    assert names.matches(["Started 7f3a9c21  Goal", "…"], ["Started 01ab23cd  Goal", "more", "and more"])
+    assert names.in_command("holdfast show 7f3a9c21") == "holdfast show 01ab23cd"
+    assert not names.matches(["Started 7f3a9c21  Goal"], ["Started 99ab23cd  Goal"])
+    assert not names.matches(["one", "two"], ["one"])
+    assert not names.matches(["one"], ["one", "two"])
+    assert not names.matches(["5 min worked, …"], ["6 min worked, 2 min paused"])
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ true\n$ echo one\ntwo\n```\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "ROOT", tmp_path)
+        with pytest.raises(pytest.fail.Exception, match=r"page\.md:3: echo one"):
+            _play(page, tmp_path / "room")
+
+
+# ── links ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _prose(page: Path) -> str:
+    """The page without what stands in code."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names of a page's headings, made as GitHub makes them."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    found: set[str] = set()
+    for heading in re.findall(r"^#{1,6} +(.*)$", text, re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower())
+        found.add(plain.strip().replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every link to a file or a heading of this repository finds it."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", _prose(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists() or (anchor and there.suffix == ".md" and anchor not in _anchors(there)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_page_can_be_reached() -> None:
+    """From docs/README.md, links lead to every page of docs/."""
+    index = ROOT / "docs" / "README.md"
+    reached, ahead = {index.resolve()}, [index]
+    while ahead:
+        page = ahead.pop()
+        for target in re.findall(r"\]\(([^)\s#]+\.md)(?:#[^)\s]*)?\)", _prose(page)):
+            there = (page.parent / target).resolve()
+            if not re.match(r"[a-z]+:", target) and there not in reached and there.exists():
+                reached.add(there)
+                ahead.append(there)
+    assert sorted(str(page) for page in PAGES[1:] if page.resolve() not in reached) == []
+
+
+# ── the log, computed again ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_worked_example_is_what_holdfast_computes() -> None:
+    """The event in docs/internals/log.md has the digests that the program gives it."""
+    from holdfast.core.event import seal
+    from holdfast.core.times import millis
+
+    page = ROOT / "docs" / "internals" / "log.md"
+    found = next(block for block in blocks(page) if block.language == "json")
+    shown = json.loads("\n".join(found.lines))
+    data = json.dumps(shown["data"], sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    sealed = seal(
+        session=shown["session"], writer=shown["writer"], seq=shown["seq"], prev=shown["prev"], clock=shown["clock"],
+        at=millis(shown["at"]), actor=shown["actor"], type=shown["type"], version=shown["v"], data=data,
+        salt=bytes.fromhex(shown["salt"]), key=shown["key"],
+    )  # fmt: skip
+    assert (sealed.body, sealed.hash) == (shown["body"], shown["hash"])
+    assert hashlib.sha256(bytes.fromhex(shown["salt"]) + data).hexdigest() == shown["body"]
+
+
+# ── the pictures ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _picture() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("picture", ROOT / "docs" / "picture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["picture"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _words(svg: str) -> list[str]:
+    """What stands in a picture, numbers and lengths of bars left out."""
+    texts = [unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)]
+    return [re.sub(r"(.)\1{2,}", r"\1", re.sub(r"[0-9▏▎▍▌▋▊▉█]+", "0", text)) for text in texts]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pictures are drawn from a Unix terminal")
+def test_the_pictures_are_current() -> None:
+    """The commands in the pictures work, and print what the pictures show; else: python docs/picture.py."""
+    picture = _picture()
+    for scene in picture.SCENES:
+        drawn = (ROOT / "docs" / "images" / f"{scene.name}.svg").read_text(encoding="utf-8")
+        assert _words(drawn) == _words(picture.draw(scene, picture.play(scene))), scene.name

@@ -1,0 +1,46 @@
+"""Pages made from code say what the code says now."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from holdfast.core.lifecycle import TABLES
+from holdfast.core.vocabulary import KINDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+GENERATOR = load()
+
+
+@pytest.mark.parametrize(("path", "make"), GENERATOR.PAGES, ids=[path for path, _ in GENERATOR.PAGES])
+def test_a_generated_page_is_fresh(path: str, make: object) -> None:
+    """The page in the repository is the one the code gives; `make docs` mends it."""
+    assert callable(make)
+    assert (DOCS / path).read_text(encoding="utf-8") == make(), f"docs/{path} is stale: run `make docs`"
+
+
+def test_every_event_and_move_is_there() -> None:
+    """No type is missing from the events page, no move from the diagrams."""
+    written = (DOCS / "reference/events.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^### `(\S+)`$", written, re.MULTILINE)) == set(KINDS)
+    drawn = (DOCS / "reference/lifecycle.md").read_text(encoding="utf-8")
+    for table in TABLES.values():
+        for before, row in table.items():
+            for event, after in row.items():
+                assert f"| `{before}` | `{event}` | `{after}` |" in drawn
+                assert re.search(rf"    {before} --> {after}: [^\n]*{event.partition('.')[2]}", drawn)

@@ -1,0 +1,146 @@
+"""The program under faults: called in this process or as a real one, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+from holdfast import Keeper
+from holdfast.cli.main import main
+from holdfast.store.sqlite import SqliteStore
+
+CODES = frozenset({0, 1, 2, 3, 4, 5, 6, 7, 130})
+
+
+class Out(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        assert self.out.count("\n") == 1, self
+        found: dict[str, Any] = json.loads(self.out)
+        assert found["holdfast"] == 1
+        return found
+
+
+class Desk:
+    """A home and a project of their own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "home"
+        self.project = root / "project"
+        self.project.mkdir(exist_ok=True)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"HOLDFAST_HOME": str(self.home), "HOME": str(self.root), "PATH": os.environ.get("PATH", ""), "TZ": "UTC"}
+
+    @property
+    def store(self) -> Path:
+        return self.home / "store.db"
+
+    def keeper(self, project: Path | None = None) -> Keeper:
+        return Keeper.open(str(project or self.project), home=str(self.home))
+
+    def call(self, *words: str, project: Path | None = None) -> Out:
+        """In this process; whatever happens, there is an answer and never a traceback."""
+        out, err = io.StringIO(), io.StringIO()
+        here = ["--project", str(project or self.project)]
+        with (
+            mock.patch.dict(os.environ, {"HOLDFAST_HOME": str(self.home)}),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = main([*here, *words])
+        answer = Out(code, out.getvalue(), err.getvalue())
+        typed(answer)
+        return answer
+
+    def run(self, *words: str | bytes, env: dict[str, str] | None = None, **more: Any) -> Out:
+        """As a real process."""
+        more = {"cwd": self.project, "stdin": subprocess.DEVNULL, "capture_output": True} | more
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", *words], env=self.environ | (env or {}), check=False, **more
+        )
+        return Out(done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode())
+
+    def sound(self) -> None:
+        """Nothing is wrong with the store: file, chains, states, listings, search."""
+        sound(self.store)
+
+
+def typed(answer: Out) -> None:
+    """A code of the contract, one sentence for people, no traceback and nothing we had not thought of."""
+    assert answer.code in CODES, answer
+    assert "Traceback" not in answer.out + answer.err, answer
+    assert "unexpected" not in answer.out + answer.err, answer
+    if answer.code:
+        assert answer.err.startswith("holdfast: ") or '"error":' in answer.out, answer
+
+
+def sound(path: Path) -> None:
+    store = SqliteStore(str(path), writer=lambda: "checker", wall=lambda: 1, create=False)
+    try:
+        assert list(store.check()) == []
+    finally:
+        store.close()
+
+
+def lawful(document: Any) -> None:
+    """Working + paused = elapsed, nothing negative, pauses in order: of a `Session` of the library."""
+    time = document.time
+    assert time.working_ms + time.paused_ms == time.elapsed_ms
+    assert min(time.working_ms, time.paused_ms, time.elapsed_ms) >= 0
+    assert sum(pause.duration_ms for pause in time.pauses) == time.paused_ms
+    assert all(pause.duration_ms >= 0 for pause in time.pauses)
+    assert all(agent.duration_ms is None or agent.duration_ms >= 0 for agent in document.agents)
+
+
+def without_privileges() -> None:
+    """For `preexec_fn`: root no longer passes every permission check. Others never did."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: gone with the exec that follows
+
+
+def checks_permissions(probe: Path) -> bool:
+    """Whether a child without privileges really is refused what its mode forbids."""
+    probe.write_text("x")
+    probe.chmod(0)
+    done = subprocess.run(["cat", str(probe)], preexec_fn=without_privileges, capture_output=True, check=False)  # noqa: PLW1509
+    probe.chmod(0o600)
+    probe.unlink()
+    return done.returncode != 0
+
+
+def tree(root: Path) -> dict[str, bytes | None]:
+    """Everything below a directory, links not followed."""
+    found: dict[str, bytes | None] = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        found[name] = path.read_bytes() if path.is_file() and not path.is_symlink() else None
+    return found
+
+
+def kill(process: subprocess.Popen[Any]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+Preexec = Callable[[], None]
+Words = Sequence[str]

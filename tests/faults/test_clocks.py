@@ -1,0 +1,198 @@
+"""F8: clocks that jump, stand, run backwards or tell another century."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from itertools import count, cycle
+from pathlib import Path
+
+import pytest
+from program import Desk, lawful, typed
+from scale import scale
+
+from holdfast import Keeper
+from holdfast.core.errors import HoldfastError
+from holdfast.machine.wall import BUILD_DATE, Wall
+
+SECOND, HOUR, YEAR = 1_000_000_000, 3_600_000_000_000, 31_557_600_000_000_000
+NOW = (BUILD_DATE + 30 * 86_400_000) * 1_000_000
+STEPS = [-SECOND, -HOUR, -10 * YEAR, 100 * YEAR, -NOW, SECOND, HOUR, 90 * 60 * SECOND, 0, 19 * YEAR, 1, -1]
+
+
+def wall(read: Callable[[], int]) -> Wall:
+    ticking = count(0, 1_000_000)
+    return Wall(read=read, elapsed=lambda: next(ticking))
+
+
+def stepping(rng: random.Random) -> Callable[[], int]:
+    """A clock that jumps every few readings, mid-call as well."""
+    now = NOW
+
+    def read() -> int:
+        nonlocal now
+        now = max(0, now + (rng.choice(STEPS) if rng.random() < 0.3 else rng.randrange(2 * SECOND)))
+        if rng.random() < 0.1:
+            now = NOW
+        return now
+
+    return read
+
+
+def drive(keeper: Keeper, rng: random.Random, verbs: int) -> str:
+    """Do what people do; nothing may be refused because of the clock."""
+    session = keeper.start("G", replace=True)
+    for number in range(verbs):
+        status = session.document().status
+        match rng.randrange(6):
+            case 0 if status == "in_progress":
+                session.pause()
+            case 0 | 1:
+                session.resume()
+            case 2:
+                session.agent(f"a{number}", type="t", pid=None)
+            case 3:
+                for agent in session.document().agents:
+                    if agent.status == "running":
+                        session.find_agent(agent.id).done()
+            case _:
+                session.note(str(number))
+        lawful(session.document())
+    return session.id
+
+
+def judge(keeper: Keeper, session: str) -> None:
+    """Order by number, clocks that only grow, times that never go back in one stream, and no negative time."""
+    events = keeper.events(session)
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    clocks = [event.clock for event in events]
+    assert all(one < other for one, other in zip(clocks, clocks[1:], strict=False))
+    moments = [event.at for event in events]
+    assert moments == sorted(moments)
+    lawful(keeper.session(session).document())
+
+
+@pytest.mark.parametrize(
+    "shift", [-SECOND, -HOUR, -10 * YEAR, 100 * YEAR, -NOW, -NOW - SECOND, 0, 19 * YEAR, 2**63 - NOW - 1]
+)
+def test_a_clock_that_is_wrong(tmp_path: Path, shift: int) -> None:
+    """From the start, and after events of a right one: work goes on, in order."""
+    desk = Desk(tmp_path)
+    for read in (lambda: NOW, lambda: NOW + shift, lambda: NOW + SECOND):
+        with Keeper.open(str(desk.project), home=str(desk.home), wall=wall(read)) as keeper:
+            current = keeper.current()
+            if current is not None:
+                current.note("still here")
+                judge(keeper, current.id)
+            judge(keeper, drive(keeper, random.Random(shift), 12))
+    desk.sound()
+
+
+def test_clocks_that_step_in_the_middle_of_things(tmp_path: Path) -> None:
+    """Random jumps between and within calls, over one store."""
+    desk = Desk(tmp_path)
+    for seed in range(scale(25, 500, 5_000)):
+        rng = random.Random(seed)
+        with Keeper.open(str(desk.project), home=str(desk.home), wall=wall(stepping(rng))) as keeper:
+            judge(keeper, drive(keeper, rng, 10))
+    desk.sound()
+
+
+def test_a_clock_without_sense_goes_on_from_the_last_known_time(tmp_path: Path) -> None:
+    """A dead battery (1970): a new session is not put into another century, nor before what the store knows."""
+    desk = Desk(tmp_path)
+    with Keeper.open(str(desk.project), home=str(desk.home), wall=wall(lambda: NOW)) as keeper:
+        first = keeper.start("One").document()
+    with Keeper.open(str(desk.project), home=str(desk.home), wall=wall(lambda: 0)) as keeper:
+        second = keeper.start("Two", replace=True).document()
+    assert first.created_at <= second.created_at < first.created_at[:10] + "U"
+
+
+def test_an_explicit_time_is_judged_by_the_reckoned_clock(tmp_path: Path) -> None:
+    """`at` far ahead is refused even when the machine's clock agrees with it because it is absurd itself."""
+    desk = Desk(tmp_path)
+    with Keeper.open(str(desk.project), home=str(desk.home), wall=wall(lambda: NOW + 100 * YEAR)) as keeper:
+        with pytest.raises(HoldfastError, match="24 hours"):
+            keeper.start("G", at=(NOW + 100 * YEAR) // 1_000_000)
+        keeper.start("G")
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize(
+    ("noon", "typed_times"),
+    [
+        # 2027-03-28: at 02:00 it becomes 03:00; 02:30 does not exist and is taken as an hour later.
+        (1_806_228_000, {"00:00": 23, "01:30": 24.5, "02:30": 25.5, "03:30": 25.5, "11:59": 33 + 59 / 60}),
+        # 2027-10-31: at 03:00 it becomes 02:00; 02:30 is there twice.
+        (1_824_980_400, {"00:00": 22, "01:30": 23.5, "03:30": 26.5, "11:59": 34 + 59 / 60}),
+    ],
+    ids=["spring", "autumn"],
+)
+def test_clock_times_on_the_days_that_clocks_are_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noon: int, typed_times: dict[str, float]
+) -> None:
+    """`HH:MM` means what the clock on the wall said at that hour, hours after midnight UTC of the day before."""
+    desk = Desk(tmp_path)
+    monkeypatch.setattr("holdfast.keeper.keeper.Wall", lambda: wall(lambda: noon * SECOND))
+    midnight = noon // 86_400 * 86_400 - 86_400
+    for written, hours in typed_times.items():
+        answer = desk.call("start", "G", "--replace", "--at", written, "--json", project=new(tmp_path))
+        created = answer.document["session"]["created_at"]
+        from holdfast.core.times import millis
+
+        assert millis(created) // 1000 == midnight + round(hours * 3600), written
+
+
+def new(root: Path) -> Path:
+    path = root / f"p{len(list(root.iterdir()))}"
+    path.mkdir()
+    return path
+
+
+def test_a_leap_second_is_a_time(tmp_path: Path) -> None:
+    """`:60` is the last moment of its minute."""
+    desk = Desk(tmp_path)
+    answer = desk.call("start", "G", "--at", "2016-12-31T23:59:60Z", "--json")
+    assert answer.document["session"]["created_at"] == "2016-12-31T23:59:59.000Z"
+
+
+def test_the_command_line_under_wrong_clocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verbs that write and verbs that look, each under another clock: nothing is refused, nothing is negative."""
+    desk = Desk(tmp_path)
+    clocks = cycle([NOW, NOW - HOUR, NOW + 100 * YEAR, 0, NOW - 10 * YEAR, NOW + SECOND])
+    monkeypatch.setattr("holdfast.keeper.keeper.Wall", lambda: wall(lambda reading=next(clocks): reading))
+    for words in (["start", "G"], ["note", "x"], ["pause"], ["status"], ["resume"], ["agent", "start", "a", "--type", "t"],
+                  ["history"], ["agent", "done", "a"], ["log"], ["stop"], ["history"]):  # fmt: skip
+        answer = desk.call(*words)
+        typed(answer)
+        assert answer.code == 0, answer
+        assert "-" not in "".join(part for part in answer.out.split() if part.endswith(("min", "ms")))
+    desk.sound()
+
+
+@pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime is not installed")
+@pytest.mark.parametrize("when", ["1970-01-01 00:00:01", "2099-01-01", "-10y", "+2h"])
+def test_real_processes_under_a_false_clock(tmp_path: Path, when: str) -> None:
+    """The same with a whole process that is lied to."""
+    import subprocess
+    import sys
+
+    desk = Desk(tmp_path)
+    assert desk.run("start", "G").code == 0
+    for words in (["note", "x"], ["status", "--json"], ["stop"]):
+        done = subprocess.run(
+            ["faketime", when, sys.executable, "-m", "holdfast", *words], cwd=desk.project, env=desk.environ, check=False
+        )
+        assert done.returncode == 0
+    desk.sound()

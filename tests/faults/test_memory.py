@@ -1,0 +1,68 @@
+"""F21: too little memory: the command may fail, the store may not suffer."""
+
+from __future__ import annotations
+
+import random
+import resource
+import sys
+from pathlib import Path
+
+import pytest
+from program import Desk
+from scale import scale
+
+MIB = 1 << 20
+VALUES = [value * MIB for value in range(64, 513, 4)]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="address space is limited on Linux only")
+
+
+def chosen() -> list[int]:
+    count = scale(4, 20, len(VALUES))
+    return VALUES if count >= len(VALUES) else sorted({VALUES[0], VALUES[-1], *random.Random(21).sample(VALUES, count - 2)})
+
+
+def test_no_damage_whatever_the_limit_of_memory(tmp_path: Path) -> None:
+    """RLIMIT_AS from 64 to 512 MiB: what was acknowledged is there, nothing is half there, the next command works."""
+    desk = Desk(tmp_path)
+    assert desk.call("start", "G").code == 0
+    acknowledged = 0
+    for limit in chosen():
+
+        def limited(most: int = limit) -> None:
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+        for words in (["note", f"{limit} " + "x" * 100_000], ["decide", "x" * 100_000], ["status"]):
+            answer = desk.run(*words, preexec_fn=limited)
+            if answer.code == 0 and words[0] != "status":
+                acknowledged += 1
+        desk.sound()
+        with desk.keeper() as keeper:
+            document = keeper.session().document()
+            assert len(document.notes) + len(document.decisions) == acknowledged, limit
+            keeper.session().note("unlimited")
+            acknowledged += 1
+    assert acknowledged > len(chosen())  # with 512 MiB it works
+
+
+def test_memory_that_ends_in_the_middle_of_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it fails, exit 1 and nothing of it happened."""
+    from holdfast.store.journal import Journal
+    from holdfast.store.sqlite.tables import SqliteTables
+
+    desk = Desk(tmp_path)
+    desk.call("start", "G")
+
+    def ends(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    for place, name in ((Journal, "flush"), (SqliteTables, "insert"), (SqliteTables, "save"), (Journal, "record")):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, ends)
+            answer = desk.call("note", "x")
+            assert answer.code == 1
+            assert "memory" in answer.err
+    with desk.keeper() as keeper:
+        assert keeper.session().document().notes == []
+    desk.sound()

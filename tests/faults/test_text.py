@@ -1,0 +1,152 @@
+"""F9: text that other programs choke on: it comes back as it was, or is refused by name; a terminal never sees it raw."""
+
+from __future__ import annotations
+
+import json
+import random
+import unicodedata
+from pathlib import Path
+
+import pytest
+from program import Desk, typed
+from scale import scale
+
+from holdfast import Keeper
+from holdfast.core.errors import Invalid
+
+PIECES = [
+    "plain", " ", "\n", "\r\n", "\r", "\t", "\u2028", "\u2029", "\u0085", "\ufeff", "\x0b", "\x0c", "\x7f", "\x1b[31m", "\x1b]0;x\x07",
+    "\x9b31m", "\x00", "\x01", "\x08", "\ud800", "\udfff", "\udc80", "é", "e\u0301", "Å", "\u212b", "\u202e", "\u2066", "\u200b", "\u200d",
+    "👩‍👩‍👧", "漢字", "ﷺ", "Ã©", "â€™", "\\u0000", "\\ud800", '"', "'", "\\", "`", "$(x)", "%s", "{}", "<b>", "&amp;", "]]>", "--",
+    "\ufffe", "\uffff", "\U0010ffff", "\U000e0001", "ſ", "İ", "ß", "؀", "\u061c", "\u180e", "\ufff9", "\x1bP\x1b\\", "\x1b_x\x1b\\",
+]  # fmt: skip
+HIDDEN = set("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c\u200e\u200f\ufeff")
+LOOKING = (["status"], ["show", "@"], ["log"], ["history"], ["timeline"], ["budget"], ["briefing"],
+           ["briefing", "--for", "agent"], ["agent", "list"], ["task", "list"], ["plan", "show"], ["report"], ["stats"])  # fmt: skip
+
+
+def storable(text: str) -> bool:
+    """The rule, said once more: something to read, no lone surrogate, no NUL."""
+    return bool(text.strip()) and "\0" not in text and not any(0xD800 <= ord(one) <= 0xDFFF for one in text)
+
+
+def raw_characters(shown: str) -> set[str]:
+    """What must never reach a terminal as it is."""
+    return {one for one in shown if (unicodedata.category(one) in ("Cc", "Cs") and one != "\n") or one in HIDDEN}
+
+
+def made(rng: random.Random) -> str:
+    return "".join(rng.choices(PIECES, k=rng.randrange(1, 8)))
+
+
+def test_text_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
+    """Notes made of the worst pieces: exact, byte for byte, or `Invalid`; nothing in between."""
+    desk = Desk(tmp_path)
+    rng = random.Random(9)
+    kept: list[str] = []
+    with desk.keeper() as keeper:
+        session = keeper.start("G")
+        for _ in range(scale(250, 1_000, 20_000)):
+            text = made(rng)
+            if storable(text):
+                session.note(text)
+                kept.append(text)
+            else:
+                with pytest.raises(Invalid):
+                    session.note(text)
+    with desk.keeper() as keeper:
+        assert [note.text for note in keeper.session().document().notes] == kept
+    desk.sound()
+
+
+FIELDS = {
+    "goal": ["edit", "--goal={}"], "summary": ["edit", "--summary={}"], "scope": ["edit", "--scope={}"],
+    "tag": ["edit", "--tag={}"], "note": ["note", "--", "{}"], "decision": ["decide", "--why={}", "--context={}", "--", "{}"],
+    "option": ["decide", "x", "--option={}"], "task": ["task", "add", "--phase={}", "--", "{}"],
+    "agent type": ["agent", "start", "NEW", "--type={}"], "agent task": ["agent", "start", "NEW", "--type=t", "--task={}"],
+    "hill": ["hill", "--", "{}", "3"], "fail": ["fail", "--", "{}"], "pause": ["pause", "--", "{}"],
+}  # fmt: skip
+
+
+def test_every_field_takes_or_refuses_every_piece_and_no_screen_shows_it_raw(tmp_path: Path) -> None:
+    """Through the command line: exit 0 or 4, JSON that is one document, screens without control characters."""
+    desk = Desk(tmp_path)
+    desk.call("start", "G")
+    pieces = PIECES if scale(0, 1, 1) else random.Random(3).sample(PIECES, 14)
+    for number, piece in enumerate(pieces):
+        for name, words in FIELDS.items():
+            text = f"a{piece}b"
+            answer = desk.call(*[word.replace("{}", text).replace("NEW", f"{name[6:]}{number}") for word in words])
+            assert answer.code == (0 if storable(text) else 4), (name, ascii(piece), answer)
+            assert not raw_characters(answer.out + answer.err), (name, ascii(piece), answer)
+            if name in ("fail", "pause"):
+                desk.call("resume")
+    for words in LOOKING:
+        answer = desk.call(*words)
+        typed(answer)
+        assert answer.code == 0, (words, answer.err)
+        found = raw_characters(answer.out + answer.err)
+        # A report is a document with characters of its own; what a terminal acts on must not be among them.
+        assert not {one for one in found if unicodedata.category(one) == "Cc"}, (words, found)
+        if words[0] not in ("report",):
+            assert not found, (words, found)
+        told = desk.call(*words, "--json")
+        assert told.code == 0, (words, told)
+        json.loads(told.out)
+        assert not {one for one in told.out if ord(one) < 32 and one != "\n"}
+    desk.sound()
+
+
+@pytest.mark.parametrize("raw", [b"\xff", b"caf\xe9", b"\xed\xa0\x80", b"\xc0\x80", b"\xf8\x88\x80\x80\x80", b"\x80"])
+def test_bytes_that_are_no_text_are_refused_by_name(tmp_path: Path, raw: bytes) -> None:
+    """In the arguments of a real process, in any position: exit 4, legible, nothing recorded."""
+    desk = Desk(tmp_path)
+    assert desk.run("start", "G").code == 0
+    for words in ([b"note", raw], [b"note", b"x", b"--store", raw], [raw], [b"show", raw], [b"file", raw, b"--action", b"deleted"]):
+        answer = desk.run(*words)
+        typed(answer)
+        assert answer.code == 4, (words, answer)
+        told = desk.run(*words, b"--json")
+        assert (told.code, told.document["error"]["kind"]) == (4, "invalid")
+    with desk.keeper() as keeper:
+        assert len(keeper.events(keeper.session().id)) == 1
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", "e\u0301-é".encode(), "a\u202eb".encode(), b"new\nline", b"esc\x1b[31m", b"-dash", b" "])
+def test_directories_with_such_names(tmp_path: Path, name: bytes) -> None:
+    """A project, a home: they work, or are refused as no UTF-8; screens stay clean."""
+    import os
+
+    place = os.path.join(os.fsencode(tmp_path), b"x" + name)
+    os.mkdir(place)
+    desk = Desk(tmp_path)
+    legible = name != b"caf\xe9"
+    for cwd, home in ((place, os.fsencode(desk.home)), (os.fsencode(desk.project), os.path.join(place, b"home"))):
+        for words in (["start", "G"], ["note", "x"], ["status"], ["history"], ["start", "again"]):
+            answer = desk.run(*words, env={"HOLDFAST_HOME": os.fsdecode(home)}, cwd=cwd)
+            typed(answer)
+            assert answer.code == ((5 if words[-1] == "again" else 0) if legible else 4), answer
+            assert not raw_characters(answer.out + answer.err), answer
+
+
+def test_composed_and_decomposed_are_different_texts_and_one_search(tmp_path: Path) -> None:
+    """Nothing is normalised in what is stored; a search finds either by either."""
+    desk = Desk(tmp_path)
+    with desk.keeper() as keeper:
+        one = keeper.start("Caf\u00e9").id
+        two = keeper.start("Cafe\u0301", replace=True).id
+        for words in ("Caf\u00e9", "Cafe\u0301", "cafe", "CAFÉ"):
+            assert {row.id for row in keeper.history(search=words)} == {one, two}
+        assert {row.goal for row in keeper.history()} == {"Caf\u00e9", "Cafe\u0301"}
+
+
+def test_mojibake_bom_and_line_ends_are_nobodys_business(tmp_path: Path) -> None:
+    """They are text like any other."""
+    texts = ["\ufeffwith a mark", "a\r\nb\rc\nd", "â€œquotedâ€\u009d", "tail\u2028", "x" + "\u0300" * 1000]
+    (tmp_path / "p").mkdir()
+    with Keeper.open(str(tmp_path / "p"), home=str(tmp_path / "h")) as keeper:
+        session = keeper.start(texts[0])
+        for text in texts:
+            session.decide(text, options=texts, why=text)
+        for decision, text in zip(session.document().decisions, texts, strict=True):
+            assert (decision.chosen, decision.options, decision.why) == (text, texts, text)

@@ -1,0 +1,21 @@
+"""The SQLite store keeps the contract of every store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import apsw
+
+from holdfast.store.conformance import ANNA, StoreConformance, Ticks
+from holdfast.store.interface import Store
+from holdfast.store.sqlite import SqliteStore
+
+
+class TestSqlite(StoreConformance):
+    def open_store(self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None) -> Store:
+        return SqliteStore(str(self.place / f"{where}.db"), writer=lambda: writer, wall=wall or Ticks())
+
+    def make_newer(self, where: str = "one") -> None:
+        connection = apsw.Connection(str(self.place / f"{where}.db"))
+        connection.execute("PRAGMA user_version = 1000")
+        connection.close()
