@@ -49,7 +49,7 @@ TASK_MOVES = {
 # Statuses of the table at the top: pending, running, paused, completed, error, timeout, aborted, interrupted.
 AGENT_MOVES = {
     ("pending", "agent.resumed", "running"), ("pending", "agent.failed", "error"),
-    ("pending", "agent.aborted", "aborted"),
+    ("pending", "agent.aborted", "aborted"), ("pending", "agent.interrupted", "interrupted"),
     ("running", "agent.progressed", "running"), ("running", "agent.paused", "paused"),
     ("running", "agent.completed", "completed"), ("running", "agent.failed", "error"),
     ("running", "agent.timed_out", "timeout"), ("running", "agent.interrupted", "interrupted"),

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from program import Desk, kill, typed
+from program import Desk, Out, kill, typed
 from scale import scale
 
 WRITER = textwrap.dedent("""
@@ -125,8 +125,6 @@ def test_commands_at_once(tmp_path: Path) -> None:
         codes = []
         for process in processes:
             out, err = process.communicate()
-            from program import Out
-
             answer = Out(process.returncode, out.decode(), err.decode())
             typed(answer)
             assert "lock" not in answer.err
@@ -139,7 +137,9 @@ def test_commands_at_once(tmp_path: Path) -> None:
     assert together("pause") == [0] + [1] * (many - 1)
     assert together("resume") == [0] * many
     assert together("task", "add", "task N") == [0] * many
-    assert together("stop") == [0] + [3] * (many - 1)
+    first, *others = together("stop")
+    assert first == 0
+    assert set(others) <= {1, 3}  # it had ended before they looked, or while they did
     with desk.keeper() as keeper:
         document = keeper.session(keeper.history()[0].id).document()
     assert sorted(note.text for note in document.notes) == sorted(f"note {number}" for number in range(many))

@@ -73,6 +73,9 @@ class Stores(RuleBasedStateMachine):
         shutil.rmtree(self.root)
 
     def _record(self, number: int, session: str, data: Data, key: str | None = None) -> None:
+        state = self.stores[number].state(session)
+        if state is not None and state.deleted:
+            return  # a keeper that knows of the deletion refuses; one that does not goes on until it hears
         with self.stores[number].transaction() as transaction:
             made = transaction.record(session, Draft(data, next(self.clock) // 1000, f"actor{number}", key))
         if made is not None:

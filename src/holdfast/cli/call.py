@@ -87,14 +87,14 @@ class Call:
     def done(self, session: Session, human: Callable[[Paint], Painted | str], **more: object) -> None:
         """The answer of a verb that changed something; `--quiet` needs no confirmation."""
         self.answer({"session": session, **more}, lambda paint: "" if self.quiet else human(paint))
-        self._tell_more()
+        self.tell()
 
     def note(self, text: str) -> None:
         """Something worth knowing that is not the result."""
         if not self.quiet and not self.json:
             sys.stderr.write(str(self.paint.plain(text, lines=True)) + "\n")
 
-    def _tell_more(self) -> None:
+    def tell(self) -> None:
         """What the person should know besides the result: secrets cut out, a break due."""
         recorder = self.keeper.recorder
         if recorder.redacted:

@@ -38,7 +38,7 @@ AGENT: Table = _rows(
     ("agent.completed", "running paused interrupted", "completed"),
     ("agent.failed", "pending running paused interrupted", "error"),
     ("agent.timed_out", "running paused", "timeout"),
-    ("agent.interrupted", "running paused", "interrupted"),
+    ("agent.interrupted", "pending running paused", "interrupted"),
     ("agent.retried", "error timeout interrupted", "running"),
     ("agent.aborted", "pending running paused error timeout interrupted", "aborted"),
 )

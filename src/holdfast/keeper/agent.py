@@ -132,7 +132,9 @@ def start(
     pending: bool = False,
     at: int | None,
 ) -> KeptAgent:
-    identifier(agent_id, "an agent's id")
+    for name in (agent_id, blocking_on):
+        if name is not None:
+            identifier(name, "an agent's id")
     clean(type, "the agent's type", longest=100)
     if task is not None:
         clean(task, "the task")
@@ -146,7 +148,7 @@ def start(
                 hint=f"Choose another id, or try it again: holdfast agent retry {agent_id}",
                 session=session.id,
             )
-        if blocking_on is not None and agents.find(state, identifier(blocking_on, "an agent's id")) is None:
+        if blocking_on is not None and agents.find(state, blocking_on) is None:
             raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
         started = AgentStarted(
             id=agent_id, type=type, task=task, blocking_on=blocking_on, background=background, pending=pending,

@@ -51,7 +51,8 @@ def look(state: State, root: str) -> Resumed:
     """What a resume here would find. Records nothing."""
     interrupted, unknown = [], []
     for agent in state.agents.values():
-        if agents.status_of(agent) not in ("running", "paused"):
+        status = agents.status_of(agent)
+        if status not in ("pending", "running", "paused") or (status == "pending" and agent.process is None):
             continue
         how = "unknown" if agent.process is None else fate(Identity(*astuple(agent.process)))
         if how == "gone":
@@ -75,7 +76,7 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
         lost: list[Data] = [
             AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
             for agent in state.agents.values()
-            if agents.status_of(agent) in ("running", "paused") and _lost(agent) in seen.interrupted
+            if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in seen.interrupted
         ]
         # What is worked on is not put away.
         return [*lost, SessionResumed(), *([SessionUnarchived()] if state.archived else [])]
