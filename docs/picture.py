@@ -47,60 +47,45 @@ MORNING = (
     ("09:17", "agent progress ui-1 0.35"),
     ("09:20", "agent progress api-1 0.5"),
     ("09:23", 'agent start review-1 --type reviewer --task "Review the design" --blocking-on api-1 --background'),
-    ("09:25", "agent fail review-1 --category transient --message 'The model did not answer'"),
+    ("09:25", "agent fail review-1 --category transient --message 'No answer'"),
     ("09:26", 'pause "Stand-up"'),
     ("09:41", "resume"),
     ("09:43", "agent progress api-1 0.8"),
-    ("09:44", "context --tokens 83200"),
+    ("09:44", "context --tokens 71400"),
 )
 
 
 class Scene(NamedTuple):
+    """A picture: its name, what it shows in words, and what is typed at the end of the morning."""
+
     name: str
     about: str
-    commands: tuple[tuple[str, str], ...]
-    shown: tuple[tuple[str, str], ...]
+    typed: str
 
 
+AFTERWARDS = "09:45"
 SCENES = (
-    Scene(
-        "status",
-        "holdfast status: goal, progress, working time, context, agents and plan of a session",
-        MORNING,
-        (("09:45", "status"),),
-    ),
-    Scene(
-        "timeline",
-        "holdfast timeline: agents and pauses of a session over time",
-        MORNING,
-        (("09:45", "timeline"),),
-    ),
+    Scene("status", "holdfast status: goal, progress, working time, context, agents and plan of a session", "status"),
+    Scene("timeline", "holdfast timeline: agents and pauses of a session over time", "timeline"),
 )
 
 
-class Shot(NamedTuple):
-    """One command as typed, and what it printed, colours included."""
-
-    typed: str
-    printed: str
-
-
-def play(scene: Scene) -> list[Shot]:
-    """Run the scene for real; a command that fails stops it."""
+def play() -> dict[str, str]:
+    """Run the morning for real, and give what each scene prints, colours included. A command that fails stops it."""
     with tempfile.TemporaryDirectory() as scratch:
         project = Path(scratch, "webshop")
         project.mkdir()
         home = {"HOLDFAST_HOME": str(Path(scratch, "home")), "HOLDFAST_ACTOR": "ada"}
         environ = {"PATH": os.environ["PATH"], "TZ": "UTC", "LC_ALL": "C.UTF-8", "FORCE_COLOR": "1", **home}
-        _run("config set device.name laptop", project, environ)
-        for at, words in scene.commands:
+        for at, words in MORNING:
             _run(f"{words} --at {_moment(at)}", project, environ)
-        shots = [
-            Shot(f"holdfast {words}", _run(f"{words} --at {_moment(at)}", project, environ))
-            for at, words in scene.shown
-        ]
-        own = _run("log --json", project, environ).partition('"session":"')[2][:8]
-        return [Shot(shot.typed, shot.printed.replace(own, STANDS_FOR_ID)) for shot in shots]
+        own = _run("log --limit 1 --json", project, environ).partition('"session":"')[2][:8]
+        return {
+            scene.name: _run(f"{scene.typed} --at {_moment(AFTERWARDS)}", project, environ).replace(
+                own, STANDS_FOR_ID
+            )
+            for scene in SCENES
+        }
 
 
 def _moment(at: str) -> str:
@@ -182,16 +167,14 @@ def pieces(line: str) -> Iterator[Piece]:
         column += width_of(part)
 
 
-def draw(scene: Scene, shots: list[Shot]) -> str:
-    lines: list[str] = []
-    for shot in shots:
-        lines += [f"\x1b[32m$\x1b[39m \x1b[1m{shot.typed}\x1b[22m", *shot.printed.rstrip("\n").split("\n"), ""]
-    lines.pop()
+def draw(scene: Scene, printed: str) -> str:
+    typed = f"\x1b[32m$\x1b[39m \x1b[1mholdfast {scene.typed}\x1b[22m"
+    lines = [typed, *printed.rstrip("\n").split("\n")]
     width = round(COLUMNS * CELL + 2 * MARGIN)
     height = BAR + len(lines) * LINE + MARGIN
+    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-        f' role="img" aria-labelledby="t">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="t">',
         f'<title id="t">{escape(scene.about)}</title>',
         f'<rect x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="9" fill="{BACKGROUND}" stroke="{EDGE}"/>',
         *(f'<circle cx="{x}" cy="19" r="5.5" fill="#3a414d"/>' for x in (24, 43, 62)),
@@ -210,9 +193,10 @@ def draw(scene: Scene, shots: list[Shot]) -> str:
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
+    printed = play()
     for scene in SCENES:
         path = IMAGES / f"{scene.name}.svg"
-        path.write_text(draw(scene, play(scene)), encoding="utf-8")
+        path.write_text(draw(scene, printed[scene.name]), encoding="utf-8")
         print(path)
 
 

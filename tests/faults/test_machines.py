@@ -58,13 +58,15 @@ class Stores(RuleBasedStateMachine):
         super().__init__()
         self.root = Path(tempfile.mkdtemp(prefix="holdfast-machine-"))
         self.clock = itertools.count(1_800_000_000_000_000, 1_000)
+        self.salts = itertools.count()  # nothing random: the same steps give the same hashes
         self.stores = [self._open(number) for number in range(2)]
         self.held: list[dict[str, Event]] = [{}, {}]
 
     def _open(self, number: int) -> SqliteStore:
         return SqliteStore(
-            str(self.root / f"{number}.db"), writer=lambda: f"writer{number}", wall=lambda: next(self.clock)
-        )
+            str(self.root / f"{number}.db"), writer=lambda: f"writer{number}", wall=lambda: next(self.clock),
+            salt=lambda: next(self.salts).to_bytes(16, "big"),
+        )  # fmt: skip
 
     def teardown(self) -> None:
         for store in self.stores:
@@ -246,7 +248,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.status)
     @rule(verb=st.sampled_from(sorted(SESSION_MOVES)), data=st.data())
     def move(self, verb: str, data: st.DataObject) -> None:
-        session = data.draw(st.sampled_from(sorted(self.status)))
+        session = data.draw(st.sampled_from(list(self.status)))
         before, after = SESSION_MOVES[verb]
         kept = self.keeper.session(session)
         words = ["message"] if verb == "fail" else []
@@ -267,7 +269,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.status)
     @rule(name=st.sampled_from("ab"), data=st.data())
     def start_agent(self, name: str, data: st.DataObject) -> None:
-        session = data.draw(st.sampled_from(sorted(self.status)))
+        session = data.draw(st.sampled_from(list(self.status)))
         kept, key = self.keeper.session(session), (session, name)
         wanted = Conflict if key in self.agents else Refused if self.status[session] in ENDED else None
         self.expect(wanted, lambda: kept.agent(name, type="t", pid=None))
@@ -277,7 +279,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.status)
     @rule(verb=st.sampled_from(sorted(AGENT_MOVES)), name=st.sampled_from("ab"), data=st.data())
     def move_agent(self, verb: str, name: str, data: st.DataObject) -> None:
-        session = data.draw(st.sampled_from(sorted(self.status)))
+        session = data.draw(st.sampled_from(list(self.status)))
         agent, key = self.keeper.session(session).find_agent(name), (session, name)
         before, after = AGENT_MOVES[verb]
         wanted: type[HoldfastError] | None = None
@@ -293,7 +295,7 @@ class Lifecycle(RuleBasedStateMachine):
     @precondition(lambda self: self.status)
     @rule(verb=st.sampled_from(["add", *sorted(TASK_MOVES)]), name=st.sampled_from("xy"), data=st.data())
     def move_task(self, verb: str, name: str, data: st.DataObject) -> None:
-        session = data.draw(st.sampled_from(sorted(self.status)))
+        session = data.draw(st.sampled_from(list(self.status)))
         kept, key = self.keeper.session(session), (session, name)
         over = self.status[session] in ENDED
         if verb == "add":

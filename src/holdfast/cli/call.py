@@ -16,6 +16,10 @@ from holdfast.cli.paint import Paint, Painted, terminal
 from holdfast.core.model import Session
 from holdfast.keeper.keeper import Keeper
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
 VERSION = 1
 
 _REMINDERS = {
@@ -136,6 +140,16 @@ def put(text: str = "") -> None:
             f"the answer could not be written: {(error.strerror or 'standard output failed').lower()}",
             hint="The command itself was carried out; look at where its output goes.",
         ) from None
+
+
+def let_go(stream: TextIO) -> None:
+    """What could not be printed must not fail a second time when Python ends, with a code of its own."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        return
 
 
 def encode(document: object) -> str:

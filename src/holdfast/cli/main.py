@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
-from holdfast.cli.call import Call, put
+from holdfast.cli.call import Call, let_go, put
 from holdfast.cli.grammar import parse, wants_json
 from holdfast.cli.table import COMMANDS
 from holdfast.core.errors import HoldfastError
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(Interrupted("interrupted"), call, json=json)
     except BrokenPipeError:
         # The reader has gone (`| head`): nobody is left to be told.
-        _let_go_of_stdout()
+        let_go(sys.stdout)
         return 0
     except Exception as error:  # noqa: BLE001 (the last line of defence: a person never sees a traceback)
         from holdfast.cli.unexpected import unexpected
@@ -66,7 +66,12 @@ def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
             say_error(error, call, json=as_json)
             break
         except (HoldfastError, OSError, ValueError, MemoryError):
-            _let_go_of_stdout()  # perhaps stderr can be told; the code tells in any case
+            continue  # the code tells in any case
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            let_go(stream)
     return error.exit_code
 
 
@@ -75,14 +80,6 @@ def _close(call: Call) -> None:
         call.close()
     except HoldfastError:
         return  # everything that was acknowledged is on the disk already
-
-
-def _let_go_of_stdout() -> None:
-    """What could not be printed must not fail a second time when Python ends."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        return
 
 
 def _prepare_streams() -> None:

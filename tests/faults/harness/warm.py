@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -57,11 +58,42 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
         os.close(ready)
         while not select.select([go], [], [], 0.0003)[0]:
             os.getppid()  # a call that strace is told to show: so it is seen to be watching
-        code = main(request["argv"])
+        if "acks" in request:
+            code = _write_until_killed(request)
+        else:
+            code = main(request["argv"])
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+def _write_until_killed(request: dict[str, Any]) -> int:
+    """Commands, or notes through the library, each acknowledged in a file the moment it is done."""
+    acks = os.open(request["acks"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for name in _commands(request) if "argvs" in request else _notes(request):
+        os.write(acks, name.encode() + b"\n")
+        os.fsync(acks)
+    return 0
+
+
+def _commands(request: dict[str, Any]) -> Iterator[str]:
+    from holdfast.cli.main import main
+
+    for name, argv in request["argvs"]:
+        if main(argv) == 0:
+            yield name
+
+
+def _notes(request: dict[str, Any]) -> Iterator[str]:
+    from holdfast.keeper.keeper import Keeper
+
+    with Keeper.open(request["cwd"], home=os.environ["HOLDFAST_HOME"], actor="tester") as keeper:
+        session = keeper.current() or keeper.start("to be killed")
+        for number in range(request["notes"]):
+            text = f"{request['life']}-{number}"
+            session.note(text)
+            yield text
 
 
 def _traced(trace: str, tracer: subprocess.Popen[bytes]) -> bool:

@@ -31,6 +31,9 @@ def inside(path: str, root: str) -> str:
 
 def _stands_for_itself(path: str, root: str) -> bool:
     """Whether a file that is not here is meant to have been here: deleted, and not there in the project either."""
-    here = os.path.realpath(os.curdir)
+    try:
+        here = os.path.realpath(os.curdir)
+    except FileNotFoundError:  # the directory one stands in is gone
+        return False
     within = here == root or here.startswith(root + os.sep)
     return within and not os.path.lexists(os.path.join(root, path))

@@ -42,17 +42,15 @@ def run(call: Call) -> None:
 
 
 def _table(paint: Paint, events: Sequence[Event]) -> Painted:
-    if not paint.tty:  # whoever filters lines wants them whole
+    titles = ("When", "Event", "By", "What") if paint.tty else ("", "", "", "")
+    if not paint.tty:  # whoever filters lines wants them whole, and nothing but them
         paint = Paint(_LONGEST, paint.colour, ascii_only=paint.ascii_only)
-    several = len({event.actor for event in events}) > 1
     columns = [
-        Column("When", style="dim"),
-        Column("Event"),
-        Column("By", weight=1, most=16),
-        Column("What", weight=6),
-    ]
+        Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1, most=16),
+        Column(titles[3], weight=6),
+    ]  # fmt: skip
     rows: list[list[str]] = [[stamp(event.at), event.type, event.actor, tell(event)] for event in events]
-    if not several:
+    if len({event.actor for event in events}) == 1:
         del columns[2]
         for row in rows:
             del row[2]

@@ -56,7 +56,7 @@ def keep_file(store: str, stamp: str, content: bytes, wal: bytes) -> str:
     files.make_private_dir(place)
     name = os.path.join(place, f"{os.path.basename(store)}.damaged-{stamp}")
     for ending, data in (("", content), ("-wal", wal)):
-        if os.path.lexists(store + ending):
+        if os.path.lexists(store + ending) and (data or not ending):
             try:
                 os.link(store + ending, name + ending)
             except OSError:  # no hard links here

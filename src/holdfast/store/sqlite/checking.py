@@ -145,6 +145,8 @@ def _session(
     connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str]
 ) -> Iterator[Finding]:
     events = list(tables.read(session))
+    if not events:
+        yield Finding("listing", "the session has no events", session)
     for flaw in flaws(events):
         # What a repair could not bring back is known: it is no news, but still worth a word.
         repaired = flaw.damaged is None and f"aside:{session}:{flaw.writer}:{flaw.seq}" in known

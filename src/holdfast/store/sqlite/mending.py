@@ -115,10 +115,13 @@ def event_of_row(row: Raw, session: str, writer: str) -> Event | None:
     _, _, _, seq, clock, at, v, kind, actor, key, _, seen, body, prev, own, data, salt = row
     if not all(type(number) is int for number in (seq, clock, at, v)):
         return None
-    if not all(isinstance(each, bytes) for each in (kind, actor, body, own)):
+    if not (isinstance(kind, bytes) and isinstance(actor, bytes)):
         return None
-    if not all(each is None or isinstance(each, bytes) for each in (key, seen, prev, data, salt)):
+    if not all(each is None or isinstance(each, bytes) for each in (key, seen, data, salt)):
         return None
+    # What can be computed again may be anything: it will not fit, and then it is computed.
+    body, own = (each if isinstance(each, bytes) else b"" for each in (body, own))
+    prev = prev if prev is None or isinstance(prev, bytes) else b""
     try:
         return Event(
             v=v, session=session, writer=writer, seq=seq, clock=clock, at=at,

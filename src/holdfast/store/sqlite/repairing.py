@@ -28,7 +28,6 @@ from holdfast.store.verify import flaws
 # SQLite's own lock: every process that has the file open holds these bytes.
 _SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510
 _LOCAL = ("projects", "evidence", "places")
-_names_of = carving.names
 
 
 def repair(path: str) -> list[str]:
@@ -39,7 +38,7 @@ def repair(path: str) -> list[str]:
         said += _replace(path, stamp)
     spare: tuple[set[str], set[str]] = (set(), set())
     if not _sound(path):
-        spare = _names_of(pages.read(path).data)  # read now: while SQLite has it open, we must not
+        spare = _names_around(path)  # now: while SQLite has the file open, we must not read it
     connection = opening.connect(path)
     try:
         with speaking("repair the store", path):
@@ -54,6 +53,15 @@ def repair(path: str) -> list[str]:
     finally:
         connection.close()
     return said
+
+
+def _names_around(path: str) -> tuple[set[str], set[str]]:
+    """Ids of sessions and writers that the file holds anywhere, or that this home remembers."""
+    content = [pages.read(path).data]
+    for name in os.listdir(os.path.dirname(path)):
+        if name.startswith("writer") and name.endswith(".json"):
+            content.append(files.read_limited(os.path.join(os.path.dirname(path), name), 4096, what="a binding"))
+    return carving.names(b"\n".join(content))
 
 
 def _walkable(path: str) -> bool:
@@ -96,10 +104,13 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
     said = _set_damaged_aside(connection, tables, path, stamp, spare)
     for derived in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {derived}")  # noqa: S608 (constants)
-    run("DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events)")
+    for (bare,) in run("DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events) RETURNING CAST(id AS BLOB)"):
+        said.append(f"Session {bare.decode(errors='backslashreplace')}: its events could not be saved, none is left.")
     run("UPDATE events SET double = 0 WHERE double IS NOT 0")
-    run("DELETE FROM facts WHERE name = 'clock'")
-    for (highest,) in run("SELECT max(clock) FROM events"):
+    if any(type(row[0]) is not int for row in run("SELECT value FROM facts WHERE name = 'clock'")):
+        run("DELETE FROM facts WHERE name = 'clock'")
+        said.append("The log's clock could not be read and is set by the latest event.")
+    for (highest,) in run("SELECT max(clock) FROM events").fetchall():
         if highest is not None:
             tables.raise_clock(highest)
     known = {row[0] for row in run("SELECT name FROM facts WHERE name LIKE 'aside:%'")}
@@ -317,7 +328,7 @@ def _carve(image: pages.Image, saved: dict[tuple[str, str], Event], lost: set[tu
     mender = Mender(
         found.sessions,
         found.writers,
-        spare=lambda: _names_of(image.data),
+        spare=lambda: carving.names(b"\n".join((image.data, *image.leftover))),
         hashes_before=lambda row: [one for one in hashes.get((row[1], row[2], _less(row[3])), ()) if _is_bytes(one)],
         is_named=lambda _, computed: bytes.fromhex(computed) in named,
     )
