@@ -14,7 +14,14 @@ import pytest
 from holdfast.cli.main import main
 
 ERROR_KEYS = {"kind", "message", "hint", "operation", "file", "session", "timestamp"}
-KINDS = {1: {"failed", "refused", "busy"}, 2: {"usage"}, 3: {"not_found"}, 4: {"invalid"}, 5: {"conflict"}, 6: {"damaged"}}
+KINDS = {
+    1: {"failed", "refused", "busy"},
+    2: {"usage"},
+    3: {"not_found"},
+    4: {"invalid"},
+    5: {"conflict"},
+    6: {"damaged"},
+}
 DAY = "2026-01-05"
 
 

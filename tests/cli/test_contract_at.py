@@ -169,7 +169,9 @@ def test_a_foreground_agent_up_to_ten_minutes_is_work(cli: Calling) -> None:
 
 def test_a_foreground_agent_longer_than_ten_minutes_is_one_task_pause(cli: Calling) -> None:
     """Covering its whole run."""
-    session = tell(cli, (0, "start G"), (1, "agent start a --type t --task Build"), (12, "agent done a"), (13, "message"))
+    session = tell(
+        cli, (0, "start G"), (1, "agent start a --type t --task Build"), (12, "agent done a"), (13, "message")
+    )
     assert pauses(session) == [("task", 11)]
     assert "Build" in session["time"]["pauses"][0]["reason"]
     assert working(session) == 2

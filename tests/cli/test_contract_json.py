@@ -151,7 +151,18 @@ def test_history_has_exactly_its_keys(cli: Calling) -> None:
     full(cli)
     rows = cli.document("history")["sessions"]
     assert [list(row) for row in rows] == [
-        ["id", "goal", "status", "progress", "project", "device", "created_at", "updated_at", "working_ms", "archived"]
+        [
+            "id",
+            "goal",
+            "status",
+            "progress",
+            "project",
+            "device",
+            "created_at",
+            "updated_at",
+            "working_ms",
+            "archived",
+        ]
     ]
 
 
@@ -164,7 +175,9 @@ def test_the_log_has_every_field_of_the_event(cli: Calling) -> None:
     assert [event["prev"] for event in events] == [None, *(event["hash"] for event in events[:-1])]
     assert {event["session"] for event in events} == {session}
     assert len(cli.document("log", session, "--limit", "3")["events"]) == 3
-    assert {event["type"] for event in cli.document("log", session, "--type", "note.added")["events"]} == {"note.added"}
+    assert {event["type"] for event in cli.document("log", session, "--type", "note.added")["events"]} == {
+        "note.added"
+    }
 
 
 def test_answers_of_config(cli: Calling) -> None:
@@ -173,9 +186,9 @@ def test_answers_of_config(cli: Calling) -> None:
     assert cli.document("config", "set", "history.limit", "7")["value"] == 7
     assert cli.document("config", "get", "history.limit")["value"] == 7
     listed = cli.document("config", "list")["settings"]
-    assert {"name": "history.limit", "value": 7, "default": 20} == {
-        name: next(one for one in listed if one["name"] == "history.limit")[name] for name in ("name", "value", "default")
-    }
+    limit = next(one for one in listed if one["name"] == "history.limit")
+    assert (limit["value"], limit["default"]) == (7, 20)
+    assert limit["about"]
 
 
 def test_help_version_and_completion_are_documents_too(cli: Calling) -> None:

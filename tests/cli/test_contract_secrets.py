@@ -94,7 +94,9 @@ def test_hashes_ids_and_paths_are_kept(cli: Calling, text: str) -> None:
     assert "redacted" not in session["extra"]
 
 
-def test_an_error_does_not_repeat_a_secret_into_the_log_of_errors(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_does_not_repeat_a_secret_into_the_log_of_errors(
+    cli: Calling, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What went wrong unexpectedly is kept as places in the code, without anybody's text."""
     from holdfast.keeper.session import KeptSession
 

@@ -314,7 +314,9 @@ def test_a_session_is_named_by_uuid_prefix_alias_or_at(cli: Calling) -> None:
         cli.session("unarchive", name)
 
 
-@pytest.mark.parametrize("name", ["zzzz", "00000000-0000-4000-8000-000000000000", "no-such-alias", "%", "_", "*", "'"])
+@pytest.mark.parametrize(
+    "name", ["zzzz", "00000000-0000-4000-8000-000000000000", "no-such-alias", "%", "_", "*", "'"]
+)
 def test_an_unknown_session_is_not_found(cli: Calling, name: str) -> None:
     """Exit 3, with a hint where to look."""
     cli.session("start", "G")

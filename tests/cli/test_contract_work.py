@@ -23,7 +23,9 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_the_life_of_an_agent(cli: Calling) -> None:
     """Started, measured, done: each verb answers with the agent as it then is."""
-    agent = cli.document("agent", "start", "arch-1", "--type", "architect", "--task", "Design", "--at", at(1))["agent"]
+    agent = cli.document("agent", "start", "arch-1", "--type", "architect", "--task", "Design", "--at", at(1))[
+        "agent"
+    ]
     assert agent == {
         "id": "arch-1", "type": "architect", "task": "Design", "status": "running", "progress": None,
         "started_at": at(1), "completed_at": None, "duration_ms": 0, "result": None, "summary": None,
@@ -32,8 +34,12 @@ def test_the_life_of_an_agent(cli: Calling) -> None:
     }  # fmt: skip
     agent = cli.document("agent", "progress", "arch-1", "0.6", "--at", at(2))["agent"]
     assert (agent["progress"], agent["duration_ms"]) == (0.6, 60_000)
-    agent = cli.document("agent", "done", "arch-1", "--summary", "Two pages", "--tokens", "1200", "--at", at(3))["agent"]
-    told = [agent[name] for name in ("status", "result", "summary", "tokens", "progress", "completed_at", "duration_ms")]
+    agent = cli.document("agent", "done", "arch-1", "--summary", "Two pages", "--tokens", "1200", "--at", at(3))[
+        "agent"
+    ]
+    told = [
+        agent[name] for name in ("status", "result", "summary", "tokens", "progress", "completed_at", "duration_ms")
+    ]
     assert told == ["completed", "success", "Two pages", 1200, 1.0, at(3), 120_000]
 
 
@@ -371,7 +377,9 @@ def test_context_by_agent_window_and_compression(cli: Calling) -> None:
     cli.refused(2, "context")
 
 
-@pytest.mark.parametrize(("position", "code"), [("0", 0), ("5", 0), ("10", 0), ("11", 4), ("-1", 4), ("x", 4), ("1.5", 4)])
+@pytest.mark.parametrize(
+    ("position", "code"), [("0", 0), ("5", 0), ("10", 0), ("11", 4), ("-1", 4), ("x", 4), ("1.5", 4)]
+)
 def test_places_on_the_hill(cli: Calling, position: str, code: int) -> None:
     """0 to 10, and nothing else."""
     assert cli("hill", "auth", position, "--json").code == code

@@ -46,7 +46,12 @@ class Desk:
 
     @property
     def environ(self) -> dict[str, str]:
-        return {"HOLDFAST_HOME": str(self.home), "HOME": str(self.root), "PATH": os.environ.get("PATH", ""), "TZ": "UTC"}
+        return {
+            "HOLDFAST_HOME": str(self.home),
+            "HOME": str(self.root),
+            "PATH": os.environ.get("PATH", ""),
+            "TZ": "UTC",
+        }
 
     @property
     def store(self) -> Path:
@@ -121,7 +126,7 @@ def checks_permissions(probe: Path) -> bool:
     """Whether a child without privileges really is refused what its mode forbids."""
     probe.write_text("x")
     probe.chmod(0)
-    done = subprocess.run(["cat", str(probe)], preexec_fn=without_privileges, capture_output=True, check=False)  # noqa: PLW1509
+    done = subprocess.run(["cat", str(probe)], preexec_fn=without_privileges, capture_output=True, check=False)
     probe.chmod(0o600)
     probe.unlink()
     return done.returncode != 0

@@ -6,7 +6,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from itertools import count, cycle
+from itertools import count, cycle, pairwise
 from pathlib import Path
 
 import pytest
@@ -68,7 +68,7 @@ def judge(keeper: Keeper, session: str) -> None:
     events = keeper.events(session)
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     clocks = [event.clock for event in events]
-    assert all(one < other for one, other in zip(clocks, clocks[1:], strict=False))
+    assert all(one < other for one, other in pairwise(clocks))
     moments = [event.at for event in events]
     assert moments == sorted(moments)
     lawful(keeper.session(session).document())
@@ -171,10 +171,15 @@ def test_the_command_line_under_wrong_clocks(tmp_path: Path, monkeypatch: pytest
     """Verbs that write and verbs that look, each under another clock: nothing is refused, nothing is negative."""
     desk = Desk(tmp_path)
     clocks = cycle([NOW, NOW - HOUR, NOW + 100 * YEAR, 0, NOW - 10 * YEAR, NOW + SECOND])
-    monkeypatch.setattr("holdfast.keeper.keeper.Wall", lambda: wall(lambda reading=next(clocks): reading))
-    for words in (["start", "G"], ["note", "x"], ["pause"], ["status"], ["resume"], ["agent", "start", "a", "--type", "t"],
-                  ["history"], ["agent", "done", "a"], ["log"], ["stop"], ["history"]):  # fmt: skip
-        answer = desk.call(*words)
+
+    def false_clock() -> Wall:
+        reading = next(clocks)
+        return wall(lambda: reading)
+
+    monkeypatch.setattr("holdfast.keeper.keeper.Wall", false_clock)
+    verbs = "start G, note x, pause, status, resume, agent start a --type t, history, agent done a, log, stop, history"
+    for words in verbs.split(", "):
+        answer = desk.call(*words.split())
         typed(answer)
         assert answer.code == 0, answer
         assert "-" not in "".join(part for part in answer.out.split() if part.endswith(("min", "ms")))
@@ -192,7 +197,10 @@ def test_real_processes_under_a_false_clock(tmp_path: Path, when: str) -> None:
     assert desk.run("start", "G").code == 0
     for words in (["note", "x"], ["status", "--json"], ["stop"]):
         done = subprocess.run(
-            ["faketime", when, sys.executable, "-m", "holdfast", *words], cwd=desk.project, env=desk.environ, check=False
+            ["faketime", when, sys.executable, "-m", "holdfast", *words],
+            cwd=desk.project,
+            env=desk.environ,
+            check=False,
         )
         assert done.returncode == 0
     desk.sound()

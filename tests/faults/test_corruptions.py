@@ -16,17 +16,17 @@ from typing import NamedTuple
 
 import apsw
 import pytest
+from scale import scale
 
 from holdfast.cli.main import main
 from holdfast.core.event import Event, seal
 from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze, thaw
-from holdfast.core.vocabulary import AliasGiven, DeviceJoined, NoteAdded, SessionStarted
+from holdfast.core.vocabulary import AliasGiven, DeviceJoined, NoteAdded, Project, SessionStarted
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore, schema
-from scale import scale
 
 AT = 1_900_000_000_000
 LATER = "f" * 20
@@ -59,7 +59,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Ground:
         store = keeper.store()
         with store.transaction() as transaction:
             for number in range(150):
-                transaction.record(first, Draft(NoteAdded(text=f"note {number} about blue paint"), AT + number, "anna"))
+                note = NoteAdded(text=f"note {number} about blue paint")
+                transaction.record(first, Draft(note, AT + number, "anna"))
             transaction.record(first, Draft(NoteAdded(text="long " * 4000), AT + 200, "anna"))
             transaction.record(first, Draft(AliasGiven(format="craft", id="alias-one"), AT + 201, "anna"))
             transaction.record(first, Draft(NoteAdded(text="from a hook"), AT + 202, "anna", "hook:1"))
@@ -84,9 +85,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Ground:
     return Ground(home, project, first, other, events)
 
 
-def _project():  # type: ignore[no-untyped-def]
-    from holdfast.core.vocabulary import Project
-
+def _project() -> Project:
     return Project(id="third", name="third", path="/third")
 
 
@@ -176,7 +175,7 @@ def event(change: str, seq: int = 20, writer: int = 1) -> Plant:
     return sql(f"UPDATE events SET {change} WHERE session = :main AND writer = {writer} AND seq = {seq}")
 
 
-LAST = "session = :main AND ord = (SELECT max(ord) FROM events WHERE session = :main)"
+LAST = "session = :main AND ord = (SELECT max(ord) FROM events WHERE session = :main AND writer <> 3)"
 FLIP = "substr({0}, 1, 3) || x'ff' || substr({0}, 5)"
 
 
@@ -199,9 +198,19 @@ def renoted(frozen: bytes) -> bytes:
     return freeze(state)
 
 
+def cut(size: int) -> Plant:
+    """To this many bytes, or by as many when negative."""
+
+    def plant(ground: Ground) -> None:
+        path = ground.home / "store.db"
+        os.truncate(path, size if size >= 0 else path.stat().st_size + size)
+
+    return plant
+
+
 ROWS: dict[str, Damage] = {
-    "the last page cut": Damage(lambda ground: cut(-PAGE)(ground), {"file", "store", "chain"}, LEAF),
-    "a hundred bytes cut": Damage(lambda ground: cut(-100)(ground), {"file", "store", "chain"}, LEAF),
+    "the last page cut": Damage(cut(-PAGE), {"file", "store", "chain"}, LEAF),
+    "a hundred bytes cut": Damage(cut(-100), {"file", "store", "chain"}, LEAF),
     "a bit of the data": Damage(event(f"data = CAST({FLIP.format('data')} AS BLOB)"), {"chain"}, 1),
     "other data": Damage(event("""data = CAST('{"text":"forged"}' AS BLOB)"""), {"chain"}, 1),
     "a bit of the salt": Damage(event(f"salt = CAST({FLIP.format('salt')} AS BLOB)"), {"chain"}, 1),
@@ -312,7 +321,7 @@ def page_of(ground: Ground, name: str, kind: str = "", which: int = 0) -> int:
     rows = connection.execute("SELECT pageno FROM dbstat WHERE name = ? AND pagetype LIKE ? ORDER BY pageno",
                               (name, kind or "%")).fetchall()  # fmt: skip
     connection.close()
-    return int(rows[which][0])
+    return int(str(rows[which][0]))
 
 
 def page(name: str, kind: str = "", which: int = 0, *, noise: bool = False) -> Plant:
@@ -327,18 +336,11 @@ def part(name: str, kind: str, offset: int, data: bytes) -> Plant:
     return lambda ground: at((page_of(ground, name, kind) - 1) * PAGE + offset, data)(ground)
 
 
-def cut(size: int) -> Plant:
-    """To this many bytes, or by as many when negative."""
-
+def content(data: bytes) -> Plant:
     def plant(ground: Ground) -> None:
-        path = ground.home / "store.db"
-        os.truncate(path, size if size >= 0 else path.stat().st_size + size)
+        (ground.home / "store.db").write_bytes(data)
 
     return plant
-
-
-def content(data: bytes) -> Plant:
-    return lambda ground: (ground.home / "store.db").write_bytes(data) and None
 
 
 PAGES: dict[str, Damage] = {
@@ -482,7 +484,8 @@ def killed(ground: Ground, tmp_path: Path) -> Ground:
     events = dict(ground.events)
     for number in range(5):
         with live.transaction() as transaction:
-            made = transaction.record(ground.main, Draft(NoteAdded(text=f"unsaved {number}"), AT + 600 + number, "caro"))
+            note = NoteAdded(text=f"unsaved {number}")
+            made = transaction.record(ground.main, Draft(note, AT + 600 + number, "caro"))
             assert made is not None
             events[made.hash] = made
     copy = tmp_path / "killed"
@@ -658,7 +661,9 @@ def test_repair_begins_a_new_writer_when_events_are_lost(ground: Ground, capsys:
     assert json.loads((ground.home / "writer.json").read_text())["writer"] != writer
 
 
-def test_nothing_kept_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_kept_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without a home everything is well, and looking makes none."""
     monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "none"))
     ground = Ground(tmp_path / "none", tmp_path, "", "", {})

@@ -111,7 +111,9 @@ def test_a_store_nobody_may_read(desk: Desk) -> None:
 # ── planted links ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("name", ["store.db", "writer.json", "errors.log", "aside", "store.db.erasing", "store.db-wal", "store.db-shm"])
+@pytest.mark.parametrize(
+    "name", ["store.db", "writer.json", "errors.log", "aside", "store.db.erasing", "store.db-wal", "store.db-shm"]
+)
 @pytest.mark.parametrize("target", ["file", "nowhere", "hard link"])
 def test_links_planted_where_holdfast_writes(desk: Desk, name: str, target: str) -> None:
     """Whatever is planted in the home, its target is not written, not emptied, not made."""
@@ -184,10 +186,20 @@ def test_a_home_that_is_a_link(desk: Desk) -> None:
 def test_pipes_and_devices_do_not_hold_anybody_up(desk: Desk) -> None:
     """A FIFO at every path that is opened: an answer at once, not a wait for ever."""
     begun(desk)
-    for path in (desk.home / "config.toml", desk.project / ".holdfast.toml", desk.home / "writer.json", desk.project / "f"):
+    for path in (
+        desk.home / "config.toml",
+        desk.project / ".holdfast.toml",
+        desk.home / "writer.json",
+        desk.project / "f",
+    ):
         path.unlink(missing_ok=True)
         os.mkfifo(path)
-        for words in (["config", "list"], ["start", "G", "--replace"], ["file", "f", "--action", "modified"], ["history"]):
+        for words in (
+            ["config", "list"],
+            ["start", "G", "--replace"],
+            ["file", "f", "--action", "modified"],
+            ["history"],
+        ):
             answer = desk.run(*words, timeout=60)
             typed(answer)
         path.unlink()

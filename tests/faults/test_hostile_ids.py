@@ -11,30 +11,44 @@ from scale import scale
 from holdfast.core.text import _ID
 
 PARTS = [
-    "..", "../", "../../", "/", "//", "\\", "..\\", "~", "~root", "/etc/passwd", "/dev/null", "C:\\", "\\\\host\\share", "file:///etc/passwd",
-    "%2e%2e%2f", "%00", "..%c0%af", "....//", "./", ".", ".git", ".git/config", "-rf", "--help", "-", "$HOME", "`id`", "$(id)", "|id", ";id",
-    "&&id", "> x", "<x", "'", '"', "' OR 1=1 --", "); DROP TABLE events; --", "UNION SELECT", "*", "?", "[a]", "{a,b}", "\n", "\r", "\t", "\x1b[2J",
-    "\x07", "\u202e", "\ufeff", "ａ", "é", "e\u0301", "𝒶", "CON", "NUL", "aux.txt", "COM1", "a:b", "a::$DATA", " ", "", "\u2024\u2024\u2215",
-    "store.db", "../home/store.db", "writer.json", "config.toml", "@", "@@", "null", "None", "undefined", "0", "-1", "NaN", "1e9", "true",
-    "<script>", "javascript:x", "{{7*7}}", "${jndi:ldap://x}", "%s%n", "A" * 101, "A" * 255, "A" * 5000, "../" * 50 + "etc/passwd",
+    "..", "../", "../../", "/", "//", "\\", "..\\", "~", "~root", "/etc/passwd", "/dev/null", "C:\\",
+    "\\\\host\\share", "file:///etc/passwd",
+    "%2e%2e%2f", "%00", "..%c0%af", "....//", "./", ".", ".git", ".git/config", "-rf", "--help", "-", "$HOME",
+    "`id`", "$(id)", "|id", ";id",
+    "&&id", "> x", "<x", "'", '"', "' OR 1=1 --", "); DROP TABLE events; --", "UNION SELECT", "*", "?", "[a]",
+    "{a,b}", "\n", "\r", "\t", "\x1b[2J",
+    "\x07", "\u202e", "\ufeff", "ａ", "é", "e\u0301", "𝒶", "CON", "NUL", "aux.txt", "COM1", "a:b", "a::$DATA", " ",
+    "", "\u2024\u2024\u2215",
+    "store.db", "../home/store.db", "writer.json", "config.toml", "@", "@@", "null", "None", "undefined", "0", "-1",
+    "NaN", "1e9", "true",
+    "<script>", "javascript:x", "{{7*7}}", "${jndi:ldap://x}", "%s%n", "A" * 101, "A" * 255, "A" * 5000,
+    "../" * 50 + "etc/passwd",
 ]  # fmt: skip
 ENTRIES: dict[str, list[str]] = {
     "agent start": ["agent", "start", "--type=t", "--", "ID"], "agent done": ["agent", "done", "--", "ID"],
     "agent progress": ["agent", "progress", "--", "ID", "0.5"], "agent retry": ["agent", "retry", "--", "ID"],
     "agent fail": ["agent", "fail", "--category=logical", "--message=m", "--", "ID"],
     "blocking": ["agent", "start", "x", "--type=t", "--blocking-on=ID"],
-    "task add": ["task", "add", "x", "--id=ID"], "task done": ["task", "done", "--", "ID"], "task agent": ["task", "add", "x", "--agent=ID"],
+    "task add": ["task", "add", "x", "--id=ID"], "task done": ["task", "done", "--", "ID"], "task agent": ["task",
+    "add", "x", "--agent=ID"],
     "artifact": ["task", "done", "t1", "--artifact=ID"], "phase": ["task", "add", "x", "--phase=ID"],
     "file": ["file", "--action=modified", "--", "ID"], "file agent": ["file", "f", "--action=deleted", "--agent=ID"],
-    "context": ["context", "--tokens=1", "--agent=ID"], "show": ["show", "--", "ID"], "status": ["status", "--", "ID"],
-    "resume": ["resume", "--", "ID"], "log": ["log", "--", "ID"], "log type": ["log", "--type=ID"], "archive": ["archive", "--", "ID"],
-    "delete": ["delete", "--confirm", "--", "ID"], "briefing": ["briefing", "--", "ID"], "continues": ["start", "x", "--replace", "--continues=ID"],
-    "feature": ["start", "x", "--replace", "--feature=ID"], "hill": ["hill", "--", "ID", "3"], "project": ["status", "--project=ID"],
-    "search": ["history", "--search=ID"], "config get": ["config", "get", "--", "ID"], "config set": ["config", "set", "--", "ID", "1"],
-    "plan": ["plan", "import", "--", "ID"], "restore": ["restore", "--", "ID"], "run agent": ["run", "--agent=ID", "--", "true"],
+    "context": ["context", "--tokens=1", "--agent=ID"], "show": ["show", "--", "ID"], "status": ["status", "--",
+    "ID"],
+    "resume": ["resume", "--", "ID"], "log": ["log", "--", "ID"], "log type": ["log", "--type=ID"],
+    "archive": ["archive", "--", "ID"],
+    "delete": ["delete", "--confirm", "--", "ID"], "briefing": ["briefing", "--", "ID"], "continues": ["start", "x",
+    "--replace", "--continues=ID"],
+    "feature": ["start", "x", "--replace", "--feature=ID"], "hill": ["hill", "--", "ID", "3"], "project": ["status",
+    "--project=ID"],
+    "search": ["history", "--search=ID"], "config get": ["config", "get", "--", "ID"], "config set": ["config",
+    "set", "--", "ID", "1"],
+    "plan": ["plan", "import", "--", "ID"], "restore": ["restore", "--", "ID"], "run agent": ["run", "--agent=ID",
+    "--", "true"],
 }  # fmt: skip
 # Ids of agents and tasks: anything outside the closed alphabet is exit 4, by the contract.
-CLOSED = {"agent start", "agent done", "agent progress", "agent retry", "agent fail", "blocking", "task add", "task done",
+CLOSED = {"agent start", "agent done", "agent progress", "agent retry", "agent fail", "blocking", "task add",
+    "task done",
           "task agent", "file agent", "context", "run agent"}  # fmt: skip
 
 
@@ -53,7 +67,11 @@ def test_hostile_ids_at_every_entry(tmp_path: Path) -> None:
     ids = hostile()
     assert len(ids) >= 500
     wanted = scale(26, 520, len(ids))
-    chosen = ids if wanted >= len(ids) else [*random.Random(1).sample(PARTS, wanted // 2), *random.Random(2).sample(ids, wanted // 2)]
+    chosen = (
+        ids
+        if wanted >= len(ids)
+        else [*random.Random(1).sample(PARTS, wanted // 2), *random.Random(2).sample(ids, wanted // 2)]
+    )
     desk = Desk(tmp_path)
     desk.call("start", "G")
     (tmp_path / "outside").mkdir()
@@ -62,7 +80,10 @@ def test_hostile_ids_at_every_entry(tmp_path: Path) -> None:
     for identity in chosen:
         for entry, words in ENTRIES.items():
             answer = desk.call(*[word.replace("ID", identity) if "ID" in word else word for word in words])
-            assert not {one for one in answer.out + answer.err if ord(one) < 32 and one != "\n"}, (entry, ascii(identity))
+            assert not {one for one in answer.out + answer.err if ord(one) < 32 and one != "\n"}, (
+                entry,
+                ascii(identity),
+            )
             if entry in CLOSED and not _ID.match(identity):
                 assert answer.code == 4, (entry, ascii(identity), answer)
         if desk.call("status", "--quiet", "--json").document["session"] is None:

@@ -60,7 +60,7 @@ def test_killed_while_appending_through_the_library(seed: int, kills: int, tmp_p
         for life in range(kills):
             if life % LIVES == 0:
                 room.put({})
-            acked = room.write_until_killed(chance.uniform(0, 0.03), life=life, notes=1_000)
+            acked = room.write_until_killed(chance.uniform(0, 0.08), life=life, notes=1_000)
             acknowledged += len(acked)
             settle(notes(room) if (Path(room.store)).exists() else [], acked, str(life))
             assert judge.leftovers(room.home) == []

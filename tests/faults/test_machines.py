@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from program import lawful
 from scale import scale
 
@@ -170,7 +177,9 @@ class Deleting(Stores):
         for store, held in zip(self.stores, self.held, strict=True):
             for session in SESSIONS:
                 stored = list(store.events(session))
-                assert {event.hash for event in stored} == {one.hash for one in held.values() if one.session == session}
+                assert {event.hash for event in stored} == {
+                    one.hash for one in held.values() if one.session == session
+                }
                 gone = any(event.type == "session.deleted" for event in stored)
                 left = [event for event in stored if event.data is not None and event.type != "session.deleted"]
                 assert not (gone and left)

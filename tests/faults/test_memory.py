@@ -19,7 +19,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="address space i
 
 def chosen() -> list[int]:
     count = scale(4, 20, len(VALUES))
-    return VALUES if count >= len(VALUES) else sorted({VALUES[0], VALUES[-1], *random.Random(21).sample(VALUES, count - 2)})
+    return (
+        VALUES
+        if count >= len(VALUES)
+        else sorted({VALUES[0], VALUES[-1], *random.Random(21).sample(VALUES, count - 2)})
+    )
 
 
 def test_no_damage_whatever_the_limit_of_memory(tmp_path: Path) -> None:

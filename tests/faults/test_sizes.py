@@ -105,7 +105,23 @@ def test_numbers_that_are_none(tmp_path: Path, words: list[str]) -> None:
     desk = Desk(tmp_path)
     desk.call("start", "G")
     desk.call("agent", "start", "a", "--type", "t")
-    for number in (2**63, -(2**63), 2**64, "9" * 400, "9" * 5000, -1, "nan", "inf", "-inf", "1e999", "٣", "0x10", "", "1 ", "--1"):
+    for number in (
+        2**63,
+        -(2**63),
+        2**64,
+        "9" * 400,
+        "9" * 5000,
+        -1,
+        "nan",
+        "inf",
+        "-inf",
+        "1e999",
+        "٣",
+        "0x10",
+        "",
+        "1 ",
+        "--1",
+    ):
         answer = desk.call(*[word.replace("N", str(number)) for word in words])
         assert answer.code in (2, 4), (number, answer)
         assert len(answer.err) < 2_000
@@ -151,7 +167,9 @@ def test_64_mib_of_input_are_refused_in_little_memory(tmp_path: Path, way: str) 
              "plan on stdin": ["plan", "import", "-"]}.get(way, ["config", "list"])  # fmt: skip
     if "settings" in way:
         large.rename(desk.home / "config.toml" if way == "settings" else desk.project / ".holdfast.toml")
-    script = CALL if way != "plan on stdin" else f"import sys; sys.stdin = open({str(large)!r})\n" + textwrap.dedent(CALL)
+    script = (
+        CALL if way != "plan on stdin" else f"import sys; sys.stdin = open({str(large)!r})\n" + textwrap.dedent(CALL)
+    )
     code, out, err, most = measured(desk, script, *words)
     assert code in (3, 4, 6), (out, err)
     assert most < MEMORY
@@ -172,7 +190,9 @@ def test_a_large_file_is_hashed_in_little_memory(tmp_path: Path) -> None:
     assert desk.store.stat().st_size < MIB
 
 
-@pytest.mark.parametrize("content", ["[" * 1_000 + "]" * 1_000, '{"a":' * 1_000 + "1" + "}" * 1_000, "- " * 1_000 + "x"])
+@pytest.mark.parametrize(
+    "content", ["[" * 1_000 + "]" * 1_000, '{"a":' * 1_000 + "1" + "}" * 1_000, "- " * 1_000 + "x"]
+)
 def test_plans_a_thousand_levels_deep(tmp_path: Path, content: str) -> None:
     """A typed answer, whatever the format."""
     desk = Desk(tmp_path)

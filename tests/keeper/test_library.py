@@ -17,7 +17,7 @@ from holdfast import Keeper
 from holdfast.core.errors import Busy, Conflict, Refused
 
 EXAMPLE = re.compile(r"^## Library\n+```python\n(.*?)```", re.DOTALL | re.MULTILINE)
-DESIGN = '''\
+DESIGN = """\
 from holdfast import Keeper
 
 with Keeper.open(project=".") as keeper:
@@ -27,7 +27,7 @@ with Keeper.open(project=".") as keeper:
         agent.changed("docs/auth.md")
     session.decide("Hybrid", context="Token kind", options=["JWT", "Cookie", "Hybrid"], why="Scales, and can be revoked")
     print(session.briefing())
-'''
+"""
 
 
 @pytest.fixture
@@ -104,7 +104,10 @@ def test_it_never_reads_the_environment(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", code, str(project), str(tmp_path / "home")], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(project), str(tmp_path / "home")],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

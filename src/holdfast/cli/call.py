@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 VERSION = 1
 
 _REMINDERS = {
-    "break_40": "40 minutes of work: a good moment for a break.",
-    "warning_60": "An hour of work: a break is due.",
+    "break_40": "A good while of work: this is a moment for a break.",
+    "warning_60": "A long stretch of work: a break is due.",
     "timeout_90": "The working-time limit is reached and the session is paused: holdfast resume goes on.",
 }
 

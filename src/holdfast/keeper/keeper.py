@@ -38,6 +38,7 @@ from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from holdfast.keeper.settings import Settings
+    from holdfast.keeper.statistics import Table
     from holdfast.machine.git import Git
 
 SHORTEST_PREFIX = 4
@@ -198,8 +199,9 @@ class Keeper:
         status: str | None = None,
         since: int | None = None,
         all_projects: bool = False,
+        at: int | None = None,
     ) -> list[Row]:
-        """Sessions newest first, of this project unless all are asked for."""
+        """Sessions newest first, of this project unless all are asked for; now, or as they were at a moment."""
         if limit is not None and limit < 1:
             raise Invalid("the limit must be at least 1")
         from holdfast.keeper import projects
@@ -210,11 +212,25 @@ class Keeper:
             project = projects.known(store, self.place)
         if store is None or (project is None and not all_projects):
             return []
+        if at is not None:
+            from holdfast.keeper.past import rows_at
+
+            everything = Filter(project=project, search=search, since=since)
+            return rows_at(self, store.rows(everything), at, status=status, limit=limit)
         which = Filter(
             project=project, search=search, status=status, since=since, limit=limit, now=self.now(),
             archive_after=self.settings.archive_after,
         )  # fmt: skip
         return store.rows(which)
+
+    def hours(self, by: str, *, at: int | None = None) -> Table:
+        """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""
+        from holdfast.keeper import statistics
+        from holdfast.machine.wall import local_offset
+
+        rows = self.history(limit=None, all_projects=by == "project", at=at)
+        states = (self.state(row.id, at=at) for row in rows)
+        return statistics.table(states, by, now=self.now() if at is None else at, offset=local_offset)
 
     def state(self, session: str, *, at: int | None = None) -> State:
         """What is true of a session now, or what was true as of a moment."""

@@ -49,17 +49,23 @@ class Resumed(NamedTuple):
 
 def look(state: State, root: str) -> Resumed:
     """What a resume here would find. Records nothing."""
-    interrupted, unknown = [], []
+    interrupted, unknown = lost(state)
+    return Resumed(interrupted, unknown, tuple(_landings(state, root)))
+
+
+def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
+    """Agents recorded as at work whose process is gone, and those that cannot be seen from here."""
+    gone, unseen = [], []
     for agent in state.agents.values():
         status = agents.status_of(agent)
         if status not in ("pending", "running", "paused") or (status == "pending" and agent.process is None):
             continue
         how = "unknown" if agent.process is None else fate(Identity(*astuple(agent.process)))
         if how == "gone":
-            interrupted.append(_lost(agent))
+            gone.append(_lost(agent))
         elif how == "unknown":
-            unknown.append(_lost(agent))
-    return Resumed(tuple(interrupted), tuple(unknown), tuple(_landings(state, root)))
+            unseen.append(_lost(agent))
+    return tuple(gone), tuple(unseen)
 
 
 def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # noqa: ARG001 (ground checks come with sync)
@@ -73,13 +79,13 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
             raise refusal("the session", status, "session.resumed", session.id)
         seen = look(state, keeper.place.root)
         found.append(seen)
-        lost: list[Data] = [
+        ended: list[Data] = [
             AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
             for agent in state.agents.values()
             if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in seen.interrupted
         ]
         # What is worked on is not put away.
-        return [*lost, SessionResumed(), *([SessionUnarchived()] if state.archived else [])]
+        return [*ended, SessionResumed(), *([SessionUnarchived()] if state.archived else [])]
 
     with store.transaction() as transaction:
         keeper.recorder.within(transaction, session.id, build, at=at)

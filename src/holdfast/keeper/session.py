@@ -73,7 +73,10 @@ class KeptSession:
         """The text that lets a person or an agent go on where the session stopped."""
         from holdfast.keeper.briefing import briefing
 
-        return briefing(self.document(at=at), reader=reader, max_chars=max_chars, ground=self.ground())
+        return briefing(
+            self.document(at=at), reader=reader, max_chars=max_chars, ground=self.ground(),
+            now=self.keeper.now() if at is None else at,
+        )  # fmt: skip
 
     def ground(self) -> Resumed:
         """What became of the agents and files of the session, without recording anything."""

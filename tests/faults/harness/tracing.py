@@ -20,6 +20,7 @@ CHANGING: Final = (
     "mkdir", "mkdirat", "chmod", "fchmod", "fchmodat", "fchown",
 )  # fmt: skip
 WATCH: Final = f"trace={','.join(CHANGING)},getppid"  # the last one shows that strace is watching
+_OURS: Final = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
 _CALL: Final = re.compile(r"^(?:\d+ +)?(\w+)\((.*)$")
 
 
@@ -67,7 +68,7 @@ def need_strace() -> None:
     reason = _why_not()
     if reason is None:
         return
-    if os.environ.get("HOLDFAST_CI"):
+    if _OURS:
         pytest.fail(reason)
     pytest.skip(reason)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
+from holdfast.cli.paint import Paint, Painted
+from holdfast.core.model import Context
 
 
 def run(call: Call) -> None:
@@ -12,16 +14,12 @@ def run(call: Call) -> None:
         words.integer("tokens") or 0, window=words.integer("window"), agent=words.text("agent"), at=call.at
     )
     document = session.document(at=call.at)
-    _tell(call, document)
-
-
-def _tell(call: Call, document: object) -> None:
-    from holdfast.core.model import Session
-
-    assert isinstance(document, Session)
-    context = document.context
-    call.done(document, lambda paint: paint.join(
-        paint.bar((context.percent or 0) / 100, 20, context.level), f" {context.percent or 0:g} %",
-    ))  # fmt: skip
-    if context.level == "compress":
+    call.done(document, lambda paint: _shown(paint, document.context))
+    if document.context.level == "compress":
         call.note("The context is nearly full: compress now.")
+
+
+def _shown(paint: Paint, context: Context) -> Painted:
+    percent = context.percent or 0
+    bar = paint.bar(percent / 100, 20, context.level) if paint.tty else ""
+    return paint.join(bar, " " if bar else "", f"{context.tokens or 0:,} of {context.window:,} tokens ({percent:g}%)")

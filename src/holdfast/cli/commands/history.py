@@ -19,12 +19,7 @@ def run(call: Call) -> None:
     limit = round(keeper.settings.number("history.limit")) if asked is None else asked
     since, everywhere = _since(call), words.flag("all_projects")
     search, status = words.text("search"), words.text("status")
-    if at is None:
-        rows = keeper.history(limit=limit, search=search, status=status, since=since, all_projects=everywhere)
-    else:
-        rows = _as_of(call, at, limit, keeper.history(
-            limit=None if limit > 0 else limit, search=search, since=since, all_projects=everywhere
-        ))  # fmt: skip
+    rows = keeper.history(limit=limit, search=search, status=status, since=since, all_projects=everywhere, at=at)
     call.answer(
         {"sessions": rows},
         lambda paint: (
@@ -41,35 +36,6 @@ def _since(call: Call) -> int | None:
     written = call.parsed.text("since")
     # A date alone is the midnight it began with, here.
     return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
-
-
-def _as_of(call: Call, at: int, limit: int, rows: Sequence[Row]) -> list[Row]:
-    """The rows as they were at a moment: what had not begun is left out."""
-    from holdfast.core import view
-    from holdfast.core.errors import NotFound
-    from holdfast.core.times import text
-
-    keeper, wanted = call.keeper, call.parsed.text("status")
-    found: list[Row] = []
-    for row in rows:
-        if row.created_at > text(at):
-            continue
-        try:
-            state = keeper.state(row.id, at=at)
-        except NotFound:
-            continue
-        status, end = view.status_of(state), view.ended_at(state)
-        if wanted is not None and status != wanted:
-            continue
-        found.append(Row(
-            id=row.id, goal=view.word(state, "goal") or "", status=status, progress=view.progress_of(state),
-            project=row.project, device=view.device_of(state), created_at=row.created_at,
-            updated_at=text(state.updated_at), working_ms=view.worktime(state, at).working,
-            archived=state.archived or (end is not None and at - end > keeper.settings.archive_after),
-        ))  # fmt: skip
-        if len(found) == limit:
-            break
-    return found
 
 
 def _table(paint: Paint, rows: Sequence[Row], clock: Clock, *, everywhere: bool) -> Painted:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from holdfast.cli.call import Call, put
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.core.errors import NotFound
-from holdfast.core.state import State
 from holdfast.core.times import span
-from holdfast.keeper import statistics
 from holdfast.keeper.statistics import AgentLine, Line, Table
 from holdfast.keeper.wording import count
-from holdfast.machine.wall import local_offset
 
 _NONE = "(none)"
 
 
 def run(call: Call) -> None:
-    by, at = call.parsed.text("by") or "scope", call.at
-    now = call.keeper.now() if at is None else at
-    found = statistics.table(_states(call, by, at), by, now=now, offset=local_offset)
+    by = call.parsed.text("by") or "scope"
+    found = call.keeper.hours(by, at=call.at)
     if call.parsed.flag("csv") and not call.json:
         _csv(found)
         return
@@ -28,14 +23,6 @@ def run(call: Call) -> None:
         {"by": by, "lines": found.lines, "total": found.total},
         lambda paint: _shown(paint, found) if found.lines else _nothing(paint, by),
     )
-
-
-def _states(call: Call, by: str, at: int | None) -> Iterator[State]:
-    for row in call.keeper.history(limit=None, all_projects=by == "project"):
-        try:
-            yield call.keeper.state(row.id, at=at)
-        except NotFound:  # it had not begun then
-            continue
 
 
 def _nothing(paint: Paint, by: str) -> Painted:

@@ -23,20 +23,17 @@ def run(call: Call) -> None:
     document = view.session(state, now)
     call.answer({"session": document}, lambda paint: glance(
         paint, document, Clock(now), hint=not call.quiet,
-        gone=_gone(state, document, found.keeper.place.root) if at is None else frozenset(),
+        gone=_gone(state, document) if at is None else frozenset(),
     ))  # fmt: skip
 
 
-def _gone(state: State, document: Session, root: str) -> frozenset[str]:
+def _gone(state: State, document: Session) -> frozenset[str]:
     """Agents recorded as at work whose process is not there any more."""
     if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
         return frozenset()
-    from msgspec.structs import replace
+    from holdfast.keeper.resuming import lost
 
-    from holdfast.keeper.resuming import look
-
-    # Without the files: hashing them takes as long as they are large.
-    return frozenset(lost.id for lost in look(replace(state, files=[]), root).interrupted)
+    return frozenset(agent.id for agent in lost(state)[0])
 
 
 def _nothing(call: Call, paint: Paint) -> Painted:

@@ -57,11 +57,10 @@ def repair(path: str) -> list[str]:
 
 def _names_around(path: str) -> tuple[set[str], set[str]]:
     """Ids of sessions and writers that the file holds anywhere, or that this home remembers."""
-    content = [pages.read(path).data]
-    for name in os.listdir(os.path.dirname(path)):
-        if name.startswith("writer") and name.endswith(".json"):
-            content.append(files.read_limited(os.path.join(os.path.dirname(path), name), 4096, what="a binding"))
-    return carving.names(b"\n".join(content))
+    place = os.path.dirname(path)
+    bound = [name for name in os.listdir(place) if name.startswith("writer") and name.endswith(".json")]
+    remembered = [files.read_limited(os.path.join(place, name), 4096, what="a binding") for name in bound]
+    return carving.names(b"\n".join((pages.read(path).data, *remembered)))
 
 
 def _walkable(path: str) -> bool:
@@ -104,8 +103,9 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
     said = _set_damaged_aside(connection, tables, path, stamp, spare)
     for derived in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {derived}")  # noqa: S608 (constants)
-    for (bare,) in run("DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events) RETURNING CAST(id AS BLOB)"):
-        said.append(f"Session {bare.decode(errors='backslashreplace')}: its events could not be saved, none is left.")
+    bare = run("DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events) RETURNING CAST(id AS BLOB)")
+    for (name,) in bare.fetchall():
+        said.append(f"Session {name.decode(errors='backslashreplace')}: its events could not be saved, none is left.")
     run("UPDATE events SET double = 0 WHERE double IS NOT 0")
     if any(type(row[0]) is not int for row in run("SELECT value FROM facts WHERE name = 'clock'")):
         run("DELETE FROM facts WHERE name = 'clock'")

@@ -1,4 +1,4 @@
-"""F9: text that other programs choke on: it comes back as it was, or is refused by name; a terminal never sees it raw."""
+"""F9: text that other programs choke on comes back as it was, or is refused; a terminal never sees it raw."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from holdfast import Keeper
 from holdfast.core.errors import Invalid
 
 PIECES = [
-    "plain", " ", "\n", "\r\n", "\r", "\t", "\u2028", "\u2029", "\u0085", "\ufeff", "\x0b", "\x0c", "\x7f", "\x1b[31m", "\x1b]0;x\x07",
-    "\x9b31m", "\x00", "\x01", "\x08", "\ud800", "\udfff", "\udc80", "é", "e\u0301", "Å", "\u212b", "\u202e", "\u2066", "\u200b", "\u200d",
-    "👩‍👩‍👧", "漢字", "ﷺ", "Ã©", "â€™", "\\u0000", "\\ud800", '"', "'", "\\", "`", "$(x)", "%s", "{}", "<b>", "&amp;", "]]>", "--",
-    "\ufffe", "\uffff", "\U0010ffff", "\U000e0001", "ſ", "İ", "ß", "؀", "\u061c", "\u180e", "\ufff9", "\x1bP\x1b\\", "\x1b_x\x1b\\",
+    "plain", " ", "\n", "\r\n", "\r", "\t", "\u2028", "\u2029", "\u0085", "\ufeff", "\x0b", "\x0c", "\x7f",
+    "\x1b[31m", "\x1b]0;x\x07",
+    "\x9b31m", "\x00", "\x01", "\x08", "\ud800", "\udfff", "\udc80", "é", "e\u0301", "Å", "\u212b", "\u202e",
+    "\u2066", "\u200b", "\u200d",
+    "👩‍👩‍👧", "漢字", "ﷺ", "Ã©", "â€™", "\\u0000", "\\ud800", '"', "'", "\\", "`", "$(x)", "%s", "{}", "<b>", "&amp;",
+    "]]>", "--",
+    "\ufffe", "\uffff", "\U0010ffff", "\U000e0001", "ſ", "İ", "ß", "؀", "\u061c", "\u180e", "\ufff9", "\x1bP\x1b\\",
+    "\x1b_x\x1b\\",
 ]  # fmt: skip
 HIDDEN = set("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c\u200e\u200f\ufeff")
 LOOKING = (["status"], ["show", "@"], ["log"], ["history"], ["timeline"], ["budget"], ["briefing"],
-           ["briefing", "--for", "agent"], ["agent", "list"], ["task", "list"], ["plan", "show"], ["report"], ["stats"])  # fmt: skip
+           ["briefing", "--for", "agent"], ["agent", "list"], ["task", "list"], ["plan", "show"], ["report"],
+           ["stats"])  # fmt: skip
 
 
 def storable(text: str) -> bool:
@@ -61,9 +66,11 @@ def test_text_comes_back_as_it_was_or_is_refused(tmp_path: Path) -> None:
 
 FIELDS = {
     "goal": ["edit", "--goal={}"], "summary": ["edit", "--summary={}"], "scope": ["edit", "--scope={}"],
-    "tag": ["edit", "--tag={}"], "note": ["note", "--", "{}"], "decision": ["decide", "--why={}", "--context={}", "--", "{}"],
+    "tag": ["edit", "--tag={}"], "note": ["note", "--", "{}"], "decision": ["decide", "--why={}", "--context={}",
+    "--", "{}"],
     "option": ["decide", "x", "--option={}"], "task": ["task", "add", "--phase={}", "--", "{}"],
-    "agent type": ["agent", "start", "NEW", "--type={}"], "agent task": ["agent", "start", "NEW", "--type=t", "--task={}"],
+    "agent type": ["agent", "start", "NEW", "--type={}"], "agent task": ["agent", "start", "NEW", "--type=t",
+    "--task={}"],
     "hill": ["hill", "--", "{}", "3"], "fail": ["fail", "--", "{}"], "pause": ["pause", "--", "{}"],
 }  # fmt: skip
 
@@ -88,7 +95,7 @@ def test_every_field_takes_or_refuses_every_piece_and_no_screen_shows_it_raw(tmp
         found = raw_characters(answer.out + answer.err)
         # A report is a document with characters of its own; what a terminal acts on must not be among them.
         assert not {one for one in found if unicodedata.category(one) == "Cc"}, (words, found)
-        if words[0] not in ("report",):
+        if words[0] != "report":
             assert not found, (words, found)
         told = desk.call(*words, "--json")
         assert told.code == 0, (words, told)
@@ -102,7 +109,13 @@ def test_bytes_that_are_no_text_are_refused_by_name(tmp_path: Path, raw: bytes) 
     """In the arguments of a real process, in any position: exit 4, legible, nothing recorded."""
     desk = Desk(tmp_path)
     assert desk.run("start", "G").code == 0
-    for words in ([b"note", raw], [b"note", b"x", b"--store", raw], [raw], [b"show", raw], [b"file", raw, b"--action", b"deleted"]):
+    for words in (
+        [b"note", raw],
+        [b"note", b"x", b"--store", raw],
+        [raw],
+        [b"show", raw],
+        [b"file", raw, b"--action", b"deleted"],
+    ):
         answer = desk.run(*words)
         typed(answer)
         assert answer.code == 4, (words, answer)
@@ -112,7 +125,9 @@ def test_bytes_that_are_no_text_are_refused_by_name(tmp_path: Path, raw: bytes) 
         assert len(keeper.events(keeper.session().id)) == 1
 
 
-@pytest.mark.parametrize("name", [b"caf\xe9", "e\u0301-é".encode(), "a\u202eb".encode(), b"new\nline", b"esc\x1b[31m", b"-dash", b" "])
+@pytest.mark.parametrize(
+    "name", [b"caf\xe9", "e\u0301-é".encode(), "a\u202eb".encode(), b"new\nline", b"esc\x1b[31m", b"-dash", b" "]
+)
 def test_directories_with_such_names(tmp_path: Path, name: bytes) -> None:
     """A project, a home: they work, or are refused as no UTF-8; screens stay clean."""
     import os
