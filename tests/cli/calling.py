@@ -141,11 +141,9 @@ def git(*words: str, where: Path) -> str:
     return done.stdout.strip()
 
 
-def process(
-    *words: str, cwd: Path, env: dict[str, str], stdin: bytes | int | None = subprocess.DEVNULL
-) -> subprocess.CompletedProcess[bytes]:
+def process(*words: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
     """A real process, with nothing in its environment but what is given."""
-    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, "-m", "holdfast", *words], cwd=cwd, env=env, capture_output=True, check=False, **given
-    )
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast", *words], cwd=cwd, env=env, stdin=subprocess.DEVNULL, capture_output=True,
+        check=False,
+    )  # fmt: skip

@@ -106,7 +106,7 @@ def test_a_clock_time_means_today(cli: Calling) -> None:
 
 
 def test_reading_at_a_time_shows_what_was_true_then(cli: Calling) -> None:
-    """`status`, `show`, `log`, `agent list` and `task list` as of a moment; before the beginning there was nothing."""
+    """`show` and `log` as of a moment; before the beginning there was nothing."""
     tell(cli, (0, "start G"), (1, "task add x"), (2, "agent start a --type t"), (3, "note n"), (4, "stop"))
     session = cli.document("history")["sessions"][0]["id"]
     then = cli.session("show", session, "--at", at(2))

@@ -330,10 +330,12 @@ def test_completion_is_a_script_the_shell_accepts(cli: Calling, tmp_path: Path) 
 def test_as_a_process_codes_and_streams_are_the_same(cli: Calling) -> None:
     """One of each kind, with next to nothing in the environment."""
     env = {"HOLDFAST_HOME": str(cli.home), "PATH": os.environ["PATH"]}
-    wanted = [(0, "start", "Gö"), (5, "start", "H"), (0, "note", "x"), (4, "note", ""), (2, "bogus"), (3, "show", "abcd"),
-              (0, "pause"), (1, "pause"), (0, "status"), (0, "--version")]  # fmt: skip
-    for code, *words in wanted:
-        done = process(*words, "--json", cwd=cli.project, env=env)
+    wanted = [
+        (0, "start Gö"), (5, "start H"), (0, "note x"), (4, "task done .x"), (2, "bogus"), (3, "show abcd"),
+        (0, "pause"), (1, "pause"), (0, "status"), (0, "--version"),
+    ]  # fmt: skip
+    for code, words in wanted:
+        done = process(*words.split(), "--json", cwd=cli.project, env=env)
         assert (done.returncode, done.stderr) == (code, b""), words
         checked(done.stdout.decode())
     spoken = process("pause", cwd=cli.project, env=env)

@@ -83,15 +83,18 @@ def full(cli: Calling) -> str:
     """A session with something of everything."""
     cli.repository()
     session = cli.session(
-        "start", "G", "--scope", "s", "--task", "t", "--mode", "debug", "--feature", "f", "--tag", "x", "--model", "m",
+        "start", "G", "--scope", "s", "--task", "t", "--mode", "debug", "--feature", "f", "--tag", "x",
+        "--model", "m",
         "--branch", "--at", at(0),
     )["id"]  # fmt: skip
     for minute, words in enumerate((
         "agent start a --type t --task x", "agent fail a --category logical --message m", "agent retry a",
         "agent start b --type t --blocking-on a --background", "agent done b --summary s --tokens 5",
-        "task add x --phase p --agent a", "task done t1 --outcome o --artifact f", "decide c --context c --option o --why w",
+        "task add x --phase p --agent a", "task done t1 --outcome o --artifact f",
+        "decide c --context c --option o --why w",
         "file README.md --action modified --agent a", "context --tokens 90000", "context --tokens 5 --agent a",
-        "compress --to 5", "note n", "edit --summary s --progress 0.4", "hill s 4", "pause r", "resume", "fail broken",
+        "compress --to 5", "note n", "edit --summary s --progress 0.4", "hill s 4", "pause r", "resume",
+        "fail broken",
     )):  # fmt: skip
         cli.session(*words.split(), "--at", at(minute))
     return str(session)

@@ -149,7 +149,8 @@ def test_wrong_calls_of_agent_verbs(cli: Calling) -> None:
     for words in (["agent"], ["agent", "bogus"], ["agent", "start", "b"], ["agent", "fail", "a", "--message", "m"],
                   ["agent", "progress", "a"], ["agent", "fail", "a", "--category", "logical"]):  # fmt: skip
         cli.refused(2, *words)
-    for words in (["progress", "a", "1.1"], ["progress", "a", "-1"], ["progress", "a", "x"], ["done", "a", "--tokens", "-1"],
+    for words in (["progress", "a", "1.1"], ["progress", "a", "-1"], ["progress", "a", "x"],
+                  ["done", "a", "--tokens", "-1"],
                   ["fail", "a", "--category", "bad", "--message", "m"], ["start", "c", "--type", "t", "--pid", "0"],
                   ["fail", "a", "--category", "logical", "--message", ""], ["start", "c", "--type", ""]):  # fmt: skip
         cli.refused(4, "agent", *words)
@@ -372,7 +373,8 @@ def test_context_by_agent_window_and_compression(cli: Calling) -> None:
     assert context["last_compression"] == at(2)
     assert cli.session("compress")["context"]["compressions"] == 2
     for words in (["context", "--tokens", "-1"], ["context", "--tokens", "1", "--window", "0"],
-                  ["context", "--tokens", "x"], ["compress", "--to", "-1"], ["context", "--tokens", "9" * 16]):  # fmt: skip
+                  ["context", "--tokens", "x"], ["compress", "--to", "-1"],
+                  ["context", "--tokens", "9" * 16]):  # fmt: skip
         cli.refused(4, *words)
     cli.refused(2, "context")
 

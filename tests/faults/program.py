@@ -76,9 +76,9 @@ class Desk:
 
     def run(self, *words: str | bytes, env: dict[str, str] | None = None, **more: Any) -> Out:
         """As a real process."""
-        more = {"cwd": self.project, "stdin": subprocess.DEVNULL, "capture_output": True} | more
+        how: dict[str, Any] = {"cwd": self.project, "stdin": subprocess.DEVNULL, "capture_output": True} | more
         done = subprocess.run(
-            [sys.executable, "-m", "holdfast", *words], env=self.environ | (env or {}), check=False, **more
+            [sys.executable, "-m", "holdfast", *words], env=self.environ | (env or {}), check=False, **how
         )
         return Out(done.returncode, (done.stdout or b"").decode(), (done.stderr or b"").decode())
 

@@ -177,7 +177,7 @@ def test_the_command_line_under_wrong_clocks(tmp_path: Path, monkeypatch: pytest
         return wall(lambda: reading)
 
     monkeypatch.setattr("holdfast.keeper.keeper.Wall", false_clock)
-    verbs = "start G, note x, pause, status, resume, agent start a --type t, history, agent done a, log, stop, history"
+    verbs = "start G, note x, pause, status, resume, agent start a --type t, history, agent done a, log, stop"
     for words in verbs.split(", "):
         answer = desk.call(*words.split())
         typed(answer)

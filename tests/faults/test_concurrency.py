@@ -110,7 +110,7 @@ def test_writers_at_once_with_kills_and_checkpoints(tmp_path: Path) -> None:
 
 
 def test_commands_at_once(tmp_path: Path) -> None:
-    """Whole `holdfast` processes, from the very first: one starts the session, all others are told; notes all arrive."""
+    """Whole `holdfast` processes, from the very first: one starts the session, the others are told."""
     desk = Desk(tmp_path)
     many = scale(6, 16, 16)
 

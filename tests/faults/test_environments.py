@@ -39,7 +39,7 @@ def test_a_store_that_is_a_directory(desk: Desk) -> None:
 
 @pytest.mark.parametrize("damage", ["empty", "zeros", "cut", "cut in a page", "text", "header", "middle", "other"])
 def test_a_store_that_is_damaged(desk: Desk, damage: str) -> None:
-    """Exit 6 (or 4, for another program's database), legible, and not a byte of it is changed by looking or writing."""
+    """Exit 6 (4 for another program's database), legible, and not a byte of it is changed."""
     begun(desk)
     whole = desk.store.read_bytes()
     body = {
@@ -283,8 +283,10 @@ def bare(desk: Desk, *words: str) -> Out:
 def test_a_working_directory_that_is_gone(desk: Desk) -> None:
     """Exit 3 where the project is meant by it; with `--project` it does not matter."""
     gone = desk.root / "gone"
-    shell = f'cd {gone} && rmdir {gone} && exec "$0" -c "import sys; from holdfast.cli.main import main; sys.exit(main())" "$@"'
-    for words, code in ((LOOKING, 3), (["start", "G"], 3), (["--project", str(desk.project), "start", "G"], 0), (["--version"], 0),
+    program = "import sys; from holdfast.cli.main import main; sys.exit(main())"
+    shell = f'cd {gone} && rmdir {gone} && exec "$0" -c "{program}" "$@"'
+    for words, code in ((LOOKING, 3), (["start", "G"], 3), (["--version"], 0),
+                        (["--project", str(desk.project), "start", "G"], 0),
                         (["--project", str(desk.project), "file", "f", "--action", "deleted"], 0)):  # fmt: skip
         gone.mkdir()
         done = subprocess.run(

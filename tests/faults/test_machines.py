@@ -203,7 +203,8 @@ SESSION_MOVES = {
 }  # fmt: skip
 AGENT_MOVES = {
     "progress": ({"running"}, "running"), "pause": ({"running"}, "paused"), "resume": ({"paused"}, "running"),
-    "done": ({"running", "paused"}, "completed"), "fail": ({"running", "paused"}, "error"), "retry": ({"error"}, "running"),
+    "done": ({"running", "paused"}, "completed"), "fail": ({"running", "paused"}, "error"),
+    "retry": ({"error"}, "running"),
     "abort": ({"running", "paused", "error"}, "aborted"),
 }  # fmt: skip
 TASK_MOVES = {
@@ -296,7 +297,8 @@ class Lifecycle(RuleBasedStateMachine):
             wanted = NotFound
         elif self.agents[key] not in before or self.status[session] in ENDED:
             wanted = Refused
-        words: list[Any] = {"progress": [0.5], "fail": ["m"]}.get(verb, [])
+        said: dict[str, list[Any]] = {"progress": [0.5], "fail": ["m"]}
+        words = said.get(verb, [])
         self.expect(wanted, lambda: getattr(agent, verb)(*words))
         if wanted is None:
             self.agents[key] = after

@@ -58,7 +58,9 @@ class Model:
 
     def _resume(self, verb: str) -> int:
         open_ones = [number for number in self.order if self.status[number] not in ("completed", "aborted")]
-        wanted = self.current if verb == "resume" and self.current is not None else (open_ones or [None])[-1]
+        wanted = (
+            self.current if verb == "resume" and self.current is not None else (open_ones[-1] if open_ones else None)
+        )
         if wanted is None:
             return 3
         self.status[wanted] = "in_progress"

@@ -96,7 +96,8 @@ def test_every_field_has_a_limit_and_says_it(tmp_path: Path, words: list[str], l
         ["context", "--tokens=N"], ["context", "--tokens=1", "--window=N"], ["compress", "--to=N"],
         ["agent", "done", "a", "--tokens=N"], ["agent", "start", "b", "--type=t", "--pid=N"], ["hill", "s", "N"],
         ["edit", "--progress=N"], ["agent", "progress", "a", "N"], ["history", "--limit=N"], ["log", "--limit=N"],
-        ["briefing", "--max-chars=N"], ["config", "set", "history.limit", "N"], ["config", "set", "timer.idle_minutes", "N"],
+        ["briefing", "--max-chars=N"], ["config", "set", "history.limit", "N"],
+        ["config", "set", "timer.idle_minutes", "N"],
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -139,7 +140,8 @@ def test_numbers_in_files_of_settings(tmp_path: Path, number: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"[a]\nx = 1\nx = 2\n", b"a = " + b"[" * 1_000 + b"]" * 1_000, b"[a" + b".a" * 1_000 + b"]\n", b"#" * (2 * MIB), b"\0" * 100],
+    [b"[a]\nx = 1\nx = 2\n", b"a = " + b"[" * 1_000 + b"]" * 1_000, b"[a" + b".a" * 1_000 + b"]\n",
+     b"#" * (2 * MIB), b"\0" * 100],
     ids=["twice", "deep", "deep tables", "large", "zeros"],
 )  # fmt: skip
 def test_files_of_settings_that_are_too_much(tmp_path: Path, content: bytes) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -16,7 +15,6 @@ import pytest
 from holdfast import Keeper
 from holdfast.core.errors import Busy, Conflict, Refused
 
-EXAMPLE = re.compile(r"^## Library\n+```python\n(.*?)```", re.DOTALL | re.MULTILINE)
 DESIGN = """\
 from holdfast import Keeper
 
@@ -27,7 +25,7 @@ with Keeper.open(project=".") as keeper:
         agent.changed("docs/auth.md")
     session.decide("Hybrid", context="Token kind", options=["JWT", "Cookie", "Hybrid"], why="Scales, and can be revoked")
     print(session.briefing())
-"""
+"""  # noqa: E501 (word for word)
 
 
 @pytest.fixture
@@ -133,7 +131,8 @@ def test_a_block_that_ends_completes_its_agent(keeper: Keeper) -> None:
 @pytest.mark.parametrize(
     ("error", "category"),
     [
-        (TimeoutError("slow"), "transient"), (ConnectionResetError(), "transient"), (KeyboardInterrupt(), "transient"),
+        (TimeoutError("slow"), "transient"), (ConnectionResetError(), "transient"),
+        (KeyboardInterrupt(), "transient"),
         (Busy("held"), "transient"), (MemoryError(), "resource"), (OSError(28, "full"), "resource"),
         (FileNotFoundError("x"), "configuration"), (PermissionError("x"), "configuration"),
         (ModuleNotFoundError("x"), "configuration"), (ValueError("wrong"), "logical"), (Refused("no"), "logical"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.errors import Failed, Invalid, Refused
 from holdfast.machine.planted import refuse_foreign_links, refuse_planted
-from holdfast.machine.private import ALWAYS, NOFOLLOW, make_private_dir, open_private, set_mode
+from holdfast.machine.private import ALWAYS, NOFOLLOW, make_private_dir, open_private, set_mode, sync_names
 from holdfast.machine.reading import hash_file, read_limited
 from holdfast.machine.trouble import WINDOWS, again, explain, shown
 
@@ -106,14 +106,8 @@ class _Directory:
         _replace_patiently(self.name(temporary), self.name(name))
 
     def sync(self) -> None:
-        if self.fd is None:
-            return
-        try:
-            again(os.fsync, self.fd or 0)
-        except OSError as error:
-            # Some file systems (FUSE, CIFS) know no sync of a directory; they order renames themselves.
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
-                raise
+        if self.fd is not None:
+            sync_names(self.fd)
 
     def close(self) -> None:
         if self.fd is not None:

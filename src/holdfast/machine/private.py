@@ -74,6 +74,34 @@ def _make_with_parents(path: str) -> None:
             continue  # another process was quicker; what it made is looked at by the caller
         if not WINDOWS and os.lstat(each).st_mode & 0o700 != 0o700:
             os.chmod(each, 0o700)  # an unusual umask, which took rights from ourselves
+        _keep_name(each)
+
+
+def _keep_name(made: str) -> None:
+    """Syncing what is in a directory does not save the directory's own name: that is kept by the one above it."""
+    if WINDOWS:
+        return
+    try:
+        fd = again(os.open, os.path.dirname(made), os.O_RDONLY | ALWAYS)
+    except PermissionError:
+        return  # one we may add to and not read: nobody can sync it
+    try:
+        sync_names(fd)
+    except BaseException:
+        os.rmdir(made)  # a command that failed leaves nothing, and the next one tries all of it again
+        raise
+    finally:
+        os.close(fd)
+
+
+def sync_names(directory: int) -> None:
+    """Make the names in an open directory survive a power cut."""
+    try:
+        again(os.fsync, directory)
+    except OSError as error:
+        # Some file systems (FUSE, CIFS) know no sync of a directory; they order renames themselves.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
 
 
 def _in_the_way(path: str, wanted: str) -> HoldfastError:

@@ -132,13 +132,16 @@ class Journal:
         if kept is not None and kept.version == version:
             return kept.state
         kept = self._load(session, version)
+        self._make_room()
+        self._kept[session] = kept
+        return kept.state
+
+    def _make_room(self) -> None:
         while len(self._kept) >= _KEPT_STATES:
             stale = next((one for one in self._kept if one not in self._changed), None)
             if stale is None:
                 break
             del self._kept[stale]
-        self._kept[session] = kept
-        return kept.state
 
     def _load(self, session: str, version: int) -> _Kept:
         if not version:
@@ -284,6 +287,7 @@ class Journal:
             self._kept[session] = _Kept(version, state, at, size, names)
         self._changed.clear()
         self._current.clear()
+        self._make_room()
 
     def forget(self) -> None:
         """The transaction failed: what was folded in memory did not happen."""

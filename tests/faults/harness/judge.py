@@ -48,7 +48,7 @@ def look(home: str, project: str, place: str) -> View:
     log, erased, current = {}, {}, None
     if os.path.lexists(path):
         log, erased, current = _read(path, place)
-    return View(log, erased, current, _bytes(config), _copy(copied) if os.path.lexists(copied) else None)
+    return View(log, erased, current, _bytes(config), complete_copy(copied) if os.path.lexists(copied) else None)
 
 
 def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]], dict[str, bool], str | None]:
@@ -68,7 +68,7 @@ def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]]
         store.close()
 
 
-def _copy(path: str) -> int:
+def complete_copy(path: str) -> int:
     """A backup that has its name is complete, or it would not have it."""
     log, _, _ = _read(path, "")
     return sum(len(events) for events in log.values())

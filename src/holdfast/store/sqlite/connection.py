@@ -14,6 +14,7 @@ from holdfast.machine import files
 from holdfast.store.sqlite import schema
 from holdfast.store.sqlite.trouble import PATIENCE, SAVES, speaking
 
+_SMALLEST = 512  # bytes: SQLite takes anything less for a new, empty database
 SOUND_SQLITE = "3.51.3"  # the first without the WAL-reset bug, which two busy processes can meet
 
 
@@ -178,8 +179,9 @@ def _look(path: str) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise Invalid(f"the store is {kind}", hint="HOLDFAST_STORE must name a file.", file=path)
-    if found.st_size == 0:
-        raise Damaged("the store is empty: it was cut to nothing", hint=SAVES, file=path)
+    if found.st_size < _SMALLEST:
+        what = "empty: it was cut to nothing" if not found.st_size else f"cut to {found.st_size} bytes"
+        raise Damaged(f"the store is {what}", hint=SAVES, file=path)
     if os.path.lexists(repairing_mark(path)):
         again = "Run it again: holdfast doctor --repair"
         raise Damaged("a repair of the store was cut off before its end", hint=again, file=path)

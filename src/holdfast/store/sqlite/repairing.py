@@ -104,13 +104,13 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
     for derived in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {derived}")  # noqa: S608 (constants)
     bare = run("DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events) RETURNING CAST(id AS BLOB)")
-    for (name,) in bare.fetchall():
+    for (name,) in list(bare):
         said.append(f"Session {name.decode(errors='backslashreplace')}: its events could not be saved, none is left.")
     run("UPDATE events SET double = 0 WHERE double IS NOT 0")
     if any(type(row[0]) is not int for row in run("SELECT value FROM facts WHERE name = 'clock'")):
         run("DELETE FROM facts WHERE name = 'clock'")
         said.append("The log's clock could not be read and is set by the latest event.")
-    for (highest,) in run("SELECT max(clock) FROM events").fetchall():
+    for (highest,) in list(run("SELECT max(clock) FROM events")):
         if highest is not None:
             tables.raise_clock(highest)
     known = {row[0] for row in run("SELECT name FROM facts WHERE name LIKE 'aside:%'")}

@@ -1,0 +1,340 @@
+"""A disk that loses power: which states a recorded life could leave behind at any of its moments.
+
+The model, which is harsher than any one file system, and no harsher than what POSIX allows:
+
+Data. Until a file is synced, each of its 512-byte sectors holds, independently, any of the contents it had since
+the last sync: writes are lost, kept, torn at sectors and reordered. Its length is any length it had since then; what
+lies within it and was never written is zeros (a length that reached the disk before its data). A sector is written
+whole or not at all. After fsync or fdatasync returned, content and length are what they were.
+
+Names. Creating, renaming, linking and unlinking change a directory, and last once that directory was synced;
+syncing the file does not save its name. Until then the directory is in any of the states it went through, in order
+(ext4, XFS), or, harsher, each name is in any of the states it went through. A rename is atomic. Names and data are
+independent: a name may survive whose file is empty, and the other way round. A lost directory loses all within it.
+
+Memory. Files ending in -shm are shared memory, gone after a reboot; they are not part of any state.
+Not modelled: sectors that decay, drives that lie about fsync, syncs that fail (test_errno has those).
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import os
+import random
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from harness.recording import Op
+
+SECTOR: Final = 512
+PAGE: Final = 4096
+Directory = dict[str, int]  # name -> number of a file or directory
+
+
+class Content(NamedTuple):
+    """A file at one moment: what is certain, and what each sector and the length may be instead."""
+
+    certain: bytes
+    sectors: dict[int, list[bytes]]
+    lengths: list[int]
+    writes: list[list[int]]  # of each change since the sync, which sectors it touched
+
+
+class Change(NamedTuple):
+    """One change of a directory: names and what they become."""
+
+    at: int
+    names: dict[str, int | None]
+
+
+class Disk:
+    """Everything that happened, ready to be asked what could be left at a moment."""
+
+    def __init__(self, ops: list[Op], root: str) -> None:
+        self.ops = ops
+        self.root = root
+        self.length = len(ops)
+        self._writes: dict[int, list[tuple[int, Op]]] = {}  # file -> its changes
+        self._syncs: dict[int, list[int]] = {}  # file or directory -> when it was synced
+        self._synced: dict[tuple[int, int], bytes] = {}  # (file, when) -> what it held then
+        self._changes: dict[int, list[Change]] = {}  # directory -> its changes
+        self._folders: set[int] = set()
+        self._contents: dict[tuple[int, int], Content] = {}
+        self.acks: list[tuple[int, dict[str, Any]]] = []
+        self._replay()
+
+    # ── what happened ────────────────────────────────────────────────────────────────────────────────────
+
+    def _replay(self) -> None:
+        names = {self.root: 0, os.path.join(self.root, "project"): 1}
+        content: dict[int, bytearray] = {}
+        self._folders = {0, 1}
+        for at, op in enumerate(self.ops):
+            match op.kind:
+                case "ack":
+                    self.acks.append((at, op.promise))
+                case "create" | "mkdir":
+                    number = len(names) + at + 2  # new each time
+                    names[op.path] = number
+                    if op.kind == "mkdir":
+                        self._folders.add(number)
+                    else:
+                        content[number] = bytearray()
+                    self._change(at, names, {op.path: number})
+                case "unlink":
+                    self._change(at, names, {op.path: None})
+                    del names[op.path]
+                case "link":
+                    names[op.other] = names[op.path]
+                    self._change(at, names, {op.other: names[op.path]})
+                case "rename":
+                    names[op.other] = names.pop(op.path)
+                    self._change(at, names, {op.path: None, op.other: names[op.other]})
+                case "write" | "size":
+                    number = names[op.path]
+                    _do(content[number], op)
+                    self._writes.setdefault(number, []).append((at, op))
+                case "sync":
+                    number = names[op.path]
+                    self._syncs.setdefault(number, []).append(at)
+                    if number in content:
+                        self._synced[number, at] = bytes(content[number])
+
+    def _change(self, at: int, names: dict[str, int], paths: dict[str, int | None]) -> None:
+        folders = {os.path.dirname(path) for path in paths}
+        assert len(folders) == 1, "moving between directories is not modelled"
+        change = Change(at, {os.path.basename(path): number for path, number in paths.items()})
+        self._changes.setdefault(names[folders.pop()], []).append(change)
+
+    # ── what could be left ───────────────────────────────────────────────────────────────────────────────
+
+    def _last_sync(self, number: int, moment: int) -> int:
+        times = self._syncs.get(number, [])
+        index = bisect.bisect_left(times, moment)
+        return times[index - 1] if index else -1
+
+    def content(self, number: int, moment: int) -> Content:
+        """What a file may hold if the power went just before operation `moment`."""
+        begin = self._last_sync(number, moment)
+        changes = [op for at, op in self._writes.get(number, []) if begin < at < moment]
+        # The same since the same last change: a moment at which other files changed adds nothing.
+        key = (number, (begin + 2) * 1_000_003 + len(changes))
+        found = self._contents.get(key)
+        if found is None:
+            if len(self._contents) > 4096:
+                self._contents.clear()
+            found = self._contents[key] = _content(self._synced.get((number, begin), b""), changes)
+        return found
+
+    def left(self, moment: int, chance: random.Random) -> dict[str, bytes | None]:
+        """One state of the disk, chosen by chance: path below the root -> content, or None for a directory."""
+        state: dict[str, bytes | None] = {"project": None}
+        self._fill(state, 0, "", moment, chance)
+        return state
+
+    def _fill(
+        self, state: dict[str, bytes | None], folder: int, path: str, moment: int, chance: random.Random
+    ) -> None:
+        for name, number in self._entries(folder, moment, chance).items():
+            inner = os.path.join(path, name)
+            if number in self._folders:
+                state[inner] = None
+                self._fill(state, number, inner, moment, chance)
+            else:
+                state[inner] = chosen(self.content(number, moment), chance)
+
+    def _entries(self, folder: int, moment: int, chance: random.Random) -> Directory:
+        begin = self._last_sync(folder, moment)
+        entries: Directory = {}
+        unsure: list[Change] = []
+        for change in self._changes.get(folder, []):
+            if change.at < begin:
+                _apply(entries, change)
+            elif change.at < moment:
+                unsure.append(change)
+        for change in _surviving(unsure, chance):
+            _apply(entries, change)
+        return entries
+
+    def uncertain(self, moment: int) -> int:
+        """How much could be lost at this moment: changes not yet synced."""
+        files = sum(
+            sum(1 for at, _ in writes if self._last_sync(number, moment) < at < moment)
+            for number, writes in self._writes.items()
+        )
+        names = sum(
+            sum(1 for change in changes if self._last_sync(folder, moment) < change.at < moment)
+            for folder, changes in self._changes.items()
+        )
+        return files + names
+
+
+def _apply(entries: Directory, change: Change) -> None:
+    for name, number in change.names.items():
+        if number is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = number
+
+
+def _surviving(unsure: list[Change], chance: random.Random) -> list[Change]:
+    how = chance.random()
+    if how < 0.4 or not unsure:
+        return unsure
+    if how < 0.55:
+        return []
+    if how < 0.8:
+        return unsure[: chance.randrange(len(unsure) + 1)]
+    # Each name for itself: whatever is lost takes along what later happened to the same names.
+    lost: set[str] = set()
+    kept = []
+    for change in unsure:
+        if lost & change.names.keys() or chance.random() < 0.3:
+            lost |= change.names.keys()
+        else:
+            kept.append(change)
+    return kept
+
+
+def _do(content: bytearray, op: Op) -> None:
+    if op.kind == "size":
+        del content[op.offset :]
+        content.extend(bytes(op.offset - len(content)))
+        return
+    if len(content) < op.offset:
+        content.extend(bytes(op.offset - len(content)))
+    content[op.offset : op.offset + len(op.data)] = op.data
+
+
+def _content(certain: bytes, changes: list[Op]) -> Content:
+    working = bytearray(certain)
+    sectors: dict[int, list[bytes]] = {}
+    lengths = [len(certain)]
+    writes = []
+    for op in changes:
+        before = len(working)
+        _do(working, op)
+        low, high = op.offset, op.offset + len(op.data)
+        if op.kind == "size":
+            low, high = min(before, op.offset), max(before, op.offset)
+        touched = list(range(low // SECTOR, -(-high // SECTOR)))
+        for sector in touched:
+            held = bytes(working[sector * SECTOR : (sector + 1) * SECTOR])
+            sectors.setdefault(sector, []).append(held + bytes(SECTOR - len(held)))
+        lengths.append(len(working))
+        writes.append(touched)
+    return Content(certain, sectors, lengths, writes)
+
+
+# ── one of the things a file may hold ────────────────────────────────────────────────────────────────────
+
+
+def chosen(content: Content, chance: random.Random) -> bytes:
+    if not content.writes:
+        return content.certain
+    how = chance.random()
+    if how < 0.12:
+        return _made(content, {sector: len(held) for sector, held in content.sectors.items()}, content.lengths[-1])
+    if how < 0.24:
+        return content.certain
+    if how < 0.45:
+        return _cut(content, chance)
+    picks = _picks(content, chance)
+    return _made(content, picks, _length(content, picks, chance))
+
+
+def _cut(content: Content, chance: random.Random) -> bytes:
+    """In order up to some write, and of that one only the first sectors."""
+    count = chance.randrange(len(content.writes) + 1)
+    picks: dict[int, int] = {}
+    for touched in content.writes[:count]:
+        for sector in touched:
+            picks[sector] = picks.get(sector, 0) + 1
+    length = content.lengths[count]
+    if count < len(content.writes) and chance.random() < 0.7:
+        touched = content.writes[count]
+        torn = touched[: chance.randrange(len(touched) + 1)]
+        for sector in torn:
+            picks[sector] = picks.get(sector, 0) + 1
+        length = chance.choice((length, content.lengths[count + 1]))
+    return _made(content, picks, length)
+
+
+def _picks(content: Content, chance: random.Random) -> dict[int, int]:
+    """Which of its contents each sector has: 0 what is certain, n what the nth write made of it."""
+    how = chance.choice(("pages", "sectors", "one lost", "one kept"))
+    if how == "pages":
+        rate = chance.random()
+        pages: dict[int, float] = {}
+        for sector in content.sectors:
+            pages.setdefault(sector * SECTOR // PAGE, chance.random())
+        return {
+            sector: (len(held) if pages[sector * SECTOR // PAGE] < rate else 0)
+            for sector, held in content.sectors.items()
+        }
+    if how == "sectors":
+        return {sector: chance.randrange(len(held) + 1) for sector, held in content.sectors.items()}
+    touched = set(chance.choice(content.writes))
+    if how == "one lost":
+        return {sector: 0 if sector in touched else len(held) for sector, held in content.sectors.items()}
+    return {sector: len(held) if sector in touched else 0 for sector, held in content.sectors.items()}
+
+
+def _length(content: Content, picks: dict[int, int], chance: random.Random) -> int:
+    if chance.random() < 0.5:
+        return content.lengths[-1]
+    return chance.choice(content.lengths)
+
+
+def _made(content: Content, picks: dict[int, int], length: int) -> bytes:
+    made = bytearray(content.certain)
+    for sector, pick in picks.items():
+        if pick:
+            start = sector * SECTOR
+            if len(made) < start:
+                made.extend(bytes(start - len(made)))
+            made[start : start + SECTOR] = content.sectors[sector][pick - 1]
+    del made[length:]
+    made.extend(bytes(length - len(made)))
+    return bytes(made)
+
+
+# ── many states ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class State(NamedTuple):
+    moment: int
+    files: dict[str, bytes | None]
+
+
+def states(disk: Disk, count: int, seed: int) -> Iterator[State]:
+    """So many different states, from every moment of the life; fewer when there are no more to be found."""
+    chance = random.Random(seed)
+    moments = range(disk.length + 1)
+    weights = [1 + disk.uncertain(moment) for moment in moments]
+    seen: set[bytes] = set()
+    tries = 0
+    for moment in moments:  # each of them once at least, if there is room
+        if len(seen) >= count:
+            break
+        if chance.random() < count / disk.length:
+            yield from _new(disk, moment, chance, seen)
+    while len(seen) < count and tries < 20 * count:
+        for moment in chance.choices(moments, weights, k=256):
+            tries += 1
+            if len(seen) < count:
+                yield from _new(disk, moment, chance, seen)
+
+
+def _new(disk: Disk, moment: int, chance: random.Random, seen: set[bytes]) -> Iterator[State]:
+    files = disk.left(moment, chance)
+    told = hashlib.blake2b(digest_size=12)
+    # What was promised belongs to a state: the same bytes before and after a promise are two cases.
+    told.update(str(sum(1 for at, _ in disk.acks if at < moment)).encode())
+    for name in sorted(files):
+        told.update(name.encode() + b"\0" + (files[name] or b"") + b"\0")
+    key = told.digest()
+    if key not in seen:
+        seen.add(key)
+        yield State(moment, files)

@@ -1,0 +1,412 @@
+"""Opening whatever lies where the store should be: the right error, the right exit code, and not a byte changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused
+from holdfast.store.conformance import SESSION, Ticks, note, put, started
+from holdfast.store.interface import Filter
+from holdfast.store.sqlite import SqliteStore, pages
+from holdfast.store.sqlite import connection as opening
+
+PAGE = 4096
+
+
+def opened(path: Path, *, create: bool = False) -> SqliteStore:
+    return SqliteStore(str(path), writer=lambda: "a" * 20, wall=Ticks(), create=create)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A closed store with some events, in a directory of its own."""
+    place = tmp_path / "home"
+    place.mkdir()
+    store = opened(place / "store.db", create=True)
+    put(store, SESSION, started(), *(note(f"note {number}") for number in range(20)))
+    store.close()
+    return place / "store.db"
+
+
+@pytest.fixture
+def killed(path: Path, tmp_path: Path) -> Path:
+    """The same as a kill leaves it: five more events are in the journal alone."""
+    store = opened(path)
+    for number in range(5):
+        put(store, SESSION, note(f"unsaved {number}"))
+    copy = tmp_path / "killed"
+    copy.mkdir()
+    for ending in ("", "-wal"):
+        shutil.copy(f"{path}{ending}", f"{copy / 'store.db'}{ending}")
+    store.close()
+    return copy / "store.db"
+
+
+def refused(path: Path, kind: type[HoldfastError], code: int) -> HoldfastError:
+    """Opening fails in this way, for reading and for writing, and leaves the bytes as they are."""
+    before = path.read_bytes() if path.is_file() else None
+    for create in (False, True):
+        with pytest.raises(kind) as caught:
+            opened(path, create=create)
+        assert type(caught.value) is kind
+        assert caught.value.exit_code == code
+        assert caught.value.hint or kind is NotFound
+    if before is not None:
+        assert path.read_bytes() == before
+    return caught.value
+
+
+def test_a_missing_store(tmp_path: Path) -> None:
+    """Without permission to create one, a missing store is not found, and nothing is made."""
+    with pytest.raises(NotFound):
+        opened(tmp_path / "store.db")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_missing_directory(tmp_path: Path) -> None:
+    """A store cannot be created in a directory that does not exist."""
+    with pytest.raises(NotFound):
+        opened(tmp_path / "nowhere" / "store.db", create=True)
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    """A directory in its place is invalid."""
+    (tmp_path / "store.db").mkdir()
+    refused(tmp_path / "store.db", Invalid, 4)
+
+
+def test_a_named_pipe(tmp_path: Path) -> None:
+    """A pipe is refused at once, without waiting for somebody to write to it."""
+    os.mkfifo(tmp_path / "store.db")
+    refused(tmp_path / "store.db", Invalid, 4)
+
+
+def test_a_link(path: Path, tmp_path: Path) -> None:
+    """A link is not followed, even to a good store; a link that leads nowhere is no reason to create one."""
+    (tmp_path / "link.db").symlink_to(path)
+    refused(tmp_path / "link.db", Refused, 1)
+    (tmp_path / "dangling.db").symlink_to(tmp_path / "target.db")
+    refused(tmp_path / "dangling.db", Refused, 1)
+    assert not (tmp_path / "target.db").exists()
+
+
+def test_a_directory_that_is_a_link_is_followed(path: Path, tmp_path: Path) -> None:
+    """A home may be a link to a directory: that is the person's choice."""
+    (tmp_path / "home-link").symlink_to(path.parent)
+    store = opened(tmp_path / "home-link" / "store.db")
+    assert store.state(SESSION) is not None
+    store.close()
+
+
+def test_an_empty_file(path: Path) -> None:
+    """A file cut to nothing is damage, not a new store."""
+    os.truncate(path, 0)
+    assert "empty" in refused(path, Damaged, 6).message
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 99, 100, 511, 512, 4095, 4096, 4097, 8192, 3 * PAGE + 7])
+def test_zeros_noise_and_text(path: Path, size: int) -> None:
+    """Files that are no database at all are damage, whatever their length."""
+    for content in (bytes(size), b"\xa5" * size, (b"once upon a time\n" * size)[:size]):
+        path.write_bytes(content)
+        refused(path, Damaged, 6)
+
+
+@pytest.mark.parametrize("share", range(0, 100, 9))
+def test_truncated_files(path: Path, share: int) -> None:
+    """A file cut anywhere opens or says that it is damaged; it never shows less without a word from the check."""
+    whole = path.read_bytes()
+    for size in {len(whole) * share // 100, len(whole) * share // 100 // PAGE * PAGE} - {0}:
+        path.write_bytes(whole[:size])
+        try:
+            store = opened(path)
+        except HoldfastError as error:
+            assert isinstance(error, Damaged)
+        else:
+            assert list(store.check()), size
+            store.close()
+        finally:
+            for ending in ("-wal", "-shm"):
+                Path(f"{path}{ending}").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("offset", "data"),
+    [(0, b"\0"), (16, b"\0\3"), (18, b"\x09\x09"), (21, b"\1\1\1"), (56, b"\0\0\0\3"), (68, b"XXXX"), (100, b"\xff")],
+)
+def test_a_garbled_header(path: Path, offset: int, data: bytes) -> None:
+    """Whatever field of the header is wrong, it is damage, never another program's file and never a new store."""
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+    refused(path, Damaged, 6)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="for root every file is readable")
+def test_an_unreadable_file(path: Path) -> None:
+    """Unreadable is not absent: it is an error that says so, and nothing is made in its place."""
+    os.chmod(path, 0)
+    refused(path, Failed, 1)
+
+
+# ── the journal ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def notes(path: Path) -> int:
+    store = opened(path)
+    state = store.state(SESSION)
+    assert state is not None
+    assert list(store.check()) == []
+    store.close()
+    return len(state.notes)
+
+
+def test_a_journal_is_replayed(killed: Path) -> None:
+    """What only the journal holds is there after a kill."""
+    assert notes(killed) == 25
+
+
+def test_a_missing_journal(killed: Path) -> None:
+    """Without its journal the store is as it was at the last checkpoint: sound, only older."""
+    Path(f"{killed}-wal").unlink()
+    assert notes(killed) == 20
+
+
+@pytest.mark.parametrize("share", [0, 1, 30, 60, 99])
+def test_a_truncated_journal(killed: Path, share: int) -> None:
+    """A journal that ends early gives whole transactions up to there, never half of one."""
+    wal = Path(f"{killed}-wal")
+    os.truncate(wal, wal.stat().st_size * share // 100)
+    assert 20 <= notes(killed) < 25
+
+
+@pytest.mark.parametrize("offset", [0, 4, 8, 16, 24, 32 + 24 + 50, 32 + 4, 32 + 8, 32 + 16])
+def test_a_garbled_journal(killed: Path, offset: int) -> None:
+    """A journal with damage before the end is named, and neither it nor the file is touched."""
+    wal = Path(f"{killed}-wal")
+    content = bytearray(wal.read_bytes())
+    content[offset : offset + 4] = b"\xde\xad\xbe\xef"
+    wal.write_bytes(content)
+    before = killed.read_bytes()
+    with pytest.raises(Damaged, match="journal") as caught:
+        opened(killed)
+    assert caught.value.exit_code == 6
+    assert wal.read_bytes() == content
+    assert killed.read_bytes() == before
+
+
+def test_zeros_in_place_of_a_journal(killed: Path) -> None:
+    """A file system may leave zeros after a power cut: that is an empty journal, not damage."""
+    wal = Path(f"{killed}-wal")
+    wal.write_bytes(bytes(wal.stat().st_size))
+    assert notes(killed) == 20
+
+
+def test_the_journal_of_a_busy_store_is_not_misjudged(path: Path) -> None:
+    """While another process writes and starts the journal anew, opening never takes that for damage."""
+    program = (
+        "import sys\nfrom pathlib import Path\n"
+        "from holdfast.store.conformance import SESSION, Ticks, note, put\n"
+        "from holdfast.store.sqlite import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1], writer=lambda: 'b' * 20, wall=Ticks())\n"
+        "print('ready', flush=True)\n"
+        "for number in range(150):\n"
+        "    put(store, SESSION, note('busy'))\n"
+        "    if number % 7 == 0: store._connection.execute('PRAGMA wal_checkpoint(RESTART)')\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    opens = 0
+    while process.poll() is None:
+        opened(path).close()
+        opens += 1
+    process.stdout.close()
+    assert process.returncode == 0
+    assert opens > 1
+    assert notes(path) == 170
+
+
+def test_reading_pages_gives_what_sqlite_gives(killed: Path) -> None:
+    """The image read without SQLite is the database with its journal applied, page for page."""
+    image = pages.read(str(killed))
+    assert image.leftover == []
+    opened(killed).close()
+    assert image.data == killed.read_bytes()
+
+
+# ── where nothing can be written ─────────────────────────────────────────────────────────────────────────
+
+
+def reads_only(path: Path, due: int) -> None:
+    """Everything can be read, writing is refused in words, and no byte and no file changes."""
+    before = {each.name: each.read_bytes() for each in path.parent.iterdir()}
+    store = opened(path)
+    state = store.state(SESSION)
+    assert state is not None
+    assert len(state.notes) == due
+    assert len(store.rows(Filter(search="note"))) == 1
+    assert list(store.check()) == []
+    with pytest.raises(Failed, match="read-only|disk is full"):
+        put(store, SESSION, note("no"))
+    assert len(list(store.events(SESSION))) == due + 1
+    store.close()
+    assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on read-only media: SQLite cannot open anything for writing. (Root may write where modes forbid it.)"""
+    import apsw
+
+    def refuse(path: str) -> apsw.Connection:
+        raise apsw.CantOpenError
+
+    monkeypatch.setattr(opening, "_open", refuse)
+
+
+@pytest.mark.usefixtures("read_only")
+def test_reading_without_the_right_to_write(path: Path) -> None:
+    """A store that was closed well is read as it is."""
+    reads_only(path, 20)
+
+
+@pytest.mark.usefixtures("read_only")
+def test_reading_a_journal_without_the_right_to_write(killed: Path) -> None:
+    """A store with a journal is read with it, though nothing can be written beside it."""
+    reads_only(killed, 25)
+
+
+@pytest.mark.usefixtures("read_only")
+def test_a_damaged_journal_is_named_without_the_right_to_write(killed: Path) -> None:
+    """Also on read-only media, damage is not passed over in silence."""
+    wal = Path(f"{killed}-wal")
+    content = bytearray(wal.read_bytes())
+    content[32 + 24 : 32 + 28] = b"\xde\xad\xbe\xef"
+    wal.write_bytes(content)
+    with pytest.raises(Damaged, match="journal"):
+        opened(killed)
+
+
+def in_namespace(script: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell script where this user may mount things; skip where the system does not allow that."""
+    if shutil.which("unshare") is None:
+        pytest.skip("there is no unshare program here")
+    allowed = subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True)
+    if allowed.returncode:
+        pytest.skip("user namespaces are not permitted here")
+    return subprocess.run(
+        ["unshare", "-Urm", "sh", "-ec", script, "sh", *args], check=False, capture_output=True, text=True
+    )
+
+
+READ = """
+import sys
+from holdfast.store.conformance import SESSION, Ticks, note, put
+from holdfast.store.sqlite import SqliteStore
+from holdfast.core.errors import Failed
+store = SqliteStore(sys.argv[1], writer=lambda: "a" * 20, wall=Ticks())
+print(len(store.state(SESSION).notes))
+try:
+    put(store, SESSION, note("no"))
+except Failed as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.parametrize("which", ["path", "killed"])
+def test_real_read_only_media(which: str, request: pytest.FixtureRequest) -> None:
+    """A directory mounted read-only: all is read, writing says that the store is read-only."""
+    path: Path = request.getfixturevalue(which)
+    done = in_namespace(
+        'mount --bind "$1" "$1"; mount -o remount,ro,bind "$1"; shift; exec "$@"',
+        str(path.parent), sys.executable, "-c", READ, str(path),
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.split("\n", 1)[0] == ("20" if which == "path" else "25")
+    assert "read-only" in done.stdout
+
+
+@pytest.mark.parametrize("which", ["path", "killed"])
+def test_a_really_full_disk(which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """A file system without a free block: all is read, writing says that the disk is full."""
+    path: Path = request.getfixturevalue(which)
+    (tmp_path / "full").mkdir()
+    done = in_namespace(
+        'mount -t tmpfs -o size=1m tmpfs "$1"; cp "$2"/* "$1"; dd if=/dev/zero of="$1/fill" bs=4k 2>/dev/null || true;'
+        ' shift 2; exec "$@"',
+        str(tmp_path / "full"), str(path.parent), sys.executable, "-c", READ, str(tmp_path / "full" / "store.db"),
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.split("\n", 1)[0] == ("20" if which == "path" else "25")
+    assert "the disk is full" in done.stdout
+
+
+# ── creating, waiting ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def _umask() -> Iterator[None]:
+    old = os.umask(0)
+    yield
+    os.umask(old)
+
+
+@pytest.mark.usefixtures("_umask")
+def test_a_new_store_is_private_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    """Whatever the umask, store and journal are 0600, and no temporary file stays."""
+    store = opened(tmp_path / "store.db", create=True)
+    put(store, SESSION, started())
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600}
+    store.close()
+    assert os.listdir(tmp_path) == ["store.db"]
+
+
+def test_creating_fails_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the last step of creating a store fails, there is neither a store nor a temporary file."""
+
+    def refuse(temporary: str, path: str) -> bool:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(opening, "put_in_place", refuse)
+    with pytest.raises(Failed, match="disk is full"):
+        opened(tmp_path / "store.db", create=True)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_store_that_appears_meanwhile_is_used(path: Path) -> None:
+    """Of two processes that create it at once the second takes the first one's."""
+    before = path.stat().st_ino
+    opening.create(str(path))
+    assert path.stat().st_ino == before
+    assert sorted(os.listdir(path.parent)) == ["store.db"]
+    assert notes(path) == 20
+
+
+def test_a_writer_that_never_ends_is_told(path: Path) -> None:
+    """Another process that holds the store longer than anyone should: busy, and trying again helps."""
+    one, two = opened(path), opened(path)
+    two._connection.set_busy_handler(opening.Patience(0.05))
+    with one.transaction(), pytest.raises(Busy) as caught:
+        put(two, SESSION, note("no"))
+    assert caught.value.retry_helps
+    put(two, SESSION, note("yes"))
+    one.close()
+    two.close()
+
+
+def test_which_sqlite_is_sound() -> None:
+    """Versions with the WAL-reset bug and the withdrawn one are known; ours is sound."""
+    assert opening.sqlite_is_sound(opening.sqlite_version())
+    assert [one for one in ("3.40.1", "3.51.2", "3.51.3", "3.52.0", "3.53.0", "4.0") if opening.sqlite_is_sound(one)] == [
+        "3.51.3", "3.53.0", "4.0",
+    ]  # fmt: skip

@@ -1,0 +1,190 @@
+"""The journal's promises about cost and snapshots: appending reads nothing of the past, whatever its length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from holdfast.core.event import Event
+from holdfast.core.fold import fold
+from holdfast.core.state import State, freeze
+from holdfast.core.vocabulary import FileChanged, NoteAdded, SessionEdited
+from holdfast.store.conformance import BEN, SESSION, START, Ticks, draft, foreign, note, put, started, take
+from holdfast.store.journal import BYTES_PER_EVENT, SNAPSHOT_EVERY, Snapshot, ladder
+from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.tables import SqliteTables
+
+
+class Counting(SqliteTables):
+    """Tables that count what the journal reads from them and writes to them."""
+
+    read_events = 0
+    written: list[tuple[int, int]]
+
+    def tail(self, session: str, clock: int) -> Iterator[tuple[Event, bool]]:
+        for one in super().tail(session, clock):
+            self.read_events += 1
+            yield one
+
+    def save_snapshot(self, session: str, snapshot: Snapshot, clock: int, keep: object) -> None:
+        self.written.append((snapshot.events, len(snapshot.frozen)))
+        super().save_snapshot(session, snapshot, clock, keep)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
+    monkeypatch.setattr("holdfast.store.sqlite.store.SqliteTables", Counting)
+    store = opened(tmp_path)
+    yield store
+    store.close()
+
+
+def opened(place: Path) -> SqliteStore:
+    return SqliteStore(str(place / "store.db"), writer=lambda: "a" * 20, wall=Ticks())
+
+
+def tables(store: SqliteStore) -> Counting:
+    found = store._tables
+    assert isinstance(found, Counting)
+    if "written" not in vars(found):
+        found.written = []
+    return found
+
+
+def counts(store: SqliteStore) -> list[int]:
+    return [row[0] for row in store._connection.execute("SELECT count FROM snapshots ORDER BY count")]
+
+
+def test_appending_in_one_process_reads_no_events(store: SqliteStore) -> None:
+    """Between transactions the state stays in memory: not one event is read again."""
+    tables(store)
+    put(store, SESSION, started())
+    for number in range(400):
+        put(store, SESSION, note(f"note {number}"))
+    assert tables(store).read_events == 0
+
+
+def test_a_new_process_reads_a_bounded_tail(store: SqliteStore, tmp_path: Path) -> None:
+    """Opening, appending and closing reads at most the events since the last snapshot, however long the log is."""
+    tables(store)
+    put(store, SESSION, started())
+    worst: list[int] = []
+    for length in (100, 400, 1000):
+        while (state := store.state(SESSION)) is not None and state.count < length:
+            with store.transaction() as transaction:
+                for number in range(10):
+                    transaction.record(SESSION, draft(SessionEdited(progress=number / 10)))
+        reads = []
+        for _ in range(SNAPSHOT_EVERY + 2):
+            other = opened(tmp_path)
+            tables(other)
+            put(other, SESSION, SessionEdited(progress=0.5))
+            reads.append(tables(other).read_events)
+            other.close()
+        worst.append(max(reads))
+    assert max(worst) <= SNAPSHOT_EVERY + 10
+    assert worst[-1] <= worst[0] + 10
+
+
+def test_snapshots_are_kept_at_ever_larger_distances(store: SqliteStore) -> None:
+    """The newest is always kept, their number grows with the logarithm of the length, the first ones stay."""
+    tables(store)
+    put(store, SESSION, started())
+    for length in (200, 800, 3200):
+        with store.transaction() as transaction:
+            while transaction.state(SESSION).count < length - SNAPSHOT_EVERY * 20:
+                transaction.record(SESSION, draft(SessionEdited(progress=0.1)))
+        while (state := store.state(SESSION)) is not None and state.count < length:
+            put(store, SESSION, *[SessionEdited(progress=0.2)] * 8)
+        kept = counts(store)
+        assert length - kept[-1] < SNAPSHOT_EVERY + 8
+        assert len(kept) <= 2 + (length // SNAPSHOT_EVERY).bit_length()
+
+
+def test_the_ladder() -> None:
+    """Of older snapshots each kept one is at least twice as far away as the one before; nothing is invented."""
+    kept: set[int] = set()
+    for count in range(32, 32 * 2000, 32):
+        kept = ladder([*kept, count])
+        newest, *older = sorted(kept, reverse=True)
+        assert newest == count
+        distances = [newest - one for one in older]
+        assert all(far >= 2 * near for near, far in pairwise(distances))
+        assert len(kept) <= 2 + (count // 32).bit_length()
+    assert ladder([7]) == {7}
+
+
+def test_a_late_event_discards_the_snapshots_after_it(store: SqliteStore) -> None:
+    """Snapshots from before its clock stay and are gone on from; those at or after it are gone."""
+    tables(store)
+    made = put(store, SESSION, started())
+    for number in range(300):
+        made += put(store, SESSION, note(f"note {number}"), at=START + number)
+    before = counts(store)
+    middle = made[before[-2] + 3]
+    tables(store).read_events = 0
+    take(store, [foreign(BEN, 1, note("late"), clock=middle.clock)])
+    after = counts(store)
+    assert before[-2] in after
+    assert before[-1] not in after
+    assert store.state(SESSION) == fold(store.events(SESSION), SESSION)
+    take(store, [foreign(BEN, 2, note("earliest"), clock=1)])
+    assert [one for one in counts(store) if one <= before[-2]] == []
+    assert store.state(SESSION) == fold(store.events(SESSION), SESSION)
+
+
+def test_a_damaged_snapshot_is_passed_over(store: SqliteStore, tmp_path: Path) -> None:
+    """Bytes that are no state are ignored: an older snapshot, or the log itself, gives the same state."""
+    tables(store)
+    put(store, SESSION, started())
+    for number in range(200):
+        put(store, SESSION, note(f"note {number}"))
+    expected = store.state(SESSION)
+    assert len(counts(store)) > 1
+    for where in (f"count = {counts(store)[-1]}", "1"):
+        store._connection.execute(f"UPDATE snapshots SET state = x'c1' WHERE {where}")
+        other = opened(tmp_path)
+        assert other.state(SESSION) == expected
+        other.close()
+
+
+def test_large_states_are_written_rarely(store: SqliteStore) -> None:
+    """A snapshot costs no more than a constant per event since the last one, so all of them stay in proportion."""
+    tables(store)
+    put(store, SESSION, started())
+    with store.transaction() as transaction:
+        for number in range(3000):
+            path = f"src/some/where/deep/module_{number}.py"
+            transaction.record(SESSION, draft(FileChanged(path=path, action="created", hash_after="0" * 64)))
+    for number in range(1500):
+        put(store, SESSION, FileChanged(path=f"f{number}", action="created"))
+    sizes = tables(store).written
+    assert sizes[-1][1] > 100 * BYTES_PER_EVENT
+    for (at, size), (next_at, _) in pairwise(sizes):
+        assert next_at - at >= size // BYTES_PER_EVENT
+    assert store.state(SESSION) == fold(store.events(SESSION), SESSION)
+
+
+def test_states_in_memory_are_bounded(store: SqliteStore) -> None:
+    """Touching very many sessions keeps only some of their states, and forgets none that was changed."""
+    tables(store)
+    sessions = [f"{number:08x}-2222-4333-8444-555555555555" for number in range(200)]
+    with store.transaction() as transaction:
+        for session in sessions:
+            transaction.record(session, draft(started(session[:8])))
+    for session in sessions:
+        assert store.state(session) == fold(store.events(session), session)
+    for session in sessions:
+        put(store, session, NoteAdded(text="again"))
+    assert len(store._journal._kept) <= 64 + 1
+    assert all((state := store.state(one)) is not None and state.count == 2 for one in sessions)
+
+
+def test_freezing_loses_nothing() -> None:
+    """An empty state goes through a snapshot and comes back equal."""
+    from holdfast.core.state import thaw
+
+    assert thaw(freeze(State(session=SESSION))) == State(session=SESSION)

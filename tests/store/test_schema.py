@@ -1,0 +1,144 @@
+"""Tables become newer ones in one step or not at all, and what is newer than the program is left alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.core.errors import Damaged, Invalid, Refused
+from holdfast.store.conformance import SESSION, Ticks, put, started
+from holdfast.store.sqlite import SqliteStore, schema
+from holdfast.store.sqlite import connection as opening
+
+SECOND = "CREATE TABLE extra (x); INSERT INTO extra SELECT type FROM events; ALTER TABLE events ADD COLUMN more"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A store of the first version with an event in it."""
+    path = str(tmp_path / "store.db")
+    store = SqliteStore(path, writer=lambda: "a" * 20, wall=Ticks())
+    put(store, SESSION, started())
+    store.close()
+    return path
+
+
+def shape(path: str) -> list[object]:
+    connection = apsw.Connection(path)
+    found: list[object] = list(connection.execute("SELECT name, sql FROM sqlite_schema ORDER BY name"))
+    found += [connection.pragma("user_version"), *connection.execute("SELECT * FROM events")]
+    connection.close()
+    return found
+
+
+def test_a_migration_changes_everything_at_once(path: str) -> None:
+    """After a second migration the store says so, has the new tables, and keeps its events."""
+    connection = apsw.Connection(path)
+    schema.migrate(connection, path, (*schema.MIGRATIONS, SECOND))
+    assert schema.version_of(connection) == 2
+    assert list(connection.execute("SELECT x FROM extra")) == [("session.started",)]
+    schema.migrate(connection, path, (*schema.MIGRATIONS, SECOND))
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "CREATE TABLE extra (x); INSERT INTO nowhere VALUES (1)",
+        "CREATE TABLE extra (x); SELECT abs(-9223372036854775808)",
+    ],
+)
+def test_a_migration_that_fails_leaves_the_old_tables(path: str, broken: str) -> None:
+    """An error in the middle of a step, or in a later one, leaves every table and the version as they were."""
+    before = shape(path)
+    connection = apsw.Connection(path)
+    for steps in ((broken,), (SECOND, broken)):
+        with pytest.raises(apsw.Error):
+            schema.migrate(connection, path, (*schema.MIGRATIONS, *steps))
+        assert not connection.in_transaction
+    connection.close()
+    assert shape(path) == before
+    SqliteStore(path, writer=lambda: "a" * 20, wall=Ticks()).close()
+
+
+def test_a_migration_that_is_killed_leaves_the_old_tables(path: str) -> None:
+    """A process that dies between two statements of a step has changed nothing for the next one."""
+    before = shape(path)
+    program = (
+        "import os, signal, sys, apsw\n"
+        "from holdfast.store.sqlite import schema\n"
+        "connection = apsw.Connection(sys.argv[1])\n"
+        "connection.create_scalar_function('die', lambda: os.kill(os.getpid(), signal.SIGKILL))\n"
+        f"schema.migrate(connection, '', (*schema.MIGRATIONS, {SECOND!r}, 'DROP TABLE words; SELECT die()'))\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program, path], check=False)
+    assert killed.returncode == -9
+    assert shape(path) == before
+    SqliteStore(path, writer=lambda: "a" * 20, wall=Ticks()).close()
+
+
+def test_two_processes_migrate_once(path: str) -> None:
+    """The second one waits, looks again, and finds nothing to do."""
+    one, two = apsw.Connection(path), apsw.Connection(path)
+    two.set_busy_timeout(5000)
+    steps = (*schema.MIGRATIONS, SECOND)
+    schema.migrate(one, path, steps)
+    schema.migrate(two, path, steps)
+    assert schema.version_of(two) == 2
+    one.close()
+    two.close()
+
+
+def test_a_newer_store_is_refused_with_the_right_words(path: str) -> None:
+    """An older program names both versions and says what to do; not a byte changes."""
+    connection = apsw.Connection(path)
+    connection.pragma("user_version", 7)
+    connection.close()
+    before = Path(path).read_bytes()
+    with pytest.raises(Refused, match=r"newer Holdfast \(version 7; this program knows 1\)") as caught:
+        opening.connect(path)
+    assert caught.value.exit_code == 1
+    assert caught.value.hint is not None
+    assert "Upgrade" in caught.value.hint
+    assert caught.value.file == path
+    assert Path(path).read_bytes() == before
+
+
+@pytest.mark.parametrize("media", ["file", "read only"])
+def test_a_newer_store_is_refused_on_read_only_media_too(path: str, media: str) -> None:
+    """Reading a newer store without the right to write is refused in the same words."""
+    connection = apsw.Connection(path)
+    connection.pragma("user_version", 7)
+    connection.close()
+    with pytest.raises(Refused, match="newer"):
+        opening._open_for_reading(path) if media == "read only" else opening.connect(path)
+
+
+def test_a_foreign_database_is_refused(tmp_path: Path) -> None:
+    """A database of another program, even one that has a table of our name, is invalid input and not touched."""
+    path = str(tmp_path / "songs.db")
+    connection = apsw.Connection(path)
+    connection.execute("CREATE TABLE events (title, length); INSERT INTO events VALUES ('x', 1)")
+    connection.close()
+    before = Path(path).read_bytes()
+    with pytest.raises(Invalid, match="another program") as caught:
+        SqliteStore(path, writer=lambda: "a" * 20, wall=Ticks())
+    assert caught.value.exit_code == 4
+    assert Path(path).read_bytes() == before
+    assert os.listdir(tmp_path) == ["songs.db"]
+
+
+def test_tables_without_a_version_are_damage(path: str) -> None:
+    """A store that lost its version is not migrated from nothing over its own tables."""
+    connection = apsw.Connection(path)
+    connection.pragma("user_version", 0)
+    connection.close()
+    before = shape(path)
+    with pytest.raises(Damaged):
+        opening.connect(path)
+    assert shape(path) == before
