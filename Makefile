@@ -21,6 +21,7 @@ lint: $(READY)                    ## style, types, layers
 
 docs: $(READY)                    ## regenerate the pages made from code
 	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/picture.py
 
 bench: $(READY)                   ## ratios within one run, as a table and bench/results/*.json
 	@$(BIN)/python -m pip install -q --group bench

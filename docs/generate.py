@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
+from holdfast.cli.helptext import usage
+from holdfast.cli.table import COMMANDS
 from holdfast.core import errors, lifecycle, secrets, vocabulary
 from holdfast.keeper import settings
 
@@ -107,12 +109,40 @@ def error_kinds() -> str:
     return _page("holdfast.core.errors", ["# Errors and exit codes", _text(intro), _table(head, rows)])
 
 
+def commands() -> str:
+    """Every command, as `--help` tells it."""
+    parts = [
+        "# Commands",
+        _text("""
+            Global options work before and after the command: `--project DIR`, `--store URL`, `--json`, `--at TIME`,
+            `--quiet`, `--no-color`. Every command answers `--help`.
+        """),
+    ]
+    group = None
+    for command in COMMANDS:
+        if command.group != group:
+            group = command.group
+            parts.append(f"## {group}")
+        parts.append(f"### `{command.name}`")
+        parts.append(f"{command.summary[0].upper()}{command.summary[1:]}.")
+        lines = [usage((command.name,), command)] if not command.verbs else [
+            usage((command.name, verb.name), verb) for verb in command.verbs
+        ]  # fmt: skip
+        parts.append("```text\n" + "\n".join(lines) + "\n```")
+        params = [param for one in (command.verbs or (command,)) for param in one.params]
+        rows = {(f"`{param.label}`", param.help) for param in params}
+        if rows:
+            parts.append(_table(("argument", "what it is"), sorted(rows)))
+    return _page("holdfast.cli.table", parts)
+
+
 PAGES: list[tuple[str, Callable[[], str]]] = [
     ("reference/events.md", events),
     ("reference/lifecycle.md", lifecycles),
     ("reference/secrets.md", secret_kinds),
     ("reference/settings.md", all_settings),
     ("reference/errors.md", error_kinds),
+    ("reference/commands.md", commands),
 ]
 
 

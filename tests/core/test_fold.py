@@ -294,6 +294,17 @@ def test_two_events_at_one_number_are_both_folded() -> None:
     assert values(conflict) == {"Before the crash", "After restoring"}
 
 
+def test_a_stream_that_went_back_keeps_its_head() -> None:
+    """An event with a lower number, however late in the log, does not make its stream begin again from there."""
+    device = started()
+    for _ in range(3):
+        last = device.record(NoteAdded(text="n"))
+    device.fork()
+    device.fork()
+    device.record(NoteAdded(text="from the past"))
+    assert device.state().heads["w1"] == last.head
+
+
 def test_seen_may_name_anybody() -> None:
     """A head of a stream nobody knows, however far, is no reason to stumble."""
     device = started()

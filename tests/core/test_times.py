@@ -128,7 +128,8 @@ def test_today_is_the_persons_today() -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["24:00", "12:60", "1:2", "٠٩:٣٠", "１２:00", "12:00\n", "-1:00", "12:00:00", "012:00"]
+    "written",
+    ["24:00", "12:60", "1:2", "٠٩:٣٠", "1٢:30", "٩:3٠", "１２:00", "12:00\n", "-1:00", "12:00:00", "012:00"],
 )
 def test_other_clock_times_are_refused(written: str) -> None:
     """There is no minute 60, no hour 24, and digits are ASCII."""

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from holdfast.core import view
 from holdfast.core.fold import fold
 from holdfast.core.model import Time
-from holdfast.core.state import Mark, TimeState
+from holdfast.core.state import Mark, Run, TimeState
 from holdfast.core.vocabulary import (
     AgentAborted,
     AgentCompleted,
@@ -166,6 +166,14 @@ def test_signs_may_arrive_in_any_order(signs: list[int], idle: int, chance: rand
     assert stretches(shuffled) == stretches(sorted(set(signs)))
     active = stretches(shuffled).active
     assert all(one.until is not None and two.since - one.until > idle for one, two in pairwise(active))
+
+
+def test_the_moment_zero_is_a_moment() -> None:
+    """A stretch that ends at the very epoch ends there."""
+    time = TimeState(timer=Timer(idle=3))
+    for sign in (-3, 0, 3):
+        add_sign(time, sign)
+    assert time.active == [Run(-3, 3)]
 
 
 @given(histories(), st.integers(-(10**13), 10**13), _threshold, _threshold)
@@ -374,6 +382,16 @@ def test_an_agent_that_died_unnoticed_ran_until_it_was_last_seen() -> None:
     assert told(device, 600 * MINUTE) == [("idle", 4 * MINUTE, 596 * MINUTE)]
 
 
+def test_what_is_left_of_a_gap_must_exceed_the_threshold_too() -> None:
+    """Exactly five silent minutes after an agent was last seen are work, a millisecond more is idle."""
+    for over, pauses in ((0, []), (1, [("idle", 4 * MINUTE, 5 * MINUTE + 1)])):
+        device = started()
+        after(device, MINUTE, AgentStarted(id="a1", type="t"))
+        after(device, 9 * MINUTE + over, AgentInterrupted(id="a1", last_seen=START + 4 * MINUTE))
+        device.record(MessageExchanged())
+        assert told(device, 9 * MINUTE + over) == pauses
+
+
 def test_each_run_of_a_retried_agent_stands_for_itself() -> None:
     """Two runs of eight minutes are two short runs, not a long one."""
     device = started()
@@ -481,6 +499,17 @@ def test_who_resumes_had_seen_the_pause_whatever_the_clocks_say() -> None:
     document = view.session(two.state(), START + 11 * MINUTE)
     assert document.status == "in_progress"
     assert all(pause.kind == "idle" for pause in document.time.pauses)
+
+
+def test_an_open_pause_is_shown_whatever_the_clocks_say() -> None:
+    """A device whose clock is behind pauses again: the pause that lasts is open, and takes what the earlier had."""
+    one = started()
+    after(one, 10 * MINUTE, SessionPaused(reason="First"))
+    after(one, 30 * MINUTE, SessionResumed())
+    two = joined(one)
+    after(two, 20 * MINUTE, SessionPaused(reason="Second"))
+    assert told(two, 25 * MINUTE)[-1] == ("manual", 20 * MINUTE, None)
+    assert at(two, 25 * MINUTE).pauses[-1].reason == "Second"
 
 
 def test_manual_before_task_before_idle() -> None:

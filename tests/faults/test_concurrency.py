@@ -106,7 +106,7 @@ def test_writers_at_once_with_kills_and_checkpoints(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     for seed in range(scale(1, 20, 200)):
         writers = random.Random(seed).randrange(2, 17) if scale(0, 1, 1) else 3
-        run(desk, seed, writers, scale(40, 250, 1_000))
+        run(desk, seed, writers, scale(40, 1_000, 1_000))
 
 
 def test_commands_at_once(tmp_path: Path) -> None:

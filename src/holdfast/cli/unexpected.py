@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import traceback
 
+from holdfast import __version__
 from holdfast.cli.call import Call
 from holdfast.core.errors import Failed, HoldfastError
+from holdfast.core.times import text
 from holdfast.machine import files
+from holdfast.machine.wall import Wall
 
 
 def unexpected(error: Exception, call: Call | None) -> HoldfastError:
@@ -31,7 +34,10 @@ def _keep(error: Exception, call: Call | None) -> str | None:
         if home is None or not os.path.isdir(home):
             return None
         frames = traceback.extract_tb(error.__traceback__)
-        lines = [f"{type(error).__name__} in {os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames[-8:]]
+        about = f"{text(Wall().now())} holdfast {__version__} {' '.join(call.parsed.path) if call else ''}"
+        lines = [about] + [
+            f"{type(error).__name__} in {os.path.basename(f.filename)}:{f.lineno} {f.name}" for f in frames[-8:]
+        ]
         path = os.path.join(home, "errors.log")
         descriptor = files.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:

@@ -100,6 +100,7 @@ def changed(state: State, event: Event, data: Data) -> None:
             if isinstance(data, AgentRetried):
                 agent.retries += 1
                 agent.last_retry_at = event.at
+                agent.pid, agent.process = None, None  # the process of the last attempt is none of this one's
             agent.started_at = event.at if agent.started_at is None else agent.started_at
             agent.ended_at = None
             if not agent.runs or agent.runs[-1].until is not None:  # two devices may have set it going at once

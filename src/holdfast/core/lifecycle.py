@@ -110,9 +110,12 @@ def refusal(what: str, status: str, event: str, session: str | None = None) -> R
         )
     verb = _DONE.get(event, event.partition(".")[2].replace("_", " "))
     hint = {
-        ("paused", "session.paused"): "It is paused already: holdfast resume goes on.",
+        ("paused", "session.paused"): "Go on with: holdfast resume",
         ("error", "session.completed"): "Resume it first: holdfast resume",
-        ("error", "session.failed"): "It has failed already: holdfast resume goes on.",
+        ("error", "session.failed"): "Go on with: holdfast resume",
         ("error", "session.paused"): "It has failed: holdfast resume goes on.",
     }.get((status, event))
+    move = MOVES.get(event)
+    if move is not None and move.status == status:
+        return Refused(f"{what} is {words} already", hint=hint, session=session)
     return Refused(f"{what} is {words} and cannot be {verb}", hint=hint, session=session)

@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 _RFC3339 = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ](?:[01]\d|2[0-3]):\d\d:(\d\d)(\.\d{1,9})?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
+    r"\d{4}-\d\d-\d\d[Tt ](?:[01]\d|2[0-3]):\d\d(?::(\d\d)(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
 )
 LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND
 EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MILLISECOND

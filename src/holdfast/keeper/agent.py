@@ -138,9 +138,6 @@ def start(
     clean(type, "the agent's type", longest=100)
     if task is not None:
         clean(task, "the task")
-    if pid is not None and not 0 < pid <= MOST_PID:
-        raise Invalid(f"{pid} is no process id")
-
     def build(state: State) -> list[Data]:
         if agents.find(state, agent_id) is not None:
             raise Conflict(
@@ -162,6 +159,8 @@ def start(
 
 def process(pid: int | None) -> Process | None:
     """Which process that is, while it is there; a number alone would soon mean another one."""
+    if pid is not None and not 0 < pid <= MOST_PID:
+        raise Invalid(f"{pid} is no process id")
     found = None if pid is None else identify(pid)
     return None if found is None else Process(*found)
 

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.plan import Plan
     from holdfast.keeper.resuming import Resumed
+    from holdfast.keeper.stopping import Stopped
 
 MOST_TOKENS = 10**12
 ACTIONS = ("created", "modified", "deleted")
@@ -117,12 +118,11 @@ class KeptSession:
 
     def stop(
         self, *, keep: bool = False, discard: bool = False, reason: str | None = None, at: int | None = None
-    ) -> Self:
-        """Complete the session; keep or discard its branch where it has one."""
+    ) -> Stopped:
+        """Complete the session; keep or discard its branch where it has one, and say what became of it."""
         from holdfast.keeper.stopping import stop
 
-        stop(self, keep=keep, discard=discard, reason=reason, at=at)
-        return self
+        return stop(self, keep=keep, discard=discard, reason=reason, at=at)
 
     def abort(self, reason: str | None = None, *, at: int | None = None) -> Self:
         return self._end(SessionAborted(reason=reason), at)

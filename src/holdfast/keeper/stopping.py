@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import astuple
 
@@ -22,12 +22,20 @@ if TYPE_CHECKING:
     from holdfast.keeper.session import KeptSession
 
 
-def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None, at: int | None) -> None:
+class Stopped(NamedTuple):
+    """What became of the session's branch: the commit it was merged as, and where it stood when it was deleted."""
+
+    branch: str | None = None
+    commit: str | None = None
+    tip: str | None = None
+
+
+def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None, at: int | None) -> Stopped:
     if keep and discard:
         raise Invalid("a branch cannot be both kept and discarded")
     if not keep and not discard:
         session.complete(reason=reason, at=at)
-        return
+        return Stopped()
     from holdfast.keeper import branches
     from holdfast.machine.git import Git
 
@@ -48,10 +56,13 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
     if keep:
         goal = view.word(state, "summary") or view.word(state, "goal") or "Session"
         line = session_line(state.time.start, end, view.worktime(state, end))
-        branches.keep(git, branch, state.came_from, f"{shorten(goal, 72)}\n\n{line}\n", born=born)
+        kept = branches.keep(git, branch, state.came_from, f"{shorten(goal, 72)}\n\n{line}\n", born=born)
+        stopped = Stopped(branch, kept.commit, kept.tip)
     else:
-        branches.discard(git, branch, state.came_from, commit=state.came_commit, born=born)
+        gone = branches.discard(git, branch, state.came_from, commit=state.came_commit, born=born)
+        stopped = Stopped(branch, None, gone.tip)
     session.complete(outcome="kept" if keep else "discarded", reason=reason, at=at)
+    return stopped
 
 
 def ended_with(state: State) -> Iterator[Data]:

@@ -6,6 +6,7 @@ For the home and for files that are kept open (the database, locks, logs); whole
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -88,7 +89,8 @@ def _keep_name(made: str) -> None:
     try:
         sync_names(fd)
     except BaseException:
-        os.rmdir(made)  # a command that failed leaves nothing, and the next one tries all of it again
+        with contextlib.suppress(OSError):
+            os.rmdir(made)  # a command that failed leaves nothing, and the next one tries all of it again
         raise
     finally:
         os.close(fd)

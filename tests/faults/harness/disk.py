@@ -5,7 +5,8 @@ The model, which is harsher than any one file system, and no harsher than what P
 Data. Until a file is synced, each of its 512-byte sectors holds, independently, any of the contents it had since
 the last sync: writes are lost, kept, torn at sectors and reordered. Its length is any length it had since then; what
 lies within it and was never written is zeros (a length that reached the disk before its data). A sector is written
-whole or not at all. After fsync or fdatasync returned, content and length are what they were.
+whole or not at all. Cutting a file short is atomic and in order: nothing written later lasts without it. After fsync
+or fdatasync returned, content and length are what they were.
 
 Names. Creating, renaming, linking and unlinking change a directory, and last once that directory was synced;
 syncing the file does not save its name. Until then the directory is in any of the states it went through, in order
@@ -19,7 +20,6 @@ Not modelled: sectors that decay, drives that lie about fsync, syncs that fail (
 from __future__ import annotations
 
 import bisect
-import hashlib
 import os
 import random
 from collections.abc import Iterator
@@ -33,7 +33,10 @@ Directory = dict[str, int]  # name -> number of a file or directory
 
 
 class Content(NamedTuple):
-    """A file at one moment: what is certain, and what each sector and the length may be instead."""
+    """A file at one moment: what is certain, and what each sector and the length may be instead.
+
+    A file that was cut short since the last sync has several of these: before the cut, and after it.
+    """
 
     certain: bytes
     sectors: dict[int, list[bytes]]
@@ -60,9 +63,11 @@ class Disk:
         self._synced: dict[tuple[int, int], bytes] = {}  # (file, when) -> what it held then
         self._changes: dict[int, list[Change]] = {}  # directory -> its changes
         self._folders: set[int] = set()
-        self._contents: dict[tuple[int, int], Content] = {}
+        self._files: set[int] = set()
+        self._contents: dict[tuple[int, int, int], list[Content]] = {}
         self.acks: list[tuple[int, dict[str, Any]]] = []
         self._replay()
+        self._times = {number: [at for at, _ in self._writes.get(number, [])] for number in self._files}
 
     # ── what happened ────────────────────────────────────────────────────────────────────────────────────
 
@@ -81,6 +86,7 @@ class Disk:
                         self._folders.add(number)
                     else:
                         content[number] = bytearray()
+                        self._files.add(number)
                     self._change(at, names, {op.path: number})
                 case "unlink":
                     self._change(at, names, {op.path: None})
@@ -114,17 +120,19 @@ class Disk:
         index = bisect.bisect_left(times, moment)
         return times[index - 1] if index else -1
 
-    def content(self, number: int, moment: int) -> Content:
+    def content(self, number: int, moment: int) -> list[Content]:
         """What a file may hold if the power went just before operation `moment`."""
         begin = self._last_sync(number, moment)
-        changes = [op for at, op in self._writes.get(number, []) if begin < at < moment]
+        times = self._times[number]
+        low, high = bisect.bisect_right(times, begin), bisect.bisect_left(times, moment)
         # The same since the same last change: a moment at which other files changed adds nothing.
-        key = (number, (begin + 2) * 1_000_003 + len(changes))
-        found = self._contents.get(key)
+        found = self._contents.get((number, low, high))
         if found is None:
-            if len(self._contents) > 4096:
+            if len(self._contents) > 2048:
                 self._contents.clear()
-            found = self._contents[key] = _content(self._synced.get((number, begin), b""), changes)
+            changes = [op for _, op in self._writes.get(number, [])[low:high]]
+            found = _contents(self._synced.get((number, begin), b""), changes)
+            self._contents[number, low, high] = found
         return found
 
     def left(self, moment: int, chance: random.Random) -> dict[str, bytes | None]:
@@ -159,10 +167,9 @@ class Disk:
 
     def uncertain(self, moment: int) -> int:
         """How much could be lost at this moment: changes not yet synced."""
-        files = sum(
-            sum(1 for at, _ in writes if self._last_sync(number, moment) < at < moment)
-            for number, writes in self._writes.items()
-        )
+        files = 0
+        for number, times in self._times.items():
+            files += bisect.bisect_left(times, moment) - bisect.bisect_right(times, self._last_sync(number, moment))
         names = sum(
             sum(1 for change in changes if self._last_sync(folder, moment) < change.at < moment)
             for folder, changes in self._changes.items()
@@ -207,30 +214,44 @@ def _do(content: bytearray, op: Op) -> None:
     content[op.offset : op.offset + len(op.data)] = op.data
 
 
-def _content(certain: bytes, changes: list[Op]) -> Content:
+def _contents(certain: bytes, changes: list[Op]) -> list[Content]:
     working = bytearray(certain)
-    sectors: dict[int, list[bytes]] = {}
-    lengths = [len(certain)]
-    writes = []
+    found = [Content(certain, {}, [len(certain)], [])]
     for op in changes:
         before = len(working)
         _do(working, op)
-        low, high = op.offset, op.offset + len(op.data)
-        if op.kind == "size":
-            low, high = min(before, op.offset), max(before, op.offset)
+        if len(working) < before:
+            found.append(_cut_short(found[-1], len(working)))
+            continue
+        low = min(before, op.offset) if op.kind == "size" else op.offset
+        high = op.offset if op.kind == "size" else op.offset + len(op.data)
         touched = list(range(low // SECTOR, -(-high // SECTOR)))
+        now = found[-1]
         for sector in touched:
             held = bytes(working[sector * SECTOR : (sector + 1) * SECTOR])
-            sectors.setdefault(sector, []).append(held + bytes(SECTOR - len(held)))
-        lengths.append(len(working))
-        writes.append(touched)
-    return Content(certain, sectors, lengths, writes)
+            now.sectors.setdefault(sector, []).append(held + bytes(SECTOR - len(held)))
+        now.lengths.append(len(working))
+        now.writes.append(touched)
+    return found
+
+
+def _cut_short(content: Content, length: int) -> Content:
+    """What is left of the possibilities below the cut; a sector that it goes through keeps its beginning."""
+    sectors: dict[int, list[bytes]] = {}
+    for sector, held in content.sectors.items():
+        rest = length - sector * SECTOR
+        if rest > 0:
+            sectors[sector] = [(one[:rest] + bytes(SECTOR))[:SECTOR] for one in held]
+    kept = [[sector for sector in touched if sector in sectors] for touched in content.writes]
+    writes = [touched for touched in kept if touched]
+    return Content(content.certain[:length], sectors, [length] * (len(writes) + 1), writes)
 
 
 # ── one of the things a file may hold ────────────────────────────────────────────────────────────────────
 
 
-def chosen(content: Content, chance: random.Random) -> bytes:
+def chosen(contents: list[Content], chance: random.Random) -> bytes:
+    content = contents[-1] if len(contents) == 1 or chance.random() < 0.6 else chance.choice(contents)
     if not content.writes:
         return content.certain
     how = chance.random()
@@ -241,7 +262,7 @@ def chosen(content: Content, chance: random.Random) -> bytes:
     if how < 0.45:
         return _cut(content, chance)
     picks = _picks(content, chance)
-    return _made(content, picks, _length(content, picks, chance))
+    return _made(content, picks, _length(content, chance))
 
 
 def _cut(content: Content, chance: random.Random) -> bytes:
@@ -281,7 +302,7 @@ def _picks(content: Content, chance: random.Random) -> dict[int, int]:
     return {sector: len(held) if sector in touched else 0 for sector, held in content.sectors.items()}
 
 
-def _length(content: Content, picks: dict[int, int], chance: random.Random) -> int:
+def _length(content: Content, chance: random.Random) -> int:
     if chance.random() < 0.5:
         return content.lengths[-1]
     return chance.choice(content.lengths)
@@ -313,7 +334,7 @@ def states(disk: Disk, count: int, seed: int) -> Iterator[State]:
     chance = random.Random(seed)
     moments = range(disk.length + 1)
     weights = [1 + disk.uncertain(moment) for moment in moments]
-    seen: set[bytes] = set()
+    seen: set[int] = set()
     tries = 0
     for moment in moments:  # each of them once at least, if there is room
         if len(seen) >= count:
@@ -327,14 +348,14 @@ def states(disk: Disk, count: int, seed: int) -> Iterator[State]:
                 yield from _new(disk, moment, chance, seen)
 
 
-def _new(disk: Disk, moment: int, chance: random.Random, seen: set[bytes]) -> Iterator[State]:
+def _new(disk: Disk, moment: int, chance: random.Random, seen: set[int]) -> Iterator[State]:
     files = disk.left(moment, chance)
-    told = hashlib.blake2b(digest_size=12)
     # What was promised belongs to a state: the same bytes before and after a promise are two cases.
-    told.update(str(sum(1 for at, _ in disk.acks if at < moment)).encode())
-    for name in sorted(files):
-        told.update(name.encode() + b"\0" + (files[name] or b"") + b"\0")
-    key = told.digest()
+    key = hash((sum(1 for at, _ in disk.acks if at < moment), tuple(sorted(files.items(), key=_name))))
     if key not in seen:
         seen.add(key)
         yield State(moment, files)
+
+
+def _name(entry: tuple[str, bytes | None]) -> str:
+    return entry[0]

@@ -57,7 +57,7 @@ def fail(call: Call) -> None:
 
 
 def retry(call: Call) -> None:
-    _done(call, _find(call).retry(at=call.at))
+    _done(call, _find(call).retry(pid=call.parsed.integer("pid"), at=call.at))
 
 
 def pause(call: Call) -> None:
@@ -65,7 +65,7 @@ def pause(call: Call) -> None:
 
 
 def resume(call: Call) -> None:
-    _done(call, _find(call).resume(at=call.at))
+    _done(call, _find(call).resume(pid=call.parsed.integer("pid"), at=call.at))
 
 
 def abort(call: Call) -> None:

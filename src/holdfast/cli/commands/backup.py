@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from holdfast.cli.call import Call
+from holdfast.keeper.wording import count
 
 
 def run(call: Call) -> None:
@@ -22,5 +23,5 @@ def restore(call: Call) -> None:
     new = call.keeper.restore(path)
     call.answer(
         {"file": path, "restored": new},
-        lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), f"{new:,} event(s)"),
+        lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(new, "event")),
     )

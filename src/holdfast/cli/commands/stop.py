@@ -12,7 +12,7 @@ def run(call: Call) -> None:
     reason = words.text("reason")
     if words.flag("discard") and reason is None:
         reason = call.ask("Why is it discarded?")
-    session.stop(keep=words.flag("keep"), discard=words.flag("discard"), reason=reason, at=call.at)
+    stopped = session.stop(keep=words.flag("keep"), discard=words.flag("discard"), reason=reason, at=call.at)
     document = session.document(at=call.at)
     call.done(
         document,
@@ -20,4 +20,9 @@ def run(call: Call) -> None:
             paint.green("Completed "), paint.bold(session.id[:8]), "  ", document.goal, "  ",
             paint.dim(f"{span(document.time.working_ms)} worked, {span(document.time.paused_ms)} paused"),
         ),
+        branch=stopped._asdict(),
     )  # fmt: skip
+    if stopped.commit is not None:
+        call.note(f"Merged as {stopped.commit[:12]}; {stopped.branch} is deleted.")
+    elif stopped.tip is not None:
+        call.note(f"{stopped.branch} is deleted; git branch {stopped.branch} {stopped.tip[:12]} brings it back.")

@@ -1,0 +1,99 @@
+"""F4: power cuts, by rebuilding what they could leave on the disk.
+
+A whole life of a home is recorded with strace: first start, commands, one long process with checkpoints in between,
+two processes in turn, large notes, settings, a backup, an erasing. From the recorded calls the states are built that
+a power cut could leave at any moment; what a file system may do is written down in `harness.disk`. Each state is put
+into memory and opened with the code under test, as after a reboot:
+
+- every event that had been acknowledged by then is there, and so are settings and backups;
+- nothing is reported damaged, the chain and everything derived is whole, what was erased stays erased;
+- an eighth of the states is not looked at first, but goes straight on with the next command.
+
+States are counted once however often chance makes them. Two more tests show that this one can fail.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from harness.disk import Disk, states
+from harness.figures import tell
+from harness.power import Machine
+from harness.recording import Op, record
+from harness.tracing import need_strace
+from scale import scale
+
+SHARDS = scale(1, 20, 100)
+STATES = scale(600, 100_000, 1_000_000) // SHARDS
+
+
+@pytest.fixture
+def root(tmp_path: os.PathLike[str]) -> Iterator[str]:
+    need_strace()
+    memory = "/dev/shm"
+    place = memory if os.path.isdir(memory) and os.access(memory, os.W_OK) else str(tmp_path)
+    made = os.path.realpath(os.path.join(place, f"holdfast-life-{os.getpid()}"))
+    os.mkdir(made, 0o700)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.mark.parametrize("seed", range(SHARDS))
+def test_nothing_acknowledged_is_lost_in_a_power_cut(root: str, seed: int) -> None:
+    """Whatever a power cut leaves, all that was acknowledged is there and the next command works."""
+    disk = Disk(record(root), root)
+    with Machine(disk) as machine:
+        for number, state in enumerate(states(disk, STATES, seed)):
+            try:
+                machine.start(state)
+            except Exception as error:
+                error.add_note(f"state {number} of seed {seed}, before operation {state.moment} of {disk.length}")
+                error.add_note("\n".join(_told(disk.ops, state.moment)))
+                error.add_note(f"left: { {name: len(held or b'') for name, held in state.files.items()} }")
+                raise
+        assert machine.checked >= STATES * 0.9, f"chance found only {machine.checked} different states"
+        tell(fault="F4", states=machine.checked, extended=machine.extended, operations=disk.length)
+
+
+def test_a_store_that_syncs_less_is_found_out(root: str) -> None:
+    """With `synchronous=NORMAL` acknowledged events are lost and nothing is damaged: this test can fail."""
+    found = _violations(record(root, synchronous="NORMAL"), root)
+    lost = sum(count for what, count in found.items() if "acknowledged events are lost" in what)
+    assert lost > 0
+    assert lost == found.total(), f"other than losses: {found}"
+    tell(fault="F4", synchronous="NORMAL", states=_CONTROL, lost=lost)
+
+
+def test_a_name_that_is_not_synced_is_found_out(root: str) -> None:
+    """Without the syncs of directories whole files are lost, and this test sees it."""
+    folders = {root, os.path.join(root, "home"), os.path.join(root, "project")}
+    ops = [op for op in record(root) if op.kind != "sync" or op.path not in folders]
+    assert sum(count for what, count in _violations(ops, root).items() if "the whole store is lost" in what) > 0
+
+
+_CONTROL = scale(200, 2_000, 20_000)
+
+
+def _violations(ops: list[Op], root: str) -> Counter[str]:
+    disk = Disk(ops, root)
+    found: Counter[str] = Counter()
+    with Machine(disk) as machine:
+        for state in states(disk, _CONTROL, seed=0):
+            try:
+                machine.start(state)
+            except Exception as error:
+                found[f"{type(error).__name__}: {error}"] += 1
+    return found
+
+
+def _told(ops: list[Op], moment: int) -> list[str]:
+    return [
+        f"{'>' if at == moment else ' '} {at} {op.kind} {op.path} {op.other} {op.offset} {len(op.data)}"
+        for at, op in enumerate(ops)
+        if moment - 30 <= at <= moment
+    ]
