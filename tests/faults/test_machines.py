@@ -76,6 +76,10 @@ class Stores(RuleBasedStateMachine):
         )  # fmt: skip
 
     def teardown(self) -> None:
+        self.receive_all(0)
+        self.receive_all(1)  # a stream with a gap is not whole, and the check would rightly say so
+        self.equals_the_model()
+        self.equal_logs_are_equal_states()
         for store in self.stores:
             assert list(store.check()) == []
             store.close()

@@ -61,12 +61,14 @@ def test_nothing_acknowledged_is_lost_in_a_power_cut(root: str, seed: int) -> No
 
 
 def test_a_store_that_syncs_less_is_found_out(root: str) -> None:
-    """With `synchronous=NORMAL` acknowledged events are lost and nothing is damaged: this test can fail."""
+    """With `synchronous=NORMAL` acknowledged events are lost: this test can fail."""
     found = _violations(record(root, synchronous="NORMAL"), root)
     lost = sum(count for what, count in found.items() if "acknowledged events are lost" in what)
+    named = sum(count for what, count in found.items() if "its last events cannot be read" in what)
     assert lost > 0
-    assert lost == found.total(), f"other than losses: {found}"
-    tell(fault="F4", synchronous="NORMAL", states=_CONTROL, lost=lost)
+    # Some of the losses are even noticed: later transactions lie in the journal beyond the torn one.
+    assert lost + named == found.total(), f"other than losses: {found}"
+    tell(fault="F4", synchronous="NORMAL", states=_CONTROL, lost=lost, named=named)
 
 
 def test_a_name_that_is_not_synced_is_found_out(root: str) -> None:

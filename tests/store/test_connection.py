@@ -8,8 +8,10 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import apsw
 import pytest
 
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused
@@ -126,16 +128,13 @@ def test_truncated_files(path: Path, share: int) -> None:
     whole = path.read_bytes()
     for size in {len(whole) * share // 100, len(whole) * share // 100 // PAGE * PAGE} - {0}:
         path.write_bytes(whole[:size])
-        try:
+        with suppress(Damaged):
             store = opened(path)
-        except HoldfastError as error:
-            assert isinstance(error, Damaged)
-        else:
-            assert list(store.check()), size
+            # The last pages may be empty ones: then nothing is lost.
+            assert list(store.check()) or len(list(store.events(SESSION))) == 21
             store.close()
-        finally:
-            for ending in ("-wal", "-shm"):
-                Path(f"{path}{ending}").unlink(missing_ok=True)
+        for ending in ("-wal", "-shm"):
+            Path(f"{path}{ending}").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -255,17 +254,15 @@ def reads_only(path: Path, due: int) -> None:
     assert len(state.notes) == due
     assert len(store.rows(Filter(search="note"))) == 1
     assert list(store.check()) == []
-    with pytest.raises(Failed, match="read-only|disk is full"):
+    with pytest.raises(Failed, match=r"read-only|disk is full"):
         put(store, SESSION, note("no"))
     assert len(list(store.events(SESSION))) == due + 1
     store.close()
     assert {each.name: each.read_bytes() for each in path.parent.iterdir()} == before
 
 
-@pytest.fixture
-def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def forbid_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on read-only media: SQLite cannot open anything for writing. (Root may write where modes forbid it.)"""
-    import apsw
 
     def refuse(path: str) -> apsw.Connection:
         raise apsw.CantOpenError
@@ -273,25 +270,25 @@ def read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "_open", refuse)
 
 
-@pytest.mark.usefixtures("read_only")
-def test_reading_without_the_right_to_write(path: Path) -> None:
+def test_reading_without_the_right_to_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that was closed well is read as it is."""
+    forbid_writing(monkeypatch)
     reads_only(path, 20)
 
 
-@pytest.mark.usefixtures("read_only")
-def test_reading_a_journal_without_the_right_to_write(killed: Path) -> None:
+def test_reading_a_journal_without_the_right_to_write(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store with a journal is read with it, though nothing can be written beside it."""
+    forbid_writing(monkeypatch)
     reads_only(killed, 25)
 
 
-@pytest.mark.usefixtures("read_only")
-def test_a_damaged_journal_is_named_without_the_right_to_write(killed: Path) -> None:
+def test_a_damaged_journal_is_named_without_the_right_to_write(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on read-only media, damage is not passed over in silence."""
     wal = Path(f"{killed}-wal")
     content = bytearray(wal.read_bytes())
     content[32 + 24 : 32 + 28] = b"\xde\xad\xbe\xef"
     wal.write_bytes(content)
+    forbid_writing(monkeypatch)
     with pytest.raises(Damaged, match="journal"):
         opened(killed)
 
@@ -341,8 +338,8 @@ def test_a_really_full_disk(which: str, request: pytest.FixtureRequest, tmp_path
     path: Path = request.getfixturevalue(which)
     (tmp_path / "full").mkdir()
     done = in_namespace(
-        'mount -t tmpfs -o size=1m tmpfs "$1"; cp "$2"/* "$1"; dd if=/dev/zero of="$1/fill" bs=4k 2>/dev/null || true;'
-        ' shift 2; exec "$@"',
+        'mount -t tmpfs -o size=1m tmpfs "$1"; cp "$2"/* "$1"; dd if=/dev/zero of="$1/fill" bs=4k 2>/dev/null || :'
+        '; shift 2; exec "$@"',
         str(tmp_path / "full"), str(path.parent), sys.executable, "-c", READ, str(tmp_path / "full" / "store.db"),
     )  # fmt: skip
     assert done.stderr == ""
@@ -407,6 +404,5 @@ def test_a_writer_that_never_ends_is_told(path: Path) -> None:
 def test_which_sqlite_is_sound() -> None:
     """Versions with the WAL-reset bug and the withdrawn one are known; ours is sound."""
     assert opening.sqlite_is_sound(opening.sqlite_version())
-    assert [one for one in ("3.40.1", "3.51.2", "3.51.3", "3.52.0", "3.53.0", "4.0") if opening.sqlite_is_sound(one)] == [
-        "3.51.3", "3.53.0", "4.0",
-    ]  # fmt: skip
+    known = ("3.40.1", "3.51.2", "3.51.3", "3.52.0", "3.53.0", "4.0")
+    assert [one for one in known if opening.sqlite_is_sound(one)] == ["3.51.3", "3.53.0", "4.0"]

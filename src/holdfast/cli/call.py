@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 VERSION = 1
 
 _REMINDERS = {
-    "break_40": "A good while of work: this is a moment for a break.",
-    "warning_60": "A long stretch of work: a break is due.",
-    "timeout_90": "The working-time limit is reached and the session is paused: holdfast resume goes on.",
+    "break_40": "{} minutes of work: a good moment for a break.",
+    "warning_60": "{} minutes of work: a break is due.",
+    "timeout_90": "{} minutes of work: the session is paused. holdfast resume goes on.",
 }
 
 
@@ -105,7 +105,8 @@ class Call:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.redacted.items()))
             self.note(f"Secrets were cut out before anything was stored: {kinds}.")
         if recorder.reached:
-            self.note(_REMINDERS.get(recorder.reached[-1], ""))
+            line, limit = recorder.reached[-1]
+            self.note(_REMINDERS[line].format(limit // 60_000))
 
     def ask(self, question: str) -> str | None:
         """Ask the person, if there is one: nothing is asked unless stdin is a terminal."""

@@ -44,7 +44,7 @@ class Recorder:
         self.wall = wall
         # For the surface to tell: secrets cut out and working-time lines crossed while this keeper was open.
         self.redacted: dict[str, int] = {}
-        self.reached: list[str] = []
+        self.reached: list[tuple[str, int]] = []
 
     def record(self, session: str, build: Build, *, at: int | None = None) -> State:
         """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
@@ -95,7 +95,7 @@ class Recorder:
         if kind.sign and view.status_of(state) == "in_progress":
             for line in view.due(state, at):
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
-                self.reached.append(line)
+                self.reached.append((line, getattr(state.time.timer, line)))
                 if line == "timeout_90":
                     transaction.record(session, Draft(SessionTimedOut(), at, self.actor))
 

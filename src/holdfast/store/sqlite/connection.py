@@ -58,8 +58,9 @@ def _open(path: str) -> apsw.Connection:
             _check_journal(connection, path)
         schema.migrate(connection, path)
     except BaseException:
-        # What is damaged stays as it is: closing must not write the journal into the file.
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        if journal:
+            # What is damaged stays as it is: closing must not write the journal into the file.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close()
         raise
     return connection

@@ -1,0 +1,67 @@
+"""F6: a really full disk. Reading works, writing fails in words and changes nothing, and with room again it goes on.
+
+Small file systems need the right to mount them, which a user namespace gives: `unshare -Urm`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scale import scale
+
+SMALLEST, LARGEST, STEP = 64 * 1024, 4 * 1024 * 1024, 4096
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _permitted() -> None:
+    if sys.platform != "linux" or shutil.which("unshare") is None:
+        pytest.skip("small file systems are mounted with Linux's unshare, which is not here")
+    if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system does not permit user namespaces: no small file system can be mounted")
+
+
+def trials(tmp_path: Path, *lines: str) -> None:
+    """Run them in a namespace of their own; whatever one of them found wrong is shown."""
+    program = str(Path(__file__).with_name("filling.py"))
+    done = subprocess.run(
+        ["unshare", "-Urm", sys.executable, program, str(tmp_path), *lines],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["trial"] for one in found] == list(lines)
+    assert [one for one in found if one["wrong"]] == []
+
+
+def sizes() -> list[int]:
+    """Where it matters most, one page after the other: around the size of an empty store; and then anywhere."""
+    every = list(range(SMALLEST, LARGEST + 1, STEP))
+    count = scale(4, 50, len(every))
+    near = [size for size in every if size < 512 * 1024]
+    chosen = random.Random(6).sample(near, min(count // 2, len(near)))
+    rest = [size for size in every if size not in chosen]
+    return sorted(chosen + random.Random(6).sample(rest, count - len(chosen)))
+
+
+@pytest.mark.parametrize("size", sizes())
+def test_a_full_disk(size: int, tmp_path: Path) -> None:
+    """A file system of this size is filled to the last block while notes are taken."""
+    trials(tmp_path, f"full:{size}")
+
+
+@pytest.mark.parametrize("count", [5, 8][: scale(1, 2, 2)])
+def test_no_inodes(count: int, tmp_path: Path) -> None:
+    """Room for bytes but not for one more file, not even the journal's."""
+    trials(tmp_path, f"no names:{count}")
+
+
+@pytest.mark.parametrize("limit", [1, 40_000, 75_000, 100_000, 200_000, 1_000_000][: scale(3, 6, 6)])
+def test_a_limit_on_file_sizes(limit: int, tmp_path: Path) -> None:
+    """`ulimit -f`: what would grow beyond it fails in words, and nothing is half written."""
+    trials(tmp_path, f"limited:{limit}")

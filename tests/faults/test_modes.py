@@ -1,0 +1,151 @@
+"""F14: whatever the umask, everything that any command makes is its owner's alone: 0600 and 0700."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.cli.declare import Command
+from holdfast.cli.main import main
+from holdfast.cli.table import COMMANDS
+
+# Every command that writes, in an order in which all of them have something to do.
+CALLS: tuple[tuple[str, ...], ...] = (
+    ("start", "Build the shop", "--tag", "x", "--at", "2026-11-14T00:30:00Z"),
+    ("status",),
+    ("note", "text " * 2000),
+    ("message",),
+    ("edit", "--summary", "s"),
+    ("save",),
+    ("decide", "oak"),
+    ("file", "src/a.py", "--action", "created"),
+    ("context", "--tokens", "10"),
+    ("compress", "--to", "5"),
+    ("hill", "scope", "3"),
+    ("away", "--from", "2026-11-14T01:00:00Z", "--to", "2026-11-14T02:00:00Z"),
+    ("agent", "start", "a", "--type", "t"),
+    ("agent", "progress", "a", "0.5"),
+    ("agent", "pause", "a"),
+    ("agent", "resume", "a"),
+    ("agent", "fail", "a", "--category", "transient", "--message", "m"),
+    ("agent", "retry", "a"),
+    ("agent", "done", "a"),
+    ("agent", "start", "b", "--type", "t"),
+    ("agent", "abort", "b"),
+    ("task", "add", "paint", "--id", "t1"),
+    ("task", "start", "t1"),
+    ("task", "block", "t1"),
+    ("task", "reopen", "t1"),
+    ("task", "done", "t1"),
+    ("task", "add", "sell", "--id", "t2"),
+    ("task", "drop", "t2"),
+    ("plan", "import", "{plan}"),
+    ("run", "--", "true"),
+    ("pause", "lunch"),
+    ("resume",),
+    ("fail", "no"),
+    ("resume",),
+    ("config", "set", "history.limit", "30"),
+    ("backup", "{}/backup"),
+    ("stop",),
+    ("start", "Again"),
+    ("continue",),
+    ("abort",),
+    ("archive", "{id}"),
+    ("unarchive", "{id}"),
+    ("history", "--search", "shop"),
+    ("doctor",),
+    ("doctor", "--repair"),
+    ("delete", "{id}", "--confirm"),
+    ("restore", "{}/backup"),
+)
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077], ids=["000", "022", "077"])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    old = os.umask(request.param)
+    yield request.param
+    os.umask(old)
+
+
+def wide(place: Path) -> list[str]:
+    """What others could open, or what has other modes than it should."""
+    found = []
+    for path in place.rglob("*"):
+        info = path.lstat()
+        due = 0o700 if stat.S_ISDIR(info.st_mode) else 0o600
+        if stat.S_IMODE(info.st_mode) != due:
+            found.append(f"{path} is {stat.S_IMODE(info.st_mode):04o}")
+    return found
+
+
+def test_every_file_is_private(
+    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After each command, also while another process has the store open, nothing in the home is open to others."""
+    home, project, copies = tmp_path / "made" / "deep" / "home", tmp_path / "project", tmp_path / "copies"
+    project.mkdir(mode=0o755)
+    copies.mkdir(mode=0o700)
+    (tmp_path / "plan.md").write_text("# Plan\n\n- [ ] paint\n- [x] buy\n")
+    monkeypatch.setenv("HOLDFAST_HOME", str(home))
+    monkeypatch.chdir(project)
+    watcher: apsw.Connection | None = None
+    session = ""
+    for words in CALLS:
+        names = {"{}": str(copies), "{id}": session, "{plan}": str(tmp_path / "plan.md")}
+        call = [names.get(word, word.replace("{}", str(copies))) for word in words]
+        assert main(call) == 0, (call, capsys.readouterr().err)
+        if watcher is None:
+            session = capsys.readouterr().out.split()[1]
+            # Held open, it keeps journal and shared memory on the disk to be looked at.
+            watcher = apsw.Connection(str(home / "store.db"), flags=apsw.SQLITE_OPEN_READONLY)
+            list(watcher.execute("SELECT count(*) FROM events"))
+        assert wide(tmp_path / "made") == [], call
+        assert wide(copies) == [], call
+        assert os.listdir(project) == []
+    assert watcher is not None
+    watcher.close()
+
+
+def test_damage_set_aside_is_private(
+    umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also what a repair makes: the new store, the rows and the file set aside, the log of unexpected errors."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOLDFAST_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    assert main(["start", "Build the shop"]) == 0
+    assert main(["note", "x"]) == 0
+    connection = apsw.Connection(str(home / "store.db"))
+    connection.execute("UPDATE events SET data = x'00' WHERE seq = 2")
+    connection.close()
+    assert main(["doctor", "--repair"]) == 0
+    with (home / "store.db").open("r+b") as file:
+        file.write(bytes(100))
+    assert main(["status"]) == 6
+    assert main(["doctor", "--repair"]) == 0
+    assert len(list((home / "aside").iterdir())) == 2
+    monkeypatch.setattr("holdfast.cli.commands.status.run", lambda call: 1 / 0)
+    assert main(["status"]) == 1
+    assert (home / "errors.log").exists()
+    assert wide(home) == []
+    capsys.readouterr()
+
+
+def test_every_writing_command_is_tried() -> None:
+    """A new command that writes has to be added above."""
+    tried = {words[: depth + 1] for words in CALLS for depth in range(2)}
+    assert [path for path in _writing(COMMANDS) if path not in tried] == []
+
+
+def _writing(commands: Sequence[Command], before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for command in commands:
+        path = (*before, command.name)
+        if command.writes and not command.verbs:
+            yield path
+        yield from _writing(command.verbs, path)

@@ -1,0 +1,320 @@
+"""Repair, from the inside: what it keeps, what it says, and that being interrupted costs nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.core.errors import Busy, Damaged, Invalid, NotFound, Refused
+from holdfast.core.event import Event
+from holdfast.store.conformance import (
+    BEN,
+    OTHER,
+    PROJECT,
+    SESSION,
+    Ticks,
+    assert_sound,
+    everything,
+    foreign,
+    note,
+    put,
+    started,
+    take,
+)
+from holdfast.store.interface import Filter
+from holdfast.store.sqlite import SqliteStore, aside, carving, pages, repairing
+from holdfast.store.sqlite import connection as opening
+from holdfast.store.verify import flaws
+
+PAGE = 4096
+
+
+def opened(path: Path, *, create: bool = False) -> SqliteStore:
+    return SqliteStore(str(path), writer=lambda: "a" * 20, wall=Ticks(), create=create)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A closed store with two sessions, a place, a project and a few dozen events."""
+    (tmp_path / "home").mkdir()
+    store = opened(tmp_path / "home" / "store.db", create=True)
+    put(store, SESSION, started(aliases={"craft": "alias-one"}), *(note(f"note {number}") for number in range(60)))
+    put(store, OTHER, started("Other"), note("long " * 3000))
+    with store.transaction() as transaction:
+        transaction.set_current("/work/shop", SESSION)
+        transaction.know_project(PROJECT)
+    store.close()
+    return tmp_path / "home" / "store.db"
+
+
+def shown(path: Path) -> dict[str, object]:
+    store = opened(path)
+    found = everything(store)
+    assert [one for one in store.check() if one.check != "aside"] == []
+    store.close()
+    return found
+
+
+def ruin(path: Path, offset: int = 0, data: bytes = b"\0" * 100) -> bytes:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+    return path.read_bytes()
+
+
+def test_a_sound_store_stays_as_it_is(path: Path) -> None:
+    """Nothing is said and nothing set aside; places, projects and aliases stay."""
+    before = shown(path)
+    assert repairing.repair(str(path)) == []
+    assert shown(path) == before
+    store = opened(path)
+    assert store.current("/work/shop") == SESSION
+    assert store.project_at("path", "/work/shop") == ["project-1"]
+    store.close()
+    assert not (path.parent / "aside").exists()
+
+
+def test_a_ruined_header_costs_nothing(path: Path) -> None:
+    """All events move to a new file; the ruined one is kept to the byte; what only this machine knew is kept too."""
+    before = shown(path)
+    ruined = ruin(path)
+    said = repairing.repair(str(path))
+    assert shown(path) == before
+    kept = list((path.parent / "aside").iterdir())
+    assert [one.read_bytes() for one in kept] == [ruined]
+    assert "63 event(s) were saved" in said[0]
+    assert str(kept[0]) in said[1]
+    assert sorted(os.listdir(path.parent)) == ["aside", "store.db"]
+    store = opened(path)
+    assert store.project_at("path", "/work/shop") == ["project-1"]
+    store.close()
+
+
+def test_events_of_an_open_journal_are_saved(path: Path, tmp_path: Path) -> None:
+    """What had reached only the journal when the file was ruined is found there."""
+    store = opened(path)
+    put(store, SESSION, note("only in the journal"))
+    expected = everything(store)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for ending in ("", "-wal"):
+        (copy / f"store.db{ending}").write_bytes(Path(f"{path}{ending}").read_bytes())
+    store.close()
+    ruin(copy / "store.db", 0, bytes(30 * PAGE)[: 10 * PAGE])
+    wal = (copy / "store.db-wal").read_bytes()
+    repairing.repair(str(copy / "store.db"))
+    assert {one.name.partition("damaged-")[2][-4:] for one in (copy / "aside").iterdir()} >= {"-wal"}
+    assert wal in [one.read_bytes() for one in (copy / "aside").iterdir()]
+    store = opened(copy / "store.db")
+    found = [event.hash for event in store.events(SESSION)]
+    assert found[-1] == [event.hash for event in _events(expected, SESSION)][-1]
+    assert [one for one in store.check() if one.check != "aside"] == []
+    store.close()
+
+
+def _events(found: dict[str, object], session: str) -> list[Event]:
+    events = found[session][0]  # type: ignore[index]
+    assert isinstance(events, list)
+    return events
+
+
+def test_damaged_rows_are_kept_in_a_file_of_lines(path: Path) -> None:
+    """What is set aside is the row as it was, readable by any program, private, with the ids it was under."""
+    store = opened(path)
+    store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
+    store.close()
+    said = repairing.repair(str(path))
+    (kept,) = (path.parent / "aside").iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.parent.stat().st_mode & 0o777 == 0o700
+    (line,) = kept.read_bytes().splitlines()
+    row = msgspec.json.decode(line)
+    assert (row["session_id"], row["writer_id"], row["seq"], row["data"]) == (SESSION, "a" * 20, 7, "00ff")
+    assert [one for one in said if f"Session {SESSION}: event 7 (note.added) is damaged" in one]
+    assert [one for one in said if "event 7 is missing; it could not be saved" in one]
+    assert repairing.repair(str(path)) == [], "what is known is not said again"
+
+
+def test_a_backup_fills_the_gap(path: Path, tmp_path: Path) -> None:
+    """After a repair, restoring a backup brings back the event that was set aside, and the gap is no finding more."""
+    store = opened(path)
+    store.backup(str(tmp_path / "copy"))
+    store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
+    store.repair()
+    assert {one.check for one in store.check()} == {"aside"}
+    assert store.restore(str(tmp_path / "copy")) == 1
+    assert [one.detail for one in store.check() if "set aside" not in one.detail] == []
+    assert list(flaws(store.events(SESSION))) == []
+    store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
+    assert {one.check for one in store.check()} >= {"chain"}, "a new damage at an old place is news"
+    store.close()
+
+
+def test_what_the_listing_knew_and_the_log_lost_is_said(path: Path) -> None:
+    """Events lost from the end of a stream leave no gap: the listing's time betrays them, once."""
+    store = opened(path)
+    put(store, SESSION, note("last words"), at=1_900_000_000_000)
+    store._connection.execute("DELETE FROM events WHERE ord = (SELECT max(ord) FROM events)")
+    store.close()
+    said = repairing.repair(str(path))
+    assert [one for one in said if "up to 2030-03-17T17:46:40.000Z, could not be saved" in one]
+    assert repairing.repair(str(path)) == []
+
+
+def test_a_foreign_clock_far_ahead_survives_a_repair(path: Path) -> None:
+    """What is recorded after a repair still comes after everything received before it."""
+    store = opened(path)
+    take(store, [foreign(BEN, 1, note("ahead"), clock=2**50)])
+    store.repair()
+    assert put(store, OTHER, note("x"))[0].clock > 2**50
+    assert_sound(store)
+    store.close()
+
+
+@pytest.mark.parametrize("kind", ["missing", "directory", "link", "newer", "foreign"])
+def test_what_is_not_damage_is_not_repaired(path: Path, kind: str) -> None:
+    """A missing file, a directory, a link, a newer store and another program's are refused and left alone."""
+    due: type[Exception]
+    match kind:
+        case "missing":
+            path.unlink()
+            due = NotFound
+        case "directory":
+            path.unlink()
+            path.mkdir()
+            due = Invalid
+        case "link":
+            path.rename(path.with_name("real.db"))
+            path.symlink_to(path.with_name("real.db"))
+            due = Refused
+        case "newer":
+            ruin(path, 60, b"\0\0\0\x63")
+            due = Refused
+        case _:
+            path.write_bytes(_songs(path))
+            due = Invalid
+    before = sorted(os.listdir(path.parent))
+    with pytest.raises(due):
+        repairing.repair(str(path))
+    assert sorted(os.listdir(path.parent)) == before
+
+
+def _songs(path: Path) -> bytes:
+    import apsw
+
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE songs (title)")
+    data: bytes = connection.serialize("main")
+    connection.close()
+    return data
+
+
+def test_a_store_that_others_have_open_is_not_replaced(path: Path) -> None:
+    """They would go on writing to the old file: the person is told to close them, and nothing changes."""
+    program = (
+        "import sys\nfrom holdfast.store.conformance import Ticks\nfrom holdfast.store.sqlite import SqliteStore\n"
+        "store = SqliteStore(sys.argv[1], writer=lambda: 'b' * 20, wall=Ticks())\n"
+        "list(store.sessions())\nprint('ready', flush=True)\nsys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        ruined = ruin(path)
+        with pytest.raises(Busy, match="open"):
+            repairing.repair(str(path))
+        assert path.read_bytes() == ruined
+        process.communicate("")
+    assert "63 event(s) were saved" in repairing.repair(str(path))[0]
+
+
+@pytest.mark.parametrize(
+    "step", ["aside.keep_file", "files.write_atomic", "os.unlink", "os.replace", "Journal.refold"]
+)
+def test_a_repair_that_is_killed_can_be_run_again(path: Path, tmp_path: Path, step: str) -> None:
+    """Killed right before or after any step, the next repair saves everything, the journal's events included."""
+    store = opened(path)
+    put(store, SESSION, note("only in the journal"))
+    expected = everything(store)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for ending in ("", "-wal"):
+        (copy / f"store.db{ending}").write_bytes(Path(f"{path}{ending}").read_bytes())
+    store.close()
+    ruin(copy / "store.db")
+    program = (
+        "import os, signal, sys\n"
+        "from holdfast.store.sqlite import aside, repairing\nfrom holdfast.store.journal import Journal\n"
+        "from holdfast.machine import files\n"
+        f"old = {step}\n"
+        "def die(*args, **more):\n"
+        "    if sys.argv[2] == 'after': old(*args, **more)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"{step} = die\n"
+        "repairing.repair(sys.argv[1])\n"
+    )
+    for when in ("before", "after"):
+        killed = subprocess.run([sys.executable, "-c", program, str(copy / "store.db"), when], check=False)
+        assert killed.returncode == -signal.SIGKILL
+        if (copy / "store.db.repairing").exists():
+            with pytest.raises(Damaged, match="repair"):
+                opening.connect(str(copy / "store.db"))
+    repairing.repair(str(copy / "store.db"))
+    store = opened(copy / "store.db")
+    assert everything(store) == expected
+    store.close()
+    assert not (copy / "store.db.repairing").exists()
+
+
+def test_an_open_store_repairs_itself(path: Path) -> None:
+    """The store's own `repair` closes, repairs and opens again: work goes on with the same object."""
+    store = opened(path)
+    store._connection.execute("DELETE FROM words; UPDATE sessions SET goal = 'wrong'")
+    assert {one.check for one in store.check()} == {"listing", "search"}
+    store.repair()
+    assert_sound(store)
+    assert [row.id for row in store.rows(Filter(search="note 5"))] == [SESSION]
+    put(store, SESSION, note("goes on"))
+    assert_sound(store)
+    store.close()
+
+
+def test_carving_finds_every_row_of_a_sound_file(path: Path) -> None:
+    """Reading pages by themselves gives the same rows as SQLite, overflow pages included."""
+    found = carving.carve(pages.read(str(path)))
+    store = opened(path)
+    rows = list(store._connection.execute("SELECT ord, hash, data FROM events ORDER BY ord"))
+    store.close()
+    assert sorted((row[0], row[14], row[15]) for row in found.events) == rows
+    assert found.sessions == {1: SESSION, 2: OTHER}
+    assert found.writers == {1: "a" * 20}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_carving_noise_finds_nothing_and_ends(seed: int) -> None:
+    """Pages that only look like leaves of a table give no rows, no error, and no endless chain."""
+    import random
+
+    chance = random.Random(seed)
+    noise = bytearray(chance.randbytes(40 * PAGE))
+    for start in range(0, len(noise), PAGE):
+        noise[start] = 13
+        noise[start + 3 : start + 5] = b"\x01\xff"
+    found = carving.carve(pages.Image(bytes(noise), PAGE, [bytes(noise[:PAGE]), b"", b"\x0d"]))
+    assert all(len(row) == 17 for row in found.events)
+
+
+def test_names_for_what_was_set_aside(path: Path) -> None:
+    """Only finished things count as set aside; without any there is no directory."""
+    assert aside.kept(str(path)) == []
+    (path.parent / "aside").mkdir()
+    (path.parent / "aside" / ".holdfast-00.tmp").touch()
+    (path.parent / "aside" / "events-1.jsonl").touch()
+    assert aside.kept(str(path)) == ["events-1.jsonl"]
