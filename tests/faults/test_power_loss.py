@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 
@@ -37,8 +38,7 @@ def root(tmp_path: os.PathLike[str]) -> Iterator[str]:
     need_strace()
     memory = "/dev/shm"
     place = memory if os.path.isdir(memory) and os.access(memory, os.W_OK) else str(tmp_path)
-    made = os.path.realpath(os.path.join(place, f"holdfast-life-{os.getpid()}"))
-    os.mkdir(made, 0o700)
+    made = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-life-", dir=place))
     yield made
     shutil.rmtree(made)
 

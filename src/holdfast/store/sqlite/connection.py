@@ -111,7 +111,8 @@ def _check_journal(connection: apsw.Connection, path: str) -> None:
 
     for _ in range(3):
         replayed = _replayed(connection)
-        if not pages.is_cut_short(path, replayed):
+        # Less than nothing: another process is at the journal this very moment, so it was sound a moment ago.
+        if replayed < 0 or not pages.is_cut_short(path, replayed):
             return
         # Another process may be writing: only a journal that stands still can be judged.
         if replayed == _replayed(connection):

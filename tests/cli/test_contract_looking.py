@@ -1,0 +1,100 @@
+"""The contract: looking changes nothing, takes every way to name a session, and answers as of any moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from calling import Calling, at
+
+OF_ONE = (["status"], ["show"], ["log"], ["timeline"], ["budget"], ["report"], ["report", "--format", "html"],
+          ["briefing"], ["briefing", "--for", "agent", "--max-chars", "500"])  # fmt: skip
+OF_ALL = (["history"], ["history", "--limit", "1"], ["history", "--search", "goal"], ["history", "--status", "paused"],
+          ["history", "--since", "2026-01-01"], ["history", "--all-projects"], ["stats"], ["stats", "--by", "scope"],
+          ["stats", "--by", "day"], ["stats", "--by", "project"], ["stats", "--by", "agent"], ["stats", "--csv"],
+          ["agent", "list"], ["task", "list"], ["plan", "show"], ["config", "list"])  # fmt: skip
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def test_looking_changes_nothing(cli: Calling) -> None:
+    """No event, no byte of the store, whatever is looked at and however."""
+    session = cli.session("start", "A goal", "--scope", "s", "--at", at(0))["id"]
+    cli.session("agent", "start", "a", "--type", "t", "--at", at(1))
+    cli.session("task", "add", "x", "--phase", "p", "--at", at(2))
+    before = (cli.home / "store.db").read_bytes()
+    for words in (*OF_ONE, *OF_ALL):
+        name = [session[:8]] if words in OF_ONE else []
+        for more in ([], ["--json"], ["--quiet"], ["--at", at(3)], ["--at", at(3), "--json"]):
+            answer = cli(*words, *name, *more)
+            assert answer.code == 0, (words, more, answer)
+            assert answer.out or more == ["--quiet"]
+            if "--json" in more:
+                cli.document(*words, *name)
+    assert (cli.home / "store.db").read_bytes() == before
+
+
+def test_every_way_to_name_a_session(cli: Calling) -> None:
+    """UUID, prefix, `@`, and `@` by default; unknown is exit 3."""
+    session = cli.session("start", "G", "--at", at(0))["id"]
+    for words in OF_ONE:
+        answers = {cli(*words, name, "--at", at(1)).out for name in (session, session[:4], "@")}
+        assert len(answers) == 1, words
+        if words[0] != "show":
+            assert answers == {cli(*words, "--at", at(1)).out}
+        cli.refused(3, *words, "0000")
+    cli.refused(2, "show")
+
+
+def test_before_there_is_anything(cli: Calling) -> None:
+    """Listings are empty, a session is not found, and nothing is made."""
+    for words in (["history"], ["stats"], ["status"], ["config", "list"]):
+        assert cli(*words).code == 0
+        cli.document(*words)
+    for words in (
+        ["show", "@"],
+        ["log"],
+        ["timeline"],
+        ["budget"],
+        ["report"],
+        ["briefing"],
+        ["agent", "list"],
+        ["task", "list"],
+    ):
+        cli.refused(3, *words)
+    assert not cli.home.exists()
+
+
+def test_numbers_of_listings_must_make_sense(cli: Calling) -> None:
+    """Zero, negative, no number, no date, no such status: exit 4."""
+    cli.session("start", "G")
+    for words in (["history", "--limit", "0"], ["history", "--limit", "-1"], ["history", "--since", "soon"],
+                  ["history", "--status", "done"], ["log", "--limit", "0"], ["briefing", "--max-chars", "10"],
+                  ["stats", "--by", "colour"], ["report", "--format", "pdf"], ["briefing", "--for", "cat"]):  # fmt: skip
+        cli.refused(4, *words)
+
+
+def test_history_is_newest_first_and_finds_words(cli: Calling) -> None:
+    """By creation; words of goal, notes and decisions, without case and accents."""
+    ids = []
+    for number, goal in enumerate(("Build the bridge", "Paint the café", "Sell the boat")):
+        ids.append(cli.session("start", goal, "--replace", "--at", at(number))["id"])
+    cli.session("note", "Remember the crème", "--at", at(5))
+    assert [row["id"] for row in cli.document("history")["sessions"]] == ids[::-1]
+    for words, found in (("bridge", 0), ("CAFE", 1), ("creme", 2), ("the boa", 2)):
+        assert [row["id"] for row in cli.document("history", "--search", words)["sessions"]] == [ids[found]]
+    assert cli.document("history", "--search", "nothing")["sessions"] == []
+    assert [row["id"] for row in cli.document("history", "--status", "in_progress")["sessions"]] == [ids[2]]
+    assert cli.document("history", "--since", "2026-01-06")["sessions"] == []
+
+
+def test_age_alone_archives_after_a_week(cli: Calling) -> None:
+    """Computed, never recorded: a session that ended more than seven days ago."""
+    cli.session("start", "G", "--at", at(0))
+    session = cli.session("stop", "--at", at(1))["id"]
+    assert cli.document("history")["sessions"][0]["archived"] is True
+    assert cli.document("history", "--at", "2026-01-12T08:00:00Z")["sessions"][0]["archived"] is False
+    assert [event["type"] for event in cli.document("log", session)["events"]][-1] == "session.completed"
