@@ -9,8 +9,10 @@ from calling import Calling, at
 
 OF_ONE = (["status"], ["show"], ["log"], ["timeline"], ["budget"], ["report"], ["report", "--format", "html"],
           ["briefing"], ["briefing", "--for", "agent", "--max-chars", "500"])  # fmt: skip
-OF_ALL = (["history"], ["history", "--limit", "1"], ["history", "--search", "goal"], ["history", "--status", "paused"],
-          ["history", "--since", "2026-01-01"], ["history", "--all-projects"], ["stats"], ["stats", "--by", "scope"],
+OF_ALL = (["history"], ["history", "--limit", "1"], ["history", "--search", "goal"],
+          ["history", "--status", "paused"], ["history", "--since", "2026-01-01"],
+          ["history", "--all-projects"], ["stats"],
+          ["stats", "--by", "scope"],
           ["stats", "--by", "day"], ["stats", "--by", "project"], ["stats", "--by", "agent"], ["stats", "--csv"],
           ["agent", "list"], ["task", "list"], ["plan", "show"], ["config", "list"])  # fmt: skip
 
@@ -73,7 +75,8 @@ def test_numbers_of_listings_must_make_sense(cli: Calling) -> None:
     cli.session("start", "G")
     for words in (["history", "--limit", "0"], ["history", "--limit", "-1"], ["history", "--since", "soon"],
                   ["history", "--status", "done"], ["log", "--limit", "0"], ["briefing", "--max-chars", "10"],
-                  ["stats", "--by", "colour"], ["report", "--format", "pdf"], ["briefing", "--for", "cat"]):  # fmt: skip
+                  ["stats", "--by", "colour"], ["report", "--format", "pdf"],
+                  ["briefing", "--for", "cat"]):  # fmt: skip
         cli.refused(4, *words)
 
 

@@ -406,6 +406,20 @@ def test_damaged_files(name: str, ground: Ground, capsys: pytest.CaptureFixture[
     assert any(str(kept[0]) in sentence for sentence in told.repaired)
 
 
+@pytest.mark.parametrize("name", [*ROWS, *PAGES])
+def test_every_command_says_what_is_wrong(name: str, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before any repair, commands work or say that stored data is damaged; none falls over."""
+    (ROWS.get(name) or PAGES[name]).plant(ground)
+    for words in (["status", ground.main], ["show", ground.main], ["log", ground.main], ["history"], ["note", "x"]):
+        capsys.readouterr()
+        code = main([*words, "--json", "--project", str(ground.project)])
+        told = json.loads(capsys.readouterr().out)
+        if code:
+            kind = told["error"]["kind"]
+            assert (code, kind) in ((6, "damaged"), (3, "not_found")), (words, told)
+    assert not (ground.home / "errors.log").exists()
+
+
 def _suffer(damage: Damage, ground: Ground, capsys: pytest.CaptureFixture[str]) -> Told:
     damage.plant(ground)
     before = doctor(ground, capsys)

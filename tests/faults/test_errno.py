@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import pytest
-
 from harness.figures import tell
 from harness.room import Answer, Room
 from harness.tracing import WATCH, Call, injected, need_strace
-from harness.trials import Clean, decent, goes_on, judge_state, sampled, undisturbed
+from harness.trials import Clean, cases, decent, goes_on, judge_state, sampled, undisturbed
 from harness.verbs import VERBS, Verb
-from holdfast.machine import files
 from scale import scale
+
+from holdfast.machine import files
 
 _ALWAYS: Final = ("EIO", "ENOSPC", "EDQUOT")
 _NAMES: Final = (*_ALWAYS, "EACCES", "EROFS")
@@ -32,7 +32,7 @@ _ERRORS: Final = {
     "ftruncate": (*_NAMES, "EINTR"),
 }
 SAMPLE = 5
-CHOSEN = VERBS[: scale(SAMPLE, len(VERBS), len(VERBS))]
+CHOSEN = cases(scale(SAMPLE, len(VERBS), len(VERBS)))
 FAULTS = scale(8, 44, 450)  # of each verb
 LIMITS = scale(3, 4, 40)
 
@@ -74,7 +74,7 @@ def room() -> Iterator[Room]:
         yield made
 
 
-@pytest.mark.parametrize("verb", CHOSEN, ids=lambda verb: verb.name)
+@pytest.mark.parametrize("verb", CHOSEN)
 def test_a_refused_call_is_told_and_changes_nothing(room: Room, verb: Verb) -> None:
     """Whatever call fails, in whatever way, a verb has happened and says so, or has not and says why."""
     clean = undisturbed(room, verb)
@@ -95,7 +95,7 @@ def test_a_refused_call_is_told_and_changes_nothing(room: Room, verb: Verb) -> N
     tell(fault="F3", verb=verb.name, injections=len(chosen))
 
 
-@pytest.mark.parametrize("verb", CHOSEN, ids=lambda verb: verb.name)
+@pytest.mark.parametrize("verb", CHOSEN)
 def test_a_short_write_is_told_and_changes_nothing(room: Room, verb: Verb) -> None:
     """When the kernel takes only the beginning of a write, a verb has not happened and says why."""
     clean = undisturbed(room, verb)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from harness.figures import tell
 from harness.room import Room
 from harness.tracing import WATCH, need_strace
-from harness.trials import goes_on, judge_state, sampled, undisturbed
+from harness.trials import cases, goes_on, judge_state, sampled, undisturbed
 from harness.verbs import VERBS, Verb
-from holdfast.cli.declare import Command
-from holdfast.cli.table import COMMANDS
 from scale import scale
 
+from holdfast.cli.declare import Command
+from holdfast.cli.table import COMMANDS
+
 SAMPLE = 5  # the first verbs of the table: the first start, an append, an erasure, a backup, a setting
-CHOSEN = VERBS[: scale(SAMPLE, len(VERBS), len(VERBS))]
+CHOSEN = cases(scale(SAMPLE, len(VERBS), len(VERBS)))
 CALLS = scale(6, 10_000, 10_000)
 
 
@@ -32,7 +32,7 @@ def room() -> Iterator[Room]:
         yield made
 
 
-@pytest.mark.parametrize("verb", CHOSEN, ids=lambda verb: verb.name)
+@pytest.mark.parametrize("verb", CHOSEN)
 def test_a_kill_at_any_call_leaves_the_old_or_the_new_state(room: Room, verb: Verb) -> None:
     """Killed on entry to any call that changes a disk, a verb has happened as a whole or not at all."""
     clean = undisturbed(room, verb)

@@ -22,8 +22,8 @@ from scale import scale
 from holdfast.store.sqlite import SqliteStore
 
 LIBRARY = scale(24, 800, 8_000)
-COMMANDS = scale(8, 150, 1_500)
-COLD = scale(4, 50, 500)
+COMMANDS = scale(8, 152, 1_520)
+COLD = scale(4, 52, 528)
 SHARDS = scale(1, 4, 16)  # for several processes to share
 LIVES = 20  # kills of one home
 

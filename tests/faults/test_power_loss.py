@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-
 from harness.disk import Disk, states
 from harness.figures import tell
 from harness.power import Machine

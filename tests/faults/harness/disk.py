@@ -22,7 +22,7 @@ from __future__ import annotations
 import bisect
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from harness.recording import Op
@@ -65,7 +65,7 @@ class Disk:
         self._folders: set[int] = set()
         self._files: set[int] = set()
         self._contents: dict[tuple[int, int, int], list[Content]] = {}
-        self.acks: list[tuple[int, dict[str, Any]]] = []
+        self.acks: list[tuple[int, Mapping[str, Any]]] = []
         self._replay()
         self._times = {number: [at for at, _ in self._writes.get(number, [])] for number in self._files}
 

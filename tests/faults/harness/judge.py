@@ -12,7 +12,8 @@ from holdfast.store.verify import flaws
 
 # What a home may hold. Anything else must be among what `doctor` names as left behind by a killed process.
 KNOWN = {
-    "store.db", "store.db-wal", "store.db-shm", "store.db.erasing", "writer.json", "config.toml", "errors.log", "aside",
+    "store.db", "store.db-wal", "store.db-shm", "store.db.erasing", "writer.json", "config.toml", "errors.log",
+    "aside",
 }  # fmt: skip
 
 
@@ -45,7 +46,9 @@ def look(home: str, project: str, place: str) -> View:
     path = os.path.join(home, "store.db")
     config = os.path.join(home, "config.toml")
     copied = os.path.join(project, "fresh.db")
-    log, erased, current = {}, {}, None
+    log: dict[str, tuple[tuple[str, str], ...]] = {}
+    erased: dict[str, bool] = {}
+    current: str | None = None
     if os.path.lexists(path):
         log, erased, current = _read(path, place)
     return View(log, erased, current, _bytes(config), complete_copy(copied) if os.path.lexists(copied) else None)

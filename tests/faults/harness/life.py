@@ -11,6 +11,8 @@ import io
 import json
 import os
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import cast
 
 from holdfast.cli.main import main
@@ -30,7 +32,7 @@ class Life:
         self.acks = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.known: set[str] = set()
 
-    def ack(self, keeper: Keeper | None = None, **promised: object) -> None:
+    def ack(self, keeper: Keeper | None = None, promised: Mapping[str, object] = MappingProxyType({})) -> None:
         """Promise what is in the log now, and whatever else is given."""
         if keeper is None:
             with self.keeper() as opened:
@@ -49,7 +51,7 @@ class Life:
         with contextlib.redirect_stdout(io.StringIO()):
             code = main(list(argv))
         assert code == 0, argv
-        self.ack(**promised)
+        self.ack(promised=promised)
 
     def notes(self, count: int, *, checkpoint: int, size: int = 1) -> None:
         """One process that appends for long, with checkpoints in between."""

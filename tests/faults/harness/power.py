@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 from harness import judge
@@ -129,7 +130,7 @@ def _promises(disk: Disk) -> list[Promise]:
     now = Promise(frozenset(), 0, backup=False, erased=False)
     for moment in range(disk.length + 1):
         made.append(now)
-        told: dict[str, Any] | None = given.get(moment)
+        told: Mapping[str, Any] | None = given.get(moment)
         if told is not None:
             now = Promise(
                 now.hashes | frozenset(told["hashes"]) if told["hashes"] else now.hashes,

@@ -7,7 +7,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 LIFE: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "life.py")
@@ -33,7 +34,7 @@ class Op(NamedTuple):
     other: str = ""
     offset: int = 0
     data: bytes = b""
-    promise: dict[str, Any] = {}
+    promise: Mapping[str, Any] = MappingProxyType({})
 
 
 def record(root: str, *, synchronous: str | None = None) -> list[Op]:
@@ -88,7 +89,9 @@ def _ops(lines: Iterable[str], root: str, acks: str) -> Iterator[Op]:
             yield one
 
 
-def _op(name: str, arguments: str, path: str, result: int, offsets: dict[tuple[str, str], int], pid: str) -> Op | None:
+def _op(
+    name: str, arguments: str, path: str, result: int, offsets: dict[tuple[str, str], int], pid: str
+) -> Op | None:
     parts = arguments.split(", ")
     here = (pid, parts[0])
     match name:
@@ -151,7 +154,7 @@ def _at(folder: str, name: str) -> str:
 
 def _bytes(quoted: str) -> bytes:
     """What strace wrote as "\\x68\\x69"."""
-    assert quoted.startswith('"') and quoted.endswith('"'), quoted[:80]
+    assert quoted[:1] + quoted[-1:] == '""', quoted[:80]
     return bytes.fromhex(quoted[1:-1].replace("\\x", ""))
 
 

@@ -59,13 +59,14 @@ class Room:
     @property
     def environ(self) -> dict[str, str]:
         return {
-            "HOLDFAST_HOME": self.home, "HOLDFAST_ACTOR": "tester", "HOME": self.root, "TZ": "UTC", "LC_ALL": "C.UTF-8",
+            "HOLDFAST_HOME": self.home, "HOLDFAST_ACTOR": "tester", "HOME": self.root, "TZ": "UTC",
+            "LC_ALL": "C.UTF-8",
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "PYTHONDONTWRITEBYTECODE": "1",
             "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@example.org",
             "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org",
         }  # fmt: skip
 
-    def run(self, argv: Sequence[str], *, strace: Sequence[str] = (), **more: object) -> Answer:
+    def run(self, argv: Sequence[str], *, strace: Sequence[str] = (), **more: Any) -> Answer:
         """A command in a child of the warm process; `strace` are options that say what to watch and to break."""
         trace = os.path.join(self._side, "trace")
         request: dict[str, Any] = {
@@ -81,7 +82,7 @@ class Room:
         lines = _read(trace).splitlines() if strace else []
         return Answer(int(said["code"]), _read(request["stdout"]), _read(request["stderr"]), lines)
 
-    def write_until_killed(self, after: float, **work: object) -> list[str]:
+    def write_until_killed(self, after: float, **work: Any) -> list[str]:
         """Let a process write, kill it after so many seconds, and say what it had acknowledged."""
         acks = os.path.join(self._side, "acks")
         if os.path.exists(acks):

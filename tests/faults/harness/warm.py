@@ -58,10 +58,7 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
         os.close(ready)
         while not select.select([go], [], [], 0.0003)[0]:
             os.getppid()  # a call that strace is told to show: so it is seen to be watching
-        if "acks" in request:
-            code = _write_until_killed(request)
-        else:
-            code = main(request["argv"])
+        code = _write_until_killed(request) if "acks" in request else main(request["argv"])
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
@@ -125,7 +122,9 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
         if os.path.exists(trace):
             os.unlink(trace)
         command = ["strace", "-q", "-o", trace, *request["strace"], "-p", str(pid)]
-        tracer = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        tracer = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
         if not _traced(trace, tracer):
             os.kill(pid, signal.SIGKILL)
     os.write(start, b"!")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator
+from io import FileIO
 from typing import NamedTuple
 
 from holdfast.machine import files
@@ -18,7 +19,7 @@ PAGE = 4096
 MOST = 4 << 30
 _WAL_HEADER = 32
 _FRAME_HEADER = 24
-_AHEAD = 256  # frames: more than any transaction of ours, but a rewriting of the whole file
+_AHEAD = 64  # frames: more than any transaction of ours, but for a rewriting of the whole file
 _MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # by the byte order of its checksums
 _WORD = 0xFFFFFFFF
 
@@ -123,20 +124,38 @@ def cut_short(wal: bytes) -> bool:
 def is_cut_short(path: str, replayed: int) -> bool:
     """The same for the journal of a store that SQLite has open: only what follows the frames it knows is read."""
     try:
-        with open(path + "-wal", "rb") as file:
+        with open(path + "-wal", "rb", buffering=0) as file:
             head = file.read(_WAL_HEADER)
             header = _header(head)
-            if header is None or not replayed:
-                return cut_short(head + file.read())
+            if header is None:
+                return cut_short(head + file.read(1))
             step = _FRAME_HEADER + header.page
-            file.seek(_WAL_HEADER + (replayed - 1) * step)
-            last = file.read(step)[:_FRAME_HEADER]
+            sums, start = header.sums, _WAL_HEADER + replayed * step
+            if replayed:
+                file.seek(start - step)
+                last = file.read(_FRAME_HEADER)
+                if len(last) < _FRAME_HEADER or last[8:16] != header.salts:
+                    return False  # begun anew in the meantime
+                sums = struct.unpack_from(">II", last, 16)
+            if not _goes_on(file, header, start, step):
+                return False
+            file.seek(start)
             beyond = file.read(_AHEAD * step)
     except FileNotFoundError:
         return False
-    if len(last) < _FRAME_HEADER or last[8:16] != header.salts:
-        return False  # begun anew in the meantime
-    return _is_lost(header, struct.unpack_from(">II", last, 16), list(_raw(beyond, header.page, 0)))
+    return _is_lost(header, sums, list(_raw(beyond, header.page, 0)))
+
+
+def _goes_on(file: FileIO, header: _Header, start: int, step: int) -> bool:
+    """A quick look before the careful one: is any of the next frames of this journal, and not of the one before?"""
+    for number in range(_AHEAD):
+        file.seek(start + number * step)
+        head = file.read(_FRAME_HEADER)
+        if len(head) < _FRAME_HEADER:
+            return False
+        if head[8:16] == header.salts:
+            return True
+    return False
 
 
 def _is_lost(header: _Header, sums: tuple[int, int], raw: list[tuple[bytes, bytes]]) -> bool:
@@ -144,12 +163,12 @@ def _is_lost(header: _Header, sums: tuple[int, int], raw: list[tuple[bytes, byte
     for number, frame in enumerate(_intact(header, sums, raw), 1):
         if frame.size:
             reached = number
-    ended = False
-    for head, _ in raw[reached:]:
-        if head[8:16] == header.salts:
-            if ended:
-                return True
-            ended = any(head[4:8])
+    before = b""
+    for head, data in raw[reached:]:
+        # One that goes on from the end of a transaction, by its checksum too: remains of failed attempts do not.
+        if any(before[4:8]) and list(_intact(header, struct.unpack_from(">II", before, 16), [(head, data)])):
+            return True
+        before = head if head[8:16] == header.salts else b""
     return False
 
 

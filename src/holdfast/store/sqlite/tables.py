@@ -8,9 +8,11 @@ from typing import Any
 import apsw
 import msgspec
 
+from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.journal import Snapshot, Summary
+from holdfast.store.sqlite.trouble import SAVES
 
 COLUMNS = "w.id, e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
 _heads = msgspec.json.Decoder(tuple[Head, ...])
@@ -71,10 +73,13 @@ class SqliteTables:
 
     def clock(self) -> int:
         # Clocks only grow, except that received events may carry any: those raise the floor.
-        return self._one(
+        found = self._one(
             "SELECT max(coalesce((SELECT clock FROM events ORDER BY ord DESC LIMIT 1), 0),"
             " coalesce((SELECT value FROM facts WHERE name = 'clock'), 0))"
         ) or 0  # fmt: skip
+        if type(found) is not int:
+            raise Damaged("the store is damaged (its clock is no number)", hint=SAVES)
+        return found
 
     def raise_clock(self, clock: int) -> None:
         self._run(
@@ -201,10 +206,15 @@ class SqliteTables:
 
 
 def event_of(session: str, row: Sequence[Any]) -> Event:
-    """An event from its row. What the columns hold is checked by whoever verifies chains, not here."""
+    """An event from its row. Whether it is true is checked by whoever verifies chains, not here."""
     writer, seq, clock, at, v, kind, actor, key, seen, body, prev, own, data, salt = row
-    return Event(
-        v=v, session=session, writer=writer, seq=seq, clock=clock, at=at,
-        seen=_heads.decode(seen) if seen else (), key=key, actor=actor, type=kind,
-        body=body.hex(), prev=None if prev is None else prev.hex(), hash=own.hex(), data=data, salt=salt,
-    )  # fmt: skip
+    try:
+        if type(seq) is type(clock) is type(at) is type(v) is int:
+            return Event(
+                v=v, session=session, writer=writer, seq=seq, clock=clock, at=at,
+                seen=_heads.decode(seen) if seen else (), key=key, actor=actor, type=kind,
+                body=body.hex(), prev=None if prev is None else prev.hex(), hash=own.hex(), data=data, salt=salt,
+            )  # fmt: skip
+    except (AttributeError, TypeError, ValueError, msgspec.MsgspecError):
+        pass
+    raise Damaged("the store is damaged (an event cannot be read)", hint=SAVES, session=session)
