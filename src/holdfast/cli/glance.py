@@ -106,9 +106,7 @@ def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:
         blocks.append(_block(paint, "Waiting for you", "", lines, len(session.waiting) - len(rows)))
     disputed = [conflict for conflict in session.conflicts if conflict.chosen is None]
     if disputed:
-        rows = [
-            [one.field, paint.dim(f"{len(one.values)} values")] for one in disputed[:MOST_LINES]
-        ]
+        rows = [[one.field, paint.dim(f"{len(one.values)} values")] for one in disputed[:MOST_LINES]]
         columns = [Column("", weight=1, least=12, style="red"), Column("", weight=1, least=12)]
         lines = inset(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Conflicts", "", lines, len(disputed) - len(rows)))

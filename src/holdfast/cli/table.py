@@ -18,14 +18,15 @@ _ID = Argument("id", "a session: UUID, unique prefix, alias, or @ for the curren
 _AGENT = Argument("id", "the agent's id")
 _TASK = Argument("id", "the task's id")
 _OUTCOME = Option(("--outcome",), "what came of it")
+_ARTIFACT = Option(("--artifact",), "a file it made", many=True, name="artifacts", metavar="F")
 
 
 def _agent(name: str, summary: str, *params: Argument | Option) -> Command:
     return Command(name, summary, (_AGENT, *params), _at("agent", name), writes=True)
 
 
-def _task(name: str, summary: str, *params: Argument | Option) -> Command:
-    return Command(name, summary, (_TASK, *params), _at("task", name), writes=True)
+def _task(name: str, summary: str) -> Command:
+    return Command(name, summary, (_TASK, _OUTCOME, _ARTIFACT), _at("task", name), writes=True)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -113,12 +114,11 @@ COMMANDS: tuple[Command, ...] = (
             Option(("--phase",), "the phase it belongs to"),
             Option(("--agent",), "who does it"),
         ), _at("task", "add"), writes=True),
-        _task("start", "work on it begins", _OUTCOME),
-        _task("done", "it is done", _OUTCOME,
-              Option(("--artifact",), "a file it made", many=True, name="artifacts", metavar="F")),
-        _task("block", "it cannot go on", _OUTCOME),
+        _task("start", "work on it begins"),
+        _task("done", "it is done"),
+        _task("block", "it cannot go on"),
         _task("reopen", "it is to be done after all"),
-        _task("drop", "it will not be done", _OUTCOME),
+        _task("drop", "it will not be done"),
         Command("list", "all tasks", (), _at("task", "list_")),
     )),
     Command("plan", "the plan: phases and tasks", group=WORK, verbs=(

@@ -63,18 +63,16 @@ def changed(state: State, event: Event, data: Data) -> None:
         return
     if not write_status(state, "task", task.status, f"tasks.{task.id}.status", event):
         return
+    task.outcome = data.outcome if data.outcome is not None else task.outcome
+    task.artifacts = (
+        *task.artifacts,
+        *(path for path in dict.fromkeys(data.artifacts) if path not in task.artifacts),
+    )
     match data:
         case TaskStarted():
             task.started_at = event.at if task.started_at is None else task.started_at
             task.completed_at = None
         case TaskCompleted():
             task.completed_at = event.at
-            task.outcome = data.outcome if data.outcome is not None else task.outcome
-            task.artifacts = (
-                *task.artifacts,
-                *(path for path in data.artifacts if path not in task.artifacts),
-            )
-        case TaskBlocked() | TaskDropped():
-            task.outcome = data.outcome if data.outcome is not None else task.outcome
         case TaskReopened():
             task.completed_at = None

@@ -392,36 +392,37 @@ class TaskAdded(Data, frozen=True, kw_only=True):
 
 
 class OfTask(Data, frozen=True, kw_only=True):
-    """Which task: by the event that created it (`ref`), and by id for people who read the log."""
+    """Which task: by the event that created it (`ref`), and by id for people who read the log; what came of it."""
 
     id: str
     ref: str | None = None
+    outcome: str | None = None
+    artifacts: tuple[str, ...] = ()
 
 
-@_event("task.started")
+@_event("task.started", searched="outcome")
 class TaskStarted(OfTask, frozen=True, kw_only=True):
     pass
 
 
 @_event("task.completed", searched="outcome")
 class TaskCompleted(OfTask, frozen=True, kw_only=True):
-    outcome: str | None = None
-    artifacts: tuple[str, ...] = ()
+    pass
 
 
-@_event("task.blocked")
+@_event("task.blocked", searched="outcome")
 class TaskBlocked(OfTask, frozen=True, kw_only=True):
-    outcome: str | None = None
+    pass
 
 
-@_event("task.reopened")
+@_event("task.reopened", searched="outcome")
 class TaskReopened(OfTask, frozen=True, kw_only=True):
     pass
 
 
-@_event("task.dropped")
+@_event("task.dropped", searched="outcome")
 class TaskDropped(OfTask, frozen=True, kw_only=True):
-    outcome: str | None = None
+    pass
 
 
 # ── What was decided, changed, used ──────────────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten
 from holdfast.core.times import text
 from holdfast.core.vocabulary import (
+    TYPE_OF,
     AwayRecorded,
     ContextCompressed,
     ContextMeasured,
@@ -25,6 +26,7 @@ from holdfast.core.vocabulary import (
     MessageExchanged,
     NoteAdded,
     OfTask,
+    PhaseAdded,
     SessionAborted,
     SessionCompleted,
     SessionEdited,
@@ -243,39 +245,45 @@ class KeptSession:
             if tasks.find(state, chosen) is not None:
                 raise Conflict(f"there is a task {chosen} already", session=self.id)
             given.append(chosen)
-            return [
-                TaskAdded(
-                    id=chosen, text=clean(words, "the task"),
-                    phase=None if phase is None else clean(phase, "the phase", longest=LONGEST_NAME),
-                    agent=None if agent is None else identifier(agent, "an agent's id"),
-                )
-            ]  # fmt: skip
+            added: list[Data] = []
+            if phase is not None and clean(phase, "the phase", longest=LONGEST_NAME) not in state.phases:
+                added.append(PhaseAdded(id=phase, name=phase))
+            by = None if agent is None else identifier(agent, "an agent's id")
+            return [*added, TaskAdded(id=chosen, text=clean(words, "the task"), phase=phase, agent=by)]
 
         self._record_with(build, at=at)
         return given[0]
 
-    def start_task(self, task_id: str, *, at: int | None = None) -> Self:
-        return self._task(TaskStarted, task_id, at)
+    def start_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskStarted, task_id, outcome, artifacts, at)
 
     def finish_task(
         self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
     ) -> Self:
-        paths = tuple(relative_path(path) for path in artifacts)
-        return self._task(TaskCompleted, task_id, at, outcome=outcome, artifacts=paths)
+        return self._task(TaskCompleted, task_id, outcome, artifacts, at)
 
-    def block_task(self, task_id: str, *, outcome: str | None = None, at: int | None = None) -> Self:
-        return self._task(TaskBlocked, task_id, at, outcome=outcome)
+    def block_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskBlocked, task_id, outcome, artifacts, at)
 
-    def reopen_task(self, task_id: str, *, at: int | None = None) -> Self:
-        return self._task(TaskReopened, task_id, at)
+    def reopen_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskReopened, task_id, outcome, artifacts, at)
 
-    def drop_task(self, task_id: str, *, outcome: str | None = None, at: int | None = None) -> Self:
-        return self._task(TaskDropped, task_id, at, outcome=outcome)
+    def drop_task(
+        self, task_id: str, *, outcome: str | None = None, artifacts: Sequence[str] = (), at: int | None = None
+    ) -> Self:
+        return self._task(TaskDropped, task_id, outcome, artifacts, at)
 
-    def _task(self, kind: type[OfTask], task_id: str, at: int | None, **said: object) -> Self:
-        from holdfast.core.vocabulary import TYPE_OF
-
+    def _task(
+        self, kind: type[OfTask], task_id: str, outcome: str | None, artifacts: Sequence[str], at: int | None
+    ) -> Self:
         identifier(task_id, "a task's id")
+        paths = tuple(relative_path(path) for path in artifacts)
 
         def build(state: State) -> list[Data]:
             task = tasks.find(state, task_id)
@@ -284,7 +292,7 @@ class KeptSession:
             status, event = tasks.status_of(task), TYPE_OF[kind].name
             if not allows(TASK, status, event):
                 raise refusal(f"task {task_id}", status, event, self.id)
-            return [kind(id=task.id, ref=task.ref, **said)]  # type: ignore[arg-type]
+            return [kind(id=task.id, ref=task.ref, outcome=outcome, artifacts=paths)]
 
         return self._record_with(build, at=at)
 

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core import view
 from holdfast.core.canonical import LARGEST
 from holdfast.core.clock import tick
-from holdfast.core.errors import Damaged
+from holdfast.core.errors import Damaged, NotFound
 from holdfast.core.event import Event, Head, data_bytes, seal, trouble
 from holdfast.core.fold import apply, pass_over, read
 from holdfast.core.search import words
@@ -173,6 +173,8 @@ class Journal:
         if draft.key is not None and self._tables.has_key(session, draft.key):
             return None
         state = self.state(session)
+        if state.deleted:  # whoever asks: nothing is ever added to what was erased
+            raise NotFound("there is no such session", session=session)
         self._current.add(session)
         writer = self.writer()
         kind = TYPE_OF[type(draft.data)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from holdfast.cli.call import Call
 from holdfast.keeper.session import KeptSession
 
@@ -12,8 +14,11 @@ def _done(call: Call, session: KeptSession, task_id: str) -> None:
     call.done(document, lambda paint: paint.join(paint.bold(task.id), "  ", task.status, "  ", task.text), task=task)
 
 
-def _here(call: Call) -> tuple[KeptSession, str]:
-    return call.keeper.session(), call.parsed.need("id")
+def _move(call: Call, verb: Callable[..., KeptSession]) -> None:
+    words = call.parsed
+    session, task_id = call.keeper.session(), words.need("id")
+    verb(session, task_id, outcome=words.text("outcome"), artifacts=words.texts("artifacts"), at=call.at)
+    _done(call, session, task_id)
 
 
 def add(call: Call) -> None:
@@ -26,30 +31,23 @@ def add(call: Call) -> None:
 
 
 def start(call: Call) -> None:
-    session, task_id = _here(call)
-    _done(call, session.start_task(task_id, at=call.at), task_id)
+    _move(call, KeptSession.start_task)
 
 
 def done(call: Call) -> None:
-    session, task_id = _here(call)
-    words = call.parsed
-    session.finish_task(task_id, outcome=words.text("outcome"), artifacts=words.texts("artifacts"), at=call.at)
-    _done(call, session, task_id)
+    _move(call, KeptSession.finish_task)
 
 
 def block(call: Call) -> None:
-    session, task_id = _here(call)
-    _done(call, session.block_task(task_id, outcome=call.parsed.text("outcome"), at=call.at), task_id)
+    _move(call, KeptSession.block_task)
 
 
 def reopen(call: Call) -> None:
-    session, task_id = _here(call)
-    _done(call, session.reopen_task(task_id, at=call.at), task_id)
+    _move(call, KeptSession.reopen_task)
 
 
 def drop(call: Call) -> None:
-    session, task_id = _here(call)
-    _done(call, session.drop_task(task_id, outcome=call.parsed.text("outcome"), at=call.at), task_id)
+    _move(call, KeptSession.drop_task)
 
 
 def list_(call: Call) -> None:
