@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -48,7 +49,8 @@ class Room:
         if self._worker is not None:
             assert self._worker.stdin is not None
             assert self._worker.stdout is not None
-            self._worker.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                self._worker.stdin.close()
             self._worker.wait()
             self._worker.stdout.close()
         shutil.rmtree(self.root)
