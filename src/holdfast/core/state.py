@@ -5,6 +5,8 @@ People never see this; `view` turns it into the session of the public contract. 
 
 from __future__ import annotations
 
+from binascii import crc32
+
 import msgspec
 
 from holdfast.core.canonical import Json
@@ -193,11 +195,15 @@ _decoders: list[msgspec.msgpack.Decoder[State]] = []
 
 
 def freeze(state: State) -> bytes:
-    return _encoder.encode(state)
+    """The state as bytes, with a checksum before them: a flipped bit must not become somebody's history."""
+    packed = _encoder.encode(state)
+    return crc32(packed).to_bytes(4, "big") + packed
 
 
 def thaw(frozen: bytes) -> State:
     """The inverse of `freeze`. Raises `msgspec.MsgspecError` when the bytes are no state."""
     if not _decoders:  # built on first use: describing the type costs a millisecond
         _decoders.append(msgspec.msgpack.Decoder(State))
-    return _decoders[0].decode(frozen)
+    if frozen[:4] != crc32(frozen[4:]).to_bytes(4, "big"):
+        raise msgspec.DecodeError("the checksum does not fit")
+    return _decoders[0].decode(frozen[4:])

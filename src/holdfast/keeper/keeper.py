@@ -37,6 +37,7 @@ from holdfast.store.interface import Draft, Filter, Store
 from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from holdfast.keeper.doctor import Check
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
     from holdfast.machine.git import Git
@@ -357,6 +358,13 @@ class Keeper:
         moment = self.recorder.moment(at, max(state.latest.values(), default=None), found.id)
         self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
         return found.id
+
+    def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:
+        """Check everything, after repairing it if asked to; says what is so, and what was done."""
+        from holdfast.keeper import doctor
+
+        done = doctor.repair(self) if repair else []
+        return doctor.examine(self), done
 
     def backup(self, path: str) -> None:
         store = self.existing_store()

@@ -173,7 +173,7 @@ class Journal:
         if draft.key is not None and self._tables.has_key(session, draft.key):
             return None
         state = self.state(session)
-        if state.deleted:  # whoever asks: nothing is ever added to what was erased
+        if state.deleted and not isinstance(draft.data, SessionDeleted):  # nothing is added to what was erased
             raise NotFound("there is no such session", session=session)
         self._current.add(session)
         writer = self.writer()

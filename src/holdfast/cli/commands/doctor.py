@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, wrap
-from holdfast.keeper.doctor import Check, Status, examine, repair
+from holdfast.keeper.doctor import Check, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,9 @@ _INDENT = 20
 
 
 def run(call: Call) -> int:
-    repaired = repair(call.keeper) if call.parsed.flag("repair") else None
-    checks = examine(call.keeper)
+    asked = call.parsed.flag("repair")
+    checks, done = call.keeper.doctor(repair=asked)
+    repaired = done if asked else None
     document: dict[str, object] = {"checks": checks}
     if repaired is not None:
         document["repaired"] = repaired

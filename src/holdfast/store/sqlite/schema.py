@@ -58,6 +58,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_creation ON sessions (created_at, id);
 CREATE INDEX sessions_by_project ON sessions (project, created_at, id);
 CREATE TABLE aliases (alias TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (alias, session)) WITHOUT ROWID;
+CREATE INDEX aliases_by_session ON aliases (session);
 CREATE TABLE words (word TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (word, session)) WITHOUT ROWID;
 CREATE TABLE snapshots (
     session INTEGER NOT NULL,
