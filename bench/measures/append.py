@@ -17,7 +17,7 @@ from holdfast import Keeper
 from measures.figures import Figure, mean, micros, timed
 
 ROUNDS, PER_ROUND = 20, 100
-_WORDS = ["retry", "logic", "parser", "token", "refresh", "session", "cache", "index", "border", "writer", "stream", "digest", "snapshot", "ladder"]
+_WORDS = ["retry", "logic", "parser", "token", "refresh", "session", "cache", "index", "writer", "stream", "snapshot"]
 
 
 def text(number: int) -> str:

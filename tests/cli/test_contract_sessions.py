@@ -334,7 +334,7 @@ def test_fewer_than_four_characters_are_no_prefix(cli: Calling) -> None:
 def test_an_ambiguous_name_lists_the_candidates(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two sessions with one beginning are told apart by nobody but the person."""
     ids = iter(["abcd0000-0000-4000-8000-000000000001", "abcd0000-0000-4000-8000-000000000002"])
-    monkeypatch.setattr("holdfast.keeper.keeper.new_id", lambda: next(ids))
+    monkeypatch.setattr("holdfast.keeper.starting.new_id", lambda: next(ids))
     cli.session("start", "One")
     cli.session("start", "Two", "--replace")
     error = cli.refused(4, "show", "abcd")

@@ -17,7 +17,7 @@ from holdfast.machine.wall import Wall
 
 NAMES = [
     "home", "store", "sqlite", "file", "chain", "state", "listing", "search", "erasure", "aside", "modes",
-    "temporaries", "clock", "space", "writer", "settings", "errors", "agents", "git",
+    "temporaries", "starts", "clock", "space", "writer", "settings", "errors", "agents", "git",
 ]  # fmt: skip
 
 

@@ -138,6 +138,7 @@ def start(
     clean(type, "the agent's type", longest=100)
     if task is not None:
         clean(task, "the task")
+
     def build(state: State) -> list[Data]:
         if agents.find(state, agent_id) is not None:
             raise Conflict(

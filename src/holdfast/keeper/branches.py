@@ -24,7 +24,7 @@ from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid, NotFo
 from holdfast.machine.git import Git, under
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 class Opened(NamedTuple):
@@ -48,8 +48,8 @@ class Discarded(NamedTuple):
     tip: str | None
 
 
-def open_branch(git: Git, name: str) -> Opened:
-    """Go on under a new branch, with everything uncommitted as it is."""
+def open_branch(git: Git, name: str, announce: Callable[[Opened], None] = lambda _: None) -> Opened:
+    """Go on under a new branch, with everything uncommitted as it is. `announce` is told just before it is made."""
     operation = "start --branch"
     if not git.is_repository():
         raise Refused(
@@ -77,8 +77,10 @@ def open_branch(git: Git, name: str) -> Opened:
                 hint="Rename or delete it, or leave out --branch.",
                 operation=operation,
             )
+    opened = Opened(name, came_from, commit)
+    announce(opened)
     git.create_branch(name)
-    return Opened(name, came_from, commit)
+    return opened
 
 
 def undo_open(git: Git, opened: Opened) -> None:

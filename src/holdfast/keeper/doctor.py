@@ -19,6 +19,8 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY, HOUR
 from holdfast.keeper import settings
 from holdfast.keeper.home import Binding, Home
+from holdfast.keeper.starting import ANNOUNCED
+from holdfast.keeper.wording import count
 from holdfast.machine import disk, files, host
 from holdfast.machine.process import Identity, fate
 from holdfast.store.interface import Filter, Finding, Store
@@ -183,12 +185,27 @@ def _ours(keeper: Keeper) -> list[str]:
     return sorted({path for path in found if os.path.lexists(path) and not os.path.islink(path)})
 
 
+def _starts(keeper: Keeper, _: Store | None) -> Check:
+    home = keeper.home.path
+    left = [name for name in (os.listdir(home) if os.path.isdir(home) else ()) if name.startswith(ANNOUNCED)]
+    if not left:
+        return Check("starts", "ok", "no start was interrupted")
+    said = (
+        "starts on a branch of their own were interrupted" if len(left) > 1 else "a start on a branch was interrupted"
+    )
+    return Check(
+        "starts", "warning", f"{said} ({', '.join(sorted(left)[:5])})", "The next holdfast start there undoes it."
+    )
+
+
 def _temporaries(keeper: Keeper, _: Store | None) -> Check:
     left = _leftovers(keeper)
     if not left:
         return Check("temporaries", "ok", "no process left anything behind")
     names = ", ".join(os.path.basename(path) for path in left[:_SHOWN])
-    return Check("temporaries", "warning", f"{len(left)} file(s) of processes that were killed: {names}", REPAIR)
+    return Check(
+        "temporaries", "warning", f"{count(len(left), 'file')} of processes that were killed: {names}", REPAIR
+    )
 
 
 def _leftovers(keeper: Keeper) -> list[str]:
@@ -287,6 +304,7 @@ def _git(_: Keeper, __: Store | None) -> Check:
 _LOOKS: tuple[tuple[str, Look], ...] = (
     ("modes", _modes),
     ("temporaries", _temporaries),
+    ("starts", _starts),
     ("clock", _clock),
     ("space", _space),
     ("writer", _writer),
@@ -322,7 +340,7 @@ def _repair_store(keeper: Keeper) -> Iterator[str]:
     try:
         yield from repairing.repair(path)
         if wrong:
-            yield f"States, listings and search of {wrong} session(s) were wrong and are rebuilt from the log."
+            yield f"States, listings and search of {count(wrong, 'session')} were wrong and are rebuilt from the log."
     except HoldfastError as error:
         yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
     except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
@@ -361,4 +379,4 @@ def _remove_leftovers(keeper: Keeper) -> Iterator[str]:
     for path in left:
         os.unlink(path)
     if left:
-        yield f"{len(left)} temporary file(s) that killed processes left behind were removed."
+        yield f"{count(len(left), 'temporary file')} that killed processes left behind: removed."

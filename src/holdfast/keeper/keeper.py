@@ -9,22 +9,18 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-import msgspec
-
 from holdfast.core import fold, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
-from holdfast.core.modes import MODES
 from holdfast.core.state import State
-from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
+from holdfast.core.text import LONGEST_NAME, clean, shorten
 from holdfast.core.times import text
 from holdfast.core.vocabulary import (
-    Data,
+    Project,
     SessionArchived,
     SessionDeleted,
-    SessionPaused,
     SessionStarted,
     SessionUnarchived,
 )
@@ -40,9 +36,9 @@ if TYPE_CHECKING:
     from holdfast.keeper.doctor import Check
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
-    from holdfast.machine.git import Git
 
 SHORTEST_PREFIX = 4
+_NOT_YET = Project(id="", name="")  # found once the session really starts
 
 
 class Keeper:
@@ -268,72 +264,14 @@ class Keeper:
         at: int | None = None,
     ) -> KeptSession:
         """Begin a session and make it current here. Refused while another one is current, unless `replace`."""
-        from holdfast.keeper import projects
-        from holdfast.keeper.branches import open_branch, undo_open
+        from holdfast.keeper.starting import start
 
-        if mode not in MODES:
-            raise Invalid(f"there is no mode {shorten(mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
-        if feature is not None and feature != slug(feature, 99):
-            raise Invalid("the feature must be lower-case words joined by dashes", hint=f"Perhaps: {slug(feature)}")
-        for name, value in (("goal", goal), ("scope", scope), ("task", task), ("model", model)):
-            if value is not None:
-                clean(value, f"the {name}")
-        for tag in tags:
-            clean(tag, "the tag", longest=LONGEST_NAME)
         earlier = None if continues is None else self.session(continues).id
-        self.existing_store()  # which knows the time where the machine's clock does not
-        moment = self.recorder.moment(at, None)
-        session = new_id()
-        opened = None
-        try:
-            with self.store().transaction() as transaction:
-                self._make_room(replace=replace, at=at, transaction=transaction)
-                project = projects.here(self.store(), self.place)
-                data = self.recorder.prepare(
-                    SessionStarted(
-                        goal=goal, project=project, device=self.device(), mode=mode, model=model, scope=scope,
-                        task=task, feature=feature, tags=tuple(dict.fromkeys(tags)), continues=earlier,
-                        timer=self.settings.timer,
-                    )
-                )  # fmt: skip
-                if branch:
-                    # From the text as it may be stored: a name must not hold what was cut out of the goal.
-                    alias = timer_alias(data, moment)
-                    opened = open_branch(self._git(), f"session/{alias}")
-                    data = msgspec.structs.replace(
-                        data, branch=opened.branch, came_from=opened.came_from, came_commit=opened.commit,
-                        aliases={"timer": alias},
-                    )  # fmt: skip
-                transaction.record(session, Draft(data, moment, self.recorder.actor))
-                transaction.know_project(project)
-                transaction.set_current(self.place.root, session)
-        except BaseException:
-            if opened is not None:
-                undo_open(self._git(), opened)
-            raise
-        return KeptSession(self, session)
-
-    def _git(self) -> Git:
-        from holdfast.machine.git import Git
-
-        return Git(self.place.root)
-
-    def _make_room(self, *, replace: bool, at: int | None, transaction: object) -> None:
-        current = self.current()
-        if current is None:
-            return
-        state = self.state(current.id)
-        goal = shorten(view.word(state, "goal") or "", 60)
-        if not replace:
-            raise Conflict(
-                f"a session is in progress here: {goal!r} ({current.id[:8]})",
-                hint="Finish it (holdfast stop), go on with it (holdfast resume), or: holdfast start GOAL --replace",
-                session=current.id,
-            )
-        events = [SessionArchived()] if view.status_of(state) != "in_progress" else [
-            SessionPaused(reason="Replaced by another session"), SessionArchived(),
-        ]  # fmt: skip
-        self.recorder.within(transaction, current.id, lambda _: events, at=at)  # type: ignore[arg-type]
+        wanted = SessionStarted(
+            goal=goal, project=_NOT_YET, device=self.device(), mode=mode, model=model, scope=scope, task=task,
+            feature=feature, tags=tuple(dict.fromkeys(tags)), continues=earlier, timer=self.settings.timer,
+        )  # fmt: skip
+        return KeptSession(self, start(self, wanted, branch=branch, replace=replace, at=at))
 
     def archive(self, reference: str, *, at: int | None = None) -> KeptSession:
         found = self.session(reference)
@@ -379,19 +317,3 @@ class Keeper:
     def is_archived(self, state: State) -> bool:
         end = view.ended_at(state)
         return state.archived or (end is not None and self.now() - end > self.settings.archive_after)
-
-
-def timer_alias(data: Data, moment: int) -> str:
-    """`YYYYMMDD-scope-task`, the session's id in the timer format."""
-    assert isinstance(data, SessionStarted)
-    day = text(moment)[:10].replace("-", "")
-    return f"{day}-{slug(data.scope or data.project.name)}-{slug(data.task or data.goal)}"
-
-
-def new_id() -> str:
-    """A random UUID (version 4)."""
-    raw = bytearray(os.urandom(16))
-    raw[6] = raw[6] & 0x0F | 0x40
-    raw[8] = raw[8] & 0x3F | 0x80
-    name = raw.hex()
-    return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
 from holdfast.core.errors import HoldfastError
 from holdfast.core.vocabulary import Project
 from holdfast.machine.worktree import Place
@@ -48,12 +50,8 @@ def observe(place: Place, project_id: str) -> Project:
     )  # fmt: skip
 
 
-def here(store: Store, place: Place) -> Project:
-    """The project of a new session: a known one, or a new one with a random id."""
-    seen = observe(place, "")
-    by_path = store.project_at("path", place.main)
-    found = by_path[0] if by_path else _by_evidence(store, seen)
-    return Project(
-        id=found or os.urandom(8).hex(), name=seen.name, path=seen.path, git_branch=seen.git_branch,
-        git_commit=seen.git_commit, remote=seen.remote, roots=seen.roots,
-    )  # fmt: skip
+def found(store: Store, seen: Project) -> Project:
+    """The project as observed, under the id it is known by, or a new random one."""
+    by_path = store.project_at("path", seen.path or "")
+    known_by = by_path[0] if by_path else _by_evidence(store, seen)
+    return msgspec.structs.replace(seen, id=known_by or os.urandom(8).hex())

@@ -6,6 +6,7 @@ import os
 import shutil
 from typing import NamedTuple
 
+from holdfast.keeper.starting import ANNOUNCED
 from holdfast.machine import files
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.verify import flaws
@@ -82,7 +83,8 @@ def leftovers(home: str) -> list[str]:
     if not os.path.isdir(home):
         return []
     named = {os.path.basename(path) for path in files.temporaries(home)}
-    return sorted(set(os.listdir(home)) - KNOWN - named)
+    announced = {name for name in os.listdir(home) if name.startswith(ANNOUNCED)}
+    return sorted(set(os.listdir(home)) - KNOWN - named - announced)
 
 
 def keeps(before: View, after: View) -> bool:

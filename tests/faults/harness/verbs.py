@@ -12,8 +12,6 @@ class Verb(NamedTuple):
     before: Steps
     # A verb of several transactions may stop between them; each is whole, and running it again finishes it.
     in_parts: bool = False
-    # A hole that is known and not closed yet; docs/reliability.md names it too.
-    hole: str | None = None
 
     @property
     def name(self) -> str:
@@ -99,11 +97,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(("archive", "@"), _BEGUN),
     Verb(("unarchive", "@"), (*_BEGUN, ("archive", "@"))),
     Verb(("restore", "copy.db"), _LOST),
-    Verb(
-        ("start", "on a branch", "--branch"),
-        _GIT,
-        hole="killed between making the branch and recording the session, the branch stays and is in the way",
-    ),
+    Verb(("start", "on a branch", "--branch"), _GIT),
     Verb(("stop", "--keep"), _BRANCHED, in_parts=True),
     Verb(("stop", "--discard"), _BRANCHED, in_parts=True),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.keeper.doctor import Check, Status
+from holdfast.keeper.wording import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,5 +59,5 @@ def _verdict(paint: Paint, checks: list[Check]) -> Painted:
     failed = sum(check.status == "failed" for check in checks)
     warned = sum(check.status == "warning" for check in checks)
     if failed:
-        return paint.red(f"{failed} check(s) failed.")
-    return paint.yellow(f"Sound, with {warned} warning(s).") if warned else paint.green("All is well.")
+        return paint.red(f"{count(failed, 'check')} failed.")
+    return paint.yellow(f"Sound, with {count(warned, 'warning')}.") if warned else paint.green("All is well.")

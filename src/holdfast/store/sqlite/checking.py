@@ -115,7 +115,7 @@ def _whole(connection: apsw.Connection) -> Iterator[Finding]:
             f" GROUP BY {column}"
         )
         for ref, count in islice(rows, _MOST):
-            yield Finding("chain", f"{count} event(s) belong to {column} number {ref}, which is not there")
+            yield Finding("chain", f"events of {column} number {ref}, which is not there: {count}")
     behind = run(
         "SELECT 1 FROM events WHERE clock > coalesce((SELECT value FROM facts WHERE name = 'clock'), 0)"
         " AND clock > (SELECT clock FROM events ORDER BY ord DESC LIMIT 1)"

@@ -248,7 +248,7 @@ def _replace(path: str, stamp: str) -> list[str]:
             if os.path.lexists(fresh + ending):
                 os.unlink(fresh + ending)
     said = [
-        f"The store could not be read as a whole: {saved} event(s) were saved into a new one.",
+        f"The store could not be read as a whole: {saved} events were saved into a new one.",
         f"The damaged file was kept as {kept}.",
     ]
     if lost:

@@ -1,0 +1,189 @@
+"""Starting a session: room is made for it, its branch if it wants one, then the event that begins it.
+
+Git is asked and changed outside of the store's transaction: its hooks may take minutes, and may call Holdfast. What
+is about to be done to the branch is written down first, so that a start that died in between is undone by the next.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.core import view
+from holdfast.core.canonical import digest
+from holdfast.core.errors import Conflict, HoldfastError, Invalid
+from holdfast.core.modes import MODES
+from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
+from holdfast.core.times import text
+from holdfast.core.vocabulary import Data, SessionArchived, SessionPaused, SessionStarted
+from holdfast.keeper import projects
+from holdfast.machine import files
+from holdfast.store.interface import Draft, Transaction
+
+if TYPE_CHECKING:
+    from holdfast.keeper.branches import Opened
+    from holdfast.keeper.keeper import Keeper
+
+
+ANNOUNCED = "starting-"
+
+
+def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool, at: int | None) -> str:
+    """Begin a session as `wanted` says; gives its id."""
+    _check(wanted)
+    keeper.existing_store()  # which knows the time where the machine's clock does not
+    moment = keeper.recorder.moment(at, None)
+    if os.path.lexists(_announcement(keeper)):
+        _undo_what_died(keeper)
+    _refuse_unless(keeper, replace=replace)
+    seen = projects.observe(keeper.place, "")
+    data = keeper.recorder.prepare(msgspec.structs.replace(wanted, project=seen))
+    assert isinstance(data, SessionStarted)
+    opened: Opened | None = None
+    try:
+        if branch:
+            # From the text as it may be stored: a name must not hold what was cut out of the goal.
+            alias = timer_alias(data, moment)
+            opened = _open(keeper, f"session/{alias}")
+            data = msgspec.structs.replace(
+                data, branch=opened.branch, came_from=opened.came_from, came_commit=opened.commit,
+                aliases={"timer": alias},
+            )  # fmt: skip
+        session = new_id()
+        with keeper.store().transaction() as transaction:
+            _make_room(keeper, transaction, replace=replace, at=at)
+            project = projects.found(keeper.store(), seen)
+            begins = msgspec.structs.replace(data, project=project)
+            transaction.record(session, Draft(begins, moment, keeper.recorder.actor))
+            transaction.know_project(project)
+            transaction.set_current(keeper.place.root, session)
+    except BaseException:
+        if opened is not None:
+            with suppress(HoldfastError):  # what went wrong first is told; the next start undoes what is left
+                _undo(keeper, opened)
+        raise
+    if opened is not None:
+        with suppress(OSError, HoldfastError):  # the session is there; the next start takes the note away
+            _forget(keeper)
+    return session
+
+
+def _check(wanted: SessionStarted) -> None:
+    if wanted.mode not in MODES:
+        raise Invalid(f"there is no mode {shorten(wanted.mode, 40)!a}", hint=f"Modes are {', '.join(MODES)}.")
+    if wanted.feature is not None and wanted.feature != slug(wanted.feature, 99):
+        raise Invalid(
+            "the feature must be lower-case words joined by dashes", hint=f"Perhaps: {slug(wanted.feature)}"
+        )
+    for name in ("goal", "scope", "task", "model"):
+        value = getattr(wanted, name)
+        if value is not None:
+            clean(value, f"the {name}")
+    for tag in wanted.tags:
+        clean(tag, "the tag", longest=LONGEST_NAME)
+
+
+def timer_alias(data: SessionStarted, moment: int) -> str:
+    """`YYYYMMDD-scope-task`, the session's id in the timer format."""
+    day = text(moment)[:10].replace("-", "")
+    return f"{day}-{slug(data.scope or data.project.name)}-{slug(data.task or data.goal)}"
+
+
+def new_id() -> str:
+    """A random UUID (version 4)."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    name = raw.hex()
+    return f"{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
+
+
+# ── room for it ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refuse_unless(keeper: Keeper, *, replace: bool) -> None:
+    current = keeper.current()
+    if current is not None and not replace:
+        goal = shorten(view.word(current.state(), "goal") or "", 60)
+        raise Conflict(
+            f"there is an unfinished session here: {goal!r} ({current.id[:8]})",
+            hint="Finish it (holdfast stop), go on with it (holdfast resume), or: holdfast start GOAL --replace",
+            session=current.id,
+        )
+
+
+def _make_room(keeper: Keeper, transaction: Transaction, *, replace: bool, at: int | None) -> None:
+    """Put the current session away, resumable; asked again now that nobody else can start one."""
+    _refuse_unless(keeper, replace=replace)
+    current = keeper.current()
+    if current is None:
+        return
+    away: list[Data] = [SessionArchived()]
+    if view.status_of(current.state()) == "in_progress":
+        away.insert(0, SessionPaused(reason="Replaced by another session"))
+    keeper.recorder.within(transaction, current.id, lambda _: away, at=at)
+
+
+# ── its branch ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _open(keeper: Keeper, name: str) -> Opened:
+    from holdfast.keeper.branches import open_branch
+    from holdfast.machine.git import Git
+
+    def announce(opened: Opened) -> None:
+        keeper.home.prepare()
+        files.write_atomic(_announcement(keeper), msgspec.json.encode(opened._asdict()) + b"\n")
+
+    try:
+        return open_branch(Git(keeper.place.root), name, announce)
+    except BaseException:
+        with suppress(HoldfastError):
+            _undo_what_died(keeper)
+        raise
+
+
+def _undo(keeper: Keeper, opened: Opened) -> None:
+    from holdfast.keeper.branches import undo_open
+    from holdfast.machine.git import Git
+
+    undo_open(Git(keeper.place.root), opened)
+    _forget(keeper)
+
+
+def _undo_what_died(keeper: Keeper) -> None:
+    """A start announced a branch here and did not get to the end: go back, unless somebody has moved on since."""
+    from holdfast.keeper.branches import Opened
+    from holdfast.machine.git import Git
+
+    path = _announcement(keeper)
+    if not os.path.lexists(path):
+        return
+    try:
+        opened = Opened(**msgspec.json.decode(files.read_limited(path, 1 << 16, what="an announced branch")))
+    except (msgspec.MsgspecError, TypeError):
+        _forget(keeper)
+        return
+    store = keeper.existing_store()
+    owned = store is not None and bool(store.find(opened.branch.removeprefix("session/")))
+    git = Git(keeper.place.root)
+    untouched = git.is_repository() and git.branch() == opened.branch and git.commit_id() == opened.commit
+    if untouched and not owned:
+        _undo(keeper, opened)
+    else:
+        _forget(keeper)
+
+
+def _announcement(keeper: Keeper) -> str:
+    place = digest(keeper.place.root.encode(errors="surrogateescape"))[:16]
+    return os.path.join(keeper.home.path, f"{ANNOUNCED}{place}.json")
+
+
+def _forget(keeper: Keeper) -> None:
+    path = _announcement(keeper)
+    if os.path.lexists(path):
+        os.unlink(path)
+        files.sync_directory(keeper.home.path)
