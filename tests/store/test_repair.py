@@ -88,7 +88,7 @@ def test_a_ruined_header_costs_nothing(path: Path) -> None:
     assert shown(path) == before
     kept = list((path.parent / "aside").iterdir())
     assert [one.read_bytes() for one in kept] == [ruined]
-    assert "63 event(s) were saved" in said[0]
+    assert "63 events were saved" in said[0]
     assert str(kept[0]) in said[1]
     assert sorted(os.listdir(path.parent)) == ["aside", "store.db"]
     store = opened(path)
@@ -232,7 +232,7 @@ def test_a_store_that_others_have_open_is_not_replaced(path: Path) -> None:
             repairing.repair(str(path))
         assert path.read_bytes() == ruined
         process.communicate("")
-    assert "63 event(s) were saved" in repairing.repair(str(path))[0]
+    assert "63 events were saved" in repairing.repair(str(path))[0]
 
 
 @pytest.mark.parametrize(

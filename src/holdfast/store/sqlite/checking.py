@@ -49,10 +49,11 @@ def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> I
     yield from _guarded("aside", lambda: _set_aside(path))
     sessions: list[tuple[int, str]] = []
     yield from _guarded("listing", lambda: _list(connection, sessions))
+    indexed = _Indexed(connection)
     known: set[str] = set()
     yield from _guarded("aside", lambda: _known(connection, known))
     for ref, session in sessions:
-        yield from _guarded("chain", lambda: _session(connection, tables, ref, session, known), session)  # noqa: B023
+        yield from _guarded("chain", lambda: _session(connection, tables, ref, session, known, indexed), session)  # noqa: B023
 
 
 def _guarded(name: str, look: Callable[[], Iterable[Finding]], session: str | None = None) -> Iterator[Finding]:
@@ -138,11 +139,32 @@ def _known(connection: apsw.Connection, known: set[str]) -> Iterator[Finding]:
     return iter(())
 
 
+class _Indexed:
+    """The words of each session, in one pass over the index: looking through it for every session takes for ever."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._rows: Iterator[tuple[int, str]] | None = None
+        self._ahead: tuple[int, str] | None = None
+
+    def words_of(self, ref: int) -> set[str]:
+        """Of the sessions in ascending order, each asked for once."""
+        if self._rows is None:
+            self._rows = iter(self._connection.execute("SELECT session, word FROM words ORDER BY session"))
+            self._ahead = next(self._rows, None)
+        found: set[str] = set()
+        while self._ahead is not None and self._ahead[0] <= ref:
+            if self._ahead[0] == ref:
+                found.add(self._ahead[1])
+            self._ahead = next(self._rows, None)
+        return found
+
+
 # ── one session ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _session(
-    connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str]
+    connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str], indexed: _Indexed
 ) -> Iterator[Finding]:
     events = list(tables.read(session))
     if not events:
@@ -157,11 +179,11 @@ def _session(
     counting = {event.hash for event in in_log_order(events)}
     if [event.hash for event, double in tables.tail(session, 0) if double == (event.hash in counting)]:
         yield Finding("state", "events are counted twice, or not at all", session)
-    yield from _derived(connection, ref, session, events, counting)
+    yield from _derived(connection, ref, session, events, counting, indexed)
 
 
 def _derived(
-    connection: apsw.Connection, ref: int, session: str, events: list[Event], counting: set[str]
+    connection: apsw.Connection, ref: int, session: str, events: list[Event], counting: set[str], indexed: _Indexed
 ) -> Iterator[Finding]:
     rows = connection.execute("SELECT count, fold, state FROM snapshots WHERE session = ?", (ref,))
     snapshots = {count: frozen for count, fold, frozen in rows if fold == FOLD_VERSION}
@@ -180,7 +202,7 @@ def _derived(
     for count in sorted(snapshots.keys() - sound):
         yield Finding("state", f"the snapshot at event {count} differs from the log", session)
     yield from _guarded("listing", lambda: _listed(connection, ref, state), session)
-    yield from _guarded("search", lambda: _indexed(connection, ref, state, found), session)
+    yield from _guarded("search", lambda: _findable(connection, ref, state, found, indexed), session)
 
 
 def _same(frozen: bytes, state: State) -> bool:
@@ -200,9 +222,10 @@ def _listed(connection: apsw.Connection, ref: int, state: State) -> Iterator[Fin
         yield Finding("listing", "the listing does not show what the log adds up to", state.session)
 
 
-def _indexed(connection: apsw.Connection, ref: int, state: State, found: set[str]) -> Iterator[Finding]:
-    indexed = {row[0] for row in connection.execute("SELECT word FROM words WHERE session = ?", (ref,))}
-    if indexed != (set() if state.deleted else found):
+def _findable(
+    connection: apsw.Connection, ref: int, state: State, found: set[str], indexed: _Indexed
+) -> Iterator[Finding]:
+    if indexed.words_of(ref) != (set() if state.deleted else found):
         yield Finding("search", "the search index does not hold the words of the log", state.session)
     aliases = {row[0] for row in connection.execute("SELECT alias FROM aliases WHERE session = ?", (ref,))}
     if aliases != (set() if state.deleted else set(state.aliases.values())):
