@@ -6,6 +6,7 @@ The rest takes the careful way. Both give the same bytes, which the tests hold b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -13,6 +14,8 @@ import msgspec
 from holdfast.core.errors import Invalid
 
 if TYPE_CHECKING:
+    import hashlib
+
     Json: TypeAlias = "bool | int | float | str | list[Json] | tuple[Json, ...] | dict[str, Json] | None"
 else:  # msgspec reads annotations at run time and has no recursive types
     Json = Any
@@ -67,11 +70,17 @@ def as_read(value: Json) -> Json:
     return [as_read(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+_sha256: Callable[[bytes], hashlib._Hash] | None = None
+
+
 def digest(*parts: bytes) -> str:
     """SHA-256 of the parts put together, in hex."""
-    import hashlib  # noqa: PLC0415 (loads OpenSSL: two milliseconds that looking at a session can save)
+    global _sha256  # noqa: PLW0603
+    if _sha256 is None:
+        import hashlib  # noqa: PLC0415 (loads OpenSSL: two milliseconds that looking at a session can save)
 
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+        _sha256 = hashlib.sha256
+    return _sha256(b"".join(parts)).hexdigest()
 
 
 def _is_plain(value: Json) -> bool:
