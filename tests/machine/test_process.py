@@ -96,11 +96,11 @@ def test_another_boot_means_gone(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 def test_another_machine_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:
-    """From here nothing can be said about processes elsewhere, whatever else matches or not."""
-    who = known(sleeper.pid)._replace(machine="elsewhere")
+    """From here nothing can be said about processes elsewhere: another machine has another boot."""
+    who = known(sleeper.pid)._replace(machine="elsewhere", boot="another")
     assert fate(who) == "unknown"
-    assert fate(who._replace(boot="another")) == "unknown"
     assert fate(who._replace(pid=2**30)) == "unknown"
+    assert fate(who._replace(boot="")) == "unknown"
 
 
 def test_another_namespace_is_unknown(sleeper: subprocess.Popen[bytes]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Invalid, Refused
-from holdfast.machine import disk, files, host
+from holdfast.machine import files, host
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -52,6 +52,8 @@ class Home:
     def prepare(self) -> None:
         """Make the directory, private. Refuses places where files change behind a program's back."""
         if not os.path.isdir(self.path):
+            from holdfast.machine import disk
+
             wrong = disk.unsuitable(self.path)
             if wrong is not None:
                 raise Refused(

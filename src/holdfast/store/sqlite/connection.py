@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import stat
 import time
 
@@ -211,7 +210,8 @@ class Patience:
             self._until = now + self._seconds
         if now > self._until:
             return False
-        time.sleep(random.uniform(0.0005, 0.004 if attempt < 20 else 0.02))  # noqa: S311 (no secret)
+        longest = 0.004 if attempt < 20 else 0.02
+        time.sleep(0.0005 + longest * os.urandom(1)[0] / 256)
         return True
 
 
