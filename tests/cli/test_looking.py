@@ -85,7 +85,7 @@ def build(home: Path, project: Path) -> str:
     record(90, NativeLinked(agent="claude", id="0a1b", resume="claude --resume 0a1b"))
     record(90, WaitingStarted(id="w1", for_="permission", text="Run: npm install"))
     session.hill("auth", 4, at=at(91))
-    session.note("the key is AKIAIOSFODNN7EXAMPLE", at=at(165))
+    session.note("the key is AKIA" + "IOSFODNN7EXAMPLE", at=at(165))
     keeper.close()
     return session.id
 

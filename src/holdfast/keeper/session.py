@@ -238,6 +238,8 @@ class KeptSession:
         at: int | None = None,
     ) -> str:
         """Add a task to the plan; gives its id."""
+        from holdfast.core.secrets import redact
+
         given: list[str] = []
 
         def build(state: State) -> list[Data]:
@@ -246,8 +248,10 @@ class KeptSession:
                 raise Conflict(f"there is a task {chosen} already", session=self.id)
             given.append(chosen)
             added: list[Data] = []
-            if phase is not None and clean(phase, "the phase", longest=LONGEST_NAME) not in state.phases:
-                added.append(PhaseAdded(id=phase, name=phase))
+            # An id is stored as it is, so it is cleaned here as its name will be.
+            phase_id = None if phase is None else redact(clean(phase, "the phase", longest=LONGEST_NAME)).text
+            if phase is not None and phase_id is not None and phase_id not in state.phases:
+                added.append(PhaseAdded(id=phase_id, name=phase))
             by = None if agent is None else identifier(agent, "an agent's id")
             return [*added, TaskAdded(id=chosen, text=clean(words, "the task"), phase=phase, agent=by)]
 
