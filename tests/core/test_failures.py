@@ -27,10 +27,10 @@ def test_the_categories() -> None:
     ("code", "signal", "timed_out", "out_of_resources", "category"),
     [
         (1, None, False, False, "logical"), (2, None, False, False, "logical"),
-        (255, None, False, False, "transient"),
+        (255, None, False, False, "logical"),
+        (137, None, False, False, "transient"), (130, None, False, False, "transient"),
         (126, None, False, False, "configuration"), (127, None, False, False, "configuration"),
         (77, None, False, False, "permanent"), (128, None, False, False, "logical"),
-        (137, None, False, False, "transient"), (130, None, False, False, "transient"),
         (-9, None, False, False, "transient"), (0, 15, False, False, "transient"), (77, 9, False, False, "transient"),
         (1, None, True, False, "transient"), (127, None, True, False, "transient"),
         (137, 9, False, True, "resource"), (1, None, True, True, "resource"),

@@ -137,7 +137,8 @@ def test_refusals_are_sentences() -> None:
         for status, event in itertools.product(STATUSES[name], {event for _, event, _ in moves}):
             said = refusal(f"the {name}", status, event, "ID")
             assert said.exit_code == 1
-            assert said.message.startswith(f"the {name} is {status.replace('_', ' ')}")
+            words = {"error": "in error", "timeout": "timed out"}.get(status, status.replace("_", " "))
+            assert said.message.startswith(f"the {name} is {words}")
             assert "_" not in said.message
     assert "--continues ID" in (refusal("the session", "completed", "session.paused", "ID").hint or "")
     assert refusal("agent a1", "completed", "agent.progressed").message == (

@@ -173,10 +173,11 @@ def test_64_mib_of_input_are_refused_in_little_memory(tmp_path: Path, way: str) 
         CALL if way != "plan on stdin" else f"import sys; sys.stdin = open({str(large)!r})\n" + textwrap.dedent(CALL)
     )
     code, out, err, most = measured(desk, script, *words)
-    assert code in (3, 4, 6), (out, err)
+    # What a repository brings along must not stop work there: its settings are left out.
+    assert code == 0 if way == "project settings" else code in (3, 4, 6), (out, err)
     assert most < MEMORY
     assert "Traceback" not in err
-    if way != "backup":
+    if way not in ("backup", "project settings"):
         assert "MiB" in err or "large" in err
 
 

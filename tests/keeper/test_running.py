@@ -117,7 +117,7 @@ def test_the_agent_is_recorded_before_its_command_starts(
 
 @pytest.mark.parametrize(
     ("code", "category"),
-    [(1, "logical"), (3, "logical"), (77, "permanent"), (126, "configuration"), (255, "transient")],
+    [(1, "logical"), (3, "logical"), (77, "permanent"), (126, "configuration"), (137, "transient"), (255, "logical")],
 )
 def test_a_command_that_fails_says_how(session: KeptSession, code: int, category: str) -> None:
     """The exit code is passed on, and the agent failed with the category that belongs to it."""

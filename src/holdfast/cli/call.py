@@ -36,6 +36,7 @@ class Call:
         self.json = parsed.globals.json
         self.quiet = parsed.globals.quiet
         self._keeper: Keeper | None = None
+        self._at: int | None = None
         self._paint: Paint | None = None
 
     @property
@@ -57,7 +58,9 @@ class Call:
     @property
     def at(self) -> int | None:
         """The moment given by `--at`."""
-        return self.moment(self.parsed.globals.at)
+        if self._at is None and self.parsed.globals.at is not None:
+            self._at = self.moment(self.parsed.globals.at)
+        return self._at
 
     def moment(self, written: str | None) -> int | None:
         """A time as a person typed it: RFC 3339, a date, or HH:MM of today."""
@@ -101,6 +104,8 @@ class Call:
     def tell(self) -> None:
         """What the person should know besides the result: secrets cut out, a break due."""
         recorder = self.keeper.recorder
+        if self.at is not None and self.at > self.keeper.now() + 600_000:
+            self.note("That is in the future: until then, what this session records is put down at that time.")
         if recorder.redacted:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.redacted.items()))
             self.note(f"Secrets were cut out before anything was stored: {kinds}.")

@@ -21,6 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if not words:
             words = ["--help"]
+        elif words[0] == "help":
+            words = [*words[1:], "--help"]
         call = Call(parse(words, COMMANDS), dict(os.environ))
         if call.parsed.globals.version or call.parsed.globals.help or call.parsed.command is None:
             from holdfast.cli.help import show

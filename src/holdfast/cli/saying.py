@@ -1,4 +1,4 @@
-"""Saying what went wrong: to a person on stderr, to a program as one JSON document on stdout."""
+"""Saying what went wrong: to a person on stderr, to a program as one JSON document (of `run`, on stderr too)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,19 @@ def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
             "operation": error.operation or _operation(call), "file": error.file, "session": error.session,
             "timestamp": text(Wall().now()),
         }  # fmt: skip
-        put(_legible({"holdfast": VERSION, "error": told}))
+        document = _legible({"holdfast": VERSION, "error": told})
+        if "run" in (_operation(call), error.operation):  # whose standard output is the command's alone
+            sys.stderr.write(document)
+        else:
+            put(document)
         return
     paint = _paint(call)
     sys.stderr.write(str(paint.join(paint.red("holdfast:"), " ", paint.plain(error.message))) + "\n")
     if error.file and error.file not in error.message:
         sys.stderr.write(str(paint.join("  ", paint.dim("in "), paint.plain(error.file))) + "\n")
     if error.hint:
-        sys.stderr.write(str(paint.join("  ", paint.plain(error.hint))) + "\n")
+        for line in str(paint.plain(error.hint, lines=True)).splitlines():
+            sys.stderr.write(f"  {line}\n")
 
 
 def _legible(document: dict[str, object]) -> str:

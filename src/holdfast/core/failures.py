@@ -28,7 +28,7 @@ def category_of(
     """The category of a command that failed, from how it ended."""
     if out_of_resources:
         return "resource"
-    if timed_out or signal is not None or code < 0 or code > 128:
+    if timed_out or signal is not None or code < 0 or 128 < code < 160:
         return "transient"
     if code in (126, 127):
         return "configuration"

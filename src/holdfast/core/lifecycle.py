@@ -101,7 +101,7 @@ _DONE = {
 
 def refusal(what: str, status: str, event: str, session: str | None = None) -> Refused:
     """The sentence for an event the table has no entry for."""
-    words = status.replace("_", " ")
+    words = {"error": "in error", "timeout": "timed out"}.get(status, status.replace("_", " "))
     if status in FINISHED and what == "the session":
         return Refused(
             f"the session is {words}, and nothing follows that",

@@ -158,7 +158,8 @@ class State(msgspec.Struct, gc=False):
     tags: list[str] = []
     continues: str | None = None
     aliases: dict[str, str] = {}
-    archived: bool = False
+    # Somebody's word; None when nobody said anything, and age decides.
+    archived: bool | None = None
     deleted: bool = False
     outcome: str | None = None
 

@@ -76,3 +76,4 @@ def changed(state: State, event: Event, data: Data) -> None:
             task.completed_at = event.at
         case TaskReopened():
             task.completed_at = None
+            task.outcome = data.outcome  # what came of it before no longer holds

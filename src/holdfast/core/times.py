@@ -51,8 +51,8 @@ def millis(written: str) -> int:
     try:
         moment = datetime.fromisoformat(plain.replace("t", "T").replace("z", "Z"))
         ms = (moment - _EPOCH) // _MILLISECOND
-    except (ValueError, OverflowError) as error:
-        raise Invalid(f"{written[:60]!r} is not a time: {error}") from None
+    except (ValueError, OverflowError):
+        raise Invalid(f"{written[:60]!r} is no time that the calendar has") from None
     if not EARLIEST <= ms <= LATEST:
         raise Invalid(f"{written[:60]!r} is not a time: in UTC it is outside the years 1 to 9999")
     return ms

@@ -26,6 +26,7 @@ from holdfast.core.vocabulary import (
     OfAgent,
     Process,
 )
+from holdfast.machine import host
 from holdfast.machine.process import identify
 
 if TYPE_CHECKING:
@@ -162,8 +163,12 @@ def process(pid: int | None) -> Process | None:
     """Which process that is, while it is there; a number alone would soon mean another one."""
     if pid is not None and not 0 < pid <= MOST_PID:
         raise Invalid(f"{pid} is no process id")
-    found = None if pid is None else identify(pid)
-    return None if found is None else Process(*found)
+    if pid is None:
+        return None
+    found = identify(pid)
+    if found is None:  # gone before we looked: nothing but its absence is known of it
+        return Process(pid, "", host.boot_id(), host.pid_namespace(), host.machine_id())
+    return Process(*found)
 
 
 def known_category(category: str) -> str:

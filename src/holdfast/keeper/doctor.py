@@ -79,6 +79,9 @@ def _open(keeper: Keeper) -> tuple[Store | None, Check]:
     except Exception as error:  # noqa: BLE001 (see above)
         return None, Check("store", "failed", f"it cannot be opened ({type(error).__name__}: {error})", REPAIR)
     if store is None:
+        if os.path.lexists(keeper.home.binding(keeper.store_path)):
+            gone = f"{keeper.store_path} is gone, although this home has written to it"
+            return None, Check("store", "warning", gone, "holdfast restore FILE brings back a backup.")
         return None, Check("store", "ok", NOTHING)
     return store, Check("store", "ok", f"{keeper.store_path} opens")
 
@@ -257,7 +260,11 @@ def _writer(keeper: Keeper, store: Store | None) -> Check:
 
 
 def _settings(keeper: Keeper, _: Store | None) -> Check:
-    settings.load(keeper.home.config, keeper.place.root)
+    settings.load(keeper.home.config, None)
+    try:
+        settings.load(keeper.home.config, keeper.place.root, strict=True)
+    except HoldfastError as error:
+        return Check("settings", "warning", f"the project's settings are left out: {error.message}", error.hint)
     return Check("settings", "ok", "all settings can be read")
 
 

@@ -16,7 +16,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.times import text
+from holdfast.core.times import DAY, millis, text
 from holdfast.core.vocabulary import (
     Project,
     SessionArchived,
@@ -147,8 +147,12 @@ class Keeper:
 
     # ── finding sessions ─────────────────────────────────────────────────────────────────────────────────
 
-    def current(self) -> KeptSession | None:
-        """The session this work tree is at, while it is unfinished."""
+    def current(self, *, at: int | None = None) -> KeptSession | None:
+        """The session this work tree is at, while it is unfinished; at a moment, the one that was worked on then."""
+        if at is not None:
+            open_then = [row for row in self.history(limit=None, at=at) if row.status not in FINISHED]
+            latest = max(open_then, key=lambda row: (row.updated_at, row.id), default=None)
+            return None if latest is None else KeptSession(self, latest.id)
         store = self.existing_store()
         found = store.current(self.place.root) if store else None
         state = store.state(found) if store and found else None
@@ -156,10 +160,10 @@ class Keeper:
             return None
         return KeptSession(self, state.session)
 
-    def session(self, reference: str = "@") -> KeptSession:
-        """The session that a UUID, a unique prefix, an alias or `@` (the current one) means."""
+    def session(self, reference: str = "@", *, at: int | None = None) -> KeptSession:
+        """The session that a UUID, a unique prefix, an alias or `@` (the current one, now or then) means."""
         if reference == "@":
-            found = self.current()
+            found = self.current(at=at)
             if found is None:
                 raise NotFound("there is no current session here", hint="Start one: holdfast start GOAL")
             return found
@@ -171,7 +175,12 @@ class Keeper:
         if len(reference) < SHORTEST_PREFIX and not exact:
             candidates = [one for one in candidates if not one.startswith(reference.lower())]
         if not candidates:
-            raise NotFound(f"there is no session {shorten(reference, 60)!a}", hint="holdfast history shows them.")
+            short = (
+                "" if len(reference) >= SHORTEST_PREFIX else f" A prefix has at least {SHORTEST_PREFIX} characters."
+            )
+            raise NotFound(
+                f"there is no session {shorten(reference, 60)!a}", hint=f"holdfast history shows them.{short}"
+            )
         if len(candidates) > 1:
             listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
             raise Invalid(
@@ -182,8 +191,8 @@ class Keeper:
 
     def latest_unfinished(self) -> KeptSession | None:
         """The unfinished session of this project that was worked on last."""
-        rows = [row for row in self.history(limit=None) if row.status not in FINISHED and not row.archived]
-        rows = rows or [row for row in self.history(limit=None) if row.status not in FINISHED]
+        unfinished = [row for row in self.history(limit=None) if row.status not in FINISHED]
+        rows = [row for row in unfinished if not row.archived] or unfinished
         if not rows:
             return None
         return KeptSession(self, max(rows, key=lambda row: (row.updated_at, row.id)).id)
@@ -218,7 +227,12 @@ class Keeper:
             project=project, search=search, status=status, since=since, limit=limit, now=self.now(),
             archive_after=self.settings.archive_after,
         )  # fmt: skip
-        return store.rows(which)
+        rows = store.rows(which)
+        for row in rows:
+            # A listing holds what was so at the last event; of what is being worked on, time has passed since.
+            if row.status not in FINISHED and millis(row.updated_at) > self.now() - DAY:
+                row.working_ms = view.worktime(self.state(row.id), self.now()).working
+        return rows
 
     def hours(self, by: str, *, at: int | None = None) -> Table:
         """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""
@@ -282,10 +296,8 @@ class Keeper:
 
     def unarchive(self, reference: str, *, at: int | None = None) -> KeptSession:
         found = self.session(reference)
-        if not self.state(found.id).archived:
-            raise Conflict(
-                "the session was not archived by anyone", hint="Age alone cannot be undone.", session=found.id
-            )
+        if not self.is_archived(self.state(found.id)):
+            raise Conflict("the session is not archived", session=found.id)
         self.recorder.record(found.id, lambda _: [SessionUnarchived()], at=at)
         return found
 
@@ -314,6 +326,8 @@ class Keeper:
         """Unite with a backup; says how many events were new."""
         return self.store().restore(path)
 
-    def is_archived(self, state: State) -> bool:
+    def is_archived(self, state: State, *, at: int | None = None) -> bool:
+        """By somebody's word if there is one, else by age."""
         end = view.ended_at(state)
-        return state.archived or (end is not None and self.now() - end > self.settings.archive_after)
+        aged = end is not None and (self.now() if at is None else at) - end > self.settings.archive_after
+        return aged if state.archived is None else state.archived

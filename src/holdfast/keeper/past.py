@@ -27,13 +27,12 @@ def rows_at(keeper: Keeper, rows: Iterable[Row], at: int, *, status: str | None,
         was = view.status_of(state)
         if status is not None and was != status:
             continue
-        end = view.ended_at(state)
         found.append(
             Row(
                 id=row.id, goal=view.word(state, "goal") or "", status=was, progress=view.progress_of(state),
                 project=row.project, device=view.device_of(state), created_at=row.created_at,
                 updated_at=text(state.updated_at), working_ms=view.worktime(state, at).working,
-                archived=state.archived or (end is not None and at - end > keeper.settings.archive_after),
+                archived=keeper.is_archived(state, at=at),
             )
         )  # fmt: skip
     return found

@@ -52,6 +52,7 @@ TYPE: Final = "command"  # of an agent nobody gave a type
 LONGEST_TASK: Final = 200
 LONGEST_COMMAND: Final = 4_000
 MOST_RETRIES: Final = 100
+WITHIN = "HOLDFAST_WITHIN"  # the agents a command runs in, outermost first
 MOST_SECONDS: Final = 10_000_000.0
 
 _FIRST_LOOK, _SLOWEST_LOOK = 0.05, 1.0  # seconds between two looks at the queue
@@ -78,12 +79,15 @@ def run(
     retries: int | None = None,
     categories: Mapping[int, Category] | None = None,
     announce: Callable[[str], None] = lambda _: None,
+    environ: Mapping[str, str] | None = None,
     sleep: Callable[[float], None] | None = None,
 ) -> Ran:
     """Run a command as an agent of the session; its output goes where ours goes, its code is the result.
 
     It waits while as many agents are at work as the mode allows. Only transient failures are tried again, `retries`
     times (default: the mode's). `categories` says what exit codes mean; `announce` hears of waits and retries.
+    `environ` is the environment of the command (default: ours); in it the command learns which agents it is part of,
+    so that a run inside a run does not wait for the one around it.
     """
     if not argv or not argv[0]:
         raise Invalid("there is no command to run", hint="Write it after --: holdfast run -- COMMAND")
@@ -98,8 +102,9 @@ def run(
     kind = clean(TYPE if type is None else type, "the agent's type", longest=100)
     with Signals(sleep) as signals:
         one = _Run(
-            session, list(argv), agent_id, kind, task, timeout, retries, dict(categories or {}), announce, signals
-        )
+            session, list(argv), agent_id, kind, task, timeout, retries, dict(categories or {}), announce, signals,
+            environ,
+        )  # fmt: skip
         return one.go()
 
 
@@ -133,6 +138,7 @@ class _Run:
         categories: dict[int, Category],
         announce: Callable[[str], None],
         signals: Signals,
+        environ: Mapping[str, str] | None,
     ) -> None:
         self._session = session
         self._argv = argv
@@ -141,6 +147,8 @@ class _Run:
         self._categories = categories
         self._announce = announce
         self._signals = signals
+        self._environ = environ
+        self._within = tuple(name for name in (environ or {}).get(WITHIN, "").split(",") if name)
         self._begun = False
         self._unrecorded: HoldfastError | None = None
         self._gone: dict[tuple[str, Process], float] = {}
@@ -241,7 +249,8 @@ class _Run:
                 self._unrecorded = error
 
         self._begun = False
-        return run_command(self._argv, timeout=self._timeout, started=started)
+        environ = None if self._environ is None else {**self._environ, WITHIN: ",".join([*self._within, self.id])}
+        return run_command(self._argv, timeout=self._timeout, started=started, env=environ)
 
     def _ahead(self, state: State, kind: type[OfAgent]) -> list[str]:
         """The agents to wait for; none when it is our turn. Refused when it never will be."""
@@ -256,7 +265,8 @@ class _Run:
         if kind is AgentResumed and self._circuit(state, own):
             self._retries = 0
         queue = [agent for agent in _before(own, state) if _waits(agent)] if kind is AgentResumed else []
-        ahead = [agent.id for agent in [*(one for one in agents.running(state) if self._at_work(one)), *queue]]
+        at_work = (one for one in agents.running(state) if one.id not in self._within and self._at_work(one))
+        ahead = [agent.id for agent in [*at_work, *queue]]
         return ahead if len(ahead) >= limits(view.word(state, "mode") or "").agents else []
 
     def _at_work(self, agent: AgentState) -> bool:

@@ -320,6 +320,7 @@ class KeptSession:
         self, path: str, action: str = "modified", *, agent: str | None = None, at: int | None = None
     ) -> Self:
         """Record a change to a file of the project, with its hash as it is now. Contents are never kept."""
+        from holdfast.keeper import projects
         from holdfast.keeper.changes import observe
 
         if action not in ACTIONS:
@@ -330,6 +331,15 @@ class KeptSession:
         seen = observe(self.keeper.place, tidy, action)
 
         def build(state: State) -> Iterator[Data]:
+            if (
+                state.project is not None
+                and projects.known(self.keeper.store(), self.keeper.place) != state.project.id
+            ):
+                raise Invalid(
+                    f"the session belongs to another project ({state.project.name})",
+                    hint="Record its files from there: --project DIR",
+                    session=self.id,
+                )
             before = next((change.hash_after for change in reversed(state.files) if change.path == tidy), None)
             yield FileChanged(
                 path=tidy, action=action, agent=agent, lines_added=seen.lines_added, lines_removed=seen.lines_removed,
@@ -364,5 +374,5 @@ def fraction(value: float) -> float:
 
 def _number(value: float, what: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not low <= value <= high:
-        raise Invalid(f"{what} must be a number from {low:,g} to {high:,g}, not {str(value)[:40]}")
+        raise Invalid(f"{what} must be a number from {low:,.10g} to {high:,.10g}, not {str(value)[:40]}")
     return value

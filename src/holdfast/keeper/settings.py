@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.times import DAY, MINUTE
 from holdfast.core.vocabulary import Timer
 from holdfast.machine import files
@@ -69,11 +69,15 @@ class Settings:
         return round(self.number("history.archive_after_days") * DAY)
 
 
-def load(config: str, project: str | None) -> Settings:
+def load(config: str, project: str | None, *, strict: bool = False) -> Settings:
     values: dict[str, int | float | str | bool] = {}
     values.update(_read(config, from_project=False))
     if project is not None:
-        values.update(_read(os.path.join(project, PROJECT_FILE), from_project=True))
+        try:
+            values.update(_read(os.path.join(project, PROJECT_FILE), from_project=True))
+        except HoldfastError:
+            if strict:
+                raise  # otherwise a broken file in a repository would stop every command there; doctor names it
     return Settings(values)
 
 

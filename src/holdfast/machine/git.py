@@ -178,12 +178,21 @@ class Git(GitProgram):
             return None
         plain = ("--numstat", "-z", "--no-ext-diff", "--no-textconv", "--no-renames")
         if self._try("cat-file", "-e", f"HEAD:{inside}").code == 0:
-            answer = self._ask("--literal-pathspecs", "diff", *plain, "HEAD", "--", inside)
+            answer = self._ask(*self._without_filters(), "--literal-pathspecs", "diff", *plain, "HEAD", "--", inside)
             return _counted(answer.out)
         if not full.is_file() and not full.is_symlink():
             return None
         answer = self._try("diff", "--no-index", *plain, "--", os.devnull, str(full))
         return _counted(answer.out) if answer.code in (0, 1) else None
+
+    def _without_filters(self) -> list[str]:
+        """Options that keep git from running the filters a repository names: reading runs none of its programs."""
+        found = self._try("config", "--null", "--name-only", "--get-regexp", r"^filter\.").out.decode(
+            errors="replace"
+        )
+        names = {name.partition(".")[2].rpartition(".")[0] for name in found.split("\0") if name}
+        kinds = ("clean=", "smudge=", "process=", "required=false")
+        return [word for name in sorted(names) for kind in kinds for word in ("-c", f"filter.{name}.{kind}")]
 
     # Changing
 

@@ -45,7 +45,7 @@ class Summary(NamedTuple):
     name: str
     device: str | None
     working_ms: int
-    archived: bool
+    archived: bool | None
     deleted: bool
 
 

@@ -75,5 +75,5 @@ def abort(call: Call) -> None:
 def list_(call: Call) -> None:
     from holdfast.cli.describe import agents_table
 
-    found = call.keeper.session().document(at=call.at).agents
+    found = call.keeper.session(at=call.at).document(at=call.at).agents
     call.answer({"agents": found}, lambda paint: agents_table(paint, found))

@@ -45,7 +45,7 @@ def _table(paint: Paint, rows: Sequence[Row], clock: Clock, *, everywhere: bool)
     ]  # fmt: skip
     cells: list[list[str]] = [
         [paint.bold(row.id[:8]), row.goal,
-         paint.dim("archived") if row.archived else status_word(paint, row.status),
+         paint.join(status_word(paint, row.status), paint.dim(" (archived)") if row.archived else ""),
          percent(row.progress), span(row.working_ms), row.project, clock.age(row.updated_at)]
         for row in rows
     ]  # fmt: skip

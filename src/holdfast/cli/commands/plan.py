@@ -33,7 +33,7 @@ def import_(call: Call) -> None:
 
 
 def show(call: Call) -> None:
-    document = call.keeper.session().document(at=call.at)
+    document = call.keeper.session(at=call.at).document(at=call.at)
     call.answer(
         {"phases": document.phases, "tasks": document.tasks},
         lambda paint: _plan(paint, document.phases, document.tasks),

@@ -5,7 +5,6 @@ Standard output is the command's alone. What Holdfast has to say, the JSON docum
 
 from __future__ import annotations
 
-import contextlib
 import sys
 
 from holdfast.cli.call import VERSION, Call, encode
@@ -15,19 +14,6 @@ from holdfast.keeper.session import KeptSession
 
 
 def run(call: Call) -> int:
-    try:
-        return _run(call)
-    except HoldfastError as error:
-        if not call.json:
-            raise
-        from holdfast.cli.saying import say_error
-
-        with contextlib.redirect_stdout(sys.stderr):
-            say_error(error, call, json=True)
-        return error.exit_code
-
-
-def _run(call: Call) -> int:
     words = call.parsed
     if words.globals.at is not None:
         raise Usage("a command runs now: run takes no --at", hint="To record one that ran, use holdfast agent start.")
@@ -48,6 +34,7 @@ def _run(call: Call) -> int:
         retries=words.integer("retries"),
         categories=running.categories_from(words.texts("categories")),
         announce=announce,
+        environ=call.environ,
     )
     if ran.unrecorded is not None:
         notes.append(f"not everything about {ran.agent_id} could be recorded: {ran.unrecorded.message}")

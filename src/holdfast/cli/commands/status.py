@@ -13,7 +13,7 @@ from holdfast.core.state import State
 
 def run(call: Call) -> None:
     reference = call.parsed.text("id") or "@"
-    found = call.keeper.current() if reference == "@" else call.keeper.session(reference)
+    found = call.keeper.current(at=call.at) if reference == "@" else call.keeper.session(reference)
     if found is None:
         call.answer({"session": None}, lambda paint: _nothing(call, paint))
         return

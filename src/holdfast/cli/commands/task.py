@@ -53,5 +53,5 @@ def drop(call: Call) -> None:
 def list_(call: Call) -> None:
     from holdfast.cli.describe import tasks_table
 
-    found = call.keeper.session().document(at=call.at).tasks
+    found = call.keeper.session(at=call.at).document(at=call.at).tasks
     call.answer({"tasks": found}, lambda paint: tasks_table(paint, found))

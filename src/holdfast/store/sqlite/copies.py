@@ -63,6 +63,7 @@ def unite(store: SqliteStore, path: str) -> int:
     with speaking("read the backup", path):
         source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
         try:
+            _refuse_what_is_none(source, path)
             found = schema.version_of(source) if source.pragma("application_id") == schema.APPLICATION else 0
             if found > len(schema.MIGRATIONS):
                 raise schema.newer(found, path)
@@ -87,6 +88,20 @@ def unite(store: SqliteStore, path: str) -> int:
             return new
         finally:
             source.close()
+
+
+def _refuse_what_is_none(source: apsw.Connection, path: str) -> None:
+    """The words for a damaged store would send the person to the wrong file."""
+    try:
+        whole = [row[0] for row in source.execute("PRAGMA quick_check(1)")] == ["ok"]
+    except (apsw.NotADBError, apsw.CorruptError):
+        whole = False
+    if not whole:
+        raise Invalid(
+            "the file is no backup, or is damaged; nothing was changed",
+            hint=f"If it was one: holdfast --store sqlite:///{path} doctor --repair saves what can be read of it.",
+            file=path,
+        )
 
 
 def _refuse_damage(tables: SqliteTables, session: str, path: str) -> None:

@@ -52,7 +52,7 @@ CREATE TABLE sessions (
     name       TEXT NOT NULL DEFAULT '',
     device     TEXT,
     working_ms INTEGER NOT NULL DEFAULT 0,
-    archived   INTEGER NOT NULL DEFAULT 0,
+    archived   INTEGER,
     deleted    INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX sessions_by_creation ON sessions (created_at, id);

@@ -286,5 +286,6 @@ def _row(values: tuple[Any, ...], which: Filter) -> Row:
     aged = which.archive_after is not None and ended is not None and which.now - ended > which.archive_after
     return Row(
         id=id_, goal=goal, status=status, progress=progress, project=name, device=device,
-        created_at=text(created), updated_at=text(updated), working_ms=working, archived=bool(archived) or aged,
+        created_at=text(created), updated_at=text(updated), working_ms=working,
+        archived=aged if archived is None else bool(archived),
     )  # fmt: skip
