@@ -1,0 +1,63 @@
+"""F13: whatever is planted where Holdfast writes, and however it is swapped meanwhile, its target stays untouched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from scale import scale
+
+from holdfast.core.errors import HoldfastError
+from holdfast.machine.files import open_private, write_atomic
+
+ROUNDS = scale(100, 1_000, 10_000)
+PRECIOUS = b"precious"
+
+
+@pytest.mark.parametrize("kind", ["symlink", "hard link", "directory link"])
+def test_a_race_to_swap_the_target_never_reaches_what_it_leads_to(tmp_path: Path, kind: str) -> None:
+    """While a thread swaps the file for a link and back, writes succeed or are refused; the victim is as it was."""
+    victim = tmp_path / "victim"
+    if kind == "directory link":
+        victim.mkdir()
+    else:
+        victim.write_bytes(PRECIOUS)
+    room = tmp_path / "room"
+    room.mkdir()
+    target = room / "state.json"
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                target.unlink()
+            with contextlib.suppress(OSError):
+                if kind == "hard link":
+                    os.link(victim, target)
+                else:
+                    target.symlink_to(victim)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    written = refused = 0
+    try:
+        for number in range(ROUNDS):
+            try:
+                write_atomic(str(target), f"round {number}".encode())
+                written += 1
+            except HoldfastError:
+                refused += 1
+            with contextlib.suppress(HoldfastError):
+                os.close(open_private(str(target), os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+    finally:
+        stop.set()
+        swapper.join()
+    assert written + refused == ROUNDS
+    if kind == "directory link":
+        assert list(victim.iterdir()) == []
+    else:
+        assert victim.read_bytes() == PRECIOUS
+    assert [name for name in os.listdir(room) if name.endswith(".tmp")] == []
