@@ -30,18 +30,18 @@ from holdfast.machine import host
 from holdfast.machine.process import identify
 
 if TYPE_CHECKING:
-    from holdfast.keeper.session import KeptSession
+    from holdfast.keeper.work import Work
 
 MOST_PID = 2**31 - 1
 
 
 class KeptAgent:
-    def __init__(self, session: KeptSession, agent_id: str) -> None:
+    def __init__(self, session: Work, agent_id: str) -> None:
         self.session = session
         self.id = agent_id
 
     def progress(self, fraction: float, *, at: int | None = None) -> Self:
-        from holdfast.keeper.session import fraction as checked
+        from holdfast.keeper.work import fraction as checked
 
         return self._record(AgentProgressed, at, progress=checked(fraction))
 
@@ -122,7 +122,7 @@ class KeptAgent:
 
 
 def start(
-    session: KeptSession,
+    session: Work,
     agent_id: str,
     *,
     type: str,  # noqa: A002 (the contract's word)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call, put
-from holdfast.keeper import report
 
 
 def run(call: Call) -> None:
     form = call.parsed.text("format") or "md"
-    document = call.keeper.session(call.parsed.text("id") or "@", at=call.at).document(at=call.at)
-    text = report.html(document) if form == "html" else report.markdown(document)
+    text = call.keeper.session(call.parsed.text("id") or "@", at=call.at).report(form, at=call.at)
     if call.json:
         call.answer({"format": form, "report": text}, lambda _: "")
     else:

@@ -24,8 +24,7 @@ def run(call: Call) -> int:
         call.note(f"holdfast: {text}")
 
     session = call.keeper.session()
-    ran = running.run(
-        session,
+    ran = session.run(
         words.rest,
         agent_id=words.text("agent"),
         type=words.text("type"),
