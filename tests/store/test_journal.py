@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import apsw
 import pytest
 
+from holdfast.core.errors import Failed
 from holdfast.core.event import Event
 from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze
@@ -188,3 +190,37 @@ def test_freezing_loses_nothing() -> None:
     from holdfast.core.state import thaw
 
     assert thaw(freeze(State(session=SESSION))) == State(session=SESSION)
+
+
+class _FullAtCommit:
+    """A connection whose next COMMIT finds the disk full."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, *values: object) -> object:
+        if sql == "COMMIT":
+            raise apsw.FullError("the disk is full")
+        return self._connection.execute(sql, *values)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._connection, name)
+
+
+def test_a_commit_that_failed_is_forgotten_even_if_another_process_takes_its_place(tmp_path: Path) -> None:
+    """The other one's event gets the number ours would have had; going on, ours follows it and not the lost one."""
+    one, two = opened(tmp_path), opened(tmp_path)
+    put(one, SESSION, started("Goal"))
+    real = one._connection
+    one._connection = _FullAtCommit(real)  # type: ignore[assignment]
+    with pytest.raises(Failed, match="full"):
+        put(one, SESSION, note("lost"))
+    one._connection = real
+    put(two, SESSION, note("theirs"))
+    put(one, SESSION, note("ours"))
+    state = one.state(SESSION)
+    assert state is not None
+    assert [kept.text for kept in state.notes] == ["theirs", "ours"]
+    assert list(one.check()) == []
+    one.close()
+    two.close()

@@ -116,7 +116,10 @@ class Journal:
         self._salt = salt
         self._kept: dict[str, _Kept] = {}
         self._changed: set[str] = set()
+        # Written, but perhaps not committed: should that fail, what is kept of them did not happen either.
+        self._flushed: set[str] = set()
         # Within a transaction nobody else writes: what was looked up once stays true.
+        self._writing = False
         self._current: set[str] = set()
         self._clock: int | None = None
         # Data was dropped from its rows: the store must see to it that its bytes go too.
@@ -128,6 +131,8 @@ class Journal:
         kept = self._kept.get(session)
         if kept is not None and session in self._current:
             return kept.state
+        if self._writing:
+            self._current.add(session)
         version = self._tables.version(session)
         if kept is not None and kept.version == version:
             return kept.state
@@ -163,7 +168,9 @@ class Journal:
 
     def begin(self) -> None:
         """A transaction has begun."""
+        self._writing = True
         self._current.clear()
+        self._flushed.clear()
         self._clock = None
         self.erased = False
 
@@ -175,7 +182,6 @@ class Journal:
         state = self.state(session)
         if state.deleted and not isinstance(draft.data, SessionDeleted):  # nothing is added to what was erased
             raise NotFound("there is no such session", session=session)
-        self._current.add(session)
         writer = self.writer()
         kind = TYPE_OF[type(draft.data)]
         own = state.heads.get(writer)
@@ -287,16 +293,19 @@ class Journal:
                 self._tables.save_snapshot(session, snapshot, state.last[0], ladder)
                 at, size = snapshot.events, len(snapshot.frozen)
             self._kept[session] = _Kept(version, state, at, size, names)
+        self._flushed |= self._changed
         self._changed.clear()
         self._current.clear()
+        self._writing = False
         self._make_room()
 
     def forget(self) -> None:
         """The transaction failed: what was folded in memory did not happen."""
-        for session in self._changed:
+        for session in self._changed | self._flushed:
             self._kept.pop(session, None)
         self._changed.clear()
         self._current.clear()
+        self._writing = False
 
 
 def _impossible(event: Event) -> str | None:
