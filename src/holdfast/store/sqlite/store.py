@@ -90,7 +90,7 @@ class SqliteStore:
         sql = ["SELECT id, goal, status, progress, name, device, created_at, updated_at, working_ms, archived,",
                "ended_at",
                "FROM sessions WHERE deleted = 0 AND version > 0"]  # fmt: skip
-        values: list[object] = []
+        values: list[Any] = []
         if which.project is not None:
             sql.append("AND project = ?")
             values.append(which.project)

@@ -59,7 +59,7 @@ class SqliteTables:
             self._writers[writer] = known
         return known
 
-    def _one(self, sql: str, values: tuple[object, ...] = ()) -> int | None:
+    def _one(self, sql: str, values: tuple[Any, ...] = ()) -> int | None:
         row: tuple[Any, ...]
         for row in self._run(sql, values):
             found: int | None = row[0]
