@@ -216,7 +216,7 @@ class _Tour:
         local = moment + int(local_offset(moment).total_seconds()) * 1000
         if 2 * HOUR < (self._now + int(local_offset(self._now).total_seconds()) * 1000) % DAY < DAY - 5 * MINUTE:
             return "--at", f"{local % DAY // HOUR:02d}:{local % HOUR // MINUTE:02d}"
-        return "--at", text(moment)
+        return "--at", text(moment)[:16] + "Z"
 
     # commands
 
