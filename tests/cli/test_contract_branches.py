@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,13 @@ LINE = re.compile(r"^Session: \d{8} \d\d:\d\d-\d\d:\d\d \(\d+ min actual, \d+ mi
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Calling]:
     calling = Calling(tmp_path, monkeypatch, capsys)
     monkeypatch.setenv("TZ", "UTC")
-    return calling
+    time.tzset()
+    yield calling
+    monkeypatch.undo()
+    time.tzset()
 
 
 def work(cli: Calling, name: str = "work.txt") -> None:
