@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
     put(store, SESSION, started(aliases={"craft": "alias-one"}), *(note(f"note {number}") for number in range(60)))
     put(store, OTHER, started("Other"), note("long " * 3000))
     with store.transaction() as transaction:
-        transaction.set_current("/work/shop", SESSION)
+        transaction.set_current("/home/me/shop", SESSION)
         transaction.know_project(PROJECT)
     store.close()
     return tmp_path / "home" / "store.db"
@@ -74,8 +74,8 @@ def test_a_sound_store_stays_as_it_is(path: Path) -> None:
     assert repairing.repair(str(path)) == []
     assert shown(path) == before
     store = opened(path)
-    assert store.current("/work/shop") == SESSION
-    assert store.project_at("path", "/work/shop") == ["project-1"]
+    assert store.current("/home/me/shop") == SESSION
+    assert store.project_at("path", "/home/me/shop") == ["project-1"]
     store.close()
     assert not (path.parent / "aside").exists()
 
@@ -92,7 +92,7 @@ def test_a_ruined_header_costs_nothing(path: Path) -> None:
     assert str(kept[0]) in said[1]
     assert sorted(os.listdir(path.parent)) == ["aside", "store.db"]
     store = opened(path)
-    assert store.project_at("path", "/work/shop") == ["project-1"]
+    assert store.project_at("path", "/home/me/shop") == ["project-1"]
     store.close()
 
 

@@ -48,7 +48,7 @@ ANNA, BEN, CARO = "a" * 20, "b" * 20, "c" * 20
 SESSION = "11111111-2222-4333-8444-555555555555"
 OTHER = "11119999-2222-4333-8444-555555555555"
 THIRD = "77777777-2222-4333-8444-555555555555"
-PROJECT = Project(id="project-1", name="shop", path="/work/shop")
+PROJECT = Project(id="project-1", name="shop", path="/home/me/shop")
 START = 1_800_000_000_000  # ms
 DAY = 86_400_000
 
@@ -188,8 +188,8 @@ class StoreConformance:
         assert store.rows(Filter(search="shop", project="p", status="paused", since=1, limit=3)) == []
         assert list(store.sessions()) == []
         assert store.find("1111") == []
-        assert store.current("/work/shop") is None
-        assert store.project_at("path", "/work/shop") == []
+        assert store.current("/home/me/shop") is None
+        assert store.project_at("path", "/home/me/shop") == []
         assert store.latest_time() is None
         assert list(store.check()) == []
 
@@ -208,13 +208,13 @@ class StoreConformance:
         store = self.store()
         put(store, SESSION, started(), note("a red door"))
         with store.transaction() as transaction:
-            transaction.set_current("/work/shop", SESSION)
+            transaction.set_current("/home/me/shop", SESSION)
             transaction.know_project(PROJECT)
         before = everything(store)
         store = self.reopened(store)
         assert everything(store) == before
-        assert store.current("/work/shop") == SESSION
-        assert store.project_at("path", "/work/shop") == ["project-1"]
+        assert store.current("/home/me/shop") == SESSION
+        assert store.project_at("path", "/home/me/shop") == ["project-1"]
         assert [row.id for row in store.rows(Filter(search="red doo"))] == [SESSION]
 
     def test_a_second_connection_sees_what_was_acknowledged(self) -> None:
@@ -243,12 +243,12 @@ class StoreConformance:
             transaction.record(SESSION, draft(note("secret paint")))
             transaction.record(SESSION, draft(AliasGiven(format="craft", id="alias-one")))
             transaction.receive([foreign(BEN, 1, note("blue"), clock=5, session=THIRD)])
-            transaction.set_current("/work/shop", SESSION)
+            transaction.set_current("/home/me/shop", SESSION)
             transaction.know_project(PROJECT)
             raise RuntimeError(message)
         assert everything(store) == before
-        assert store.current("/work/shop") is None
-        assert store.project_at("path", "/work/shop") == []
+        assert store.current("/home/me/shop") is None
+        assert store.project_at("path", "/home/me/shop") == []
         assert store.state(THIRD) is None
         assert_sound(store)
         made = put(store, SESSION, note("afterwards"), key="once")
@@ -550,12 +550,12 @@ class StoreConformance:
             put(store, SESSION, note(f"secret {number}"))
         put(store, OTHER, started("Other shop"))
         with store.transaction() as transaction:
-            transaction.set_current("/work/shop", SESSION)
-            transaction.set_current("/work/other", OTHER)
+            transaction.set_current("/home/me/shop", SESSION)
+            transaction.set_current("/home/me/other", OTHER)
         store.erase(SESSION, draft(SessionDeleted(), START + 99))
         self.assert_deleted(store)
-        assert store.current("/work/shop") is None
-        assert store.current("/work/other") == OTHER
+        assert store.current("/home/me/shop") is None
+        assert store.current("/home/me/other") == OTHER
         assert [row.id for row in store.rows(Filter(search="shop"))] == [OTHER]
         assert list(flaws(store.events(SESSION))) == []
         self.assert_deleted(self.reopened(store))
@@ -608,7 +608,7 @@ class StoreConformance:
     def shelf(self) -> Store:
         """Five sessions of two projects, a day apart, in several states."""
         store = self.store()
-        elsewhere = Project(id="project-2", name="house", path="/work/house")
+        elsewhere = Project(id="project-2", name="house", path="/home/me/house")
         for number in range(5):
             session = f"{number}aaaaaaa-0000-4000-8000-00000000000{number}"
             project = PROJECT if number % 2 == 0 else elsewhere
@@ -717,14 +717,14 @@ class StoreConformance:
         put(store, SESSION, started())
         put(store, OTHER, started("Other"))
         with store.transaction() as transaction:
-            transaction.set_current("/work/shop", SESSION)
-            transaction.set_current("/work/shop-2", OTHER)
-        assert (store.current("/work/shop"), store.current("/work/shop-2")) == (SESSION, OTHER)
+            transaction.set_current("/home/me/shop", SESSION)
+            transaction.set_current("/home/me/shop-2", OTHER)
+        assert (store.current("/home/me/shop"), store.current("/home/me/shop-2")) == (SESSION, OTHER)
         with store.transaction() as transaction:
-            transaction.set_current("/work/shop", OTHER)
-            transaction.set_current("/work/shop-2", None)
+            transaction.set_current("/home/me/shop", OTHER)
+            transaction.set_current("/home/me/shop-2", None)
             transaction.set_current("/nowhere", None)
-        assert (store.current("/work/shop"), store.current("/work/shop-2")) == (OTHER, None)
+        assert (store.current("/home/me/shop"), store.current("/home/me/shop-2")) == (OTHER, None)
         assert len(list(store.events(SESSION))) == 1
 
     def test_projects_are_found_by_their_evidence(self) -> None:
@@ -818,7 +818,7 @@ class StoreConformance:
         straight = self.store("straight", writer=CARO)
         take(straight, events)
         assert everything(fresh) == everything(straight)
-        assert fresh.project_at("path", "/work/shop") == ["project-1"]
+        assert fresh.project_at("path", "/home/me/shop") == ["project-1"]
         assert_sound(fresh)
         assert fresh.restore(copy) == 0
 
