@@ -42,14 +42,15 @@ def main(names: list[str]) -> int:
     machine = {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()}
     document = {"machine": machine, "figures": [figure._asdict() | {"met": figure.met} for figure in figures]}
     (RESULTS / "latest.json").write_text(json.dumps(document, indent=2) + "\n")
-    return 0 if all(figure.met for figure in figures) else 1
+    return 1 if any(figure.met is False for figure in figures) else 0
 
 
 def show(figures: list[Figure]) -> None:
     width = max(len(figure.name) for figure in figures)
     for figure in figures:
-        mark = "ok  " if figure.met else "MISS"
-        print(f"{mark}  {figure.name:<{width}}  {figure.value:>8.2f}  ({figure.rule})  {figure.detail}")
+        mark = {True: "ok  ", False: "MISS", None: "    "}[figure.met]
+        rule = f"({figure.rule})" if figure.rule else "(no rule)"
+        print(f"{mark}  {figure.name:<{width}}  {figure.value:>8.2f}  {rule}  {figure.detail}")
 
 
 if __name__ == "__main__":

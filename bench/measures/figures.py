@@ -11,11 +11,14 @@ from typing import NamedTuple
 class Figure(NamedTuple):
     name: str
     value: float
-    rule: str  # "≥ 0.5", "≤ 8", "= 8000"
+    rule: str  # "≥ 0.5", "≤ 8", "= 8000"; empty for what is only told
     detail: str = ""
 
     @property
-    def met(self) -> bool:
+    def met(self) -> bool | None:
+        """Whether the rule holds; None where there is none."""
+        if not self.rule:
+            return None
         sign, limit = self.rule.split()[:2]
         bound = float(limit)
         return {"≥": self.value >= bound, "≤": self.value <= bound, "=": self.value == bound}[sign]

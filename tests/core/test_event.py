@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.core import event as events
 from holdfast.core.canonical import canonical
 from holdfast.core.errors import Invalid
-from holdfast.core.event import Event, Head, body_of, data_bytes, hash_of, public, seal, trouble
+from holdfast.core.event import Event, Head, body_of, hash_of, public, seal, trouble
 from holdfast.core.times import EARLIEST, LATEST
 
 DATA = b'{"text":"Hall\xc3\xb6chen"}'
@@ -151,6 +151,6 @@ def test_every_envelope_is_canonical(actor: str, key: str) -> None:
 
 def test_data_is_written_canonically() -> None:
     """The bytes of an event's data have one spelling."""
-    assert data_bytes({"b": 1, "a": [2.0]}) == b'{"a":[2],"b":1}'
+    assert canonical({"b": 1, "a": [2.0]}) == b'{"a":[2],"b":1}'
     with pytest.raises(Invalid):
-        data_bytes({"a": 2**60})
+        canonical({"a": 2**60})

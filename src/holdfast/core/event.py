@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.core import times
-from holdfast.core.canonical import Json, canonical, digest
+from holdfast.core.canonical import Json, digest
 
 LAYOUT = b"holdfast event 1\n"
 SALT_BYTES = 16
@@ -146,7 +146,3 @@ def _shown(data: bytes | None) -> Json:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return data.decode(errors="replace")
     return shown
-
-
-def data_bytes(data: Json) -> bytes:
-    return canonical(data)

@@ -380,5 +380,3 @@ _BARE: dict[str, Data] = {
     "session.unarchived": SessionUnarchived(), "session.deleted": SessionDeleted(),
     "session.saved": SessionSaved(), "message.exchanged": MessageExchanged(),
 }  # fmt: skip
-
-__all__ = ["apply", "fold", "in_log_order", "pass_over", "read", "value_of"]

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.core import agents as agents_of
 from holdfast.core import modes
 from holdfast.core import tasks as tasks_of
-from holdfast.core.canonical import Json, digest
+from holdfast.core.canonical import digest
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import (
     Agent,
@@ -282,6 +282,3 @@ def due(state: State, at: int) -> list[str]:
         return []
     working = worktime(state, at).working
     return [name for name, line in open_lines if working >= line]
-
-
-Document = dict[str, Json]

@@ -52,9 +52,6 @@ class Settings:
         assert isinstance(value, (int, float))
         return value
 
-    def is_set(self, name: str) -> bool:
-        return name in self._values
-
     @property
     def timer(self) -> Timer:
         def ms(name: str) -> int:

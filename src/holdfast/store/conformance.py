@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.canonical import LARGEST, Json, canonical
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound, Refused
-from holdfast.core.event import Event, data_bytes, seal, trouble
+from holdfast.core.event import Event, seal, trouble
 from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze
 from holdfast.core.vocabulary import (
@@ -114,7 +114,7 @@ def foreign(
     session: str = SESSION, key: str | None = None, version: int = 1, at: int = START,
 ) -> Event:  # fmt: skip
     """An event as another program could have written it."""
-    written = data_bytes(msgspec.to_builtins(data) if isinstance(data, msgspec.Struct) else data)
+    written = canonical(msgspec.to_builtins(data) if isinstance(data, msgspec.Struct) else data)
     return seal(
         session=session, writer=writer, seq=seq, prev=prev.hash if prev else None, clock=clock, at=at, actor="ben",
         type=kind, version=version, data=written, salt=bytes(16), key=key,

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from holdfast.core import view
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import LARGEST, canonical
 from holdfast.core.clock import tick
 from holdfast.core.errors import Damaged, NotFound
-from holdfast.core.event import Event, Head, data_bytes, seal, trouble
+from holdfast.core.event import Event, Head, seal, trouble
 from holdfast.core.fold import apply, pass_over, read
 from holdfast.core.search import words
 from holdfast.core.state import State, freeze, thaw
@@ -195,7 +195,7 @@ class Journal:
             actor=draft.actor,
             type=kind.name,
             version=kind.version,
-            data=data_bytes(msgspec.to_builtins(draft.data)),
+            data=canonical(msgspec.to_builtins(draft.data)),
             salt=self._salt(),
             seen=_unseen_heads(state, writer),
             key=draft.key,
