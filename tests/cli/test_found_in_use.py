@@ -158,3 +158,14 @@ def test_a_store_that_vanished_was_called_well(cli: Calling) -> None:
             (cli.home / name).unlink()
     checks = {check["name"]: check["status"] for check in cli.document("doctor")["checks"]}
     assert checks["store"] == "warning"
+
+
+def test_a_run_that_failed_was_listed_as_completed(cli: Calling) -> None:
+    """Of an agent that was tried again, each run says how it ended itself."""
+    cli("start", "G", "--at", at(0))
+    cli("agent", "start", "a", "--type", "t", "--at", at(1))
+    cli("agent", "fail", "a", "--category", "transient", "--message", "no", "--at", at(2))
+    cli("agent", "retry", "a", "--at", at(3))
+    cli("agent", "done", "a", "--at", at(4))
+    rows = [line.split()[-1] for line in cli("timeline").out.splitlines() if "  a  " in line]
+    assert rows == ["error", "completed"]

@@ -52,6 +52,12 @@ class Lane(NamedTuple):
     runs: tuple[Span, ...]
     failed: tuple[int, ...] = ()
 
+    def how(self, until: int) -> str:
+        """How the run that ended then did; only the last one is how the agent stands."""
+        if self.runs and until == self.runs[-1][1]:
+            return self.status
+        return "error" if until in self.failed else "paused"
+
 
 class Timeline(NamedTuple):
     since: int
@@ -255,7 +261,7 @@ def _legend(paint: Paint, totals: dict[str, int], margin: str) -> Painted:
 def _listed(paint: Paint, line: Timeline) -> Painted:
     """Where nothing is drawn: every stretch as a row, by time."""
     rows = [(p.since, p.until, _KINDS[p.kind][3], p.reason or "") for p in line.pauses]
-    rows += [(a, b, lane.label, lane.status) for lane in line.lanes for a, b in lane.runs]
+    rows += [(a, b, lane.label, lane.how(b)) for lane in line.lanes for a, b in lane.runs]
     rows.sort(key=lambda row: (row[0], row[1]))
     columns = [Column("From"), Column("To"), Column("Length", "right"), Column("Who", weight=1), Column("", weight=2)]
     cells = [
