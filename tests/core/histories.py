@@ -32,12 +32,14 @@ from holdfast.core.vocabulary import (
     AliasGiven,
     AwayRecorded,
     CommandRan,
+    ConflictFound,
     ConflictResolved,
     ContextCompressed,
     ContextMeasured,
     Data,
     DecisionMade,
     DeviceJoined,
+    ErrorNoted,
     EventErased,
     ExtraKept,
     FileChanged,
@@ -70,6 +72,7 @@ from holdfast.core.vocabulary import (
     Timer,
     WaitingEnded,
     WaitingStarted,
+    WorkRecorded,
 )
 
 SESSION = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
@@ -203,11 +206,15 @@ def _pool() -> list[Data]:
         DecisionMade(chosen="c", options=("a", "b")), CommandRan(command="make", code=2),
         FileChanged(path="a.py", action="modified", agent="a1"), HillMoved(scope="s", position=2**53 - 1),
         ContextMeasured(tokens=2**53 - 1, window=1), ContextMeasured(tokens=-5, window=-1, agent="a1"),
+        ErrorNoted(message="no", agent="a1"), ConflictFound(field="goal", value="theirs"),
+        ConflictFound(field="status", value="paused"), ConflictFound(field="agents.a1.status", value=7),
+        ConflictFound(field="agents.a1.summary", value={"a": [1]}, stood="ours"),
         ContextMeasured(tokens=9, window=0), ContextCompressed(tokens=1), ContextCompressed(),
     ]  # fmt: skip
     for since in _FAR:
         pool.append(AwayRecorded(since=since, until=NOON + 90 * MINUTE))
-        pool.append(AwayRecorded(since=NOON, until=since))
+        pool.append(AwayRecorded(since=NOON, until=since, kind="idle"))
+        pool.append(WorkRecorded(since=since, until=NOON + 50 * MINUTE))
     for agent in ("a1", "a2"):
         pool += [
             AgentStarted(id=agent, type="coder", pid=3, process=_PROCESS),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Invalid
-from holdfast.keeper import documents
+from holdfast.formats import nodes
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.plan import LIMIT, Plan, PlannedTask, parse, read
 from holdfast.keeper.session import KeptSession
@@ -233,7 +233,7 @@ def test_files_that_would_take_too_much_are_refused(tmp_path: Path, monkeypatch:
         read(str(file))
     with pytest.raises(Invalid, match="line 2: it is not valid UTF-8"):
         parse(b"tasks:\n\xff", "plan.yaml")
-    monkeypatch.setattr(documents, "MOST_PARTS", 20)
+    monkeypatch.setattr(nodes, "MOST_PARTS", 20)
     for name in ("plan.yaml", "plan.json"):
         with pytest.raises(Invalid, match="parts"):
             of(json.dumps({"tasks": [{"task_id": str(number), "description": "x"} for number in range(20)]}), name)

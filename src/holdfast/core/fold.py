@@ -16,7 +16,7 @@ from holdfast.core import agents, tasks
 from holdfast.core.canonical import as_read, too_deep
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
-from holdfast.core.registers import forbidding, notice, resolve, value_of, write, write_status
+from holdfast.core.registers import dispute, forbidding, notice, resolve, value_of, write, write_status
 from holdfast.core.state import (
     DecisionState,
     Failure,
@@ -32,12 +32,14 @@ from holdfast.core.vocabulary import (
     AliasGiven,
     AwayRecorded,
     CommandRan,
+    ConflictFound,
     ConflictResolved,
     ContextCompressed,
     ContextMeasured,
     Data,
     DecisionMade,
     DeviceJoined,
+    ErrorNoted,
     EventErased,
     ExtraKept,
     FileChanged,
@@ -61,8 +63,9 @@ from holdfast.core.vocabulary import (
     SessionUnarchived,
     WaitingEnded,
     WaitingStarted,
+    WorkRecorded,
 )
-from holdfast.core.worktime import add_sign
+from holdfast.core.worktime import add_sign, add_stretch
 
 Rule = Callable[[State, Event, Data], None]
 
@@ -233,7 +236,18 @@ def _reminded(state: State, event: Event, data: Data) -> None:
 
 def _away(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, AwayRecorded)
-    state.time.marks.append(Mark(data.since, "away", data.reason, data.until))
+    state.time.marks.append(Mark(data.since, "away", data.reason, data.until, data.kind))
+
+
+def _worked(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, WorkRecorded)
+    if state.created_at is not None and state.time.start <= data.since <= data.until <= event.at:
+        add_stretch(state.time, data.since, data.until)
+
+
+def _erred(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, ErrorNoted)
+    state.failures.append(Failure(event.at, data.message, data.category, data.agent))
 
 
 def _decided(state: State, event: Event, data: Data) -> None:
@@ -335,6 +349,11 @@ def _resolved(state: State, event: Event, data: Data) -> None:
     resolve(state, event, data)
 
 
+def _disputed(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, ConflictFound)
+    dispute(state, event, data)
+
+
 def _nothing(state: State, event: Event, data: Data) -> None:
     """Recorded for its own sake: a sign of activity, or an instruction to stores."""
 
@@ -361,6 +380,9 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     (_named, (DeviceJoined, AliasGiven, ExtraKept, NativeLinked)),
     (_filed, (SessionArchived, SessionUnarchived, SessionDeleted)),
     (_resolved, (ConflictResolved,)),
+    (_disputed, (ConflictFound,)),
+    (_worked, (WorkRecorded,)),
+    (_erred, (ErrorNoted,)),
     (_nothing, (MessageExchanged, SessionSaved, EventErased)),
     (agents.started, agents.CREATES),
     (agents.changed, agents.CHANGES),

@@ -14,7 +14,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINAL, MOVES, TABLES, allows
 from holdfast.core.state import AgentState, Clash, State, TaskState, Write
-from holdfast.core.vocabulary import ConflictResolved
+from holdfast.core.vocabulary import ConflictFound, ConflictResolved
 
 
 def saw(state: State, event: Event, earlier: Write) -> bool:
@@ -122,6 +122,17 @@ def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
         _choose(state, registers[0], choice.value, event, settled)
     else:
         state.not_applied += 1
+
+
+def dispute(state: State, event: Event, found: ConflictFound) -> None:
+    """Someone wrote a field without having seen what stands there: both values are kept side by side."""
+    _, registers = _meant(state, found.field)
+    written = Write(found.value, event.writer, event.seq, event.hash, event.at)
+    if registers:
+        registers[-1].append(written)
+    else:
+        stands = Write(found.stood, "", 0, "", event.at)
+        state.clashes.append(Clash(found.field, [stands, written]))
 
 
 def _place(writes: Sequence[Write], chosen: str) -> int | None:

@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -126,6 +126,8 @@ class Mark(msgspec.Struct, array_like=True, gc=False):
     kind: str
     reason: str | None = None
     until: int | None = None
+    # Of an `away`: what kind of pause it was.
+    pause: str = "manual"
 
 
 class TimeState(msgspec.Struct, gc=False):

@@ -257,11 +257,32 @@ class NoteAdded(Data, frozen=True, kw_only=True):
 
 @_event("away.recorded")
 class AwayRecorded(Data, frozen=True, kw_only=True):
-    """A pause nobody recorded at the time. Milliseconds since 1970."""
+    """A pause nobody recorded at the time. Milliseconds since 1970.
+
+    `kind` is another than `manual` only for pauses that another program counted (`idle`, `task`, `timeout`).
+    """
 
     since: Whole
     until: Whole
     reason: str | None = None
+    kind: str = "manual"
+
+
+@_event("work.recorded")
+class WorkRecorded(Data, frozen=True, kw_only=True):
+    """A stretch that another program watched over: no gap in it is idle. Milliseconds since 1970."""
+
+    since: Whole
+    until: Whole
+
+
+@_event("error.noted", searched="message")
+class ErrorNoted(Data, frozen=True, kw_only=True):
+    """Something went wrong that changed no status: an entry in the list of errors."""
+
+    message: str
+    category: str | None = None
+    agent: str | None = None
 
 
 @_event("reminder.reached", sign=False)
@@ -494,6 +515,18 @@ class ConflictResolved(Data, frozen=True, kw_only=True):
     chosen: str
     overruled: tuple[str, ...]
     value: str | float | None = None
+
+
+@_event("conflict.found", sign=False)
+class ConflictFound(Data, frozen=True, kw_only=True):
+    """Someone set a field in a file without having seen its latest value: both stand until a person chooses.
+
+    `value` is what they wrote. `stood` is what stood then, told for fields that are no registers.
+    """
+
+    field: str
+    value: Json = None
+    stood: Json = None
 
 
 def searched_text(kind: Kind, data: Data) -> str:

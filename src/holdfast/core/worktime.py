@@ -16,6 +16,8 @@ from holdfast.core.state import Run, TimeState
 
 Span = tuple[int, int]
 
+_KINDS: dict[str, PauseKind] = {"manual": "manual", "idle": "idle", "task": "task", "timeout": "timeout"}
+
 
 class Stretch(NamedTuple):
     """One foreground run of an agent, and what to call it."""
@@ -67,6 +69,22 @@ def add_sign(time: TimeState, at: int) -> None:
             if two.since - _end(one) <= idle:
                 one.until = max(_end(one), _end(two))
                 del active[left + 1]
+
+
+def add_stretch(time: TimeState, since: int, until: int) -> None:
+    """Note a stretch of activity that another program watched: there is no gap in it."""
+    add_sign(time, since)
+    add_sign(time, until)
+    low = high = since
+    kept: list[Run] = []
+    for run in time.active:
+        if run.since - time.timer.idle <= until and since <= _end(run) + time.timer.idle:
+            low, high = min(low, run.since), max(high, until, _end(run))
+        else:
+            kept.append(run)
+    kept.append(Run(low, high))
+    kept.sort(key=lambda run: run.since)
+    time.active[:] = kept
 
 
 def _end(run: Run) -> int:
@@ -131,7 +149,7 @@ def _marked(time: TimeState) -> Iterable[tuple[PauseKind, str | None, int, int |
     yield from reversed(found)
     for mark in time.marks:
         if mark.kind == "away" and mark.until is not None and mark.until > mark.at:
-            yield ("manual", mark.reason, mark.at, mark.until)
+            yield (_KINDS.get(mark.pause, "manual"), mark.reason, mark.at, mark.until)
 
 
 def _gaps(time: TimeState, start: int, stop: int) -> Iterable[tuple[int, int, bool]]:

@@ -24,7 +24,7 @@ from holdfast.core.vocabulary import (
     TaskCompleted,
     TaskStarted,
 )
-from holdfast.keeper.documents import Node, from_json, from_yaml, wrong
+from holdfast.formats.nodes import Node, from_json, from_yaml, wrong
 from holdfast.machine.files import read_limited
 
 LIMIT: Final = 4 << 20  # bytes

@@ -1,0 +1,164 @@
+"""The suite every format passes. Derive from `FormatConformance`, name the format, how its documents are made, and
+its specification's examples; pytest does the rest.
+
+    class TestMine(FormatConformance):
+        rules = registry.named("mine")
+        documents = my_strategy          # hypothesis: arbitrary valid documents, unknown fields included
+        examples = [("the text's example", {...})]
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.state import State
+from holdfast.core.vocabulary import Project
+from holdfast.formats import registry
+from holdfast.formats.conversion import carried, converted, state_of
+from holdfast.formats.entries import same
+from holdfast.formats.interface import Document, Format, Ground, Heard, Problem
+from holdfast.formats.merging import merged
+from holdfast.formats.remainder import remainder, restored
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GROUND = Ground(
+    project=Project(id="p" * 32, name="holdfast", path="/work/holdfast", git_branch="main"),
+    device="workbench",
+    now=1_800_000_000_000,
+    offset=lambda _: timedelta(0),
+)
+
+
+class FormatConformance:
+    rules: ClassVar[Format]
+    documents: ClassVar[st.SearchStrategy[Document]]
+    # Two versions of one session's document, the second made by another program from the first.
+    edits: ClassVar[st.SearchStrategy[tuple[Document, Document]]]
+    # The specification's own examples, as `tidy` leaves them.
+    examples: ClassVar[Sequence[tuple[str, Document]]] = ()
+
+    # ── documents ────────────────────────────────────────────────────────────────────────────────────────
+
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(st.data())
+    def test_what_is_generated_is_valid_and_already_tidy(self, data: st.DataObject) -> None:
+        document = data.draw(self.documents)
+        assert self._errors(document) == []
+        tidied = self.rules.tidy(document, GROUND)
+        assert same(tidied.document, document)
+        assert tidied.notes == []
+
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(st.data())
+    def test_an_import_tells_a_possible_story(self, data: st.DataObject) -> None:
+        document = data.draw(self.documents)
+        heard = self.rules.changes(None, document, None, GROUND)
+        state = state_of(document, self.rules, GROUND)
+        assert state.clashes == []
+        assert state.not_applied == 0
+        assert [one.at for one in heard] == sorted(one.at for one in heard)
+        assert all(one.at <= GROUND.now for one in heard)
+        assert state.aliases.get(self.rules.name) == self.rules.alias(document)
+
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(st.data())
+    def test_a_round_trip_is_exact(self, data: st.DataObject) -> None:
+        self._round_trip(data.draw(self.documents))
+
+    def test_the_examples_of_the_text_make_the_round_trip(self) -> None:
+        for name, document in self.examples:
+            assert same(self.rules.tidy(document, GROUND).document, document), name
+            self._round_trip(document)
+
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(st.data())
+    def test_what_is_rendered_is_valid_and_says_the_same(self, data: st.DataObject) -> None:
+        state = state_of(data.draw(self.documents), self.rules, GROUND)
+        shown = self.rules.render(state)
+        assert self._errors(shown) == []
+        again = state_of(shown, self.rules, GROUND)
+        assert same(self.rules.render(again), shown)
+
+    # ── through the others ───────────────────────────────────────────────────────────────────────────────
+
+    @pytest.mark.parametrize("other", registry.NAMES)
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(st.data())
+    def test_it_goes_to_every_other_format_and_comes_back_with_carry(self, other: str, data: st.DataObject) -> None:
+        document = data.draw(self.documents)
+        there = registry.named(other)
+        away = converted(document, self.rules, there, GROUND, carry=True).document
+        assert not any(problem.severity == "error" for problem in _problems(there, away))
+        assert same(there.tidy(away, GROUND).document, away)
+        assert same(converted(away, there, self.rules, GROUND).document, document)
+
+    @pytest.mark.parametrize("other", registry.NAMES)
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(st.data())
+    def test_without_carry_every_loss_is_told(self, other: str, data: st.DataObject) -> None:
+        document = data.draw(self.documents)
+        there = registry.named(other)
+        away, losses = converted(document, self.rules, there, GROUND)
+        assert carried(away, there) == {}
+        home = converted(away, there, self.rules, GROUND).document
+        assert same(home, document) or losses or remainder(home, document, self.rules.identities) is not None
+
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────────────
+
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(st.data())
+    def test_no_difference_is_no_change(self, data: st.DataObject) -> None:
+        document = data.draw(self.documents)
+        state = state_of(document, self.rules, GROUND)
+        shown = self.rules.render(state)
+        assert self.rules.changes(shown, shown, state, GROUND) == []
+        kept = restored(shown, remainder(shown, document, self.rules.identities), self.rules.identities)
+        assert isinstance(kept, dict)
+        assert self.rules.changes(kept, document, state, GROUND) == []
+
+    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors])
+    @given(st.data())
+    def test_what_another_program_changed_is_taken_in(self, data: st.DataObject) -> None:
+        """Their version, merged and folded, is shown again: nothing they wrote is lost, and nothing clashes."""
+        before, after = data.draw(self.edits)
+        started = self.rules.changes(None, before, None, GROUND)
+        state = state_of(before, self.rules, GROUND)
+        together = merged(before, before, after, self.rules)
+        assert together.clashes == []
+        more = self.rules.changes(before, together.document, state, GROUND)
+        then = _folded([*started, *more], state.session)
+        assert then.clashes == []
+        assert then.not_applied == 0
+        shown = self.rules.render(then)
+        # Once more: having been taken in, it is no change any longer.
+        final = restored(shown, remainder(shown, together.document, self.rules.identities), self.rules.identities)
+        assert isinstance(final, dict)
+        assert self.rules.changes(final, together.document, then, GROUND) == []
+
+    # ── what is used above ───────────────────────────────────────────────────────────────────────────────
+
+    def _round_trip(self, document: Document) -> None:
+        shown = self.rules.render(state_of(document, self.rules, GROUND))
+        kept = remainder(shown, document, self.rules.identities)
+        assert same(restored(shown, kept, self.rules.identities), document)
+
+    def _errors(self, document: Document) -> list[Problem]:
+        return [problem for problem in _problems(self.rules, document) if problem.severity == "error"]
+
+
+def _problems(rules: Format, document: Document) -> list[Problem]:
+    """Of every file the document consists of."""
+    return [problem for kind, value in rules.files(document) for problem in rules.problems(value, kind)]
+
+
+def _folded(heard: list[Heard], session: str) -> State:
+    from holdfast.formats.folding import folded
+
+    return folded(heard, session)

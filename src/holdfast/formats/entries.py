@@ -1,0 +1,61 @@
+"""Entries of lists, and what makes one the same entry in two versions of a document.
+
+Agents have ids, decisions a time and a text; a pending task is its own words. Who compares lists by position alone
+takes one new entry at the front for a change of everything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.formats.interface import Place
+from holdfast.formats.places import covers
+
+Identities = Mapping[Place, tuple[str, ...]]
+
+_USUAL: Final = ("id",)
+
+
+def named(entries: Sequence[Json], place: Place, identities: Identities) -> list[tuple[str, Json]]:
+    """Every entry with its name: unique in the list, and the same wherever the same entry stands."""
+    keys = next((keys for pattern, keys in identities.items() if covers(pattern, place)), None)
+    found: list[tuple[str, Json]] = []
+    taken: set[str] = set()
+    twins: dict[str, int] = {}
+    for position, entry in enumerate(entries):
+        name = plain = _name(entry, keys, position)
+        while name in taken:
+            twins[plain] = twins.get(plain, 0) + 1
+            name = f"{plain}\n{twins[plain]}"
+        taken.add(name)
+        found.append((name, entry))
+    return found
+
+
+def _name(entry: Json, keys: tuple[str, ...] | None, position: int) -> str:
+    if not isinstance(entry, dict):
+        return entry if isinstance(entry, str) else _text(entry)
+    if keys == ():
+        return _text(entry)
+    values = [entry.get(key) for key in keys or _USUAL]
+    if all(value is None for value in values):
+        return f"#{position}"
+    return "\n".join(value if isinstance(value, str) else _text(value) for value in values)
+
+
+def _text(value: Json) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def same(one: Json, other: Json) -> bool:
+    """The same data to the letter: 1 is not 1.0, and keys in another order are another document."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
+    return one == other

@@ -1,0 +1,99 @@
+"""Three versions of a document made one: what we wrote, what is there, what is true now.
+
+Both sides' changes survive. Omission never removes: who leaves a task out has not dropped it. Where both sides
+changed one value, ours stays and theirs is told; the keeper makes it a conflict. Derived places are ours alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.formats.entries import named, same
+from holdfast.formats.interface import Document, Format, Place
+from holdfast.formats.places import covers
+
+
+class Clash(NamedTuple):
+    """One place that both sides changed. Entries of lists are named in the place, not counted."""
+
+    place: Place
+    ours: Json
+    theirs: Json
+
+
+class Merged(NamedTuple):
+    document: Document
+    clashes: list[Clash]
+
+
+class _Missing:
+    pass
+
+
+_MISSING: Final = _Missing()
+_Value = Json | _Missing
+
+
+def merged(base: Document | None, ours: Document, theirs: Document, rules: Format) -> Merged:
+    """`base` is the nearest version we wrote; without one, everything in theirs is new."""
+    merging = _Merging(rules)
+    made = merging.value(_MISSING if base is None else base, ours, theirs, ())
+    assert isinstance(made, dict)
+    return Merged(made, merging.clashes)
+
+
+def distance(one: Json, other: Json, rules: Format, place: Place = ()) -> int:
+    """In how many places two versions differ: the nearest version is the one another was made from."""
+    if same(one, other):
+        return 0
+    if isinstance(one, dict) and isinstance(other, dict):
+        return sum(distance(one.get(key), other.get(key), rules, (*place, key)) for key in {**one, **other})
+    if isinstance(one, list) and isinstance(other, list):
+        left, right = (dict(named(side, place, rules.identities)) for side in (one, other))
+        return sum(distance(left.get(name), right.get(name), rules, (*place, name)) for name in {**left, **right})
+    return 1
+
+
+class _Merging:
+    def __init__(self, rules: Format) -> None:
+        self._rules = rules
+        self.clashes: list[Clash] = []
+
+    def value(self, base: _Value, ours: _Value, theirs: _Value, place: Place) -> _Value:
+        if isinstance(theirs, _Missing) or any(covers(pattern, place) for pattern in self._rules.derived):
+            return ours
+        if isinstance(ours, _Missing):
+            # Theirs alone has it: new there, or something we stopped showing and they kept.
+            return theirs if isinstance(base, _Missing) else _MISSING
+        if not isinstance(base, _Missing) and same(base, theirs):
+            return ours
+        if isinstance(ours, dict) and isinstance(theirs, dict):
+            return self._objects(base if isinstance(base, dict) else {}, ours, theirs, place)
+        if isinstance(ours, list) and isinstance(theirs, list):
+            return self._lists(base if isinstance(base, list) else [], ours, theirs, place)
+        if same(ours, theirs) or (not isinstance(base, _Missing) and same(base, ours)):
+            return theirs
+        self.clashes.append(Clash(place, ours, theirs))
+        return ours
+
+    def _objects(self, base: dict[str, Json], ours: dict[str, Json], theirs: dict[str, Json], place: Place) -> Json:
+        made: dict[str, Json] = {}
+        for key in {**ours, **theirs}:
+            one = self.value(
+                base.get(key, _MISSING), ours.get(key, _MISSING), theirs.get(key, _MISSING), (*place, key)
+            )
+            if not isinstance(one, _Missing):
+                made[key] = one
+        return made
+
+    def _lists(self, base: list[Json], ours: list[Json], theirs: list[Json], place: Place) -> Json:
+        before, here, there = (dict(named(side, place, self._rules.identities)) for side in (base, ours, theirs))
+        made: list[Json] = []
+        for name in {**here, **there}:
+            one = self.value(
+                before.get(name, _MISSING), here.get(name, _MISSING), there.get(name, _MISSING), (*place, name)
+            )
+            if not isinstance(one, _Missing):
+                made.append(one)
+        return made

@@ -1,0 +1,181 @@
+"""What a rendering leaves out of a document, and how it is put back.
+
+A document says more than the model holds: fields nobody knows, a time spelled with an offset, keys in an order of
+somebody's own. `remainder(shown, meant)` is all of that, and nothing else: where the rendering shows a value as it
+was meant, nothing is kept. `restored(shown, kept)` lays it over a later rendering. What has changed since is shown
+as it is now; what has not comes back to the letter.
+
+    restored(shown, remainder(shown, meant)) == meant        for any two documents
+
+The loss report of a conversion is a remainder read aloud, and `--carry` is one that travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from holdfast.core.canonical import Json
+from holdfast.formats.entries import Identities, named, same
+from holdfast.formats.interface import Place
+from holdfast.formats.places import covered
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+# The parts of a remainder, by letters, since a session keeps one per format:
+#   v  what was meant instead of           w  what was shown
+#   i  remainders within, by key or name   m  keys the rendering has not, with their values
+#   n  keys or names the rendering has and the document had not, with what was shown
+#   o  the order of keys or names, where it is another
+#   r  entries the rendering has not: [name of the entry before, or null, [entries]]
+Kept = dict[str, Json]
+
+
+def remainder(shown: Json, meant: Json, identities: Identities, place: Place = ()) -> Kept | None:
+    """What is to be kept so that the document can be had again from its rendering; None when nothing is."""
+    if same(shown, meant):
+        return None
+    if isinstance(shown, dict) and isinstance(meant, dict):
+        return _of_object(shown, meant, identities, place)
+    if isinstance(shown, list) and isinstance(meant, list):
+        return _of_list(shown, meant, identities, place)
+    return {"v": meant, "w": shown}
+
+
+def _of_object(shown: dict[str, Json], meant: dict[str, Json], identities: Identities, place: Place) -> Kept:
+    kept: Kept = {}
+    within: dict[str, Json] = {}
+    for key, value in meant.items():
+        if key in shown and (inner := remainder(shown[key], value, identities, (*place, key))) is not None:
+            within[key] = inner
+    _put(kept, "i", within)
+    _put(kept, "m", {key: value for key, value in meant.items() if key not in shown})
+    _put(kept, "n", {key: value for key, value in shown.items() if key not in meant})
+    if list(meant) != _usual_order(shown, kept):
+        kept["o"] = list(meant)
+    return kept
+
+
+def _of_list(shown: list[Json], meant: list[Json], identities: Identities, place: Place) -> Kept:
+    kept: Kept = {}
+    there = dict(named(shown, place, identities))
+    within: dict[str, Json] = {}
+    order: list[Json] = []
+    raw: list[Json] = []
+    before: str | None = None
+    for name, entry in named(meant, place, identities):
+        if name in there:
+            inner = remainder(there[name], entry, identities, (*place, name))
+            if inner is not None:
+                within[name] = inner
+            order.append(name)
+            before = name
+        elif raw and isinstance(last := raw[-1], list) and last[0] == before:
+            assert isinstance(last[1], list)
+            last[1].append(entry)
+        else:
+            raw.append([before, [entry]])
+    _put(kept, "i", within)
+    _put(kept, "r", raw)
+    _put(kept, "n", {name: entry for name, entry in there.items() if name not in order})
+    if order != [name for name in there if name in order]:
+        kept["o"] = order
+    return kept
+
+
+def _put(kept: Kept, letter: str, value: dict[str, Json] | list[Json]) -> None:
+    if value:
+        kept[letter] = value
+
+
+def _usual_order(shown: dict[str, Json], kept: Kept) -> list[str]:
+    hidden, more = _object(kept, "n"), _object(kept, "m")
+    return [key for key in shown if key not in hidden] + list(more)
+
+
+def restored(
+    shown: Json, kept: Json, identities: Identities, *, passing: Collection[Place] = (), place: Place = ()
+) -> Json:
+    """The document again, as of now. What was kept for `passing` places is past and left out."""
+    if not isinstance(kept, dict) or not kept or covered(passing, place):
+        return shown
+    if "v" in kept:
+        return kept["v"] if same(shown, kept.get("w")) else shown
+    if isinstance(shown, dict):
+        return _object_again(shown, kept, identities, passing, place)
+    if isinstance(shown, list):
+        return _list_again(shown, kept, identities, passing, place)
+    return shown
+
+
+def _object_again(
+    shown: dict[str, Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
+) -> Json:
+    within, more, hidden = _object(kept, "i"), _object(kept, "m"), _object(kept, "n")
+    made: dict[str, Json] = {}
+    for key, value in shown.items():
+        if key in hidden and same(value, hidden[key]):
+            continue
+        inner = within.get(key)
+        made[key] = restored(value, inner, identities, passing=passing, place=(*place, key))
+    for key, value in more.items():
+        made.setdefault(key, value)
+    order = kept.get("o")
+    if not isinstance(order, list):
+        return made
+    first = {key: made[key] for key in order if isinstance(key, str) and key in made}
+    return {**first, **made}
+
+
+def _list_again(
+    shown: list[Json], kept: Kept, identities: Identities, passing: Collection[Place], place: Place
+) -> Json:
+    within, hidden = _object(kept, "i"), _object(kept, "n")
+    made: dict[str, Json] = {}
+    for name, entry in named(shown, place, identities):
+        if name in hidden and same(entry, hidden[name]):
+            continue
+        inner = within.get(name)
+        made[name] = restored(entry, inner, identities, passing=passing, place=(*place, name))
+    order = kept.get("o")
+    if isinstance(order, list):
+        first = {name: made[name] for name in order if isinstance(name, str) and name in made}
+        made = {**first, **made}
+    after: dict[str | None, list[Json]] = {}
+    for one in _list(kept, "r"):
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], list):
+            follows = one[0] if isinstance(one[0], str) and one[0] in made else None
+            after.setdefault(follows, []).extend(one[1])
+    entries = list(after.get(None, ()))
+    for name, entry in made.items():
+        entries.append(entry)
+        entries.extend(after.get(name, ()))
+    return entries
+
+
+def _object(kept: Kept, letter: str) -> dict[str, Json]:
+    found = kept.get(letter)
+    return found if isinstance(found, dict) else {}
+
+
+def _list(kept: Kept, letter: str) -> list[Json]:
+    found = kept.get(letter)
+    return found if isinstance(found, list) else []
+
+
+def losses(kept: Json, place: Place = ()) -> Iterator[tuple[Place, Json]]:
+    """Every place a remainder speaks of, with what would be lost there without it."""
+    if not isinstance(kept, dict):
+        return
+    if "v" in kept:
+        yield place, kept["v"]
+        return
+    for key, value in _object(kept, "m").items():
+        yield (*place, key), value
+    for one in _list(kept, "r"):
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], list):
+            for entry in one[1]:
+                yield place, entry
+    for key, inner in _object(kept, "i").items():
+        yield from losses(inner, (*place, key))
