@@ -49,6 +49,7 @@ class Call:
                 store=words.store or self.environ.get("HOLDFAST_STORE") or None,
                 actor=self.environ.get("HOLDFAST_ACTOR") or None,
             )
+            self._keeper.looks_once = True
         return self._keeper
 
     def close(self) -> None:
@@ -104,6 +105,7 @@ class Call:
     def tell(self) -> None:
         """What the person should know besides the result: secrets cut out, a break due."""
         recorder = self.keeper.recorder
+        self.tell_of_mirrors()
         if self.at is not None and self.at > self.keeper.now() + 600_000:
             self.note("That is in the future: until then, what this session records is put down at that time.")
         if recorder.redacted:
@@ -112,6 +114,13 @@ class Call:
         if recorder.reached:
             line, limit = recorder.reached[-1]
             self.note(_REMINDERS[line].format(limit // 60_000))
+
+    def tell_of_mirrors(self) -> None:
+        """Mirrored files that were set aside, left alone or not written."""
+        if self._keeper is not None:
+            for sentence in self._keeper.told:
+                self.note(sentence)
+            self._keeper.told.clear()
 
     def ask(self, question: str) -> str | None:
         """Ask the person, if there is one: nothing is asked unless stdin is a terminal."""

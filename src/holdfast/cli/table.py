@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.declare import Argument, Command, Option
 
-SESSIONS, WORK, LOOKING, KEEPING = "Sessions", "Work", "Looking", "Keeping"
+SESSIONS, WORK, LOOKING, FORMATS, KEEPING = "Sessions", "Work", "Looking", "Formats", "Keeping"
 MODES = ("debug", "default", "optimize", "release")
 CATEGORIES = ("transient", "resource", "configuration", "logical", "permanent")
 STATUSES = ("created", "in_progress", "paused", "completed", "error", "aborted")
@@ -27,6 +27,13 @@ def _agent(name: str, summary: str, *params: Argument | Option) -> Command:
 
 def _task(name: str, summary: str) -> Command:
     return Command(name, summary, (_TASK, _OUTCOME, _ARTIFACT), _at("task", name), writes=True)
+
+
+def _contract(name: str, summary: str) -> Command:
+    spec = Option(("--spec",), "the text of the contract", kind="path", required=True)
+    agent = Option(("--agent",), "which agent", metavar="NAME")
+    return Command(name, summary, (spec, agent), _at("contract", name))
+
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -183,6 +190,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("delete", "erase a session for good", (
         Argument("id", _ID.help), Option(("--confirm",), "really", kind="flag"),
     ), _at("delete"), group=LOOKING, writes=True),
+    # ── Formats ──────────────────────────────────────────────────────────────────────────────────────────
+    Command("contract", "the binding contract of the project's agents", group=FORMATS, verbs=(
+        _contract("acknowledge", "an agent has read it and keeps to it"),
+        _contract("verify", "whether every acknowledgment is of this text"),
+        _contract("summary", "what the contract and its directory hold, as Markdown"),
+    )),
     # ── Keeping ──────────────────────────────────────────────────────────────────────────────────────────
     Command("tour", "the main job, end to end, in a scratch directory", (), _at("tour"), group=KEEPING),
     Command("doctor", "check everything, and repair it", (

@@ -129,7 +129,8 @@ def dispute(state: State, event: Event, found: ConflictFound) -> None:
     _, registers = _meant(state, found.field)
     written = Write(found.value, event.writer, event.seq, event.hash, event.at)
     if registers:
-        registers[-1].append(written)
+        # Beside what stands, not over it: whoever wrote it had not seen that.
+        registers[-1].insert(max(len(registers[-1]) - 1, 0), written)
     else:
         stands = Write(found.stood, "", 0, "", event.at)
         state.clashes.append(Clash(found.field, [stands, written]))

@@ -3,12 +3,16 @@
 A pause is manual (ended only by resuming), the timeout, a foreground agent's run longer than its threshold, or
 a gap between two signs of activity longer than the idle threshold. Where causes overlap the order is manual or
 timeout, then task, then idle; what one cause covers is taken out of the next, so pauses never overlap.
+
+Another program may have said that a pause had begun and not known its end. Such a word is an `away` of no length:
+of kind task, the agent's run that begins there is a pause however short; of kind idle, the person was away from
+there until the next sign.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from holdfast.core.model import PauseKind
@@ -96,7 +100,13 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
     start = time.start
     stop = max(start, now if end is None else end)
     live = end is None
-    runs = [run for run in stretches if run.since < stop and (run.until is None or run.until > start)]
+    begun = _begun(time, "task")
+    runs = [
+        run
+        for run in stretches
+        if (run.since < stop and (run.until is None or run.until > start))
+        or (run.since == stop and run.until is None and run.since in begun)
+    ]
 
     pauses: list[Rest] = []
     covered: list[Span] = []
@@ -115,14 +125,15 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
         _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
     for run in runs:
         until = stop if run.until is None else min(run.until, stop)
-        if until - run.since > time.timer.task:
-            take("task", run.reason, run.since, run.until)
+        if until - run.since > time.timer.task or run.since in begun:
+            take("task", begun.get(run.since) or run.reason, run.since, run.until)
             _cover(covered, (max(run.since, start), until))
     foreground = _union((max(r.since, start), stop if r.until is None else min(r.until, stop)) for r in runs)
-    for a, b, lasts in _gaps(time, start, stop):
-        for c, d in _without((a, b), foreground):
-            if d - c > time.timer.idle:
-                take("idle", None, c, None if lasts and d == stop else d)
+    away = _begun(time, "idle")
+    for a, b, lasts in _gaps(time, start, stop, away):
+        for c, d in [(a, b)] if a == b else _without((a, b), foreground):
+            if d - c > time.timer.idle or c in away:
+                take("idle", away.get(c), c, None if lasts and d == stop else d)
 
     pauses.sort(key=lambda rest: (rest.since, rest.length))
     paused = sum(rest.length for rest in pauses)
@@ -152,17 +163,29 @@ def _marked(time: TimeState) -> Iterable[tuple[PauseKind, str | None, int, int |
             yield (_KINDS.get(mark.pause, "manual"), mark.reason, mark.at, mark.until)
 
 
-def _gaps(time: TimeState, start: int, stop: int) -> Iterable[tuple[int, int, bool]]:
-    """Gaps between signs of activity longer than the threshold, and whether one lasts. The start is a sign."""
+def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:
+    """Where another program said that a pause had begun, with its reason; it did not know the end."""
+    return {
+        mark.at: mark.reason
+        for mark in time.marks
+        if mark.kind == "away" and mark.pause == pause and mark.until == mark.at
+    }
+
+
+def _gaps(time: TimeState, start: int, stop: int, away: Container[int]) -> Iterable[tuple[int, int, bool]]:
+    """Gaps between signs of activity longer than the threshold, and whether one lasts. The start is a sign.
+
+    The last one counts however short, when it is known that the person was away from there.
+    """
     idle, previous = time.timer.idle, start
     for run in time.active:
         edge = min(run.since, stop)
         if edge - previous > idle:
             yield (previous, edge, run.since > stop)
         previous = max(previous, _end(run))
-        if previous >= stop:
+        if previous > stop:
             return
-    if stop - previous > idle:
+    if stop - previous > max(idle, 0) or previous in away:
         yield (previous, stop, True)
 
 

@@ -1,13 +1,12 @@
-"""YAML and JSON that other people wrote, read carefully: text, lists and mappings only, each with its line.
+"""YAML that other people wrote, read carefully: text, lists and mappings only, each with its line.
 
 Nothing in such a file becomes anything but data, and nothing in it grows: aliases, anchors and tags are refused,
-as are keys that stand twice, and depth and number of its parts are bounded. Numbers stay as they are written.
+as are keys that stand twice, and depth and number of its parts are bounded. Scalars stay as they are written;
+`reading` gives them their types. `jsonnodes` reads JSON into the same nodes.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -15,7 +14,7 @@ from holdfast.core.errors import Invalid
 from holdfast.machine.files import shown
 
 MOST_PARTS: Final = 100_000
-DEEPEST: Final = 32
+DEEPEST: Final = 100
 _NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 
@@ -23,7 +22,9 @@ class Node(NamedTuple):
     """A part of a document: text, True or False, nothing, a list or a mapping; and where it begins."""
 
     value: str | bool | list[Node] | dict[str, Node] | None
-    line: int | None
+    line: int
+    # Text that stands there without quotes, and may therefore mean a number or a truth value.
+    plain: bool = False
 
 
 def wrong(path: str, why: str, line: int | None, hint: str | None = None) -> Invalid:
@@ -33,7 +34,16 @@ def wrong(path: str, why: str, line: int | None, hint: str | None = None) -> Inv
     return Invalid(f"{where}{at}: {why}", hint=hint, operation="read", file=None if path == "-" else path)
 
 
-# ── YAML ─────────────────────────────────────────────────────────────────────────────────────────────────
+def too_many(path: str, line: int | None) -> Invalid:
+    return wrong(path, f"it has more than {MOST_PARTS:,} parts", line)
+
+
+def too_deep(path: str, line: int | None) -> Invalid:
+    return wrong(path, "it is nested too deeply", line, f"The limit is {DEEPEST} levels.")
+
+
+def twice(path: str, key: str, line: int | None) -> Invalid:
+    return wrong(path, f"the key {key[:40]!a} stands there twice", line)
 
 
 def from_yaml(text: str, path: str) -> Node:
@@ -51,11 +61,11 @@ def from_yaml(text: str, path: str) -> Node:
         position = getattr(error, "position", None)
         line = text.count("\n", 0, position) + 1 if isinstance(position, int) else None
         raise wrong(path, str(getattr(error, "reason", "it is not YAML")), line) from None
-    except (ValueError, IndexError, AttributeError, AssertionError) as error:
+    except (ValueError, IndexError, AttributeError, AssertionError, TypeError, KeyError, StopIteration) as error:
         # The parser's own mistakes, met on nonsense only.
         raise wrong(path, f"it is not YAML ({type(error).__name__})", None) from None
     except RecursionError:
-        raise wrong(path, "it is nested too deeply", None) from None
+        raise too_deep(path, None) from None
 
 
 class _Reader:
@@ -86,24 +96,25 @@ class _Reader:
         line = event.start_mark.line + 1
         self._left -= 1
         if self._left < 0:
-            raise wrong(self._path, f"it has more than {MOST_PARTS:,} parts", line)
-        if depth > DEEPEST:
-            raise wrong(self._path, "it is nested too deeply", line)
+            raise too_many(self._path, line)
         if isinstance(event, events.AliasEvent) or event.anchor is not None:
             raise wrong(self._path, "anchors and aliases are not read", line, "Write out what they stand for.")
         if getattr(event, "tag", None) is not None:
             raise wrong(self._path, "tags are not read", line, "Leave the tag (!…) out.")
         if isinstance(event, events.ScalarEvent):
             plain = event.implicit[0]
-            return Node(None if plain and event.value in _NULLS else event.value, line)
+            return Node(None if plain and event.value in _NULLS else event.value, line, plain)
+        if depth >= DEEPEST:
+            raise too_deep(self._path, line)
         if isinstance(event, events.SequenceStartEvent):
             return Node(list(self._items(events.SequenceEndEvent, depth)), line)
         found: dict[str, Node] = {}
         for key in (items := self._items(events.MappingEndEvent, depth)):
+            self._left += 1  # a key is part of its value
             if not isinstance(key.value, str):
                 raise wrong(self._path, "a key must be text", key.line)
             if key.value in found:
-                raise wrong(self._path, f"the key {key.value[:40]!a} stands there twice", key.line)
+                raise twice(self._path, key.value, key.line)
             found[key.value] = next(items)
         return Node(found, line)
 
@@ -112,51 +123,3 @@ class _Reader:
             if isinstance(event, end):
                 return
             yield self._node(event, depth + 1)
-
-
-# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def from_json(text: str, path: str) -> Node:
-    """JSON has no lines once it is read: what is wrong with its meaning is told by its words alone."""
-
-    def pairs(found: list[tuple[str, object]]) -> dict[str, object]:
-        made: dict[str, object] = {}
-        for key, value in found:
-            if key in made:
-                raise wrong(path, f"the key {key[:40]!a} stands there twice", _line_of(text, key))
-            made[key] = value
-        return made
-
-    try:
-        read = json.loads(text, object_pairs_hook=pairs, parse_int=str, parse_float=str, parse_constant=str)
-        return _Builder(path).node(read, 0)
-    except json.JSONDecodeError as error:
-        raise wrong(path, f"it is not JSON: {error.msg.lower()}", error.lineno) from None
-    except RecursionError:
-        raise wrong(path, "it is nested too deeply", None) from None
-
-
-def _line_of(text: str, key: str) -> int | None:
-    """Where a key stands for the second time, if it is written plainly."""
-    places = list(re.finditer(f'"{re.escape(key)}"\\s*:', text))
-    return text.count("\n", 0, places[1].start()) + 1 if len(places) == 2 else None
-
-
-class _Builder:
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._left = MOST_PARTS
-
-    def node(self, value: object, depth: int) -> Node:
-        self._left -= 1
-        if self._left < 0:
-            raise wrong(self._path, f"it has more than {MOST_PARTS:,} parts", None)
-        if depth > DEEPEST:
-            raise wrong(self._path, "it is nested too deeply", None)
-        if isinstance(value, dict):
-            return Node({key: self.node(one, depth + 1) for key, one in value.items()}, None)
-        if isinstance(value, list):
-            return Node([self.node(one, depth + 1) for one in value], None)
-        assert value is None or isinstance(value, (str, bool))
-        return Node(value, None)

@@ -43,6 +43,10 @@ class Home:
     def config(self) -> str:
         return os.path.join(self.path, "config.toml")
 
+    @property
+    def mirrors(self) -> str:
+        return os.path.join(self.path, "mirrors")
+
     def binding(self, store: str) -> str:
         """Where the writer of a store is remembered; a store outside the home has a life of its own."""
         if store == self.store:

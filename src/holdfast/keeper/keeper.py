@@ -5,7 +5,8 @@ environment; the surface tells it home, store, actor and clock.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -29,11 +30,12 @@ from holdfast.keeper.recording import Recorder
 from holdfast.keeper.session import KeptSession
 from holdfast.machine import host, worktree
 from holdfast.machine.wall import Wall
-from holdfast.store.interface import Draft, Filter, Store
+from holdfast.store.interface import Draft, Filter, Store, Transaction
 from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from holdfast.keeper.doctor import Check
+    from holdfast.keeper.mirroring import Mirrors
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
 
@@ -62,7 +64,12 @@ class Keeper:
         self._device = device
         self._settings = settings
         self._opened: Store | None = None
-        self.recorder = Recorder(self.store, actor=actor, device=self.device, wall=wall)
+        self._mirrors: Mirrors | None = None
+        # A command looks at mirrored files once; a program that runs for long, before everything it does.
+        self.looks_once = False
+        # For the surface to tell: sentences about mirrored files that were set aside or could not be written.
+        self.told: list[str] = []
+        self.recorder = Recorder(self.transaction, actor=actor, device=self.device, wall=wall)
 
     @classmethod
     def open(
@@ -131,6 +138,28 @@ class Keeper:
             return None
         return self.store()
 
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """The right to write, after taking in what others wrote into mirrored files; these follow the change."""
+        self.absorb()
+        with self.store().transaction() as transaction:
+            yield transaction
+        if self._mirrors is not None:
+            self._mirrors.write()
+
+    @property
+    def mirrors(self) -> Mirrors:
+        if self._mirrors is None:
+            from holdfast.keeper.mirroring import Mirrors
+
+            self._mirrors = Mirrors(self)
+        return self._mirrors
+
+    def absorb(self) -> None:
+        """Take in what others wrote into mirrored files, where there are any."""
+        if self._mirrors is not None or os.path.isdir(self.home.mirrors):
+            self.mirrors.absorb()
+
     @property
     def settings(self) -> Settings:
         if self._settings is None:
@@ -149,6 +178,7 @@ class Keeper:
 
     def current(self, *, at: int | None = None) -> KeptSession | None:
         """The session this work tree is at, while it is unfinished; at a moment, the one that was worked on then."""
+        self.absorb()
         if at is not None:
             open_then = [row for row in self.history(limit=None, at=at) if row.status not in FINISHED]
             latest = max(open_then, key=lambda row: (row.updated_at, row.id), default=None)
@@ -162,6 +192,7 @@ class Keeper:
 
     def session(self, reference: str = "@", *, at: int | None = None) -> KeptSession:
         """The session that a UUID, a unique prefix, an alias or `@` (the current one, now or then) means."""
+        self.absorb()
         if reference == "@":
             found = self.current(at=at)
             if found is None:
@@ -212,6 +243,7 @@ class Keeper:
             raise Invalid("the limit must be at least 1")
         from holdfast.keeper import projects
 
+        self.absorb()
         store = self.existing_store()
         project = None
         if store is not None and not all_projects:
@@ -245,6 +277,7 @@ class Keeper:
 
     def state(self, session: str, *, at: int | None = None) -> State:
         """What is true of a session now, or what was true as of a moment."""
+        self.absorb()
         store = self.existing_store()
         state = store.state(session) if store else None
         if store is None or state is None or state.deleted:
@@ -307,6 +340,8 @@ class Keeper:
         state = self.state(found.id)
         moment = self.recorder.moment(at, max(state.latest.values(), default=None), found.id)
         self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
+        if self._mirrors is not None:
+            self._mirrors.write()
         return found.id
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:

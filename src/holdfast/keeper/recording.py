@@ -6,7 +6,8 @@ of working time are looked at with every sign of activity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 
 import msgspec
 
@@ -21,11 +22,16 @@ from holdfast.core.vocabulary import (
     TYPE_OF,
     Data,
     DeviceJoined,
+    ExtraKept,
     ReminderReached,
     SessionTimedOut,
 )
 from holdfast.machine.wall import Wall
-from holdfast.store.interface import Draft, Store, Transaction
+from holdfast.store.interface import Draft, Transaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.formats.interface import Heard
 
 Build = Callable[[State], Iterable[Data]]
 
@@ -37,8 +43,15 @@ _LEAVING = frozenset(
 class Recorder:
     """Who records, where, and by which clock."""
 
-    def __init__(self, store: Callable[[], Store], *, actor: str, device: Callable[[], str], wall: Wall) -> None:
-        self._store = store
+    def __init__(
+        self,
+        transaction: Callable[[], AbstractContextManager[Transaction]],
+        *,
+        actor: str,
+        device: Callable[[], str],
+        wall: Wall,
+    ) -> None:
+        self._transaction = transaction
         self.actor = clean(actor, "the actor's name", longest=LONGEST_NAME)
         self.device = device
         self.wall = wall
@@ -48,7 +61,7 @@ class Recorder:
 
     def record(self, session: str, build: Build, *, at: int | None = None) -> State:
         """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
-        with self._store().transaction() as transaction:
+        with self._transaction() as transaction:
             return self.within(transaction, session, build, at=at)
 
     def within(self, transaction: Transaction, session: str, build: Build, *, at: int | None = None) -> State:
@@ -61,6 +74,20 @@ class Recorder:
         moment = self.moment(at, latest, session)
         for data in build(state):
             self._append(transaction, state, self.prepare(data), moment, writer)
+        return state
+
+    def hear(
+        self, transaction: Transaction, session: str, heard: Iterable[Heard], *, keys: Iterator[str] | None
+    ) -> State:
+        """Append what a document tells, each at its own time: as strictly as anything a person says."""
+        state = transaction.state(session)
+        if not state.count or state.deleted:
+            raise NotFound("there is no such session", session=session)
+        writer = transaction.writer()
+        for at, data in heard:
+            key = None if keys is None else next(keys)
+            moment = max(min(at, self.wall.now()), state.time.start)
+            self._append(transaction, state, self.prepare(data), moment, writer, key)
         return state
 
     def moment(self, asked: int | None, latest: int | None, session: str | None = None) -> int:
@@ -80,7 +107,9 @@ class Recorder:
             )
         return asked
 
-    def _append(self, transaction: Transaction, state: State, data: Data, at: int, writer: str) -> None:
+    def _append(
+        self, transaction: Transaction, state: State, data: Data, at: int, writer: str, key: str | None = None
+    ) -> None:
         session = state.session
         kind = TYPE_OF[type(data)]
         status = view.status_of(state)
@@ -91,7 +120,7 @@ class Recorder:
         if status == "in_progress" and kind.name in _LEAVING:
             for line in view.due(state, at):  # reached by then, though nobody needs the reminder any more
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
-        transaction.record(session, Draft(data, at, self.actor))
+        transaction.record(session, Draft(data, at, self.actor, key))
         if kind.sign and view.status_of(state) == "in_progress":
             for line in view.due(state, at):
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
@@ -111,6 +140,8 @@ _free_text: dict[type[Data], tuple[str, ...]] = {}
 
 
 def _prepared(data: Data) -> Data:
+    if type(data) is ExtraKept:
+        return data  # a document is redacted as a whole, before it is taken apart
     names = _free_text.get(type(data))
     if names is None:
         names = tuple(name for name in data.__struct_fields__ if name in FREE_TEXT)

@@ -70,7 +70,6 @@ def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
 
 def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # noqa: ARG001 (ground checks come with sync)
     keeper = session.keeper
-    store = keeper.store()
     found: list[Resumed] = []
 
     def build(state: State) -> list[Data]:
@@ -87,7 +86,7 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
         # What is worked on is not put away.
         return [*ended, SessionResumed(), *([SessionUnarchived()] if state.archived else [])]
 
-    with store.transaction() as transaction:
+    with keeper.transaction() as transaction:
         keeper.recorder.within(transaction, session.id, build, at=at)
         transaction.set_current(keeper.place.root, session.id)
     return found[0]

@@ -228,7 +228,7 @@ class _Run:
             ahead = self._ahead(self._session.state(), kind)  # only a look: it keeps nobody from writing
             if not ahead:
                 with ExitStack() as turn:
-                    transaction = turn.enter_context(self._session.keeper.store().transaction())
+                    transaction = turn.enter_context(self._session.keeper.transaction())
                     ahead = self._ahead(transaction.state(self._session.id), kind)
                     if not ahead:
                         return self._take(turn, transaction, kind)

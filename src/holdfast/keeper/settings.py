@@ -35,6 +35,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("timer.timeout_minutes", 90, "working time at which the session pauses", 0.01, 10080),
     Setting("history.archive_after_days", 7, "finished sessions count as archived after this many days", 0, 36500),
     Setting("history.limit", 20, "how many sessions `history` shows", 1, 100_000),
+    Setting("contract.model", "sonnet", "what a model that contract 1.0 does not list is mirrored as"),
     Setting("device.name", "", "what this device is called (default: its host name)", project=False),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -53,7 +53,7 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
                 aliases={"timer": alias},
             )  # fmt: skip
         session = new_id()
-        with keeper.store().transaction() as transaction:
+        with keeper.transaction() as transaction:
             _make_room(keeper, transaction, replace=replace, at=at)
             project = projects.found(keeper.store(), seen)
             begins = msgspec.structs.replace(data, project=project)

@@ -52,14 +52,16 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
         )
     end = session.keeper.recorder.moment(at, max(state.latest.values(), default=None), session.id)
     git = Git(session.keeper.place.root)
+    ours = session.keeper.mirrors.paths()  # mirrored files are nobody's work
     born = state.came_commit is not None
     if keep:
         goal = view.word(state, "summary") or view.word(state, "goal") or "Session"
         line = session_line(state.time.start, end, view.worktime(state, end))
-        kept = branches.keep(git, branch, state.came_from, f"{shorten(goal, 72)}\n\n{line}\n", born=born)
+        message = f"{shorten(goal, 72)}\n\n{line}\n"
+        kept = branches.keep(git, branch, state.came_from, message, ours, born=born)
         stopped = Stopped(branch, kept.commit, kept.tip)
     else:
-        gone = branches.discard(git, branch, state.came_from, commit=state.came_commit, born=born)
+        gone = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
         stopped = Stopped(branch, None, gone.tip)
     session.complete(outcome="kept" if keep else "discarded", reason=reason, at=at)
     return stopped

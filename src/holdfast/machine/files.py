@@ -15,13 +15,14 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.errors import Failed, Invalid, Refused
+from holdfast.machine.exchange import exchange
 from holdfast.machine.planted import refuse_foreign_links, refuse_planted
 from holdfast.machine.private import ALWAYS, NOFOLLOW, make_private_dir, open_private, set_mode, sync_names
 from holdfast.machine.reading import hash_file, read_limited
 from holdfast.machine.trouble import WINDOWS, again, explain, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "Wide",
@@ -59,18 +60,27 @@ class Wide(NamedTuple):
 # --- writing -----------------------------------------------------------------------------------------
 
 
-def write_atomic(path: str, data: bytes, *, follow_own_link: bool = False) -> None:
+def write_atomic(
+    path: str,
+    data: bytes,
+    *,
+    follow_own_link: bool = False,
+    durable: bool = True,
+    displaced: Callable[[str], None] | None = None,
+) -> None:
     """Put `data` at `path`: whoever looks, now or after a power cut, sees all of the old or all of the new.
 
     A new file is 0600, one that was there keeps its mode. With `follow_own_link`, a link that belongs to
-    the current user (dotfiles) stays, and the file it leads to is replaced.
+    the current user (dotfiles) stays, and the file it leads to is replaced. What can be made again need not be
+    `durable`: it does not wait for the disk. `displaced` is shown the file that stood there, under another name,
+    before it goes: somebody may have written to it an instant ago.
     """
     try:
         target = _end_of_links(path) if follow_own_link else path
         folder, name = os.path.split(target)
         if name in ("", ".", ".."):
             raise Invalid(f"{shown(path)!r} names no file", hint="Name a file.", operation="write", file=path)
-        _write_beside(_Directory(folder or "."), name, data)
+        _write_beside(_Directory(folder or "."), name, data, durable=durable, displaced=displaced)
     except (OSError, ValueError) as error:
         raise explain(error, "write", path) from error
 
@@ -99,6 +109,20 @@ class _Directory:
         except FileNotFoundError:
             return None
 
+    def put(self, temporary: str, name: str, *, keep: bool) -> str | None:
+        """Give a new file its name; the name that what stood there has now, if it is to be kept for a look."""
+        if keep and self.fd is not None:
+            if exchange(self.fd, temporary, name):
+                return temporary
+            # A second name for the old file: what is written into it until the last moment is seen.
+            kept = f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
+            with contextlib.suppress(OSError):
+                os.link(name, kept, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
+                self.replace(temporary, name)
+                return kept
+        self.replace(temporary, name)
+        return None
+
     def replace(self, temporary: str, name: str) -> None:
         if self.fd is not None:
             again(os.rename, temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
@@ -114,7 +138,9 @@ class _Directory:
             os.close(self.fd)
 
 
-def _write_beside(directory: _Directory, name: str, data: bytes) -> None:
+def _write_beside(
+    directory: _Directory, name: str, data: bytes, *, durable: bool, displaced: Callable[[str], None] | None
+) -> None:
     temporary: str | None = None
     file = os.path.join(directory.path, name)
     try:
@@ -125,13 +151,14 @@ def _write_beside(directory: _Directory, name: str, data: bytes) -> None:
         try:
             set_mode(fd, 0o600 if old is None else _keep_owner(fd, old))
             _write_all(fd, data)
-            _sync_file(fd)
+            if durable:
+                _sync_file(fd)
         finally:
             os.close(fd)
-        directory.replace(temporary, name)
-        temporary = None
+        temporary = directory.put(temporary, name, keep=displaced is not None and old is not None)
         try:
-            directory.sync()
+            if durable:
+                directory.sync()
         except OSError as error:
             raise Failed(
                 f"{shown(file)} was written, but the disk did not confirm that it would survive a power cut",
@@ -139,6 +166,8 @@ def _write_beside(directory: _Directory, name: str, data: bytes) -> None:
                 operation="write",
                 file=file,
             ) from error
+        if temporary is not None and displaced is not None:
+            displaced(os.path.join(directory.path, temporary))
     finally:
         # Also on KeyboardInterrupt. What cannot be removed now, `temporaries` finds later.
         if temporary is not None:

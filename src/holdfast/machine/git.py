@@ -105,6 +105,11 @@ class Git(GitProgram):
         """The paths that are not as committed. An unmerged one counts even if it is to be ignored."""
         return [c.path for c in self.changes() if c.staged == "u" or not under(c.path, ignore)]
 
+    def unmerged(self) -> list[str]:
+        """The paths that a merge left for a person to settle."""
+        out = self._ask("ls-files", "--unmerged", "-z").out
+        return sorted({entry.partition("\t")[2] for entry in os.fsdecode(out).split("\0") if entry})
+
     def branch_exists(self, name: str) -> bool:
         return self._maybe("show-ref", "--verify", "--quiet", f"refs/heads/{name}") is not None
 

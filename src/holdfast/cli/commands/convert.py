@@ -1,0 +1,27 @@
+"""`holdfast convert PATH --to F [--from F] [-o OUT] [--carry]`: a file in another format, without the store."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call, put
+from holdfast.cli.notes import public_notes, tell_notes
+
+
+def run(call: Call) -> None:
+    from holdfast.formats import registry
+    from holdfast.keeper.converting import convert
+    from holdfast.keeper.exporting import put as put_file
+    from holdfast.keeper.sources import one_source
+
+    target = registry.named(call.parsed.need("to"))
+    source = one_source(call.parsed.need("path"), call.parsed.text("from_"))
+    document, notes = convert(call.keeper, source, target, carry=call.parsed.flag("carry"))
+    out = call.parsed.text("out")
+    paths = [] if out is None or out == "-" else put_file(out, document, target)
+    if call.json:
+        call.answer(
+            {"from": source.rules.name, "to": target.name, "document": document, "paths": paths,
+             "notes": public_notes(notes)}, lambda _: "",
+        )  # fmt: skip
+    elif not paths:
+        put(target.write(document).decode())
+    tell_notes(call, notes)

@@ -1,0 +1,76 @@
+"""`holdfast mirror on|off FORMAT`, `holdfast mirror status`: live files in the project, in one of the four formats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli.call import Call
+from holdfast.cli.paint import Paint, Painted
+from holdfast.core.times import text
+
+if TYPE_CHECKING:
+    from holdfast.keeper.mirroring import Mirrored
+
+
+def on(call: Call) -> None:
+    name = call.parsed.need("format")
+    call.keeper.mirrors.switch_on(name)
+    _answer(call, f"{name} is mirrored from now on")
+
+
+def off(call: Call) -> None:
+    name = call.parsed.need("format")
+    call.keeper.mirrors.switch_off(name)
+    _answer(call, f"{name} is no longer mirrored; its files stay as they are")
+
+
+def status(call: Call) -> None:
+    call.keeper.absorb()
+    _answer(call, None)
+
+
+def _answer(call: Call, line: str | None) -> None:
+    found = call.keeper.mirrors.status()
+    call.answer(
+        {"mirrors": [_public(one) for one in found]},
+        lambda paint: _painted(paint, found, line, quiet=call.quiet and line is not None),
+    )
+    call.tell_of_mirrors()
+
+
+def _public(one: Mirrored) -> dict[str, object]:
+    return {
+        "format": one.format,
+        "paths": one.paths,
+        "last_written": None if one.last_written is None else text(one.last_written),
+        "changed_outside": one.changed_outside,
+        "rejected": [
+            {"path": bad.path, "aside": bad.aside, "reason": bad.reason, "at": text(bad.at)} for bad in one.rejected
+        ],
+        "held": [{"path": path, "reason": reason} for path, reason in one.held.items()],
+        "trouble": one.trouble,
+    }
+
+
+def _painted(paint: Paint, found: list[Mirrored], line: str | None, *, quiet: bool) -> Painted:
+    if quiet:
+        return Painted("")
+    lines = [] if line is None else [paint.plain(line)]
+    if not found:
+        if line is None:
+            lines.append(paint.dim("Nothing is mirrored here: holdfast mirror on FORMAT"))
+        return Painted("\n".join(lines))
+    for one in found:
+        when = "nothing written yet" if one.last_written is None else f"written {text(one.last_written)}"
+        lines.append(paint.heading(one.format, when))
+        shown = one.paths[:8]
+        lines += [paint.join("  ", path) for path in shown]
+        if len(one.paths) > len(shown):
+            lines.append(paint.dim(f"  and {len(one.paths) - len(shown)} more"))
+        if one.changed_outside:
+            lines.append(paint.yellow("  somebody else changed it"))
+        lines += [paint.yellow(f"  {path} is left alone: {reason}") for path, reason in one.held.items()]
+        lines += [paint.red(f"  {bad.aside}: {bad.reason}") for bad in one.rejected]
+        if one.trouble is not None:
+            lines.append(paint.red(f"  could not be written: {one.trouble}"))
+    return Painted("\n".join(lines))

@@ -1,0 +1,60 @@
+"""Secrets in whole documents: every text in them, and values whose key says what they are."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.core.secrets import redact
+
+# What stands after a key is believed to be a password only while it could be one.
+_LONGEST_VALUE: Final = 500
+
+
+class Redacted(NamedTuple):
+    value: Json
+    found: dict[str, int]
+
+
+def redact_document(value: Json) -> Redacted:
+    """The document with each secret replaced by `[redacted:KIND]`; the same object where there is none."""
+    found: dict[str, int] = {}
+    return Redacted(_value(value, None, found), found)
+
+
+def _value(value: Json, key: str | None, found: dict[str, int]) -> Json:
+    if isinstance(value, str):
+        return _text(value, key, found)
+    if isinstance(value, dict):
+        made = {_key(name, found): _value(one, name, found) for name, one in value.items()}
+        unchanged = len(made) == len(value) and all(
+            name == old and one is value[old] for (name, one), old in zip(made.items(), value, strict=True)
+        )
+        return value if unchanged else made
+    if isinstance(value, list):
+        entries = [_value(one, key, found) for one in value]
+        return value if all(one is old for one, old in zip(entries, value, strict=True)) else entries
+    return value
+
+
+def _key(name: str, found: dict[str, int]) -> str:
+    return _text(name, None, found)
+
+
+def _text(value: str, key: str | None, found: dict[str, int]) -> str:
+    clean = redact(value)
+    if clean.found:
+        _count(clean.found, found)
+        return clean.text
+    if key and len(value) <= _LONGEST_VALUE and "\n" not in value:
+        before = f"{key}: "
+        named = redact(before + value)
+        if named.found and named.text.startswith(before):
+            _count(named.found, found)
+            return named.text.removeprefix(before)
+    return value
+
+
+def _count(more: dict[str, int], found: dict[str, int]) -> None:
+    for kind, count in more.items():
+        found[kind] = found.get(kind, 0) + count

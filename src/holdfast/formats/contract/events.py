@@ -1,0 +1,346 @@
+"""What the contract's documents tell, as events: everything of one that is new, or what differs between two.
+
+The plan's tasks bring their times with them. What has no time of its own happened when the document was last brought
+up to date; a change noticed in a file that says no later time than ours happened now. A task that state.yaml calls
+active is in progress, even where the plan was not kept up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.core import tasks as tasks_of
+from holdfast.core import view
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Refused
+from holdfast.core.lifecycle import SESSION, TASK, allows, refusal
+from holdfast.core.state import State
+from holdfast.core.times import millis
+from holdfast.core.vocabulary import (
+    TYPE_OF,
+    CommandRan,
+    Data,
+    PhaseAdded,
+    SessionCompleted,
+    SessionEdited,
+    SessionPaused,
+    SessionResumed,
+    SessionSaved,
+    SessionStarted,
+    TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskDropped,
+    TaskReopened,
+    TaskStarted,
+)
+from holdfast.formats.contract import documents as words
+from holdfast.formats.contract import rendering
+from holdfast.formats.contract.documents import OWN_MODEL, is_dropped, lst, obj, text
+from holdfast.formats.entries import named
+from holdfast.formats.interface import Document, Ground, Heard
+
+_IDENTITIES: Final = {("history",): ()}
+
+
+# ── from nothing ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def imported(document: Document, ground: Ground) -> list[Heard]:
+    """Everything a document tells."""
+    current, feature, entry = words.current(document), words.feature(document), obj(document.get("entry"))
+    tasks = [task for _, task in words.planned(document)]
+    told = [time for task in tasks for time in (_ms(task.get("started_at")), _ms(task.get("completed_at")))]
+    ran = [heard for line in words.lines(document) if (heard := _command(line)) is not None]
+    ends = [_ms(current.get("last_updated")), _ms(entry.get("last_active"))]
+    marks = [_ms(current.get("started_at")), _ms(feature.get("created_at")), _ms(entry.get("started_at"))]
+    known = [time for time in (*told, *ends, *marks, *(at for at, _ in ran)) if time is not None]
+    begin = min([*known, ground.now])
+    end = min(max([*known, begin]), ground.now)
+    # The plan was there before anything in it was begun, whatever it says of itself.
+    plan = min([time for time in (*told, _ms(feature.get("created_at"))) if time is not None], default=begin)
+    last = max((time for time in ends if time is not None), default=end)
+
+    heard = [Heard(begin, _start(document, ground)), *_about(document, plan)]
+    heard += _phases_and_tasks(document, plan, last)
+    heard += _active(document, begin)
+    heard += ran
+    status = entry.get("status")
+    if status == "paused":
+        heard.append(Heard(_ms(entry.get("last_active")) or last, SessionPaused()))
+    story = sorted((Heard(min(max(at, begin), end), data) for at, data in heard), key=lambda one: one.at)
+    if status == "completed":
+        story.append(Heard(end, SessionCompleted()))
+    elif story[-1].at < end:
+        story.append(Heard(end, SessionSaved()))
+    return story
+
+
+def _start(document: Document, ground: Ground) -> SessionStarted:
+    name = text(obj(document.get("state")).get("feature_id")) or ""
+    slug = (words.feature_parts(name) or (name, ""))[0]
+    current = words.current(document)
+    return SessionStarted(
+        goal=text(words.feature(document).get("name")) or slug.replace("-", " "),
+        project=ground.project,
+        device=ground.device,
+        timer=ground.timer,
+        model=text(current.get(OWN_MODEL)) or text(current.get("model_in_use")),
+        feature=slug,
+        aliases={"contract": name},
+    )
+
+
+def _about(document: Document, at: int) -> list[Heard]:
+    feature = words.feature(document)
+    about = text(feature.get("description")) or ""
+    return [Heard(at, SessionEdited(summary=about))] if about.strip() and about != feature.get("name") else []
+
+
+def _phases_and_tasks(document: Document, plan: int, last: int) -> list[Heard]:
+    heard = [Heard(plan, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(document)]
+    active = words.current(document).get("active_task")
+    for phase, task in words.planned(document):
+        heard += _added(phase, task, plan)
+        status = "pending" if task.get("status") != "pending" or task.get("task_id") != active else "active"
+        target = _target(task) if status == "pending" else "in_progress"
+        heard += _moves(task, "pending", target, plan, last)
+    return heard
+
+
+def _new_phases(document: Document) -> Iterable[tuple[str, str]]:
+    for phase in words.phases(document):
+        id_, name = text(phase.get("phase_id")) or "", text(phase.get("name")) or ""
+        if not _is_loose(phase) or not lst(phase.get("tasks")):
+            yield id_, name
+
+
+def _is_loose(phase: dict[str, Json]) -> bool:
+    """The phase that tasks without one are shown in."""
+    return phase.get("phase_id") == words.LOOSE and phase.get("name") == words.LOOSE_NAME
+
+
+def _added(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[Heard]:
+    made = TaskAdded(
+        id=_id(task),
+        text=text(task.get("description")) or _id(task),
+        phase=None if _is_loose(phase) else text(phase.get("phase_id")),
+        agent=text(task.get("agent")),
+    )
+    return [Heard(at, made)]
+
+
+def _active(document: Document, at: int) -> list[Heard]:
+    """A task at hand that no plan knows."""
+    active = text(words.current(document).get("active_task"))
+    if active is None or any(task.get("task_id") == active for _, task in words.planned(document)):
+        return []
+    return [Heard(at, TaskAdded(id=active, text=active)), Heard(at, TaskStarted(id=active))]
+
+
+# ── from one to another ──────────────────────────────────────────────────────────────────────────────────
+
+
+def changed(before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+    """What leads from one version to another, that the state does not know yet."""
+    _same_feature(before, after)
+    began = state.created_at if state.created_at is not None else state.updated_at
+    at = _told_at(before, after, ground)
+    heard = [*_facts(before, after, state, at), *_plan_changes(before, after, state, at)]
+    old = {name for name, _ in named(words.lines(before), ("history",), _IDENTITIES)}
+    for name, line in named(words.lines(after), ("history",), _IDENTITIES):
+        ran = _command(line)
+        if name not in old and ran is not None:
+            heard.append(ran)
+    low, high = min(began, ground.now), ground.now
+    story = sorted((Heard(min(max(time, low), high), data) for time, data in heard), key=lambda one: one.at)
+    final = max([at, *(one.at for one in story)])
+    return [*story, *(Heard(min(max(final, low), high), data) for data in _status(before, after, state))]
+
+
+def _same_feature(before: Document, after: Document) -> None:
+    old, new = (obj(one.get("state")).get("feature_id") for one in (before, after))
+    if old != new:
+        raise Refused(
+            "the feature id names the session and cannot be changed",
+            hint=f"Put it back to {old}, or start a feature of its own: holdfast start GOAL --feature SLUG",
+        )
+
+
+def _told_at(before: Document, after: Document, ground: Ground) -> int:
+    old, new = (_ms(words.current(one).get("last_updated")) for one in (before, after))
+    return new if new is not None and (old is None or new > old) else ground.now
+
+
+def _facts(before: Document, after: Document, state: State, at: int) -> list[Heard]:
+    edits: list[Data] = []
+    old, new = words.current(before), words.current(after)
+    model = text(new.get("model_in_use"))
+    if model is not None and model != old.get("model_in_use") and model != view.word(state, "model"):
+        edits.append(SessionEdited(model=model))
+    was, now = words.feature(before), words.feature(after)
+    goal = text(now.get("name"))
+    if goal is not None and goal != was.get("name") and goal != rendering.goal(state):
+        edits.append(SessionEdited(goal=goal))
+    about = text(now.get("description")) or ""
+    told = about != was.get("description") and about != now.get("name")
+    if about.strip() and told and about != view.word(state, "summary"):
+        edits.append(SessionEdited(summary=about))
+    return [Heard(at, edit) for edit in edits]
+
+
+def _plan_changes(before: Document, after: Document, state: State, at: int) -> list[Heard]:
+    heard: list[Heard] = [
+        Heard(at, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(after) if id_ not in state.phases
+    ]
+    shown = rendering.shown_tasks(state)
+    old = {_id(task): task for _, task in words.planned(before)}
+    statuses: dict[str, str] = {}
+    for phase, task in words.planned(after):
+        name = _id(task)
+        known = shown.get(name)
+        if known is None and name not in statuses:
+            begun = [time for time in (_ms(task.get("started_at")), _ms(task.get("completed_at"))) if time is not None]
+            first = min([at, *begun])
+            heard += [*_added(phase, task, first), *_moves(task, "pending", _target(task), first, at)]
+            heard[:] = [Heard(min(one.at, first), one.data) if isinstance(one.data, PhaseAdded) else one for one in heard]
+            statuses[name] = _target(task)
+        elif known is not None:
+            status = statuses.setdefault(name, tasks_of.status_of(known))
+            was = old.get(name)
+            if was is None or _target(was) != _target(task):
+                heard += _moves(task, status, _target(task), at, at, known.id, known.ref)
+                statuses[name] = _target(task)
+    return [*heard, *_newly_active(before, after, state, statuses, at)]
+
+
+def _newly_active(
+    before: Document, after: Document, state: State, statuses: dict[str, str], at: int
+) -> list[Heard]:
+    active = text(words.current(after).get("active_task"))
+    if active is None or active == words.current(before).get("active_task"):
+        return []
+    known = rendering.shown_tasks(state).get(active)
+    if known is None and active not in statuses:
+        return _active(after, at)
+    status = statuses.get(active) or ("pending" if known is None else tasks_of.status_of(known))
+    if not allows(TASK, status, "task.started"):
+        return []
+    return [Heard(at, TaskStarted(id=active if known is None else known.id, ref=None if known is None else known.ref))]
+
+
+def _status(before: Document, after: Document, state: State) -> list[Data]:
+    """What the registry says became of the session."""
+    target = obj(after.get("entry")).get("status")
+    was = obj(before.get("entry")).get("status") or rendering.registry_status(state)
+    if target is None or target in (was, rendering.registry_status(state)):
+        return []
+    status = view.status_of(state)
+    moves: list[Data] = {
+        "active": [SessionResumed()], "paused": [SessionPaused()], "completed": [SessionCompleted()],
+    }.get(str(target), [])  # fmt: skip
+    if status == "created" and target != "active":
+        moves, status = [SessionResumed(), *moves], "in_progress"
+    event = TYPE_OF[type(moves[-1])].name if moves else ""
+    if not allows(SESSION, status, event):
+        raise refusal("the session", status, event, state.session)
+    return moves
+
+
+# ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _target(task: dict[str, Json]) -> str:
+    return "dropped" if is_dropped(task) else text(task.get("status")) or "pending"
+
+
+_WAYS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
+    ("pending", "in_progress"): ("start",),
+    ("pending", "completed"): ("maybe start", "complete"),
+    ("pending", "blocked"): ("maybe start", "block"),
+    ("pending", "dropped"): ("maybe start", "drop"),
+    ("in_progress", "completed"): ("complete",),
+    ("in_progress", "blocked"): ("block",),
+    ("in_progress", "dropped"): ("drop",),
+    ("blocked", "in_progress"): ("start",),
+    ("blocked", "pending"): ("reopen",),
+    ("blocked", "completed"): ("start", "complete"),
+    ("blocked", "dropped"): ("drop",),
+}
+
+
+def _moves(
+    task: dict[str, Json], status: str, target: str, first: int, last: int, id_: str | None = None, ref: str | None = None
+) -> list[Heard]:
+    """What brings a task from one status to another, each at the time the document says, never before the one before.
+
+    `first` is when it was there at the earliest; `last` when it is known to have had the status it is told with.
+    """
+    if status == target:
+        return []
+    id_ = _id(task) if id_ is None else id_
+    ways = _WAYS.get((status, target))
+    if ways is None:
+        wanted = {"in_progress": "task.started", "completed": "task.completed", "blocked": "task.blocked"}
+        raise refusal(f"the task {id_}", status, wanted.get(target, "task.reopened"))
+    artifacts = tuple(path for path in lst(task.get("artifacts")) if isinstance(path, str))
+    started, completed = _ms(task.get("started_at")), _ms(task.get("completed_at"))
+    heard: list[Heard] = []
+    now = first
+    for way in ways:
+        match way:
+            case "maybe start" if started is None:
+                continue
+            case "start" | "maybe start":
+                now = max(now, started) if started is not None else _unsaid(now, last, completed, target)
+                files = artifacts if target == "in_progress" else ()
+                heard.append(Heard(now, TaskStarted(id=id_, ref=ref, artifacts=files)))
+            case "complete":
+                now = max(now, last if completed is None else completed)
+                heard.append(Heard(now, TaskCompleted(id=id_, ref=ref, artifacts=artifacts)))
+            case "block":
+                now = max(now, last)
+                heard.append(Heard(now, TaskBlocked(id=id_, ref=ref, artifacts=artifacts)))
+            case "drop":
+                now = max(now, last)
+                heard.append(Heard(now, TaskDropped(id=id_, ref=ref, artifacts=artifacts)))
+            case _:
+                now = max(now, last)
+                heard.append(Heard(now, TaskReopened(id=id_, ref=ref)))
+    return heard
+
+
+def _unsaid(now: int, last: int, completed: int | None, target: str) -> int:
+    """When a task was begun that does not say so: not after it was done."""
+    return max(now, min(last, completed) if target == "completed" and completed is not None else last)
+
+
+# ── what is used above ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _command(line: Json) -> Heard | None:
+    """A line of history that somebody else wrote."""
+    if not isinstance(line, dict) or not words.is_foreign(line):
+        return None
+    at = _ms(line.get("timestamp"))
+    if at is None:
+        return None
+    spent = line.get("duration_ms")
+    return Heard(
+        at,
+        CommandRan(
+            command=f"{line.get('command')} {text(line.get('arguments')) or ''}".strip(),
+            code=0 if line.get("status") == "success" else 1,
+            agent=text(line.get("agent")),
+            duration_ms=spent if isinstance(spent, int) else None,
+        ),
+    )
+
+
+def _id(task: dict[str, Json]) -> str:
+    return text(task.get("task_id")) or ""
+
+
+def _ms(value: Json) -> int | None:
+    return millis(value) if isinstance(value, str) else None

@@ -1,0 +1,141 @@
+"""What the contract demands of each of its files, and of the files of one feature together. Strict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.text import shorten
+from holdfast.core.times import millis
+from holdfast.formats.contract import documents as words
+from holdfast.formats.contract.documents import HISTORY, PLAN, REGISTRY, STATE, lst, obj, text
+from holdfast.formats.interface import Document, Place, Problem
+from holdfast.formats.schema import problems_by_schema
+
+
+def problems(value: Json, kind: str) -> list[Problem]:
+    """Everything about one file, or one line of history, that the contract does not allow."""
+    found = problems_by_schema(value, kind)
+    if isinstance(value, dict):
+        rules = {STATE: _state, PLAN: _plan, REGISTRY: _registry, HISTORY: _line}[kind]
+        found.extend(rules(value))
+    return found
+
+
+def problems_together(document: Document) -> list[Problem]:
+    """What the files of one feature say that does not fit together."""
+    return [*_names(document), *_active(document), *_order(document)]
+
+
+# ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _state(state: Document) -> Iterator[Problem]:
+    if "version" not in state:
+        yield Problem(("version",), "is missing: 1.0 is assumed", "warning")
+    yield from _day(state.get("feature_id"), ("feature_id",))
+    now = obj(state.get("current_state"))
+    yield from _in_order(now, "started_at", "last_updated", ("current_state",))
+
+
+def _plan(plan: Document) -> Iterator[Problem]:
+    yield from _day(obj(plan.get("feature")).get("id"), ("feature", "id"))
+    phases: set[str] = set()
+    tasks: set[str] = set()
+    for number, phase in enumerate(map(obj, lst(plan.get("phases")))):
+        place: Place = ("phases", number)
+        yield from _once(phase.get("phase_id"), phases, (*place, "phase_id"))
+        for position, task in enumerate(map(obj, lst(phase.get("tasks")))):
+            here = (*place, "tasks", position)
+            yield from _once(task.get("task_id"), tasks, (*here, "task_id"))
+            yield from _task(task, here)
+
+
+def _task(task: Document, place: Place) -> Iterator[Problem]:
+    name = text(task.get("task_id"))
+    if name and not words.is_task_name(name):
+        yield Problem(
+            (*place, "task_id"), "is not made of letters, digits, '.', '_' and '-': Holdfast will spell it so", "warning"
+        )
+    if task.get("status") == "completed" and task.get("completed_at", "") is None:
+        yield Problem((*place, "completed_at"), "must say when the task was completed, is null")
+    yield from _in_order(task, "started_at", "completed_at", place)
+
+
+def _registry(registry: Document) -> Iterator[Problem]:
+    known: set[str] = set()
+    for number, entry in enumerate(map(obj, lst(registry.get("active_features")))):
+        place: Place = ("active_features", number)
+        yield from _day(entry.get("feature_id"), (*place, "feature_id"))
+        yield from _once(entry.get("feature_id"), known, (*place, "feature_id"))
+        yield from _in_order(entry, "started_at", "last_active", place)
+
+
+def _line(line: Document) -> Iterator[Problem]:
+    if line.get("status") == "failure" and "error" not in line:
+        yield Problem(("error",), "is missing: a failure says what went wrong")
+    if line.get("status") == "success" and "error" in line:
+        yield Problem(("error",), "must not be here: only a failure has an error")
+
+
+# ── the files of a feature ───────────────────────────────────────────────────────────────────────────────
+
+
+def _names(document: Document) -> Iterator[Problem]:
+    meant = text(obj(document.get("state")).get("feature_id"))
+    others: tuple[tuple[Place, Json], ...] = (
+        (("plan", "feature", "id"), words.feature(document).get("id")),
+        (("entry", "feature_id"), obj(document.get("entry")).get("feature_id")),
+    )
+    for place, name in others:
+        if isinstance(name, str) and meant is not None and name != meant:
+            yield Problem(place, f"must be {shorten(meant, 60)}, as in state.yaml, is {shorten(name, 60)}")
+
+
+def _active(document: Document) -> Iterator[Problem]:
+    active = text(words.current(document).get("active_task"))
+    if active is None or not isinstance(document.get("plan"), dict):
+        return
+    if all(task.get("task_id") != active for _, task in words.planned(document)):
+        yield Problem(("state", "current_state", "active_task"), f"the plan has no task {shorten(active, 60)!a}")
+
+
+def _order(document: Document) -> Iterator[Problem]:
+    """Lines out of order are what a union merge of two branches leaves: worth knowing, and no damage."""
+    latest: int | None = None
+    for number, line in enumerate(map(obj, words.lines(document))):
+        at = _ms(line.get("timestamp"))
+        if at is not None and latest is not None and at < latest:
+            yield Problem(("history", number, "timestamp"), "is earlier than the line before it", "warning")
+        latest = at if latest is None or (at is not None and at > latest) else latest
+
+
+# ── what is used above ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _day(name: Json, place: Place) -> Iterator[Problem]:
+    if isinstance(name, str) and words.looks_like_feature_id(name) and not words.is_feature_id(name):
+        yield Problem(place, f"must end with a day of the calendar, is {shorten(name, 60)}")
+
+
+def _once(name: Json, known: set[str], place: Place) -> Iterator[Problem]:
+    if isinstance(name, str):
+        if name in known:
+            yield Problem(place, f"stands there twice: {shorten(name, 60)}")
+        known.add(name)
+
+
+def _in_order(value: Document, first: str, then: str, place: Place) -> Iterator[Problem]:
+    one, two = _ms(value.get(first)), _ms(value.get(then))
+    if one is not None and two is not None and two < one:
+        yield Problem((*place, then), f"must not be earlier than {first}")
+
+
+def _ms(value: Json) -> int | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return millis(value)
+    except Invalid:
+        return None

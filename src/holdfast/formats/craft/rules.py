@@ -1,0 +1,164 @@
+"""What the craft text asks for beyond the shape that its schema describes.
+
+Times that fit together, agents that exist, endings that do not contradict each other, paths inside the project. The
+schema has spoken first: a rule looks only at what has the right kind, and leaves the rest to the schema's own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.text import relative_path, shorten
+from holdfast.core.times import SECOND, millis
+from holdfast.formats.craft.documents import VERSION
+from holdfast.formats.interface import Document, Place, Problem
+from holdfast.formats.moments import is_utc
+from holdfast.formats.schema import problems_by_schema
+
+MOST_SENTENCES: Final = 3
+ARTIFACTS: Final = ("files_created", "files_modified", "files_deleted")
+# How an agent may have ended, by its status.
+RESULTS: Final[dict[str, frozenset[str | None]]] = {
+    "pending": frozenset({None}),
+    "running": frozenset({None}),
+    "completed": frozenset({None, "success"}),
+    "error": frozenset({None, "failure", "aborted"}),
+    "timeout": frozenset({None, "timeout"}),
+}
+_SENTENCE: Final = re.compile(r"[.!?…]+(?:[\s\"')\]]+|\Z)")
+_VERSION: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)\Z", re.ASCII)
+
+
+def problems(value: Json, kind: str) -> list[Problem]:
+    """Everything wrong with a session file, or with the index beside the sessions."""
+    found = problems_by_schema(value, kind)
+    if kind == "craft" and isinstance(value, dict):
+        found += _session(value)
+    return found
+
+
+def sentences(text: str) -> int:
+    return sum(1 for part in _SENTENCE.split(text) if part.strip())
+
+
+def major(version: str) -> int | None:
+    """The first number of a version, when it is one."""
+    found = _VERSION.match(version)
+    return None if found is None else int(found[1])
+
+
+def is_inside(path: str) -> bool:
+    """Does this path stay within the project?"""
+    try:
+        relative_path(path)
+    except Invalid:
+        return False
+    return True
+
+
+def seconds_fit(seconds: int, started: int, completed: int) -> bool:
+    """Whole seconds between two times, rounded up, down or to the nearest."""
+    return abs(seconds * SECOND - (completed - started)) < SECOND
+
+
+def _session(document: Document) -> Iterator[Problem]:
+    yield from _version(document.get("schema_version"))
+    created, updated = _time(document.get("created_at")), _time(document.get("updated_at"))
+    if created is not None and updated is not None and updated < created:
+        yield Problem(("updated_at",), "is earlier than created_at")
+    goal = document.get("goal")
+    if isinstance(goal, str) and sentences(goal) > MOST_SENTENCES:
+        yield Problem(("goal",), f"should be 1 to 3 sentences, has {sentences(goal)}", "warning")
+    yield from _agents(_objects(document.get("agents")))
+    for index, file in _objects(document.get("files_modified")):
+        yield from _path(file.get("path"), ("files_modified", index, "path"))
+
+
+def _version(version: Json) -> Iterator[Problem]:
+    number = major(version) if isinstance(version, str) else None
+    if number is None or version == VERSION:
+        return
+    if number == 1:
+        yield Problem(("schema_version",), f"is {version}, newer than {VERSION}, the version known here", "warning")
+    else:
+        yield Problem(("schema_version",), f"must be 1.x, is {shorten(str(version), 40)}")
+
+
+def _agents(agents: list[tuple[int, Document]]) -> Iterator[Problem]:
+    known: dict[str, int] = {}
+    for index, agent in agents:
+        name = agent.get("id")
+        if isinstance(name, str) and known.setdefault(name, index) != index:
+            yield Problem(("agents", index, "id"), f"stands at agents[{known[name]}] already")
+    waits: dict[str, str] = {}
+    for index, agent in agents:
+        yield from _agent(agent, ("agents", index))
+        name, other = agent.get("id"), agent.get("blocking_on")
+        if isinstance(other, str):
+            place: Place = ("agents", index, "blocking_on")
+            if other not in known:
+                yield Problem(place, f"names {shorten(other, 40)!a}, which is no agent of the session")
+            elif other == name:
+                yield Problem(place, "names the agent itself")
+            elif isinstance(name, str):
+                waits[name] = other
+    for circle in circles(waits):
+        chain = " → ".join(shorten(name, 40) for name in (*circle, circle[0]))
+        yield Problem(("agents", known[circle[0]], "blocking_on"), f"agents wait for each other in a circle: {chain}")
+
+
+def circles(waits: dict[str, str]) -> list[list[str]]:
+    """Every circle of agents that wait for each other, each once, beginning where it is met first."""
+    found: list[list[str]] = []
+    done: set[str] = set()
+    for start in waits:
+        path: dict[str, None] = {}
+        name: str | None = start
+        while name is not None and name not in done and name not in path:
+            path[name] = None
+            name = waits.get(name)
+        if name in path:
+            names = list(path)
+            found.append(names[names.index(name) :])
+        done.update(path)
+    return found
+
+
+def _agent(agent: Document, place: Place) -> Iterator[Problem]:
+    status, result = agent.get("status"), agent.get("result")
+    allowed = RESULTS.get(status) if isinstance(status, str) else None
+    if allowed is not None and (result is None or isinstance(result, str)) and result not in allowed:
+        yield Problem((*place, "result"), f"is {shorten(str(result), 40)}, which contradicts status {status}")
+    if status in ("pending", "running") and agent.get("completed_at") is not None:
+        yield Problem((*place, "completed_at"), f"is set, which contradicts status {status}")
+    started, completed = _time(agent.get("started_at")), _time(agent.get("completed_at"))
+    if started is not None and completed is not None:
+        seconds = agent.get("duration_seconds")
+        if completed < started:
+            yield Problem((*place, "completed_at"), "is earlier than started_at")
+        elif type(seconds) is int and not seconds_fit(seconds, started, completed):
+            length = (completed - started) / SECOND
+            yield Problem((*place, "duration_seconds"), f"is {seconds}, the times say {length:g}")
+    artifacts = agent.get("artifacts")
+    for key in ARTIFACTS if isinstance(artifacts, dict) else ():
+        paths = artifacts.get(key) if isinstance(artifacts, dict) else None
+        for index, path in enumerate(paths if isinstance(paths, list) else ()):
+            yield from _path(path, (*place, "artifacts", key, index))
+
+
+def _path(path: Json, place: Place) -> Iterator[Problem]:
+    if isinstance(path, str) and not is_inside(path):
+        yield Problem(place, f"must be a path inside the project, is {shorten(path, 60)!a}")
+
+
+def _time(value: Json) -> int | None:
+    return millis(value) if isinstance(value, str) and is_utc(value) else None
+
+
+def _objects(value: Json) -> list[tuple[int, Document]]:
+    entries = value if isinstance(value, list) else []
+    return [(index, entry) for index, entry in enumerate(entries) if isinstance(entry, dict)]

@@ -1,0 +1,51 @@
+"""What the store keeps of a document beside its events, so that it can be shown again to the letter.
+
+It is kept as text under the format's name in the session's `extra`: the order of keys and the spelling of numbers
+would not survive as data, because the log has one spelling for data.
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.state import State
+from holdfast.core.vocabulary import ExtraKept
+from holdfast.formats.interface import Document, Format
+from holdfast.formats.remainder import remainder, restored
+
+
+def shown(state: State, rules: Format) -> Document:
+    """The session in a format, as of its last event: as it came in, with everything that has changed since."""
+    document = rules.render(state)
+    kept = _kept(state, rules)
+    if kept is None:
+        return document
+    passing = () if kept.get("at") == state.updated_at else rules.passing
+    again = restored(document, kept.get("keep"), rules.identities, passing=passing)
+    return again if isinstance(again, dict) else document
+
+
+def keep(state: State, rules: Format, document: Document) -> ExtraKept | None:
+    """What must be recorded so that `shown` gives this document; None when it does already."""
+    rest = remainder(rules.render(state), document, rules.identities)
+    known = _kept(state, rules)
+    if rest is None and (known is None or known.get("keep") is None):
+        return None
+    if known is not None and known.get("keep") == rest and known.get("at") == state.updated_at:
+        return None
+    value = json.dumps({"at": state.updated_at, "keep": rest}, ensure_ascii=False, separators=(",", ":"))
+    return ExtraKept(name=rules.name, value=value)
+
+
+def _kept(state: State, rules: Format) -> dict[str, Json] | None:
+    text = state.extra.get(rules.name)
+    if not isinstance(text, str):
+        return None
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,247 @@
+"""Damaged documents: everything complete in them, what was lost, and from where on.
+
+A file can be cut short, half overwritten, filled with zeros where a block never reached the disk, wrapped in the
+wrong encoding, or hold several documents end to end. Nothing is invented: an entry comes back as it was written or
+not at all, and what is said to be lost is said with its byte and line.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.formats.damaged_text import Layer, is_read_wrongly, unwrapped
+from holdfast.formats.interface import Note
+from holdfast.formats.mending_json import Mended, mended, rest_of
+from holdfast.formats.mending_scalars import Remark
+from holdfast.formats.mending_yaml import lines_that_parse, looks_like_yaml
+from holdfast.formats.nodes import MOST_PARTS
+from holdfast.formats.reading import LIMIT, read_json, read_lines, read_yaml
+
+_MOST_NOTES: Final = 100
+_BETWEEN: Final = re.compile(r"[\s\0,\ufeff]*")
+_ZEROS: Final = re.compile("\0+")
+_AT_THE_MARGIN: Final = re.compile(r"^[{\[]", re.MULTILINE)
+
+
+class Recovered(NamedTuple):
+    """What is left of a file. `value` is the document that counts, `documents` all there are, in order."""
+
+    value: Json | None
+    documents: list[Json]
+    notes: list[Note]
+    # Nothing is wrong with it: it reads as it stands.
+    whole: bool
+    # The byte from which on something is lost; None when nothing is.
+    lost_from: int | None
+
+
+class _Piece(NamedTuple):
+    """One document of a file, and where it stands."""
+
+    start: int
+    found: Mended
+
+
+def recovered(raw: bytes, path: str = "") -> Recovered:
+    """Everything complete in the bytes of a file. Raises `Invalid` only when there are too many of them."""
+    if len(raw) > LIMIT:
+        raise Invalid(
+            f"there are more than {LIMIT >> 20} MiB of it", hint=f"The limit is {LIMIT >> 20} MiB.", file=path or None
+        )
+    sound = _sound(raw, path)
+    if sound is not None:
+        return sound
+    layer = unwrapped(raw)
+    report = _Report(raw, layer)
+    if _is_yaml(layer.text, path):
+        return _from_yaml(layer, report)
+    return _from_json(layer, report)
+
+
+# ── as it stands ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _sound(raw: bytes, path: str) -> Recovered | None:
+    head = raw[:200].removeprefix(b"\xef\xbb\xbf").lstrip()
+    try:
+        if head[:1] in (b"{", b"["):
+            read = read_json(raw, path)
+        elif _is_yaml(head.decode("utf-8", "replace"), path):
+            read = read_yaml(raw, path)
+        else:
+            return None
+    except Invalid:
+        return _sound_lines(raw, path) if head[:1] == b"{" else None
+    if not isinstance(read.value, (dict, list)) or is_read_wrongly(raw.decode()):
+        return None
+    return Recovered(read.value, [read.value], read.notes, whole=True, lost_from=None)
+
+
+def _sound_lines(raw: bytes, path: str) -> Recovered | None:
+    documents: list[Json] = []
+    notes: list[Note] = []
+    for _, read in read_lines(raw, path):
+        if isinstance(read, Invalid) or not isinstance(read.value, dict):
+            return None
+        documents.append(read.value)
+        notes = read.notes
+    if is_read_wrongly(raw.decode()):
+        return None
+    return Recovered(documents[-1], documents, notes, whole=True, lost_from=None) if documents else None
+
+
+def _is_yaml(text: str, path: str) -> bool:
+    if text.lstrip()[:1] in ("{", "["):
+        return False
+    return path.lower().endswith((".yaml", ".yml")) or looks_like_yaml(text)
+
+
+# ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_json(layer: Layer, report: _Report) -> Recovered:
+    pieces = _pieces(layer.text, report)
+    told = [piece for piece in pieces if piece.found.found]
+    if not told:
+        report.lose(0, "nothing in it is complete")
+        return report.made(None, [])
+    several = len(told) > 1
+    for number, piece in enumerate(told):
+        report.piece(piece, (number,) if several else ())
+    chosen = _chosen(told)
+    if several and chosen is not told[-1]:
+        report.say(chosen.start, f"{len(told)} documents in one file: the one that begins here counts")
+    elif several:
+        report.say(chosen.start, f"{len(told)} documents in one file: the last one counts")
+    return report.made(chosen.found.value, [piece.found.value for piece in told])
+
+
+def _chosen(pieces: list[_Piece]) -> _Piece:
+    """The last whole one, else the longest."""
+    whole = [piece for piece in pieces if piece.found.whole and piece.found.lost_from is None]
+    return whole[-1] if whole else max(pieces, key=lambda piece: piece.found.end - piece.start)
+
+
+def _pieces(text: str, report: _Report) -> list[_Piece]:
+    """The documents of a text, end to end."""
+    pieces: list[_Piece] = []
+    position = 0
+    while len(pieces) < MOST_PARTS:
+        between = _BETWEEN.match(text, position)
+        assert between is not None
+        position = between.end()
+        if position >= len(text):
+            break
+        if text[position] in "{[":
+            piece = _Piece(position, _with_holes(text, position))
+            pieces.append(piece)
+            position = max(piece.found.end, position + 1)
+            continue
+        following = _following(text, position)
+        if not pieces and (torn := _without_beginning(text, position, following)) is not None:
+            pieces.append(torn)
+        elif pieces and pieces[-1].found.whole:
+            report.say(position, "the rest of an older, longer text was ignored")
+        else:
+            report.lose(position, "what stands here belongs to nothing")
+        position = following
+    return pieces
+
+
+def _following(text: str, position: int) -> int:
+    """Where the next document may begin: at the beginning of a line."""
+    found = _AT_THE_MARGIN.search(text, position + 1)
+    return len(text) if found is None else found.start()
+
+
+def _with_holes(text: str, start: int) -> Mended:
+    """A document, with the zeros in it passed over: of what follows them, entries of its own level are known."""
+    hole = text.find("\0", start)
+    if hole < 0:
+        return mended(text, start, len(text))
+    first = mended(text, start, hole)
+    if first.end < hole or not isinstance(first.value, (dict, list)):
+        return first
+    after = [found.end() for found in _ZEROS.finditer(text, hole)][-1]
+    rest = rest_of(text, after, len(text), first.value)
+    lost = first.lost_from if first.lost_from is not None else hole
+    remark = Remark((), hole, "zeros stand here instead of text", lost=True)
+    if not (rest.whole or rest.found):
+        return first._replace(end=len(text), remarks=[*first.remarks, remark], lost_from=lost, whole=False)
+    remarks = [*first.remarks, remark, *(one for one in rest.remarks if one.at > after)]
+    return Mended(rest.value, rest.end, rest.whole, remarks, lost, first.found or rest.found)
+
+
+def _without_beginning(text: str, position: int, end: int) -> _Piece | None:
+    """The end of a document whose beginning is gone."""
+    rest = rest_of(text, position, end, {})
+    if not rest.found:
+        return None
+    remark = Remark((), position, "the beginning is missing", lost=True)
+    return _Piece(position, rest._replace(remarks=[remark, *rest.remarks[1:]], lost_from=position))
+
+
+# ── YAML ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_yaml(layer: Layer, report: _Report) -> Recovered:
+    zeros = layer.text.find("\0")
+    text = layer.text if zeros < 0 else layer.text[: layer.text.rfind("\n", 0, zeros) + 1]
+    found = lines_that_parse(text)
+    if found is None:
+        report.lose(0, "not even its first lines are YAML")
+        return report.made(None, [])
+    if not found.whole or zeros >= 0:
+        report.lose(found.characters, "from here on it is no longer YAML")
+    elif not text.endswith("\n"):
+        report.say(text.rfind("\n") + 1, "its last line has no end, and may be cut")
+    return report.made(found.value, [found.value])
+
+
+# ── what is told ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Report:
+    """The notes and the first loss, by byte and line of the file."""
+
+    def __init__(self, raw: bytes, layer: Layer) -> None:
+        self._raw = raw
+        self._layer = layer
+        self._notes = [Note((), told) for told in layer.told]
+        self._left_out = 0
+        self._lost_from: int | None = None
+
+    def piece(self, piece: _Piece, place: tuple[int, ...]) -> None:
+        for remark in piece.found.remarks:
+            self.say(remark.at, remark.message, (*place, *remark.place), lost=remark.lost)
+        lost = piece.found.lost_from
+        if lost is None:
+            return
+        if self._lost_from is None or len(self._notes) < _MOST_NOTES:
+            self._lose(self._layer.byte(lost))
+        if not piece.found.whole:
+            self.lose(lost, "here the text breaks off; what followed is lost", place)
+
+    def lose(self, position: int, message: str, place: tuple[int, ...] = ()) -> None:
+        self.say(position, message, place, lost=True)
+
+    def say(self, position: int, message: str, place: tuple[str | int, ...] = (), *, lost: bool = False) -> None:
+        if len(self._notes) >= _MOST_NOTES:
+            self._left_out += 1
+            return
+        byte = self._layer.byte(position)
+        if lost:
+            self._lose(byte)
+        line = self._raw.count(b"\n", 0, byte) + 1
+        self._notes.append(Note(place, f"{message} (byte {byte:,}, line {line:,})"))
+
+    def _lose(self, byte: int) -> None:
+        self._lost_from = byte if self._lost_from is None else min(byte, self._lost_from)
+
+    def made(self, value: Json, documents: list[Json]) -> Recovered:
+        if self._left_out:
+            self._notes.append(Note((), f"and {self._left_out:,} more remarks of this kind"))
+        return Recovered(value, documents, self._notes, whole=False, lost_from=self._lost_from)

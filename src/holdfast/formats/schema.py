@@ -1,0 +1,333 @@
+"""Documents checked against their JSON Schemas, with everything that is wrong said in plain words, and where.
+
+The schemas stand in `schemas/` and use the part of JSON Schema 2020-12 that our formats need. What a schema says
+beyond that part is an error when it is loaded, never a rule that is silently not held. In one point this is stricter
+than the standard: a whole number is written as one, so 60.0 is none.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias, cast
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.text import shorten
+from holdfast.formats.interface import Place, Problem
+from holdfast.formats.moments import is_time, is_utc
+
+MOST: Final = 1_000
+_FOLDER: Final = os.path.join(os.path.dirname(__file__), "schemas")
+_NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*\Z")
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
+
+Rules: TypeAlias = Mapping[str, Json]
+
+
+# ── schemas ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def schema_text(name: str) -> bytes:
+    """A schema as it is published."""
+    if not _NAME.match(name):
+        raise Invalid(f"there is no schema {shorten(name, 40)!a}")
+    try:
+        with open(os.path.join(_FOLDER, f"{name}.json"), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        raise Invalid(f"there is no schema {name}") from None
+
+
+@cache
+def _schema(name: str) -> Checker:
+    return Checker(json.loads(schema_text(name)))
+
+
+def problems_by_schema(value: Json, name: str) -> list[Problem]:
+    """Everything in a document that its schema does not allow, in the order of the document; at most `MOST`."""
+    return _schema(name).problems(value)
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────────────────
+
+_TYPES: Final = {
+    "string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false",
+    "null": "null", "array": "a list", "object": "an object",
+}  # fmt: skip
+
+_FORMATS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
+    "date-time": (
+        lambda text: _RFC3339.match(text) is not None and is_time(text),
+        "must be a time with a zone such as 2026-11-15T09:30:00Z",
+    ),
+    "utc-date-time": (is_utc, "must be a time in UTC such as 2026-11-15T09:30:00Z"),
+}
+
+
+def kind_of(value: Json) -> str:
+    """What a value is, in words."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case str():
+            return "text"
+        case int():
+            return "a whole number"
+        case float():
+            return "a number"
+        case dict():
+            return "an object"
+    return "a list"
+
+
+def _is(value: Json, kind: str) -> bool:
+    match kind:
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, (int, float)) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case "null":
+            return value is None
+        case "array":
+            return isinstance(value, (list, tuple))
+    return isinstance(value, dict)
+
+
+def _same(one: Json, other: Json) -> bool:
+    """Equal as JSON data: true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return one == other
+
+
+def _shown(value: Json) -> str:
+    """A value as it stands in a message: short, and harmless on a terminal."""
+    if isinstance(value, str):
+        return json.dumps(shorten(value, 40))
+    if isinstance(value, (dict, list, tuple)):
+        return kind_of(value)
+    return shorten(json.dumps(value), 40)
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+# ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Found(NamedTuple):
+    """A problem relative to the value it was found in."""
+
+    place: Place
+    message: str
+
+
+class Checker:
+    """One schema, ready to check documents."""
+
+    def __init__(self, root: Json) -> None:
+        self._root = root
+        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._look_through(root)
+
+    def problems(self, value: Json) -> list[Problem]:
+        return [Problem(place, message) for place, message in islice(self._check(value, self._root, ()), MOST)]
+
+    def _look_through(self, schema: Json) -> None:
+        """Refuse what would not be held, and compile every pattern once."""
+        if isinstance(schema, bool):
+            return
+        assert isinstance(schema, dict)
+        unknown = schema.keys() - _KNOWN
+        assert not unknown, f"this schema language has no {', '.join(sorted(unknown))}"
+        for name in ("properties", "patternProperties", "$defs"):
+            for key, inner in _object(schema.get(name, {})).items():
+                if name == "patternProperties":
+                    self._pattern(key)
+                self._look_through(inner)
+        for name in ("items", "additionalProperties"):
+            if name in schema:
+                self._look_through(schema[name])
+        for inner in _list(schema.get("anyOf", [])):
+            self._look_through(inner)
+        if "pattern" in schema:
+            self._pattern(_text(schema["pattern"]))
+        if "$ref" in schema:
+            self._referred(_text(schema["$ref"]))
+        assert schema.get("format", "date-time") in _FORMATS
+
+    def _pattern(self, written: str) -> re.Pattern[str]:
+        found = self._patterns.get(written)
+        if found is None:
+            # As JSON Schema means it: `$` is the very end, `\d` the ten digits.
+            strict = re.sub(r"(\\.|\[(?:\\.|[^\]\\])*\])|\$", lambda m: m[1] or r"\Z", written, flags=re.DOTALL)
+            found = self._patterns[written] = re.compile(strict, re.ASCII)
+        return found
+
+    def _referred(self, reference: str) -> Json:
+        start, _, name = reference.rpartition("/")
+        assert start == "#/$defs"
+        return _object(_object(self._root)["$defs"])[name]
+
+    def _check(self, value: Json, schema: Json, place: Place) -> Iterator[Found]:
+        if isinstance(schema, bool):
+            if not schema:
+                yield Found(place, "must not be here")
+            return
+        rules = _object(schema)
+        if "$ref" in rules:
+            yield from self._check(value, self._referred(_text(rules["$ref"])), place)
+        if "type" in rules:
+            kinds = rules["type"] if isinstance(rules["type"], list) else [rules["type"]]
+            if not any(_is(value, _text(kind)) for kind in kinds):
+                # Nothing else about it can be judged.
+                yield Found(place, f"must be {_listed([_TYPES[_text(kind)] for kind in kinds])}, is {_as_is(value)}")
+                return
+        yield from self._check_value(value, rules, place)
+        if isinstance(value, str):
+            yield from self._check_text(value, rules, place)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield from _check_number(value, rules, place)
+        elif isinstance(value, dict):
+            yield from self._check_object(value, rules, place)
+        elif isinstance(value, (list, tuple)):
+            yield from self._check_list(value, rules, place)
+
+    def _check_value(self, value: Json, rules: Rules, place: Place) -> Iterator[Found]:
+        if "const" in rules and not _same(value, rules["const"]):
+            yield Found(place, f"must be {_shown(rules['const'])}, is {_shown(value)}")
+        if "enum" in rules:
+            allowed = _list(rules["enum"])
+            if not any(_same(value, one) for one in allowed):
+                words = f"must be one of {', '.join(map(_shown, allowed))}"
+                yield Found(place, f"{words}, is {_shown(value)}")
+        if "anyOf" in rules:
+            yield from self._check_any(value, _list(rules["anyOf"]), place)
+
+    def _check_any(self, value: Json, ways: list[Json], place: Place) -> Iterator[Found]:
+        """The problems of the way that was most likely meant: the one whose kind of value it is."""
+        tried = [list(islice(self._check(value, way, place), MOST)) for way in ways]
+        if not all(tried):
+            return
+        if value is not None:
+            meant = [found for way, found in zip(ways, tried, strict=True) if self._fits(value, way)]
+            if len(meant) == 1:
+                yield from meant[0]
+                return
+        heads = [found[0] for found in tried if found[0].place == place]
+        wanted = [head.message.removeprefix("must be ").rpartition(", is ")[0] for head in heads]
+        if len(heads) == len(tried) and all(head.message.startswith("must be ") for head in heads) and all(wanted):
+            yield Found(place, f"must be {_listed(list(dict.fromkeys(wanted)))}, is {_shown(value)}")
+        else:
+            yield from min(tried, key=len)
+
+    def _fits(self, value: Json, schema: Json) -> bool:
+        """Could this value be meant by this schema, going by its kind alone?"""
+        if isinstance(schema, bool):
+            return schema
+        rules = _object(schema)
+        if "$ref" in rules:
+            return self._fits(value, self._referred(_text(rules["$ref"])))
+        if "type" in rules:
+            kinds = rules["type"] if isinstance(rules["type"], list) else [rules["type"]]
+            return any(_is(value, _text(kind)) for kind in kinds)
+        allowed = [rules["const"]] if "const" in rules else _list(rules.get("enum", [value]))
+        return any(kind_of(one) == kind_of(value) for one in allowed)
+
+    def _check_text(self, value: str, rules: Rules, place: Place) -> Iterator[Found]:
+        if len(value) < _number(rules.get("minLength", 0)):
+            least = _number(rules["minLength"])
+            yield Found(place, "must not be empty" if least == 1 else f"must have at least {least} characters")
+        if "maxLength" in rules and len(value) > _number(rules["maxLength"]):
+            yield Found(place, f"must have at most {rules['maxLength']} characters, has {len(value)}")
+        if "pattern" in rules and not self._pattern(_text(rules["pattern"])).search(value):
+            yield Found(place, f"must look like {_text(rules['pattern'])}, is {_shown(value)}")
+        if "format" in rules:
+            holds, words = _FORMATS[_text(rules["format"])]
+            if not holds(value):
+                yield Found(place, f"{words}, is {_shown(value)}")
+
+    def _check_object(self, value: Mapping[str, Json], rules: Rules, place: Place) -> Iterator[Found]:
+        for name in _list(rules.get("required", [])):
+            if name not in value:
+                yield Found((*place, _text(name)), "is missing")
+        named = _object(rules.get("properties", {}))
+        like = _object(rules.get("patternProperties", {}))
+        more = rules.get("additionalProperties", True)
+        for key, inner in value.items():
+            here = (*place, key)
+            known = key in named
+            if known:
+                yield from self._check(inner, named[key], here)
+            for pattern, schema in like.items():
+                if self._pattern(pattern).search(key):
+                    known = True
+                    yield from self._check(inner, schema, here)
+            if not known:
+                yield from self._check(inner, more, here)
+
+    def _check_list(self, value: list[Json] | tuple[Json, ...], rules: Rules, place: Place) -> Iterator[Found]:
+        if len(value) < _number(rules.get("minItems", 0)):
+            least = _number(rules["minItems"])
+            yield Found(place, "must not be empty" if least == 1 else f"must have at least {least} entries")
+        if "maxItems" in rules and len(value) > _number(rules["maxItems"]):
+            yield Found(place, f"must have at most {rules['maxItems']} entries, has {len(value)}")
+        if "items" in rules:
+            for index, inner in enumerate(value):
+                yield from self._check(inner, rules["items"], (*place, index))
+
+
+def _check_number(value: float, rules: Rules, place: Place) -> Iterator[Found]:
+    if "minimum" in rules and value < _number(rules["minimum"]):
+        yield Found(place, f"must be at least {_shown(rules['minimum'])}, is {_shown(value)}")
+    if "maximum" in rules and value > _number(rules["maximum"]):
+        yield Found(place, f"must be at most {_shown(rules['maximum'])}, is {_shown(value)}")
+
+
+def _as_is(value: Json) -> str:
+    return kind_of(value) if not isinstance(value, float) else _shown(value)
+
+
+# The schemas are ours: that a keyword has the right kind of value is asserted, not reported.
+
+_KNOWN: Final = {
+    "$schema", "$id", "$defs", "$ref", "$comment", "title", "description", "examples", "default",
+    "type", "enum", "const", "anyOf", "format", "pattern", "minLength", "maxLength", "minimum", "maximum",
+    "required", "properties", "patternProperties", "additionalProperties", "items", "minItems", "maxItems",
+}  # fmt: skip
+
+
+def _object(value: Json) -> dict[str, Json]:
+    assert isinstance(value, dict)
+    return value
+
+
+def _list(value: Json) -> list[Json]:
+    assert isinstance(value, list)
+    return value
+
+
+def _text(value: Json) -> str:
+    assert isinstance(value, str)
+    return value
+
+
+def _number(value: Json) -> float:
+    assert isinstance(value, (int, float))
+    return cast("float", value)

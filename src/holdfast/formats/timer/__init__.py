@@ -1,0 +1,79 @@
+"""The timer format: one small file per work tree that says how long was worked, and why not.
+
+`documents` reads it, `rules` judges it, `tolerance` puts right what is met in the wild, `events` and `rendering`
+are the way in and the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.state import State
+from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+from holdfast.formats.schema import problems_by_schema
+from holdfast.formats.timer import events, rendering, rules, tolerance
+from holdfast.formats.timer.documents import quickly, reading
+
+_TELLING: Final = frozenset(
+    {"sessionId", "branchName", "startTime", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "reminders"}
+)
+_STATUSES: Final[Mapping[Json, str]] = {"IN_PROGRESS": "in_progress", "PAUSED": "paused"}
+
+
+class Timer(Format):
+    name = "timer"
+    title = "Timer session state"
+    version = "1.0"
+    kinds = ("timer",)
+    identities: ClassVar[Mapping[Place, tuple[str, ...]]] = {("pauses",): ("type", "startTime")}
+    derived: ClassVar[frozenset[Place]] = frozenset(
+        {("actualWorkingMs",), ("totalPausedMs",), ("pauses", "*", "durationMs")}
+    )
+
+    def detects(self, value: Json) -> str | None:
+        """Three of the names that only this format has."""
+        return "timer" if isinstance(value, dict) and len(_TELLING & value.keys()) >= 3 else None
+
+    def problems(self, value: Json, kind: str) -> list[Problem]:
+        found = problems_by_schema(value, kind)
+        if isinstance(value, dict):
+            seen = reading(value)
+            if seen is not None:
+                spoken = {problem.place for problem in found}
+                found += [problem for problem in rules.broken(seen) if problem.place not in spoken]
+            found += rules.spelled(value)
+        return found
+
+    def is_sound(self, raw: bytes, kind: str) -> bool:
+        seen = quickly(raw)
+        return seen is not None and next(rules.broken(seen), None) is None
+
+    def tidy(self, value: Json, ground: Ground) -> Tidied:
+        return tolerance.tidied(value, ground, lambda document: self.problems(document, "timer"))
+
+    def alias(self, document: Document) -> str:
+        name = document["sessionId"]
+        assert isinstance(name, str)
+        return name
+
+    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+        if before is None:
+            return events.imported(after, ground)
+        assert state is not None
+        return events.changed(before, after, state, ground)
+
+    def render(self, state: State) -> Document:
+        return rendering.rendered(state)
+
+    def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
+        match place:
+            case ("scope" | "task" | "summary" as name,):
+                return name, value
+            case ("status",):
+                return "status", _STATUSES.get(value, value)
+        return None
+
+
+FORMAT = Timer()

@@ -1,0 +1,235 @@
+"""What a timer's file tells as events: all of it when it is imported, the differences when somebody changed it.
+
+Pauses that are over are recorded as such. One that lasts is opened the way it would have been here: by the person,
+by the limit, by an agent at work, or by silence. Of the last two the file knows more than our thresholds would say,
+so an `away` of no length marks where the pause began (see `core.worktime`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from holdfast.core import agents, view
+from holdfast.core.errors import Invalid, Refused
+from holdfast.core.lifecycle import FINISHED, refusal
+from holdfast.core.state import State
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentStarted,
+    AwayRecorded,
+    Data,
+    MessageExchanged,
+    ReminderReached,
+    SessionEdited,
+    SessionPaused,
+    SessionResumed,
+    SessionStarted,
+    SessionTimedOut,
+    WorkRecorded,
+)
+from holdfast.formats.interface import Document, Ground, Heard
+from holdfast.formats.timer.documents import REMINDERS, TIMEOUT, Reading, Stop, reading
+from holdfast.formats.timer.rendering import THEIRS
+
+# Agents that only a pause in a file tells of. They end with the pause; others end when they say so.
+_AGENT: Final = "timer-task"
+_KINDS: Final = {"MANUAL": "manual", "AUTO_IDLE": "idle", "AUTO_TASK": "task"}
+
+
+def imported(document: Document, ground: Ground) -> list[Heard]:
+    """Everything the file tells, oldest first."""
+    seen = _read(document)
+    begin = min(seen.start, ground.now)
+    last = min(seen.last, ground.now)
+    told = _Telling(begin, ground.now)
+    task, summary = _text(document, "task"), _text(document, "summary")
+    told.first(
+        SessionStarted(
+            goal=task or summary or seen.session, project=ground.project, device=ground.device,
+            scope=_text(document, "scope"), task=task, branch=seen.branch, aliases={"timer": seen.session},
+            timer=ground.timer,
+        )
+    )  # fmt: skip
+    for stop in seen.pauses:
+        if stop.until is not None:
+            told.over(stop, stop.until)
+    told.say(seen.message, MessageExchanged())
+    if summary is not None:
+        told.say(seen.message, SessionEdited(summary=summary))
+    told.opened(seen, seen.lasting, _AGENT + "-1")
+    if seen.status == "PAUSED" and seen.lasting is None:
+        told.say(last, SessionPaused())
+    for _, line in _given(seen):
+        told.say(last, ReminderReached(line=line))
+    if last > begin:
+        # The program that wrote this watched all the time: nothing but its own pauses was idle.
+        told.say(last, WorkRecorded(since=begin, until=last))
+    return told.in_order()
+
+
+def changed(before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+    """What somebody did between the two, oldest first. Raises `Refused` for what cannot have happened."""
+    was, now = _read(before), _read(after)
+    begin = was.start if state.created_at is None else state.created_at
+    told = _Telling(begin, ground.now)
+    _facts(told, before, after, now)
+    known = {(stop.type, stop.since): stop for stop in was.pauses}
+    for stop in now.pauses:
+        old = known.get((stop.type, stop.since))
+        if old is None and stop.until is not None:
+            told.over(stop, stop.until)
+        elif old is not None and old.until != stop.until:
+            _ended(told, old, stop, state)
+    if now.message > was.message:
+        told.say(now.message, MessageExchanged())
+    lasting = now.lasting
+    if lasting is not None and (lasting.type, lasting.since) not in known:
+        told.opened(now, lasting, _free_agent(state))
+    for flag, line in _given(now):
+        if flag not in {name for name, _ in _given(was)}:
+            told.say(now.last, ReminderReached(line=line))
+    _flipped(told, was, now)
+    return _possible(told, state)
+
+
+def _read(document: Document) -> Reading:
+    seen = reading(document)
+    if seen is None:
+        raise Invalid("this is no document of the timer format", hint="`holdfast validate` says what is wrong with it.")
+    return seen
+
+
+def _text(document: Document, name: str) -> str | None:
+    value = document.get(name)
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def _given(seen: Reading) -> Iterator[tuple[str, str]]:
+    for (name, line, _), flag in zip(REMINDERS, seen.reminders or (False, False, False), strict=True):
+        if flag:
+            yield name, line
+
+
+class _Telling:
+    """The events gathered so far. No moment lies before the session or after now."""
+
+    def __init__(self, begin: int, now: int) -> None:
+        self._begin, self._now = begin, now
+        self.heard: list[Heard] = []
+
+    def first(self, data: Data) -> None:
+        self.heard.append(Heard(self._begin, data))
+
+    def say(self, at: int, data: Data) -> None:
+        self.heard.append(Heard(self.within(at), data))
+
+    def within(self, at: int) -> int:
+        return min(max(at, self._begin), self._now)
+
+    def in_order(self) -> list[Heard]:
+        return sorted(self.heard, key=lambda one: one.at)
+
+    def over(self, stop: Stop, until: int) -> None:
+        """A pause that began and ended. One of no length tells nothing."""
+        if until > stop.since:
+            kind = "timeout" if _is_limit(stop) else _KINDS[stop.type]
+            reason = None if kind == "timeout" else stop.reason
+            self.say(until, AwayRecorded(since=stop.since, until=until, reason=reason, kind=kind))
+
+    def opened(self, seen: Reading, stop: Stop | None, agent: str) -> None:
+        """A pause that began and lasts."""
+        if stop is None:
+            return
+        since = self.within(stop.since)
+        if stop.type == "MANUAL":
+            self.say(since, SessionPaused(reason=stop.reason))
+        elif _is_limit(stop):
+            self.say(since, SessionTimedOut())
+        elif stop.type == "AUTO_TASK":
+            task = stop.reason.removeprefix(THEIRS)
+            self.say(since, AgentStarted(id=agent, type="task", task=task if task.strip() else None))
+            self.say(since, AwayRecorded(since=since, until=since, reason=stop.reason, kind="task"))
+        else:
+            # A message does not end it, or it would have been ended: what had passed is over, and it goes on.
+            last = self.within(seen.last)
+            self.over(stop._replace(since=since), last)
+            self.say(last, AwayRecorded(since=last, until=last, reason=stop.reason, kind="idle"))
+
+
+def _is_limit(stop: Stop) -> bool:
+    return stop.type == "AUTO_TASK" and stop.reason == TIMEOUT
+
+
+def _facts(told: _Telling, before: Document, after: Document, now: Reading) -> None:
+    new: Mapping[str, str] = {
+        name: value
+        for name in ("scope", "task", "summary")
+        if isinstance(value := after.get(name), str) and value != before.get(name)
+    }
+    if new:
+        told.say(
+            now.last,
+            SessionEdited(scope=new.get("scope"), task=new.get("task"), summary=new.get("summary")),
+        )
+
+
+def _ended(told: _Telling, old: Stop, new: Stop, state: State) -> None:
+    """A pause we knew has another end now."""
+    if new.until is None:
+        raise Refused(f"the pause that ended cannot be open again: {new.reason}", hint="Begin a new pause instead.")
+    if old.until is None:
+        if new.type == "MANUAL" or _is_limit(new):
+            told.say(new.until, SessionResumed())
+        elif new.type == "AUTO_IDLE":
+            told.over(new, new.until)
+            told.say(new.until, MessageExchanged())
+        elif (agent := _agent_since(state, new.since)) is not None:
+            told.say(new.until, AgentCompleted(id=agent))
+        else:  # an agent of ours is at work, and it says itself when it is done
+            told.say(new.until, MessageExchanged())
+    elif new.until > old.until:
+        told.over(new._replace(since=old.until), new.until)
+    else:
+        raise Refused(f"the pause that ended cannot be made shorter: {new.reason}")
+
+
+def _agent_since(state: State, since: int) -> str | None:
+    """The agent that a pause in a file told of."""
+    for agent in agents.running(state):
+        if agent.id.startswith(_AGENT) and agent.runs and agent.runs[-1].since == since:
+            return agent.id
+    return None
+
+
+def _free_agent(state: State) -> str:
+    taken = {agent.id for agent in state.agents.values()}
+    return next(name for number in range(1, len(taken) + 2) if (name := f"{_AGENT}-{number}") not in taken)
+
+
+def _flipped(told: _Telling, was: Reading, now: Reading) -> None:
+    """The status says what no pause says."""
+    said = {type(one.data) for one in told.heard}
+    if was.status == "PAUSED" and now.status == "IN_PROGRESS" and (was.lasting is None or now.lasting is not None):
+        told.say(now.last, SessionResumed())
+    elif was.status == "IN_PROGRESS" and now.status == "PAUSED" and now.lasting is None and SessionPaused not in said:
+        told.say(now.last, SessionPaused())
+
+
+def _possible(told: _Telling, state: State) -> list[Heard]:
+    """In order, and with what the lifecycle wants in between. A session that has ended takes nothing."""
+    status = view.status_of(state)
+    made: list[Heard] = []
+    for at, data in told.in_order():
+        if status in FINISHED:
+            raise refusal("the session", status, "session.edited", state.session)
+        if isinstance(data, (SessionPaused, SessionTimedOut)):
+            if status == "paused":
+                continue
+            if status != "in_progress":
+                made.append(Heard(at, SessionResumed()))
+            status = "paused"
+        elif isinstance(data, SessionResumed):
+            status = "in_progress"
+        made.append(Heard(at, data))
+    return made

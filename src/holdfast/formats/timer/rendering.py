@@ -1,0 +1,108 @@
+"""A state as the timer's file, as of its last event: every pause, and sums that are exact whatever was recorded.
+
+An ended session has no file in a mirror; exported, its clock stands at the end and says PAUSED, since nothing is
+counted any more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core import view
+from holdfast.core.canonical import Json
+from holdfast.core.state import State
+from holdfast.core.times import EARLIEST, LATEST
+from holdfast.core.worktime import Rest
+from holdfast.formats import naming
+from holdfast.formats.interface import Document
+from holdfast.formats.moments import shortest
+from holdfast.formats.timer.documents import REMINDERS, TIMEOUT
+from holdfast.formats.timer.rules import is_id
+
+_TYPES: Final = {"manual": "MANUAL", "idle": "AUTO_IDLE", "task": "AUTO_TASK", "timeout": "AUTO_TASK"}
+_STOPPED: Final = frozenset({"paused", "error", "completed", "aborted"})
+# How work time names a foreground agent's run, and how this format does.
+_OURS: Final = "Agent at work: "
+THEIRS: Final = "Task agent: "
+
+
+def rendered(state: State) -> Document:
+    work = view.worktime(state, state.updated_at)
+    start = _start(state)
+    end = _written(start + work.elapsed)
+    start = _written(start)
+    rests = _joined(work.pauses)
+    pauses = [_pause(rest, end) for rest in rests]
+    paused = sum(length for _, length in pauses)
+    lasts = any(rest.until is None for rest in rests)
+    name = session_id(state)
+    return {
+        "sessionId": name,
+        "scope": naming.scope(state),
+        "task": naming.task(state),
+        "branchName": f"session/{name}",
+        "status": "PAUSED" if lasts or view.status_of(state) in _STOPPED else "IN_PROGRESS",
+        "startTime": shortest(start),
+        "lastMessageTime": shortest(end),
+        "actualWorkingMs": end - start - paused,
+        "totalPausedMs": paused,
+        "pauses": [pause for pause, _ in pauses],
+        "reminders": {flag: line in state.time.reached for flag, line, _ in REMINDERS},
+        "summary": view.word(state, "summary") or view.word(state, "goal") or naming.task(state),
+    }
+
+
+def session_id(state: State) -> str:
+    """The id it came with, or one made of day, scope and task. What is no id of this format is not used."""
+    name = naming.timer_id(state)
+    return name if is_id(name) else naming.timer_id(msgspec.structs.replace(state, aliases={}))
+
+
+def _start(state: State) -> int:
+    """Where work time counts from: the beginning, or, while that has not arrived, the first sign."""
+    if state.created_at is not None:
+        return state.time.start
+    return state.time.active[0].since if state.time.active else state.updated_at
+
+
+def _written(ms: int) -> int:
+    """A moment that can be written. A clock beyond the calendar shows its edge, and the sums follow."""
+    return min(max(ms, EARLIEST), LATEST)
+
+
+def _joined(pauses: tuple[Rest, ...]) -> list[Rest]:
+    """The pauses; one that lasts and carries on another of its kind is one with it."""
+    if len(pauses) > 1 and pauses[-1].until is None:
+        before, last = pauses[-2:]
+        if (before.kind, before.reason, before.until) == (last.kind, last.reason, last.since):
+            return [*pauses[:-2], last._replace(since=before.since, length=before.length + last.length)]
+    return list(pauses)
+
+
+def _pause(rest: Rest, end: int) -> tuple[Json, int]:
+    since = _written(rest.since)
+    until = end if rest.until is None else _written(rest.until)
+    shown: Json = {
+        "type": _TYPES[rest.kind],
+        "reason": _reason(rest),
+        "startTime": shortest(since),
+        "endTime": None if rest.until is None else shortest(until),
+        "durationMs": until - since,
+    }
+    return shown, until - since
+
+
+def _reason(rest: Rest) -> str:
+    match rest.kind:
+        case "timeout":
+            return TIMEOUT
+        case "idle":
+            return "User idle" if rest.reason is None else rest.reason
+        case "task":
+            if rest.reason is None:
+                return "Task agent"
+            ours = rest.reason.startswith(_OURS)
+            return THEIRS + rest.reason.removeprefix(_OURS) if ours else rest.reason
+    return "Paused" if rest.reason is None else rest.reason

@@ -1,0 +1,83 @@
+"""Taking in what someone else made of a session's document: three versions become one, and that becomes events.
+
+The nearest version we wrote, what is there now, and what is true now are merged; the difference between the truth
+and the merged document is recorded, strictly, like anything a person says. Where both sides changed one value the
+log gets a conflict with both. Whatever no event can say is kept for the format it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core.canonical import digest
+from holdfast.core.state import State
+from holdfast.core.vocabulary import ConflictFound
+from holdfast.formats import places
+from holdfast.formats.entries import same
+from holdfast.formats.interface import Document, Format, Ground, Heard
+from holdfast.formats.jsontext import written
+from holdfast.formats.keeping import keep, shown
+from holdfast.formats.merging import Clash, merged
+
+if TYPE_CHECKING:
+    from holdfast.keeper.recording import Recorder
+    from holdfast.store.interface import Transaction
+
+
+class Absorbed(NamedTuple):
+    events: int
+    conflicts: int
+
+
+def absorb(
+    recorder: Recorder,
+    transaction: Transaction,
+    session: str,
+    theirs: Document,
+    rules: Format,
+    *,
+    base: Document | None,
+    ground: Ground,
+) -> Absorbed:
+    """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it."""
+    state = transaction.state(session)
+    before = state.count
+    ours = shown(state, rules)
+    together = merged(base, ours, theirs, rules)
+    if same(together.document, ours) and not together.clashes:
+        return Absorbed(0, 0)
+    heard = rules.changes(ours, together.document, state, ground)
+    found = [Heard(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
+    source = digest(written(base or {}), written(theirs))[:32]
+    recorder.hear(transaction, session, [*heard, *found], keys=_keys(f"{rules.name}:{source}"))
+    _keep_the_rest(recorder, transaction, state, ours, together.document, rules)
+    return Absorbed(state.count - before, len(found))
+
+
+def _keys(source: str) -> Iterator[str]:
+    """The same edit read twice, or on two machines, is one edit."""
+    number = 0
+    while True:
+        yield f"file:{source}:{number}"
+        number += 1
+
+
+def _keep_the_rest(
+    recorder: Recorder, transaction: Transaction, state: State, ours: Document, together: Document, rules: Format
+) -> None:
+    """What their document says beyond the events. Where an event did speak, what it led to counts."""
+    now = shown(state, rules)
+    meant = merged(ours, now, together, rules).document
+    rest = keep(state, rules, meant)
+    if rest is not None:
+        recorder.hear(transaction, state.session, [Heard(state.updated_at, rest)], keys=None)
+
+
+def _conflict(clash: Clash, rules: Format) -> ConflictFound:
+    meaning = rules.field(clash.place, clash.theirs)
+    if meaning is None:
+        return ConflictFound(field=places.written(clash.place)[2:], value=clash.theirs, stood=clash.ours)
+    field, value = meaning
+    stood = rules.field(clash.place, clash.ours)
+    return ConflictFound(field=field, value=value, stood=None if stood is None else stood[1])

@@ -1,0 +1,37 @@
+"""Exporting: a session as a document of one of the four formats, as of its last event."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.core import view
+from holdfast.core.errors import Conflict
+from holdfast.core.lifecycle import FINISHED
+from holdfast.formats.interface import Document, Format, Note
+from holdfast.formats.keeping import shown
+from holdfast.machine import files
+
+if TYPE_CHECKING:
+    from holdfast.core.state import State
+
+
+def exported(state: State, rules: Format) -> tuple[Document, list[Note]]:
+    """The document, and what there is to say about it."""
+    notes: list[Note] = []
+    status = view.status_of(state)
+    if rules.name == "timer" and status in FINISHED:
+        notes.append(Note(("status",), f"the timer format knows no session that is {status}: shown as it was then"))
+    return shown(state, rules), notes
+
+
+def put(path: str, document: Document, rules: Format) -> list[str]:
+    """Write a document to a file; one of contract to a directory, as its whole layout. Gives the paths written."""
+    if rules.name == "contract" and not path.lower().endswith((".yaml", ".yml")):
+        from holdfast.mirror.contract.exported import put_layout
+
+        return put_layout(path, document)
+    if os.path.isdir(path):
+        raise Conflict(f"{path} is a directory", hint="Name the file that is to be written.", file=path)
+    files.write_atomic(path, rules.write(document))
+    return [path]

@@ -1,0 +1,205 @@
+"""Mirrors: live files in a project, in one of the four formats, kept equal to the sessions in both directions.
+
+Before anything is answered, what others wrote into the files is taken in; after every change the files are written
+again. Both happen under one lock per work tree, and the files are rendered inside it: whoever holds it last writes
+what is true last. A file that breaks the rules is set aside and restored; the command that noticed does its own job
+all the same, and tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.errors import Conflict, HoldfastError, Invalid
+from holdfast.core.lifecycle import FINISHED
+from holdfast.mirror import prints, repository
+from holdfast.mirror.layouts import Layout, folder_stamp, inside, layout
+from holdfast.mirror.memory import Memory, Rejected, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.formats.interface import Ground
+    from holdfast.keeper.keeper import Keeper
+
+
+class Mirrored(NamedTuple):
+    """One mirror, for people: its files, when one was last written, and what others did to them."""
+
+    format: str
+    paths: list[str]
+    last_written: int | None
+    changed_outside: bool
+    rejected: list[Rejected]
+    held: dict[str, str]
+    trouble: str | None
+
+
+class Mirrors:
+    """The mirrors of one keeper's work tree."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._place = keeper.place
+        self.memory = Memory(keeper.home.path)
+        self._looked = False
+        self._inside = False
+
+    # ── before and after ─────────────────────────────────────────────────────────────────────────────────
+
+    def absorb(self) -> None:
+        """Take in what others wrote, and bring the files up to date, if there is anything to do."""
+        if self._inside or (self._keeper.looks_once and self._looked):
+            return
+        self._looked = True
+        formats = self.formats()
+        if not formats:
+            return
+        tree = self.memory.tree(self._place.root)
+        try:
+            if all(self._untouched(tree, one) for one in formats):
+                return
+        except HoldfastError:
+            pass  # told below, file by file
+        self._settle(formats)
+
+    def write(self) -> None:
+        """Bring the files up to date after a change."""
+        if self._inside:
+            return
+        formats = self.formats()
+        if formats:
+            self._settle(formats)
+
+    def formats(self) -> list[Layout]:
+        """The layouts of the mirrors that are on here, as the project's main work tree says."""
+        if not self.memory.exists():
+            return []
+        return [layout(name) for name in self.memory.switch().on.get(self._place.main, {})]
+
+    def paths(self) -> list[str]:
+        """Every path that mirrors use here: none of them counts as somebody's work."""
+        found: list[str] = []
+        for one in self.formats():
+            found += [*one.fixed, *one.folders, *self.memory.tree(self._place.root).files.get(one.name, ())]
+        return found
+
+    # ── switching ────────────────────────────────────────────────────────────────────────────────────────
+
+    def switch_on(self, name: str) -> None:
+        """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone."""
+        one = layout(name)
+        if any(other.name == name for other in self.formats()):
+            raise Conflict(f"the mirror {name} is on already", hint="holdfast mirror status shows it.")
+        self._refuse_strangers(one)
+        if one.ignored and self._place.git:
+            repository.ignore(self._place.root, one.ignored)
+        self._keeper.home.prepare()
+        self._keeper.store()
+        self.memory.set(self._place.main, name, self._keeper.now())
+        self._settle([one], everything=True)
+
+    def switch_off(self, name: str) -> None:
+        """Stop mirroring. The files stay as they are."""
+        layout(name)
+        if not any(one.name == name for one in self.formats()):
+            raise Conflict(f"the mirror {name} is off already", hint="holdfast mirror status shows it.")
+        self.memory.set(self._place.main, name, None)
+
+    def status(self) -> list[Mirrored]:
+        tree = self.memory.tree(self._place.root)
+        found: list[Mirrored] = []
+        for one in self.formats():
+            there = tree.files.get(one.name, {})
+            held = tree.held.get(one.name, {})
+            found.append(
+                Mirrored(
+                    one.name, sorted(there), max((file.at for file in there.values()), default=None),
+                    bool(held) or self._differs(tree, one), tree.rejected.get(one.name, []), held,
+                    tree.trouble.get(one.name),
+                )
+            )  # fmt: skip
+        return found
+
+    def _differs(self, tree: Tree, one: Layout) -> bool:
+        with contextlib.suppress(HoldfastError):
+            return not self._untouched(tree, one, fresh=True)
+        return True
+
+    def _refuse_strangers(self, one: Layout) -> None:
+        """A hand-made file where a mirror would write: what somebody keeps there is not ours to replace."""
+        for path in one.fixed:
+            if os.path.lexists(inside(self._place.root, path)) and one.holds(path):
+                try:
+                    one.rules.tidy(one.gather(self._place.root, path)[1], self._ground())
+                except Invalid as error:
+                    raise Conflict(
+                        f"{path} is there and is no {one.name} file: {error.message}",
+                        hint=f"Take over what it holds (holdfast import --salvage {path}), then move it away.",
+                        file=path,
+                    ) from error
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _untouched(self, tree: Tree, one: Layout, *, fresh: bool = False) -> bool:
+        """One `stat` a file: is everything as we left it, and does it show what is true now?"""
+        root, now = self._place.root, self._nanos()
+        there = tree.files.get(one.name, {})
+        for path, file in there.items():
+            found = prints.look(inside(root, path), now)
+            if found is None or not found.fits(file.print):
+                return False
+            if file.print.young and prints.hash_of(prints.read(inside(root, path))) != file.hash:
+                return False
+        if any(path not in there and os.path.lexists(inside(root, path)) for path in one.fixed):
+            return False
+        listed = tree.listed.get(one.name, {})
+        if any(folder_stamp(inside(root, folder)) != listed.get(folder, 0) for folder in one.folders):
+            return False
+        if one.name in tree.trouble:
+            return False
+        return fresh or self._shows_the_truth(tree, one)
+
+    def _shows_the_truth(self, tree: Tree, one: Layout) -> bool:
+        """Whoever changed a session last may have died before its files were written."""
+        store = self._keeper.existing_store()
+        current = None if store is None else store.current(self._place.root)
+        if store is None or current is None:
+            return True
+        state = store.state(current)
+        if state is None or state.deleted:
+            return True
+        as_of = state.last[3] if state.last else ""
+        shown = [file for file in tree.files.get(one.name, {}).values() if file.session == current]
+        if view.status_of(state) in FINISHED and not shown:
+            return True
+        return bool(shown) and all(file.as_of == as_of for file in shown)
+
+    def _settle(self, formats: Sequence[Layout], *, everything: bool = False) -> None:
+        from holdfast.keeper.settling import settle
+
+        self._inside = True
+        try:
+            settle(self._keeper, self.memory, formats, self.tell, everything=everything)
+        except HoldfastError as error:
+            # The log has everything; the files follow when they can.
+            self.tell(f"The mirrored files could not be written: {error.message}.")
+        finally:
+            self._inside = False
+
+    # ── what is used above ───────────────────────────────────────────────────────────────────────────────
+
+    def _ground(self) -> Ground:
+        from holdfast.keeper.ground import ground
+
+        return ground(self._keeper)
+
+    def _nanos(self) -> int:
+        return self._keeper.wall.micros() * 1000
+
+    def tell(self, sentence: str) -> None:
+        if sentence not in self._keeper.told:
+            self._keeper.told.append(sentence)

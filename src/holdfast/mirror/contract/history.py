@@ -1,0 +1,222 @@
+"""`history.jsonl`: one JSON object per line, only ever appended to.
+
+A line is one write at the end of the file, so that programs which know no lock cannot mix theirs with ours. What a
+crash cut off stays a bad line of its own: nothing that was written is ever changed or removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Failed, Invalid, NotFound
+from holdfast.machine.private import open_private
+from holdfast.machine.trouble import again, explain, shown
+from holdfast.mirror.locks import locked
+
+LIMIT: Final = 64 << 20
+# The one extra key of a line, which holds the whole event.
+EVENT: Final = "x-holdfast"
+_MARK: Final = f'"{EVENT}"'.encode()
+_TAIL: Final = 64 << 10
+_BOM: Final = b"\xef\xbb\xbf"
+
+Line = dict[str, Json]
+
+_objects = msgspec.json.Decoder(dict[str, Json])
+
+
+class Written(NamedTuple):
+    """Which of Holdfast's events a file holds: all of them, or those of its last lines."""
+
+    hashes: frozenset[str]
+    latest: Mapping[str, int]  # the number of each writer's last event
+    whole: bool
+
+    def has(self, line: Mapping[str, Json]) -> bool | None:
+        """Whether this line's event is there; None when the last lines alone cannot tell.
+
+        Every writer's events are appended in their order, so one that is there vouches for those before it.
+        """
+        event = event_of(line)
+        if event is None:
+            return False
+        if event.hash in self.hashes:
+            return True
+        if self.whole:
+            return False
+        latest = self.latest.get(event.writer)
+        return None if latest is None else event.seq <= latest
+
+
+class Mark(NamedTuple):
+    """What tells one event from all others, and its place in its writer's stream."""
+
+    hash: str
+    writer: str
+    seq: int
+
+
+def event_of(line: Mapping[str, Json]) -> Mark | None:
+    """The mark of the event a line carries; None for lines of other programs."""
+    event = line.get(EVENT)
+    if not isinstance(event, dict):
+        return None
+    name, writer, seq = event.get("hash"), event.get("writer"), event.get("seq")
+    if isinstance(name, str) and isinstance(writer, str) and type(seq) is int:
+        return Mark(name, writer, seq)
+    return None
+
+
+def lock_of(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name.partition('.')[0]}.lock")
+
+
+# ── appending ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def append(path: str, lines: Sequence[Mapping[str, Json]]) -> int:
+    """Add lines at the end, each in one write; those whose event is there already are left out. How many were added.
+
+    When this returns, they survive a power cut.
+    """
+    if not lines:
+        return 0
+    encoded = [(line, msgspec.json.encode(line) + b"\n") for line in lines]
+    with locked(lock_of(path), what="appending to history"):
+        fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            new = _missing(fd, encoded)
+            if new and not _ends_well(fd):
+                _write(fd, b"\n", path)
+            for one in new:
+                _write(fd, one, path)
+            if new:
+                again(os.fsync, fd)
+        except OSError as error:
+            raise explain(error, "write", path) from error
+        finally:
+            os.close(fd)
+    return len(new)
+
+
+def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]]) -> list[bytes]:
+    there = _written(fd, _TAIL)
+    if not there.whole and any(there.has(line) is None for line, _ in encoded):
+        there = _written(fd, None)
+    found: list[bytes] = []
+    hashes: set[str] = set()
+    for line, data in encoded:
+        event = event_of(line)
+        if there.has(line) or (event is not None and event.hash in hashes):
+            continue
+        if event is not None:
+            hashes.add(event.hash)
+        found.append(data)
+    return found
+
+
+def _ends_well(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    if not size:
+        return True
+    os.lseek(fd, size - 1, os.SEEK_SET)
+    return os.read(fd, 1) == b"\n"
+
+
+def _write(fd: int, data: bytes, path: str) -> None:
+    written = again(os.write, fd, data)
+    if written != len(data):
+        # The rest must not follow: another program may have appended since. The next writer ends the line.
+        raise Failed(
+            f"cannot write {shown(path)}: only a part of a line found room",
+            hint="Free some space and run the command again; the line is added anew.",
+            operation="write",
+            file=path,
+        )
+
+
+# ── what is there ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def last_events(path: str, *, whole: bool = False) -> Written:
+    """Which of Holdfast's events are in the file, by its last lines alone unless the `whole` is asked for."""
+    try:
+        fd = open_private(path, os.O_RDONLY)
+    except NotFound:
+        return Written(frozenset(), {}, whole=True)
+    try:
+        return _written(fd, None if whole else _TAIL)
+    except OSError as error:
+        raise explain(error, "read", path) from error
+    finally:
+        os.close(fd)
+
+
+def _written(fd: int, tail: int | None) -> Written:
+    size = os.fstat(fd).st_size
+    whole = tail is None or size <= tail
+    hashes: set[str] = set()
+    latest: dict[str, int] = {}
+    os.lseek(fd, 0 if whole else size - (tail or 0), os.SEEK_SET)
+    with os.fdopen(os.dup(fd), "rb") as file:
+        if not whole:
+            file.readline()  # begins somewhere within a line
+        for raw in file:
+            event = event_of(_line(raw)) if _MARK in raw else None
+            if event is not None:
+                hashes.add(event.hash)
+                latest[event.writer] = max(event.seq, latest.get(event.writer, 0))
+    return Written(frozenset(hashes), latest, whole)
+
+
+def _line(raw: bytes) -> Line:
+    try:
+        return _objects.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
+    """Every line with its number, counted from 1: the object, or what is wrong with it. Empty lines are passed over."""
+    fd = open_private(path, os.O_RDONLY)
+    try:
+        file = os.fdopen(fd, "rb")
+    except BaseException:
+        os.close(fd)
+        raise
+    with file:
+        if os.fstat(file.fileno()).st_size > LIMIT:
+            raise Invalid(
+                f"{shown(path)} is larger than {LIMIT >> 20} MiB",
+                hint="Move its older lines into a file of their own.",
+                operation="read",
+                file=path,
+            )
+        try:
+            for number, raw in enumerate(file, 1):
+                plain = raw.removeprefix(_BOM) if number == 1 else raw
+                if plain.strip():
+                    yield number, _checked(plain, path, number)
+        except OSError as error:
+            raise explain(error, "read", path) from error
+
+
+def _checked(raw: bytes, path: str, number: int) -> Line | Invalid:
+    try:
+        return _objects.decode(raw)
+    except msgspec.ValidationError:
+        why = "it is not a JSON object"
+    except RecursionError:
+        why = "it is nested too deeply"
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        why = "it is not JSON" if raw.endswith(b"\n") else "it was cut off"
+    return Invalid(f"{shown(path)}, line {number}: {why}", operation="read", file=path)

@@ -1,0 +1,179 @@
+"""Where things stand in an `.ai-session/` directory, and what may stand there.
+
+Nothing but feature directories and the files of the contract is visible in it: locks and temporaries begin with a
+dot. A link or a file where a directory belongs is refused, because writing through it would write elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from datetime import date
+from typing import Final, Literal, NamedTuple
+
+from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
+from holdfast.machine.planted import foreign, refuse_foreign_links
+from holdfast.machine.private import make_private_dir
+from holdfast.machine.trouble import explain, shown
+
+NAME: Final = ".ai-session"
+VERSION: Final = "1.0"
+_FEATURE: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*-(\d{4}-\d{2}-\d{2})\Z", re.ASCII)
+_LONGEST_NAME: Final = 200  # file systems allow 255 bytes, and temporaries add to it
+
+# The words the contract has for what was being done when something went wrong.
+Operation = Literal["create", "read", "update", "delete"]
+
+
+class Feature(NamedTuple):
+    """The paths of one feature."""
+
+    id: str
+    path: str
+
+    @property
+    def state(self) -> str:
+        return os.path.join(self.path, "state.yaml")
+
+    @property
+    def plan(self) -> str:
+        return os.path.join(self.path, "implementation-plan.yaml")
+
+    @property
+    def history(self) -> str:
+        return os.path.join(self.path, "history.jsonl")
+
+    @property
+    def artifacts(self) -> str:
+        return os.path.join(self.path, "artifacts")
+
+    @property
+    def lock(self) -> str:
+        """Of state and plan: alone for writing them, shared for reading."""
+        return os.path.join(self.path, ".state.lock")
+
+    @property
+    def unregistered(self) -> str:
+        """There from before the directory gets its name until its entry is in the registry: holds that entry."""
+        return os.path.join(self.path, ".unregistered")
+
+
+def registry(root: str) -> str:
+    return os.path.join(root, "active-features.yaml")
+
+
+def registry_lock(root: str) -> str:
+    return os.path.join(root, ".active-features.lock")
+
+
+def creating_lock(root: str) -> str:
+    return os.path.join(root, ".creating.lock")
+
+
+def acknowledgment(root: str) -> str:
+    return os.path.join(root, "contract-acknowledgment.md")
+
+
+def acknowledgment_lock(root: str) -> str:
+    return os.path.join(root, ".contract-acknowledgment.lock")
+
+
+def readme(root: str) -> str:
+    return os.path.join(root, "README.md")
+
+
+def root_of(project: str) -> str:
+    return os.path.join(project, NAME)
+
+
+def feature(root: str, feature_id: str) -> Feature:
+    """The paths of a feature, once its id is known to be one: no id can lead out of the directory."""
+    return Feature(checked_id(feature_id), os.path.join(root, feature_id))
+
+
+def is_id(name: str) -> bool:
+    """`slug-YYYY-MM-DD`, with a day that the calendar has."""
+    match = _FEATURE.match(name)
+    if match is None or len(name) > _LONGEST_NAME:
+        return False
+    try:
+        date.fromisoformat(match[1])
+    except ValueError:
+        return False
+    return True
+
+
+def checked_id(name: str) -> str:
+    if not is_id(name):
+        raise Invalid(
+            f"{name[:80]!a} is no feature id",
+            hint="A feature id is words in small letters joined by dashes, and a day: add-login-2026-11-15.",
+        )
+    return name
+
+
+def features(root: str) -> list[Feature]:
+    """Every feature directory, by name; links are none."""
+    try:
+        with os.scandir(root) as found:
+            names = sorted(one.name for one in found if is_id(one.name) and one.is_dir(follow_symlinks=False))
+    except OSError as error:
+        raise explain(error, "list", root) from error
+    return [feature(root, name) for name in names]
+
+
+def is_there(root: str) -> bool:
+    """Whether there is such a directory; raises when something else stands in its place."""
+    try:
+        refuse_foreign_links(os.path.dirname(os.path.abspath(root)))
+        info = os.lstat(root)
+        above = os.stat(os.path.dirname(os.path.abspath(root)))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError) as error:
+        raise explain(error, "look at", root) from error
+    if stat.S_ISLNK(info.st_mode):
+        raise Refused(
+            f"{shown(root)} is a link, and Holdfast does not write through it",
+            hint="Replace it with a directory of its own.",
+            file=root,
+        )
+    if not stat.S_ISDIR(info.st_mode):
+        raise Invalid(
+            f"{shown(root)} is in the way: it is not a directory", hint="Move it away and try again.", file=root
+        )
+    if foreign(info, above):
+        raise Refused(f"{shown(root)} belongs to another user", hint="Choose another place.", file=root)
+    return True
+
+
+def need(root: str) -> None:
+    if not is_there(root):
+        raise NotFound(
+            f"there is no {shown(root)}",
+            hint="It is made with the first feature: holdfast mirror on contract.",
+            operation="read",
+            file=root,
+        )
+
+
+def made(root: str) -> None:
+    """See to it that the directory is there."""
+    if not is_there(root):
+        make_private_dir(root)
+        is_there(root)
+
+
+@contextlib.contextmanager
+def concerning(operation: Operation, *, feature_id: str | None = None, file: str | None = None) -> Iterator[None]:
+    """What goes wrong inside says what was being done, to which file and feature, as the contract asks."""
+    try:
+        yield
+    except HoldfastError as error:
+        error.operation = operation
+        error.file = error.file or file
+        error.session = error.session or feature_id
+        raise

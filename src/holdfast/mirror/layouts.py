@@ -1,0 +1,176 @@
+"""Where each format keeps its files in a work tree, and which of them a session is shown in.
+
+A layout is pure but for `gather`, which reads the document a file belongs to. A new format's layout is one class
+here (or a package beside, as contract's) and one line in `LAYOUTS`.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.canonical import Json, digest
+from holdfast.core.errors import Invalid
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import State
+from holdfast.formats import registry
+from holdfast.formats.interface import Document, Format
+from holdfast.formats.keeping import shown
+from holdfast.formats.reading import read
+from holdfast.mirror.prints import read as read_file
+
+_SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,120}\Z")
+
+
+class Showing(NamedTuple):
+    """A session that is shown in a work tree, and whether it is the one worked on there."""
+
+    state: State
+    current: bool
+
+    @property
+    def unfinished(self) -> bool:
+        return view.status_of(self.state) not in FINISHED
+
+
+class Wanted(NamedTuple):
+    """What a file should hold, and of which session; no session for what is derived from several."""
+
+    session: str
+    data: bytes
+
+
+class Layout(ABC):
+    name: ClassVar[str]
+    # Files that another program may put there at any time, and folders of such files.
+    fixed: ClassVar[tuple[str, ...]] = ()
+    folders: ClassVar[tuple[str, ...]] = ()
+    # Lines for `.gitignore`, where the specification wants its files out of the repository.
+    ignored: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def rules(self) -> Format:
+        return registry.named(self.name)
+
+    @abstractmethod
+    def holds(self, path: str) -> bool:
+        """Could this file, by its path within the tree, be the document of a session?"""
+
+    @abstractmethod
+    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:
+        """Every file of these sessions, by its path within the tree."""
+
+    def gather(self, root: str, path: str) -> tuple[str, Json]:
+        """The document a file belongs to, with the hash of what was read. Raises `Invalid` when it is none."""
+        data = read_file(inside(root, path))
+        return digest(data), read(data, path).value
+
+    def written(self, showing: Showing) -> tuple[Document, bytes]:
+        document = shown(showing.state, self.rules)
+        return document, self.rules.write(document)
+
+
+class Orchestrator(Layout):
+    name = "orchestrator"
+    current = ".claude/orchestrator-session.json"
+    archive = ".claude/orchestrator-history"
+    fixed = (current,)
+    folders = (archive,)
+
+    def holds(self, path: str) -> bool:
+        return path == self.current or _is_json_in(path, self.archive)
+
+    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:  # noqa: ARG002
+        found: dict[str, Wanted] = {}
+        for one in sessions:
+            document, data = self.written(one)
+            here = one.current and one.unfinished
+            path = self.current if here else f"{self.archive}/{safe_name(self.rules.alias(document))}.json"
+            found[path] = Wanted(one.state.session, data)
+        return found
+
+
+class Timer(Layout):
+    name = "timer"
+    current = ".claude/session-state.json"
+    fixed = (current,)
+    ignored = (current, f"{current}.rejected-*")
+
+    def holds(self, path: str) -> bool:
+        return path == self.current
+
+    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:  # noqa: ARG002
+        here = next((one for one in sessions if one.current and one.unfinished), None)
+        return {} if here is None else {self.current: Wanted(here.state.session, self.written(here)[1])}
+
+
+class Craft(Layout):
+    name = "craft"
+    folder = ".craft/cache/orchestration-sessions"
+    index = f"{folder}/index.json"
+    folders = (folder,)
+
+    def holds(self, path: str) -> bool:
+        return _is_json_in(path, self.folder) and path != self.index
+
+    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:  # noqa: ARG002
+        from holdfast.formats.craft import index
+
+        found: dict[str, Wanted] = {}
+        rows: list[Document] = []
+        for one in sessions:
+            document, data = self.written(one)
+            name = f"{safe_name(self.rules.alias(document))}.json"
+            found[f"{self.folder}/{name}"] = Wanted(one.state.session, data)
+            rows.append({**document, "file": name})
+        if found:
+            found[self.index] = Wanted("", self.rules.write(index(rows)))
+        return found
+
+
+def _contract() -> Layout:
+    from holdfast.mirror.contract.mirrored import Contract
+
+    return Contract()
+
+
+LAYOUTS: Final[dict[str, Callable[[], Layout]]] = {
+    "orchestrator": Orchestrator,
+    "timer": Timer,
+    "contract": _contract,
+    "craft": Craft,
+}
+
+
+def layout(name: str) -> Layout:
+    if name not in LAYOUTS:
+        raise Invalid(f"there is no format {name[:40]!a}", hint=f"Formats are {', '.join(LAYOUTS)}.")
+    return LAYOUTS[name]()
+
+
+def inside(root: str, path: str) -> str:
+    """The file at a path within a work tree."""
+    return os.path.join(root, *path.split("/"))
+
+
+def folder_stamp(folder: str) -> int:
+    """Changes whenever a name in the folder does; 0 while there is none."""
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def safe_name(alias: str) -> str:
+    """A file name for an id, whatever somebody wrote as an id."""
+    return alias if _SAFE.match(alias) else digest(alias.encode(errors="surrogatepass"))[:16]
+
+
+def _is_json_in(path: str, folder: str) -> bool:
+    parent, name = posixpath.split(path)
+    return parent == folder and name.endswith(".json") and not name.startswith(".")

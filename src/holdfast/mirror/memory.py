@@ -1,0 +1,145 @@
+"""What mirrors remember of a work tree: what they wrote, where, and of which session.
+
+It lies in the home, private to this device, and can be lost without harm: a file that nobody remembers writing is
+read, compared and found to say nothing new. The hashes of all versions are kept apart, because they are asked for
+only when a file has changed.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final, TypeVar
+
+import msgspec
+
+from holdfast.core.canonical import digest
+from holdfast.core.errors import HoldfastError
+from holdfast.machine import files
+from holdfast.mirror.prints import Print
+
+_T = TypeVar("_T")
+
+_MOST: Final = 16 << 20
+_MOST_VERSIONS: Final = 64 << 20
+# Of the reasons why files were set aside, the latest are told.
+_MOST_REJECTED: Final = 20
+
+
+class Written(msgspec.Struct):
+    """One file, as it was left."""
+
+    session: str
+    hash: str
+    print: Print
+    # The session's last event when it was written.
+    as_of: str
+    # When, for people: milliseconds.
+    at: int
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A file that was set aside, and why."""
+
+    path: str
+    aside: str
+    reason: str
+    at: int
+
+
+class Tree(msgspec.Struct):
+    """One work tree and everything mirrored in it."""
+
+    root: str
+    # format -> path within the tree, with forward slashes -> how it was left
+    files: dict[str, dict[str, Written]] = {}
+    # format -> sessions that are shown there
+    sessions: dict[str, list[str]] = {}
+    rejected: dict[str, list[Rejected]] = {}
+    # format -> path -> why nothing is done with it for now
+    held: dict[str, dict[str, str]] = {}
+    # format -> directory -> when its names last changed
+    listed: dict[str, dict[str, int]] = {}
+    # format -> what could not be written, and why
+    trouble: dict[str, str] = {}
+
+    def reject(self, name: str, rejected: Rejected) -> None:
+        self.rejected[name] = [*self.rejected.get(name, []), rejected][-_MOST_REJECTED:]
+
+
+class Switch(msgspec.Struct):
+    """Which formats are mirrored, by project: main work tree -> format -> since when."""
+
+    on: dict[str, dict[str, int]] = {}
+
+
+class Memory:
+    def __init__(self, home: str) -> None:
+        self.folder = os.path.join(home, "mirrors")
+
+    def exists(self) -> bool:
+        return os.path.isdir(self.folder)
+
+    # ── what is on ───────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _switch(self) -> str:
+        return os.path.join(self.folder, "on.json")
+
+    def switch(self) -> Switch:
+        return _read(self._switch, Switch) or Switch()
+
+    def set(self, main: str, name: str, since: int | None) -> None:
+        switch = self.switch()
+        formats = switch.on.setdefault(main, {})
+        if since is None:
+            formats.pop(name, None)
+        else:
+            formats.setdefault(name, since)
+        if not formats:
+            del switch.on[main]
+        files.make_private_dir(self.folder)
+        files.write_atomic(self._switch, msgspec.json.encode(switch) + b"\n")
+
+    # ── one work tree ────────────────────────────────────────────────────────────────────────────────────
+
+    def place(self, root: str) -> str:
+        return os.path.join(self.folder, digest(root.encode(errors="surrogateescape"))[:16])
+
+    def lock(self, root: str) -> str:
+        files.make_private_dir(self.folder)
+        return self.place(root) + ".lock"
+
+    def tree(self, root: str) -> Tree:
+        found = _read(self.place(root) + ".json", Tree)
+        return found if found is not None and found.root == root else Tree(root=root)
+
+    def save(self, tree: Tree) -> None:
+        files.make_private_dir(self.folder)
+        files.write_atomic(self.place(tree.root) + ".json", msgspec.json.encode(tree) + b"\n", durable=False)
+
+    # ── every version ever written ───────────────────────────────────────────────────────────────────────
+
+    def know(self, main: str, hashes: list[str]) -> None:
+        """Remember versions before they are written: whatever happens then, they are known as ours."""
+        fd = files.open_private(self.place(main) + ".versions", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            os.write(fd, "".join(f"{one}\n" for one in hashes).encode())
+        finally:
+            os.close(fd)
+
+    def knows(self, main: str, one: str) -> bool:
+        """Was this content written by a mirror of this project at some time, in whichever of its work trees?"""
+        path = self.place(main) + ".versions"
+        if not os.path.exists(path):
+            return False
+        return one.encode() in files.read_limited(path, _MOST_VERSIONS, what="the versions of mirrored files")
+
+
+def _read(path: str, kind: type[_T]) -> _T | None:
+    """None when it is not there, or cannot be read: what is remembered can be learnt again."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        return msgspec.json.decode(files.read_limited(path, _MOST, what="what mirrors remember"), type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, HoldfastError):
+        return None

@@ -1,0 +1,63 @@
+"""Fingerprints of mirrored files: one `stat` tells whether anybody has touched a file since."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Final
+
+import msgspec
+
+from holdfast.core.canonical import digest
+from holdfast.core.errors import Refused
+from holdfast.machine.files import read_limited
+
+LIMIT: Final = 4 << 20  # bytes: what is larger is no session's document
+# Two writes within one tick of the file system's clock look alike.
+_TICK: Final = 20_000_000  # nanoseconds
+
+
+class Print(msgspec.Struct, frozen=True, array_like=True):
+    inode: int
+    size: int
+    changed: int
+    touched: int
+    # When it was taken.
+    at: int = 0
+
+    @property
+    def young(self) -> bool:
+        """Taken so soon after a change that another one could hide behind it."""
+        return self.at - max(self.changed, self.touched) < _TICK
+
+    def fits(self, other: Print) -> bool:
+        return (self.inode, self.size, self.changed, self.touched) == (
+            other.inode,
+            other.size,
+            other.changed,
+            other.touched,
+        )
+
+
+def look(path: str, now: int) -> Print | None:
+    """The file as it is; None when there is none. `now` in nanoseconds. Anything but a plain file is refused."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise Refused(
+            "something other than a plain file stands where a mirrored file belongs",
+            hint="Move it away; Holdfast follows no links there.",
+            operation="mirror",
+            file=path,
+        )
+    return Print(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, now)
+
+
+def read(path: str) -> bytes:
+    return read_limited(path, LIMIT, what="a mirrored file")
+
+
+def hash_of(data: bytes) -> str:
+    return digest(data)
