@@ -356,9 +356,10 @@ active_features:
     status: "active"
 """
 
-CONTRACT_HISTORY = b"""\
-{"timestamp":"2025-01-09T10:00:00Z","command":"plan","arguments":"Create AI orchestrator","model":"gemini","agent":"agent-1","task_id":null,"status":"success","duration_ms":5234}
-"""
+CONTRACT_HISTORY = (
+    b'{"timestamp":"2025-01-09T10:00:00Z","command":"plan","arguments":"Create AI orchestrator","model":"gemini",'
+    b'"agent":"agent-1","task_id":null,"status":"success","duration_ms":5234}\n'
+)
 
 # Every JSON document, by name.
 JSON_FILES: dict[str, bytes] = {

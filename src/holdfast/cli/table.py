@@ -7,6 +7,7 @@ from holdfast.cli.declare import Argument, Command, Option
 SESSIONS, WORK, LOOKING, FORMATS, KEEPING = "Sessions", "Work", "Looking", "Formats", "Keeping"
 MODES = ("debug", "default", "optimize", "release")
 CATEGORIES = ("transient", "resource", "configuration", "logical", "permanent")
+FORMAT_NAMES = ("orchestrator", "timer", "contract", "craft")
 STATUSES = ("created", "in_progress", "paused", "completed", "error", "aborted")
 
 
@@ -18,6 +19,7 @@ _ID = Argument("id", "a session: UUID, unique prefix, alias, or @ for the curren
 _AGENT = Argument("id", "the agent's id")
 _TASK = Argument("id", "the task's id")
 _OUTCOME = Option(("--outcome",), "what came of it")
+_OUT = Option(("-o", "--out"), "where to write it (default: standard output)", kind="path", metavar="OUT")
 _ARTIFACT = Option(("--artifact",), "a file it made", many=True, name="artifacts", metavar="F")
 
 
@@ -33,7 +35,6 @@ def _contract(name: str, summary: str) -> Command:
     spec = Option(("--spec",), "the text of the contract", kind="path", required=True)
     agent = Option(("--agent",), "which agent", metavar="NAME")
     return Command(name, summary, (spec, agent), _at("contract", name))
-
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -191,6 +192,37 @@ COMMANDS: tuple[Command, ...] = (
         Argument("id", _ID.help), Option(("--confirm",), "really", kind="flag"),
     ), _at("delete"), group=LOOKING, writes=True),
     # ── Formats ──────────────────────────────────────────────────────────────────────────────────────────
+    Command("validate", "check session files against their specifications", (
+        Argument("paths", "files and directories; - for standard input", required=False, many=True, kind="path",
+                 metavar="PATH"),
+        Option(("--format",), "the format they must have (default: found out)", choices=FORMAT_NAMES, metavar="F"),
+        Option(("--lenient",), "tell only what import could not cope with", kind="flag"),
+        Option(("--schema",), "print the JSON Schema of a format, or of one kind of its files", metavar="F",
+               choices=(*FORMAT_NAMES, "contract-state", "contract-plan", "contract-registry", "contract-history",
+                        "craft-index")),
+    ), _at("validate"), group=FORMATS),
+    Command("convert", "a file in another format", (
+        Argument("path", "the file or feature directory; - for standard input", kind="path"),
+        Option(("--to",), "the format to convert to", choices=FORMAT_NAMES, required=True, metavar="F"),
+        Option(("--from",), "the format it has (default: found out)", choices=FORMAT_NAMES, name="from_", metavar="F"),
+        _OUT,
+        Option(("--carry",), "let what the other format cannot say ride along", kind="flag"),
+    ), _at("convert"), group=FORMATS),
+    Command("import", "files of other programs become sessions", (
+        Option(("--format",), "the format they have (default: found out)", choices=FORMAT_NAMES, metavar="F"),
+        Option(("--salvage",), "take what can be recognised in hand-made files", kind="flag"),
+        Argument("paths", "files or directories; - for standard input", kind="path", many=True, metavar="PATH"),
+    ), _at("import_"), group=FORMATS, writes=True),
+    Command("export", "the session in one of the four formats", (
+        _ID, Option(("--format",), "which", choices=FORMAT_NAMES, required=True, metavar="F"), _OUT,
+    ), _at("export"), group=FORMATS),
+    Command("mirror", "live files in the project", group=FORMATS, verbs=(
+        Command("on", "begin to mirror the project's sessions", (
+            Argument("format", "which of the four formats", choices=FORMAT_NAMES),), _at("mirror", "on"), writes=True),
+        Command("off", "stop; the files stay", (
+            Argument("format", "which of the four formats", choices=FORMAT_NAMES),), _at("mirror", "off"), writes=True),
+        Command("status", "what is mirrored, and whether someone else changed it", (), _at("mirror", "status")),
+    )),
     Command("contract", "the binding contract of the project's agents", group=FORMATS, verbs=(
         _contract("acknowledge", "an agent has read it and keeps to it"),
         _contract("verify", "whether every acknowledgment is of this text"),

@@ -6,7 +6,7 @@ timeout, then task, then idle; what one cause covers is taken out of the next, s
 
 Another program may have said that a pause had begun and not known its end. Such a word is an `away` of no length:
 of kind task, the agent's run that begins there is a pause however short; of kind idle, the person was away from
-there until the next sign.
+there, or from the end of the idle pause that begins there, until the next sign.
 """
 
 from __future__ import annotations
@@ -158,9 +158,11 @@ def _marked(time: TimeState) -> Iterable[tuple[PauseKind, str | None, int, int |
             found.append(("timeout" if mark.kind == "timeout" else "manual", mark.reason, mark.at, None))
             is_open = True
     yield from reversed(found)
+    away, last = _begun(time, "idle"), _end(time.active[-1]) if time.active else time.start
     for mark in time.marks:
         if mark.kind == "away" and mark.until is not None and mark.until > mark.at:
-            yield (_KINDS.get(mark.pause, "manual"), mark.reason, mark.at, mark.until)
+            goes_on = mark.pause == "idle" and mark.at in away and last <= mark.until
+            yield (_KINDS.get(mark.pause, "manual"), mark.reason, mark.at, None if goes_on else mark.until)
 
 
 def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 _MOST_WRAPPINGS: Final = 4
+_UTF8: Final = codecs.getincrementaldecoder("utf-8")
 _UTF16: Final = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _WITHIN_A_STRING: Final = re.compile(r'\s*"\s*(?:[{\[](?:\s|\\[nrt])*(?:\\"|\\\\|[{\[\]}0-9])|\\")')
 _BODY: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -19,6 +20,8 @@ _ESCAPE: Final = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL
 )
 _NOT_ASCII: Final = re.compile("[^\x00-\x7f]")
+# Bytes that are no UTF-8, as they stand in decoded text.
+_FOREIGN: Final = "".join(map(chr, range(0xDC80, 0xDD00)))
 _CONTROL: Final = re.compile("[\x80-\x9f]")
 
 # Bytes as a Windows program shows them: where it has a character of its own, and Latin-1 elsewhere.
@@ -96,9 +99,12 @@ def _encoding(raw: bytes) -> tuple[str, int]:
 
 def _plain(body: bytes, told: list[str]) -> str:
     text = body.decode("utf-8", "surrogateescape")
-    strange = [char for char in _NOT_ASCII.findall(text) if not "\udc80" <= char <= "\udcff"]
+    ends = text.rstrip(_FOREIGN)
+    if len(text) - len(ends) < 4:  # cut within its last character
+        text = ends
+    strange = [char for char in _NOT_ASCII.findall(text) if char not in _FOREIGN]
     # Where nothing but single foreign bytes stand, in the midst of things, another encoding was used.
-    if not strange and not text.isascii() and not "\udc80" <= text[-1] <= "\udcff":
+    if not strange and not text.isascii():
         told.append("it is not UTF-8 and was read as Windows-1252")
         return body.decode("latin-1").translate(_AS_SHOWN)
     return text
@@ -112,7 +118,8 @@ def _mended(text: str) -> str | None:
     if text.isascii():
         return None
     try:
-        mended = text.translate(_BACK).encode("latin-1").decode()
+        # Cut within its last character, it is still the same text.
+        mended = _UTF8().decode(text.translate(_BACK).encode("latin-1"))
     except UnicodeError:
         return None
     # A text that only happens to look so gives control characters, which nobody writes.

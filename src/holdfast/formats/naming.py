@@ -15,7 +15,6 @@ from holdfast.core.text import slug
 from holdfast.core.times import text
 
 _UUID4: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
-_DATED: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*-\d{4}-\d{2}-\d{2}\Z", re.ASCII)
 
 
 def is_uuid(name: str) -> bool:
@@ -48,29 +47,35 @@ def task(state: State) -> str:
     return view.word(state, "task") or " ".join((view.word(state, "goal") or "work").split()[:4])
 
 
-def orchestrator_id(state: State) -> str:
+def orchestrator_id(state: State, number: int = 1) -> str:
     """`YYYY-MM-DD-xxxxxx`: the day it began, and the first digits of its own id."""
-    return state.aliases.get("orchestrator") or f"{text(began(state))[:10]}-{_hex(state)[:6]}"
+    known = state.aliases.get("orchestrator")
+    return known or f"{text(began(state))[:10]}-{(_hex(state) * 2)[number - 1 : number + 5]}"
 
 
-def timer_id(state: State) -> str:
+def timer_id(state: State, number: int = 1) -> str:
     """`YYYYMMDD-scope-task`."""
-    known = state.aliases.get("timer")
-    if known is not None:
-        return known
-    day = text(began(state))[:10].replace("-", "")
-    goal = view.word(state, "task") or view.word(state, "goal") or "work"
-    return f"{day}-{slug(scope(state)) or 'project'}-{slug(goal) or _hex(state)[:6]}"
+    goal = view.word(state, "task") or view.word(state, "goal") or ""
+    return state.aliases.get("timer") or timer_name(began(state), scope(state), goal, number)
 
 
-def feature_id(state: State) -> str:
+def timer_name(moment: int, of_scope: str, of_task: str, number: int = 1) -> str:
+    """The id in the timer format of a session that begins now."""
+    day = text(moment)[:10].replace("-", "")
+    return f"{day}-{slug(of_scope)}-{slug(of_task)}{_again(number)}"
+
+
+def feature_id(state: State, number: int = 1) -> str:
     """`slug-YYYY-MM-DD`."""
     known = state.aliases.get("contract")
     if known is not None:
         return known
-    words = view.word(state, "feature") or slug(view.word(state, "goal") or "") or _hex(state)[:6]
-    made = f"{words}-{text(began(state))[:10]}"
-    return made if _DATED.match(made) else f"{_hex(state)[:6]}-{text(began(state))[:10]}"
+    words = slug(view.word(state, "feature") or view.word(state, "goal") or "", 8)
+    return f"{words}{_again(number)}-{text(began(state))[:10]}"
+
+
+def _again(number: int) -> str:
+    return "" if number < 2 else f"-{number}"
 
 
 def craft_id(state: State) -> str:

@@ -27,22 +27,31 @@ class Node(NamedTuple):
     plain: bool = False
 
 
-def wrong(path: str, why: str, line: int | None, hint: str | None = None) -> Invalid:
+class Unread(Invalid):
+    """A file that cannot be read as a document: why, and on which line."""
+
+    def __init__(self, path: str, why: str, line: int | None, hint: str | None) -> None:
+        where = "standard input" if path == "-" else shown(path)
+        at = "" if line is None else f", line {line}"
+        super().__init__(f"{where}{at}: {why}", hint=hint, operation="read", file=None if path == "-" else path)
+        self.why = why
+        self.line = line
+
+
+def wrong(path: str, why: str, line: int | None, hint: str | None = None) -> Unread:
     """What is wrong with a file, and where in it."""
-    where = "standard input" if path == "-" else shown(path)
-    at = "" if line is None else f", line {line}"
-    return Invalid(f"{where}{at}: {why}", hint=hint, operation="read", file=None if path == "-" else path)
+    return Unread(path, why, line, hint)
 
 
-def too_many(path: str, line: int | None) -> Invalid:
+def too_many(path: str, line: int | None) -> Unread:
     return wrong(path, f"it has more than {MOST_PARTS:,} parts", line)
 
 
-def too_deep(path: str, line: int | None) -> Invalid:
+def too_deep(path: str, line: int | None) -> Unread:
     return wrong(path, "it is nested too deeply", line, f"The limit is {DEEPEST} levels.")
 
 
-def twice(path: str, key: str, line: int | None) -> Invalid:
+def twice(path: str, key: str, line: int | None) -> Unread:
     return wrong(path, f"the key {key[:40]!a} stands there twice", line)
 
 

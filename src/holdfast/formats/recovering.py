@@ -77,7 +77,10 @@ def _sound(raw: bytes, path: str) -> Recovered | None:
         return _sound_lines(raw, path) if head[:1] == b"{" else None
     if not isinstance(read.value, (dict, list)) or is_read_wrongly(raw.decode()):
         return None
-    return Recovered(read.value, [read.value], read.notes, whole=True, lost_from=None)
+    notes = read.notes
+    if head[:1] not in (b"{", b"[") and not raw.endswith(b"\n"):
+        notes = [*notes, Note((), "its last line has no end, and may be cut")]
+    return Recovered(read.value, [read.value], notes, whole=True, lost_from=None)
 
 
 def _sound_lines(raw: bytes, path: str) -> Recovered | None:
@@ -196,8 +199,6 @@ def _from_yaml(layer: Layer, report: _Report) -> Recovered:
         return report.made(None, [])
     if not found.whole or zeros >= 0:
         report.lose(found.characters, "from here on it is no longer YAML")
-    elif not text.endswith("\n"):
-        report.say(text.rfind("\n") + 1, "its last line has no end, and may be cut")
     return report.made(found.value, [found.value])
 
 

@@ -257,7 +257,9 @@ class Checker:
         if "maxLength" in rules and len(value) > _number(rules["maxLength"]):
             yield Found(place, f"must have at most {rules['maxLength']} characters, has {len(value)}")
         if "pattern" in rules and not self._pattern(_text(rules["pattern"])).search(value):
-            yield Found(place, f"must look like {_text(rules['pattern'])}, is {_shown(value)}")
+            examples = _list(rules.get("examples", []))
+            like = _shown(examples[0]) if examples else _text(rules["pattern"])
+            yield Found(place, f"must look like {like}, is {_shown(value)}")
         if "format" in rules:
             holds, words = _FORMATS[_text(rules["format"])]
             if not holds(value):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,7 +17,8 @@ from holdfast.core import agents
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY, HOUR
-from holdfast.keeper import settings
+from holdfast.keeper import doctor_mirrors, settings
+from holdfast.keeper.doctor_checks import REPAIR, Check
 from holdfast.keeper.home import Binding, Home
 from holdfast.keeper.starting import ANNOUNCED
 from holdfast.keeper.wording import count
@@ -28,20 +29,11 @@ from holdfast.store.interface import Filter, Finding, Store
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
-Status = Literal["ok", "warning", "failed"]
-REPAIR = "holdfast doctor --repair"
 NOTHING = "nothing kept yet"
 MIB = 1 << 20
 _SHOWN = 3
 _LINES = 6
 _ENDINGS = ("", "-wal", "-shm", "-journal")
-
-
-class Check(msgspec.Struct, frozen=True, gc=False):
-    name: str
-    status: Status
-    detail: str
-    fix: str | None = None
 
 
 Look = Callable[["Keeper", Store | None], Check]
@@ -319,6 +311,8 @@ _LOOKS: tuple[tuple[str, Look], ...] = (
     ("errors", _errors),
     ("agents", _agents),
     ("git", _git),
+    ("mirrors", doctor_mirrors.mirrors),
+    ("contract", doctor_mirrors.contract),
 )
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
@@ -327,7 +321,12 @@ _LOOKS: tuple[tuple[str, Look], ...] = (
 def repair(keeper: Keeper) -> list[str]:
     """Put right what can be; sentences say what was done and what could not be saved."""
     said = [*_repair_store(keeper)]
-    for step in (_close_modes, _remove_leftovers):
+    for step in (
+        _close_modes,
+        _remove_leftovers,
+        doctor_mirrors.restore_contract,
+        doctor_mirrors.settle_mirrors,
+    ):
         try:
             said += step(keeper)
         except (HoldfastError, OSError) as error:

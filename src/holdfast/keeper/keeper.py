@@ -34,7 +34,7 @@ from holdfast.store.interface import Draft, Filter, Store, Transaction
 from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from holdfast.keeper.doctor import Check
+    from holdfast.keeper.doctor_checks import Check
     from holdfast.keeper.mirroring import Mirrors
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table

@@ -134,7 +134,8 @@ class Mirrors:
         for path in one.fixed:
             if os.path.lexists(inside(self._place.root, path)) and one.holds(path):
                 try:
-                    one.rules.tidy(one.gather(self._place.root, path)[1], self._ground())
+                    for value in one.gather(self._place.root, path):
+                        one.rules.tidy(value, self._ground())
                 except Invalid as error:
                     raise Conflict(
                         f"{path} is there and is no {one.name} file: {error.message}",
@@ -156,8 +157,8 @@ class Mirrors:
                 return False
         if any(path not in there and os.path.lexists(inside(root, path)) for path in one.fixed):
             return False
-        listed = tree.listed.get(one.name, {})
-        if any(folder_stamp(inside(root, folder)) != listed.get(folder, 0) for folder in one.folders):
+        stamps = {folder: folder_stamp(inside(root, folder)) for folder in one.folders}
+        if stamps != tree.listed.get(one.name, {}):
             return False
         if one.name in tree.trouble:
             return False

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core import view
-from holdfast.core.errors import Conflict, HoldfastError, Invalid, Refused
+from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import shorten
 from holdfast.core.times import text
+from holdfast.keeper.aliases import give
 from holdfast.keeper.taking import take_file
 from holdfast.machine import files
 from holdfast.mirror import prints, repository
@@ -25,8 +26,11 @@ from holdfast.mirror.memory import Memory, Rejected, Tree, Written
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
+    from holdfast.core.event import Event
     from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Store
 
+_NO_PRINT: Final = prints.Print(0, 0, 0, 0)
 # Somebody who writes the file every millisecond is asked to wait, not waited for.
 _MOST_ROUNDS: Final = 5
 
@@ -71,20 +75,20 @@ class _Settling:
         return taken or late
 
     def _take_in_all(self, tree: Tree, one: Layout, *, everything: bool) -> bool:
-        root, now = self._root, self._nanos()
+        now = self._nanos()
         there = tree.files.setdefault(one.name, {})
         listed = tree.listed.setdefault(one.name, {})
         held = tree.held[one.name] = {}
         paths = dict.fromkeys([*there, *one.fixed])
-        for folder in one.folders:
-            stamp = folder_stamp(inside(root, folder))
-            if everything or stamp != listed.get(folder, 0):
-                paths.update(dict.fromkeys(f"{folder}/{name}" for name in _names(inside(root, folder))))
-                listed[folder] = stamp
+        stamps = {folder: folder_stamp(inside(self._root, folder)) for folder in one.folders}
+        if everything or stamps != listed:
+            paths.update(dict.fromkeys(one.listed(self._root)))
+            listed.clear()
+            listed.update(stamps)
         taken = False
         for path in paths:
             file = there.get(path)
-            found = prints.look(inside(root, path), now)
+            found = prints.look(inside(self._root, path), now)
             if found is None or not one.holds(path):
                 continue
             if file is not None and found.fits(file.print) and not file.print.young:
@@ -93,8 +97,7 @@ class _Settling:
         return taken
 
     def _take_in(self, tree: Tree, one: Layout, path: str, held: dict[str, str]) -> bool:
-        full = inside(self._root, path)
-        data = prints.read(full)
+        data = prints.read(inside(self._root, path))
         file = tree.files[one.name].get(path)
         if file is not None and prints.hash_of(data) == file.hash:
             return False
@@ -106,15 +109,15 @@ class _Settling:
             self._tell(f"{path} is left alone: {why}.")
             return False
         try:
-            _, value = one.gather(self._root, path)
-            return self._record(tree, one, path, value)
-        except (Invalid, Refused, Conflict) as error:
+            values = one.gather(self._root, path)
+            return any([self._record(tree, one, path, value) for value in values])  # noqa: C419 (each of them)
+        except (Invalid, Refused, Conflict, Damaged) as error:
             self._set_aside(tree, one, path, error)
             return True
 
     def _record(self, tree: Tree, one: Layout, path: str, value: Json) -> bool:
         file = tree.files[one.name].get(path)
-        taken = take_file(self._keeper, value, one.rules, shown=None if file is None else file.session)
+        taken = take_file(self._keeper, value, one.rules, shown=None if file is None else file.session or None)
         sessions = tree.sessions.setdefault(one.name, [])
         if taken.session not in sessions:
             sessions.append(taken.session)
@@ -147,36 +150,79 @@ class _Settling:
 
     def _write_all(self, tree: Tree, one: Layout) -> bool:
         """Write what is not as it should be; True when somebody wrote in the very moment."""
+        showing = self._showing(tree, one)
+        itself = self._bring_up(tree, one, showing)
+        late = self._write_wanted(tree, one, showing) if itself is None else itself
+        tree.listed[one.name] = {folder: folder_stamp(inside(self._root, folder)) for folder in one.folders}
+        return late
+
+    def _write_wanted(self, tree: Tree, one: Layout, showing: Sequence[Showing]) -> bool:
         there = tree.files.setdefault(one.name, {})
         held = tree.held.get(one.name, {})
-        showing = self._showing(tree, one)
         wanted = one.wanted(self._root, showing)
-        as_of = {each.state.session: each.state.last[3] if each.state.last else "" for each in showing}
+        as_of = {each.state.session: each.as_of for each in showing}
         now = self._nanos()
         due = {
             path: want for path, want in wanted.items() if path not in held and self._is_due(there, path, want, now)
         }
         if due:
-            files.make_private_dir(self._memory.folder)
             self._memory.know(self._place.main, [prints.hash_of(want.data) for want in due.values()])
         late = False
         for path, want in due.items():
             late |= self._put(tree, one, path, want)
-            print_ = prints.look(inside(self._root, path), self._nanos())
-            if print_ is None:
-                continue
-            there[path] = Written(
-                want.session, prints.hash_of(want.data), print_, as_of.get(want.session, ""), self._keeper.now()
-            )
+            self._remember(there, path, Written(want.session, "", _NO_PRINT, "", 0), prints.hash_of(want.data))
         for path, want in wanted.items():
-            if path in there and path not in due and there[path].as_of != as_of.get(want.session, ""):
+            if path in there:
                 there[path].as_of = as_of.get(want.session, "")
         for path in [path for path in there if path not in wanted and path not in held]:
-            self._take_away(path, there[path])
-            del there[path]
-        for folder in one.folders:
-            tree.listed.setdefault(one.name, {})[folder] = folder_stamp(inside(self._root, folder))
+            self._take_away(path, there.pop(path))
         return late
+
+    def _bring_up(self, tree: Tree, one: Layout, showing: Sequence[Showing]) -> bool | None:
+        """Let a layout write its files itself; None when it does not."""
+        there = tree.files.setdefault(one.name, {})
+        held = tree.held.get(one.name, {})
+        if held:
+            return False
+        late: list[tuple[str, bytes]] = []
+
+        def displaced(path: str, old: str) -> None:
+            with contextlib.suppress(HoldfastError, OSError):
+                data = prints.read(old)
+                if not self._memory.knows(self._place.main, prints.hash_of(data)):
+                    late.append((path, data))
+
+        now = self._nanos()
+        due = [each for each in showing if not self._is_shown(there, each, now)]
+        left = one.bring_up(self._root, due, there, displaced)
+        if left is None:
+            return None
+        for path, file in left.items():
+            self._remember(there, path, file, None)
+        self._memory.know(self._place.main, [there[path].hash for path in left if path in there])
+        shown = {each.state.session for each in showing}
+        for path in [path for path, file in there.items() if file.session and file.session not in shown]:
+            self._take_away(path, there.pop(path))
+        return any([self._take_in_late(tree, one, path, data) for path, data in late])  # noqa: C419 (each of them)
+
+    def _is_shown(self, there: dict[str, Written], each: Showing, now: int) -> bool:
+        files_of = [(path, file) for path, file in there.items() if file.session == each.state.session]
+        return bool(files_of) and all(
+            file.as_of == each.as_of
+            and (found := prints.look(inside(self._root, path), now)) is not None
+            and found.fits(file.print)
+            for path, file in files_of
+        )
+
+    def _remember(self, there: dict[str, Written], path: str, file: Written, hashed: str | None) -> None:
+        full = inside(self._root, path)
+        found = prints.look(full, self._nanos())
+        if found is None:
+            there.pop(path, None)
+            return
+        file.print, file.at = found, self._keeper.now()
+        file.hash = prints.hash_of(prints.read(full)) if hashed is None else hashed
+        there[path] = file
 
     def _is_due(self, there: dict[str, Written], path: str, want: Wanted, now: int) -> bool:
         file = there.get(path)
@@ -214,7 +260,7 @@ class _Settling:
         from holdfast.formats.reading import read
 
         try:
-            return self._record(tree, one, path, read(data, path).value)
+            return self._record(tree, one, path, one.part(path, read(data, path).value))
         except (Invalid, Refused, Conflict) as error:
             aside = self._free_name(path)
             files.write_atomic(inside(self._root, aside), data)
@@ -243,7 +289,8 @@ class _Settling:
             if state is None or state.deleted or state.created_at is None:
                 ids.remove(session)
             else:
-                found.append(Showing(state, session == current))
+                known = give(self._keeper, state, one.name)
+                found.append(Showing(known, session == current, _events(store, session)))
         return found
 
 
@@ -253,16 +300,8 @@ def _refresh(file: Written, found: prints.Print) -> bool:
     return False
 
 
-def _names(folder: str) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from sorted(
-                entry.name
-                for entry in entries
-                if entry.is_file(follow_symlinks=False) and not entry.name.startswith(".")
-            )
-    except OSError:
-        return
+def _events(store: Store, session: str) -> Callable[[int], Iterator[Event]]:
+    return lambda clock: store.events(session, since=clock)
 
 
 def _refuse_links(root: str, path: str) -> None:

@@ -17,8 +17,8 @@ from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError, Invalid
 from holdfast.core.modes import MODES
 from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
-from holdfast.core.times import text
 from holdfast.core.vocabulary import Data, SessionArchived, SessionPaused, SessionStarted
+from holdfast.formats.naming import timer_name
 from holdfast.keeper import projects
 from holdfast.machine import files
 from holdfast.store.interface import Draft, Transaction
@@ -46,7 +46,7 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
     try:
         if branch:
             # From the text as it may be stored: a name must not hold what was cut out of the goal.
-            alias = timer_alias(data, moment)
+            alias = timer_name(moment, data.scope or data.project.name, data.task or data.goal)
             opened = _open(keeper, f"session/{alias}")
             data = msgspec.structs.replace(
                 data, branch=opened.branch, came_from=opened.came_from, came_commit=opened.commit,
@@ -84,12 +84,6 @@ def _check(wanted: SessionStarted) -> None:
             clean(value, f"the {name}")
     for tag in wanted.tags:
         clean(tag, "the tag", longest=LONGEST_NAME)
-
-
-def timer_alias(data: SessionStarted, moment: int) -> str:
-    """`YYYYMMDD-scope-task`, the session's id in the timer format."""
-    day = text(moment)[:10].replace("-", "")
-    return f"{day}-{slug(data.scope or data.project.name)}-{slug(data.task or data.goal)}"
 
 
 def new_id() -> str:

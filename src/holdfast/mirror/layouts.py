@@ -10,18 +10,21 @@ import os
 import posixpath
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Invalid
+from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINISHED
+from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.formats import registry
 from holdfast.formats.interface import Document, Format
 from holdfast.formats.keeping import shown
 from holdfast.formats.reading import read
+from holdfast.mirror.memory import Written
 from holdfast.mirror.prints import read as read_file
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,120}\Z")
@@ -32,6 +35,13 @@ class Showing(NamedTuple):
 
     state: State
     current: bool
+    # Its events from a clock on, in log order.
+    events: Callable[[int], Iterable[Event]] = lambda _: ()
+
+    @property
+    def as_of(self) -> str:
+        """The session's last event."""
+        return self.state.last[3] if self.state.last else ""
 
     @property
     def unfinished(self) -> bool:
@@ -59,16 +69,33 @@ class Layout(ABC):
 
     @abstractmethod
     def holds(self, path: str) -> bool:
-        """Could this file, by its path within the tree, be the document of a session?"""
+        """Could this file, by its path within the tree, be (part of) the document of a session?"""
 
     @abstractmethod
     def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:
         """Every file of these sessions, by its path within the tree."""
 
-    def gather(self, root: str, path: str) -> tuple[str, Json]:
-        """The document a file belongs to, with the hash of what was read. Raises `Invalid` when it is none."""
-        data = read_file(inside(root, path))
-        return digest(data), read(data, path).value
+    def listed(self, root: str) -> list[str]:
+        """The files that are in its folders now."""
+        return [f"{folder}/{name}" for folder in self.folders for name in _names(inside(root, folder))]
+
+    def gather(self, root: str, path: str) -> list[Json]:
+        """The documents a file is (part of). Raises `Invalid` when it is none."""
+        return [read(read_file(inside(root, path)), path).value]
+
+    def part(self, path: str, value: Json) -> Json:  # noqa: ARG002
+        """One file's content as the document it is (part of)."""
+        return value
+
+    def bring_up(
+        self,
+        root: str,  # noqa: ARG002
+        due: Sequence[Showing],  # noqa: ARG002
+        known: Mapping[str, Written],  # noqa: ARG002
+        displaced: Callable[[str, str], None],  # noqa: ARG002
+    ) -> dict[str, Written] | None:
+        """For layouts that write their files themselves, under locks of their own: how each was left."""
+        return None
 
     def written(self, showing: Showing) -> tuple[Document, bytes]:
         document = shown(showing.state, self.rules)
@@ -122,15 +149,24 @@ class Craft(Layout):
         from holdfast.formats.craft import index
 
         found: dict[str, Wanted] = {}
-        rows: list[Document] = []
+        rows: list[Row] = []
         for one in sessions:
             document, data = self.written(one)
             name = f"{safe_name(self.rules.alias(document))}.json"
             found[f"{self.folder}/{name}"] = Wanted(one.state.session, data)
-            rows.append({**document, "file": name})
+            rows.append(_row(one.state, name.removesuffix(".json")))
         if found:
             found[self.index] = Wanted("", self.rules.write(index(rows)))
         return found
+
+
+def _row(state: State, name: str) -> Row:
+    listed = view.session(state, state.updated_at)
+    return Row(
+        id=name, goal=listed.goal, status=listed.status, progress=listed.progress, project=listed.project.name,
+        device=listed.device, created_at=listed.created_at, updated_at=listed.updated_at,
+        working_ms=listed.time.working_ms, archived=bool(state.archived),
+    )  # fmt: skip
 
 
 def _contract() -> Layout:
@@ -156,6 +192,18 @@ def layout(name: str) -> Layout:
 def inside(root: str, path: str) -> str:
     """The file at a path within a work tree."""
     return os.path.join(root, *path.split("/"))
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(
+                entry.name
+                for entry in entries
+                if entry.is_file(follow_symlinks=False) and not entry.name.startswith(".")
+            )
+    except OSError:
+        return []
 
 
 def folder_stamp(folder: str) -> int:

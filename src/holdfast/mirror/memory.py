@@ -35,6 +35,9 @@ class Written(msgspec.Struct):
     as_of: str
     # When, for people: milliseconds.
     at: int
+    # Of a history: how many events are in it, and the clock of the last.
+    events: int = 0
+    clock: int = 0
 
 
 class Rejected(msgspec.Struct, frozen=True):

@@ -84,8 +84,8 @@ class Store(Protocol):
     def state(self, session: str) -> State | None:
         """The present state; None when the store knows no such session."""
 
-    def events(self, session: str) -> Iterator[Event]:
-        """All events of a session in log order, duplicates of a key included."""
+    def events(self, session: str, *, since: int = 0) -> Iterator[Event]:
+        """The events of a session in log order, duplicates of a key included; all, or those from a clock on."""
 
     def rows(self, which: Filter) -> list[Row]: ...
 

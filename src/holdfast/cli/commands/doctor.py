@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, wrap
-from holdfast.keeper.doctor import Check, Status
+from holdfast.keeper.doctor_checks import Check, Status
 from holdfast.keeper.wording import count
 
 TYPE_CHECKING = False

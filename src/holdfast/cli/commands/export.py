@@ -12,10 +12,10 @@ def run(call: Call) -> None:
     from holdfast.keeper.exporting import put as put_file
 
     rules = registry.named(call.parsed.need("format"))
-    session = call.keeper.session(call.parsed.get("id") or "@", at=call.at)
+    session = call.keeper.session(call.parsed.text("id") or "@", at=call.at)
     document, notes = exported(session.state(at=call.at), rules)
-    out = call.parsed.get("out")
-    paths = [] if out in (None, "-") else put_file(out, document, rules)
+    out = call.parsed.text("out")
+    paths = [] if out is None or out == "-" else put_file(out, document, rules)
     if call.json:
         call.answer(
             {"session": session.id, "format": rules.name, "document": document, "paths": paths,
@@ -27,5 +27,3 @@ def run(call: Call) -> None:
         put(rules.write(document).decode())
     tell_notes(call, notes)
     call.tell_of_mirrors()
-
-

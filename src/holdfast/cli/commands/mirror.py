@@ -1,4 +1,4 @@
-"""`holdfast mirror on|off FORMAT`, `holdfast mirror status`: live files in the project, in one of the four formats."""
+"""`holdfast mirror on|off FORMAT`, `mirror status`: live files in the project, in one of the four formats."""
 
 from __future__ import annotations
 

@@ -7,15 +7,15 @@ active is in progress, even where the plan was not kept up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from holdfast.core import tasks as tasks_of
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Refused
-from holdfast.core.lifecycle import SESSION, TASK, allows, refusal
-from holdfast.core.state import State
+from holdfast.core.lifecycle import FINAL, SESSION, TASK, allows, refusal
+from holdfast.core.state import State, TaskState
 from holdfast.core.times import millis
 from holdfast.core.vocabulary import (
     TYPE_OF,
@@ -39,9 +39,14 @@ from holdfast.formats.contract import documents as words
 from holdfast.formats.contract import rendering
 from holdfast.formats.contract.documents import OWN_MODEL, is_dropped, lst, obj, text
 from holdfast.formats.entries import named
-from holdfast.formats.interface import Document, Ground, Heard
+from holdfast.formats.interface import Document, Ground, Heard, Place
 
-_IDENTITIES: Final = {("history",): ()}
+_SAID: Final[dict[str, type[Data]]] = {
+    "active": SessionResumed,
+    "paused": SessionPaused,
+    "completed": SessionCompleted,
+}
+_IDENTITIES: Final[Mapping[Place, tuple[str, ...]]] = {("history",): ()}
 
 
 # ── from nothing ─────────────────────────────────────────────────────────────────────────────────────────
@@ -52,7 +57,7 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
     current, feature, entry = words.current(document), words.feature(document), obj(document.get("entry"))
     tasks = [task for _, task in words.planned(document)]
     told = [time for task in tasks for time in (_ms(task.get("started_at")), _ms(task.get("completed_at")))]
-    ran = [heard for line in words.lines(document) if (heard := _command(line)) is not None]
+    ran = [one for line in words.lines(document) if (one := _command(line)) is not None]
     ends = [_ms(current.get("last_updated")), _ms(entry.get("last_active"))]
     marks = [_ms(current.get("started_at")), _ms(feature.get("created_at")), _ms(entry.get("started_at"))]
     known = [time for time in (*told, *ends, *marks, *(at for at, _ in ran)) if time is not None]
@@ -103,9 +108,8 @@ def _phases_and_tasks(document: Document, plan: int, last: int) -> list[Heard]:
     active = words.current(document).get("active_task")
     for phase, task in words.planned(document):
         heard += _added(phase, task, plan)
-        status = "pending" if task.get("status") != "pending" or task.get("task_id") != active else "active"
-        target = _target(task) if status == "pending" else "in_progress"
-        heard += _moves(task, "pending", target, plan, last)
+        at_hand = task.get("status") == "pending" and task.get("task_id") == active
+        heard += _moves(task, "pending", "in_progress" if at_hand else _target(task), plan, last)
     return heard
 
 
@@ -201,23 +205,24 @@ def _plan_changes(before: Document, after: Document, state: State, at: int) -> l
         name = _id(task)
         known = shown.get(name)
         if known is None and name not in statuses:
-            begun = [time for time in (_ms(task.get("started_at")), _ms(task.get("completed_at"))) if time is not None]
+            begun = [
+                time for time in (_ms(task.get("started_at")), _ms(task.get("completed_at"))) if time is not None
+            ]
             first = min([at, *begun])
             heard += [*_added(phase, task, first), *_moves(task, "pending", _target(task), first, at)]
-            heard[:] = [Heard(min(one.at, first), one.data) if isinstance(one.data, PhaseAdded) else one for one in heard]
             statuses[name] = _target(task)
         elif known is not None:
             status = statuses.setdefault(name, tasks_of.status_of(known))
             was = old.get(name)
             if was is None or _target(was) != _target(task):
-                heard += _moves(task, status, _target(task), at, at, known.id, known.ref)
+                heard += _moves(task, status, _target(task), known.created_at, at, known)
                 statuses[name] = _target(task)
-    return [*heard, *_newly_active(before, after, state, statuses, at)]
+    # After whatever the plan says of it.
+    final = max([at, *(one.at for one in heard)])
+    return [*heard, *_newly_active(before, after, state, statuses, final)]
 
 
-def _newly_active(
-    before: Document, after: Document, state: State, statuses: dict[str, str], at: int
-) -> list[Heard]:
+def _newly_active(before: Document, after: Document, state: State, statuses: dict[str, str], at: int) -> list[Heard]:
     active = text(words.current(after).get("active_task"))
     if active is None or active == words.current(before).get("active_task"):
         return []
@@ -227,7 +232,9 @@ def _newly_active(
     status = statuses.get(active) or ("pending" if known is None else tasks_of.status_of(known))
     if not allows(TASK, status, "task.started"):
         return []
-    return [Heard(at, TaskStarted(id=active if known is None else known.id, ref=None if known is None else known.ref))]
+    return [
+        Heard(at, TaskStarted(id=active if known is None else known.id, ref=None if known is None else known.ref))
+    ]
 
 
 def _status(before: Document, after: Document, state: State) -> list[Data]:
@@ -237,12 +244,10 @@ def _status(before: Document, after: Document, state: State) -> list[Data]:
     if target is None or target in (was, rendering.registry_status(state)):
         return []
     status = view.status_of(state)
-    moves: list[Data] = {
-        "active": [SessionResumed()], "paused": [SessionPaused()], "completed": [SessionCompleted()],
-    }.get(str(target), [])  # fmt: skip
+    moves: list[Data] = [_SAID[str(target)]()]
     if status == "created" and target != "active":
         moves, status = [SessionResumed(), *moves], "in_progress"
-    event = TYPE_OF[type(moves[-1])].name if moves else ""
+    event = TYPE_OF[type(moves[-1])].name
     if not allows(SESSION, status, event):
         raise refusal("the session", status, event, state.session)
     return moves
@@ -271,7 +276,7 @@ _WAYS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
 
 
 def _moves(
-    task: dict[str, Json], status: str, target: str, first: int, last: int, id_: str | None = None, ref: str | None = None
+    task: dict[str, Json], status: str, target: str, first: int, last: int, known: TaskState | None = None
 ) -> list[Heard]:
     """What brings a task from one status to another, each at the time the document says, never before the one before.
 
@@ -279,11 +284,13 @@ def _moves(
     """
     if status == target:
         return []
-    id_ = _id(task) if id_ is None else id_
+    id_, ref = (_id(task), None) if known is None else (known.id, known.ref)
     ways = _WAYS.get((status, target))
     if ways is None:
-        wanted = {"in_progress": "task.started", "completed": "task.completed", "blocked": "task.blocked"}
-        raise refusal(f"the task {id_}", status, wanted.get(target, "task.reopened"))
+        raise Refused(
+            f"the task {id_} is {status.replace('_', ' ')} and cannot become {target.replace('_', ' ')}",
+            hint=f"Only reopening leads back: holdfast task reopen {id_}" if status in FINAL["task"] else None,
+        )
     artifacts = tuple(path for path in lst(task.get("artifacts")) if isinstance(path, str))
     started, completed = _ms(task.get("started_at")), _ms(task.get("completed_at"))
     heard: list[Heard] = []

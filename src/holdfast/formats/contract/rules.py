@@ -36,6 +36,7 @@ def _state(state: Document) -> Iterator[Problem]:
         yield Problem(("version",), "is missing: 1.0 is assumed", "warning")
     yield from _day(state.get("feature_id"), ("feature_id",))
     now = obj(state.get("current_state"))
+    yield from _spelling(now.get("active_task"), ("current_state", "active_task"))
     yield from _in_order(now, "started_at", "last_updated", ("current_state",))
 
 
@@ -53,11 +54,7 @@ def _plan(plan: Document) -> Iterator[Problem]:
 
 
 def _task(task: Document, place: Place) -> Iterator[Problem]:
-    name = text(task.get("task_id"))
-    if name and not words.is_task_name(name):
-        yield Problem(
-            (*place, "task_id"), "is not made of letters, digits, '.', '_' and '-': Holdfast will spell it so", "warning"
-        )
+    yield from _spelling(task.get("task_id"), (*place, "task_id"))
     if task.get("status") == "completed" and task.get("completed_at", "") is None:
         yield Problem((*place, "completed_at"), "must say when the task was completed, is null")
     yield from _in_order(task, "started_at", "completed_at", place)
@@ -117,6 +114,12 @@ def _order(document: Document) -> Iterator[Problem]:
 def _day(name: Json, place: Place) -> Iterator[Problem]:
     if isinstance(name, str) and words.looks_like_feature_id(name) and not words.is_feature_id(name):
         yield Problem(place, f"must end with a day of the calendar, is {shorten(name, 60)}")
+
+
+def _spelling(name: Json, place: Place) -> Iterator[Problem]:
+    """The contract takes any text for a task's id; Holdfast's commands do not."""
+    if isinstance(name, str) and name and not words.is_task_name(name):
+        yield Problem(place, "is read with letters, digits, '.', '_' and '-' alone, at most 100", "warning")
 
 
 def _once(name: Json, known: set[str], place: Place) -> Iterator[Problem]:

@@ -79,7 +79,7 @@ class _Line(msgspec.Struct, gc=False):
     command: str
     arguments: str
     model: Model
-    agent: Name
+    agent: str
     task_id: Name | None
     status: Literal["success", "failure"]
     # A number written as 5.0 is not a whole one, and msgspec would take it for one.
@@ -96,6 +96,7 @@ def _state(state: _State) -> bool:
     now = state.current_state
     return (
         is_feature_id(state.feature_id)
+        and (now.active_task is None or is_task_name(now.active_task))
         and _span(now.started_at, now.last_updated)
         and _said(state.implementation_plan)
         and _said(state.history_log)
@@ -136,6 +137,7 @@ def _line(line: _Line) -> bool:
     return (
         is_utc(line.timestamp)
         and _said(line.command)
+        and _said(line.agent)
         and type(line.duration_ms) is int
         and 0 <= line.duration_ms <= 2**53 - 1
         and ((error is msgspec.UNSET) if line.status == "success" else isinstance(error, str) and _said(error))

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from holdfast.core import agents as agents_of
 from holdfast.core.lifecycle import refusal
 from holdfast.core.state import AgentState
+from holdfast.core.times import SECOND
 from holdfast.core.vocabulary import (
     AgentAborted,
     AgentCompleted,
@@ -21,7 +22,6 @@ from holdfast.core.vocabulary import (
     Data,
     ErrorNoted,
 )
-from holdfast.core.times import SECOND
 from holdfast.formats.craft import fields, naming
 from holdfast.formats.interface import Document, Heard
 
@@ -179,9 +179,7 @@ def story(agent: Document, span: Span, tokens: int | None) -> Iterator[Heard]:
         yield Heard(end, told.event("paused"))
 
 
-def changed(
-    before: Document, after: Document, agent: AgentState, span: Span, tokens: int | None
-) -> Iterator[Heard]:
+def changed(before: Document, after: Document, agent: AgentState, span: Span, tokens: int | None) -> Iterator[Heard]:
     """What happened to an agent between two versions of a document."""
     told = _Telling({**after, "id": agent.id}, span, tokens, agent.ref)
     was = _Telling(before, span, tokens)

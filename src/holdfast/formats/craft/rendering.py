@@ -1,4 +1,4 @@
-"""A session as a craft document, as of its last event. Total: whatever the state holds, the document is a valid one."""
+"""A session as a craft document, as of its last event. Total: of whatever the state holds, a valid one is made."""
 
 from __future__ import annotations
 
@@ -101,9 +101,7 @@ def _device(name: str | None) -> str:
 def _agents(state: State, session: Session) -> list[Json]:
     names = list(naming.shown_agents(state))
     waits = _waits(names, session.agents)
-    return [
-        _agent(agent, name, waits.get(name)) for name, agent in zip(names, session.agents, strict=True)
-    ]
+    return [_agent(agent, name, waits.get(name)) for name, agent in zip(names, session.agents, strict=True)]
 
 
 def _waits(names: list[str], agents: list[Agent]) -> dict[str, str]:

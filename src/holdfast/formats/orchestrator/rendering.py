@@ -81,7 +81,9 @@ def done(state: State) -> list[TaskState]:
 
 
 def to_do(state: State) -> list[TaskState]:
-    return [task for task in state.tasks.values() if tasks_of.status_of(task) in ("pending", "in_progress", "blocked")]
+    return [
+        task for task in state.tasks.values() if tasks_of.status_of(task) in ("pending", "in_progress", "blocked")
+    ]
 
 
 def shown_text(task: TaskState) -> str:

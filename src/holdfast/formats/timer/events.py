@@ -74,29 +74,31 @@ def changed(before: Document, after: Document, state: State, ground: Ground) -> 
     begin = was.start if state.created_at is None else state.created_at
     told = _Telling(begin, ground.now)
     _facts(told, before, after, now)
-    known = {(stop.type, stop.since): stop for stop in was.pauses}
-    for stop in now.pauses:
-        old = known.get((stop.type, stop.since))
+    known, there = _by_beginning(was), _by_beginning(now)
+    for name, stop in there.items():
+        old = known.get(name)
         if old is None and stop.until is not None:
             told.over(stop, stop.until)
         elif old is not None and old.until != stop.until:
             _ended(told, old, stop, state)
     if now.message > was.message:
         told.say(now.message, MessageExchanged())
-    lasting = now.lasting
-    if lasting is not None and (lasting.type, lasting.since) not in known:
-        told.opened(now, lasting, _free_agent(state))
+    begun = [stop for name, stop in there.items() if stop.until is None and name not in known]
+    if begun:
+        told.opened(now, begun[-1], _free_agent(state))
     for flag, line in _given(now):
         if flag not in {name for name, _ in _given(was)}:
             told.say(now.last, ReminderReached(line=line))
-    _flipped(told, was, now)
+    _flipped(told, was, now, view.status_of(state))
     return _possible(told, state)
 
 
 def _read(document: Document) -> Reading:
     seen = reading(document)
     if seen is None:
-        raise Invalid("this is no document of the timer format", hint="`holdfast validate` says what is wrong with it.")
+        raise Invalid(
+            "this is no document of the timer format", hint="`holdfast validate` says what is wrong with it."
+        )
     return seen
 
 
@@ -109,6 +111,17 @@ def _given(seen: Reading) -> Iterator[tuple[str, str]]:
     for (name, line, _), flag in zip(REMINDERS, seen.reminders or (False, False, False), strict=True):
         if flag:
             yield name, line
+
+
+def _by_beginning(seen: Reading) -> dict[tuple[str, int, int], Stop]:
+    """The pauses by type and beginning, and by a number where two are alike: one of them has no length."""
+    found: dict[tuple[str, int, int], Stop] = {}
+    for stop in seen.pauses:
+        number = 0
+        while (stop.type, stop.since, number) in found:
+            number += 1
+        found[stop.type, stop.since, number] = stop
+    return found
 
 
 class _Telling:
@@ -128,7 +141,9 @@ class _Telling:
         return min(max(at, self._begin), self._now)
 
     def in_order(self) -> list[Heard]:
-        return sorted(self.heard, key=lambda one: one.at)
+        """Oldest first; the same thing told twice of one moment is told once."""
+        once = [one for place, one in enumerate(self.heard) if one not in self.heard[:place]]
+        return sorted(once, key=lambda one: one.at)
 
     def over(self, stop: Stop, until: int) -> None:
         """A pause that began and ended. One of no length tells nothing."""
@@ -151,10 +166,9 @@ class _Telling:
             self.say(since, AgentStarted(id=agent, type="task", task=task if task.strip() else None))
             self.say(since, AwayRecorded(since=since, until=since, reason=stop.reason, kind="task"))
         else:
-            # A message does not end it, or it would have been ended: what had passed is over, and it goes on.
-            last = self.within(seen.last)
-            self.over(stop._replace(since=since), last)
-            self.say(last, AwayRecorded(since=last, until=last, reason=stop.reason, kind="idle"))
+            # A message did not end it, or it would have been ended: what had passed is told, and that it goes on.
+            self.over(stop._replace(since=since), self.within(seen.last))
+            self.say(since, AwayRecorded(since=since, until=since, reason=stop.reason, kind="idle"))
 
 
 def _is_limit(stop: Stop) -> bool:
@@ -207,12 +221,13 @@ def _free_agent(state: State) -> str:
     return next(name for number in range(1, len(taken) + 2) if (name := f"{_AGENT}-{number}") not in taken)
 
 
-def _flipped(told: _Telling, was: Reading, now: Reading) -> None:
+def _flipped(told: _Telling, was: Reading, now: Reading, status: str) -> None:
     """The status says what no pause says."""
     said = {type(one.data) for one in told.heard}
-    if was.status == "PAUSED" and now.status == "IN_PROGRESS" and (was.lasting is None or now.lasting is not None):
-        told.say(now.last, SessionResumed())
-    elif was.status == "IN_PROGRESS" and now.status == "PAUSED" and now.lasting is None and SessionPaused not in said:
+    if was.status == "PAUSED" and now.status == "IN_PROGRESS":
+        if SessionResumed not in said and (status in ("paused", "error") or was.lasting is None):
+            told.say(now.last, SessionResumed())
+    elif was.status == "IN_PROGRESS" and now.status == "PAUSED" and now.lasting is None:
         told.say(now.last, SessionPaused())
 
 

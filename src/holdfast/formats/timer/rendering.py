@@ -33,10 +33,9 @@ def rendered(state: State) -> Document:
     start = _start(state)
     end = _written(start + work.elapsed)
     start = _written(start)
-    rests = _joined(work.pauses)
-    pauses = [_pause(rest, end) for rest in rests]
+    pauses = [_pause(rest, end) for rest in work.pauses]
     paused = sum(length for _, length in pauses)
-    lasts = any(rest.until is None for rest in rests)
+    lasts = any(rest.until is None for rest in work.pauses)
     name = session_id(state)
     return {
         "sessionId": name,
@@ -70,15 +69,6 @@ def _start(state: State) -> int:
 def _written(ms: int) -> int:
     """A moment that can be written. A clock beyond the calendar shows its edge, and the sums follow."""
     return min(max(ms, EARLIEST), LATEST)
-
-
-def _joined(pauses: tuple[Rest, ...]) -> list[Rest]:
-    """The pauses; one that lasts and carries on another of its kind is one with it."""
-    if len(pauses) > 1 and pauses[-1].until is None:
-        before, last = pauses[-2:]
-        if (before.kind, before.reason, before.until) == (last.kind, last.reason, last.since):
-            return [*pauses[:-2], last._replace(since=before.since, length=before.length + last.length)]
-    return list(pauses)
 
 
 def _pause(rest: Rest, end: int) -> tuple[Json, int]:

@@ -53,7 +53,9 @@ def _names(seen: Reading) -> Iterator[Problem]:
 
 def _words(seen: Reading) -> Iterator[Problem]:
     if seen.task is not None and not 2 <= (words := len(seen.task.split())) <= 4:
-        yield Problem(("task",), f"has {words} word{'' if words == 1 else 's'}, where two to four are wanted", "warning")
+        yield Problem(
+            ("task",), f"has {words} word{'' if words == 1 else 's'}, where two to four are wanted", "warning"
+        )
     if seen.summary is not None and len(seen.summary.splitlines()) > 1:
         yield Problem(("summary",), "is more than one line", "warning")
 
@@ -95,7 +97,7 @@ def _sums(seen: Reading) -> Iterator[Problem]:
     if seen.working + seen.paused != last - seen.start:
         yield Problem(
             ("actualWorkingMs",),
-            f"and totalPausedMs make {seen.working + seen.paused:,}, but from startTime to the last event "
+            f"with totalPausedMs makes {seen.working + seen.paused:,}, but from startTime to the last event "
             f"{last - seen.start:,} passed",
         )
 

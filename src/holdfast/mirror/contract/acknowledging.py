@@ -13,6 +13,7 @@ import msgspec
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.core.text import LONGEST_NAME, clean
 from holdfast.core.times import text as time_text
+from holdfast.formats.contract.documents import VERSION
 from holdfast.machine.files import read_limited, write_atomic
 from holdfast.machine.trouble import shown
 from holdfast.mirror.contract import documents, layout
@@ -66,9 +67,7 @@ def specification(file: str) -> Specification:
         raise Invalid(f"{shown(file)} is empty", hint="Name the text of the contract.", operation="read", file=file)
     words = raw.decode("utf-8", "replace")
     version = _VERSION.search(words)
-    return Specification(
-        file, version[1] if version else layout.VERSION, hashlib.sha256(raw).hexdigest(), _headings(words)
-    )
+    return Specification(file, version[1] if version else VERSION, hashlib.sha256(raw).hexdigest(), _headings(words))
 
 
 def acknowledge(root: str, spec_file: str, agent: str, *, now: int) -> Acknowledgment:
@@ -122,7 +121,7 @@ def _check(told: Acknowledgment, spec: Specification) -> None:
         raise Invalid(f"the acknowledgment of {shown(told.agent)} has no {missing[0]}", hint=again)
     if told.version != spec.version:
         raise Refused(
-            f"{shown(told.agent)} acknowledged version {shown(told.version)}, and the contract is version {spec.version}",
+            f"{shown(told.agent)} acknowledged version {shown(told.version)}, and this is version {spec.version}",
             hint=again,
         )
     if told.checksum.lower() != spec.checksum:

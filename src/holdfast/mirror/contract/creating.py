@@ -25,7 +25,7 @@ from holdfast.mirror.contract.documents import Mapping
 from holdfast.mirror.contract.layout import Feature
 from holdfast.mirror.locks import locked
 
-PATIENCE: Final = 30.0
+PATIENCE: Final = 60.0  # dozens of processes may each create a feature at the same moment
 _TEMPORARY: Final = ".creating-"
 _OWN: Final = frozenset({"state.yaml", "implementation-plan.yaml", "history.jsonl", ".unregistered"})
 _README: Final = b"""\
@@ -193,10 +193,8 @@ def _temporaries(root: str) -> list[str]:
 
 
 def _settle(root: str) -> list[str]:
-    said = []
-    for path in _temporaries(root):
-        if _remove(path):
-            said.append("A feature whose creation was cut short: what there was of it is removed.")
+    removed = [path for path in _temporaries(root) if _remove(path)]
+    said = ["A feature whose creation was cut short: what there was of it is removed."] * len(removed)
     for feature in layout.features(root):
         if not os.path.lexists(feature.unregistered):
             continue
@@ -222,7 +220,7 @@ def _kept_entry(feature: Feature) -> Mapping | None:
 
 
 def _remove(path: str) -> bool:
-    """Remove what a creator made, by its names alone: what anybody else put there stays, and so does the directory."""
+    """Remove what a creator made, by its names alone: what anybody else put there stays."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
             if name in _OWN or (name.startswith(PREFIX) and name.endswith(SUFFIX)):

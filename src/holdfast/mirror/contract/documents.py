@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
@@ -85,15 +86,15 @@ def unfinished(path: str) -> Conflict:
     )
 
 
-def save(path: str, value: Mapping, over: Document | None) -> None:
+def save(path: str, value: Mapping, over: Document | None, displaced: Callable[[str], None] | None = None) -> None:
     """Write the value; what the file had besides it (comments, order, spelling) stays."""
-    write_atomic(path, written(value, over))
+    write_atomic(path, written(value, over), displaced=displaced)
 
 
 def written(value: Mapping, over: Document | None = None) -> bytes:
     from holdfast.formats import yamltext
 
-    return yamltext.written(value, over=None if over is None else over.text)
+    return yamltext.written(value, over=None if over is None else over.text).encode()
 
 
 def set_aside(path: str, now: int) -> str:

@@ -14,14 +14,13 @@ import msgspec
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Failed, Invalid, NotFound
+from holdfast.formats.contract.documents import OWN
 from holdfast.machine.private import open_private
 from holdfast.machine.trouble import again, explain, shown
 from holdfast.mirror.locks import locked
 
 LIMIT: Final = 64 << 20
-# The one extra key of a line, which holds the whole event.
-EVENT: Final = "x-holdfast"
-_MARK: Final = f'"{EVENT}"'.encode()
+_MARK: Final = f'"{OWN}"'.encode()
 _TAIL: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -63,7 +62,7 @@ class Mark(NamedTuple):
 
 def event_of(line: Mapping[str, Json]) -> Mark | None:
     """The mark of the event a line carries; None for lines of other programs."""
-    event = line.get(EVENT)
+    event = line.get(OWN)
     if not isinstance(event, dict):
         return None
     name, writer, seq = event.get("hash"), event.get("writer"), event.get("seq")
@@ -186,7 +185,7 @@ def _line(raw: bytes) -> Line:
 
 
 def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
-    """Every line with its number, counted from 1: the object, or what is wrong with it. Empty lines are passed over."""
+    """Every line with its number, from 1: the object, or what is wrong with it. Empty lines are passed over."""
     fd = open_private(path, os.O_RDONLY)
     try:
         file = os.fdopen(fd, "rb")

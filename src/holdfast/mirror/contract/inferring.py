@@ -11,11 +11,10 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.core.times import millis
+from holdfast.formats.contract import documents as words
 from holdfast.formats.moments import in_seconds
-from holdfast.mirror.contract import layout
 from holdfast.mirror.contract.documents import Mapping
 
-MODELS: Final = ("gemini", "opus", "sonnet")
 _DAY: Final = len("2026-11-15")
 
 
@@ -79,18 +78,18 @@ def _inferred(feature_id: str, dated: list[_Dated], started: int, last: int, sou
     task = latest.get("task_id")
     model = latest.get("model")
     state: Mapping = {
-        "version": layout.VERSION,
+        "version": words.VERSION,
         "feature_id": feature_id,
         "current_state": {
             "active_task": task if isinstance(task, str) else None,
-            "model_in_use": model if model in MODELS else "sonnet",
+            "model_in_use": model if model in words.MODELS else words.USUAL_MODEL,
             "started_at": begin,
             "last_updated": end,
         },
     }
     name = feature_id[: -_DAY - 1].replace("-", " ").capitalize()
     tasks = _tasks(dated)
-    phases: list[Json] = [{"phase_id": "restored", "name": "Known from history", "tasks": tasks}] if tasks else []
+    phases: list[Json] = [{"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": tasks}] if tasks else []
     plan: Mapping = {
         "feature": {"id": feature_id, "name": name, "description": name, "created_at": begin},
         "phases": phases,
@@ -113,7 +112,7 @@ def _tasks(dated: list[_Dated]) -> list[Json]:
             {
                 "task_id": task,
                 "description": shorten(words, 200) or task,
-                "agent": agent if isinstance(agent, str) and agent else "person",
+                "agent": agent if isinstance(agent, str) and agent else None,
                 "status": "in_progress",
                 "started_at": in_seconds(at),
                 "completed_at": None,

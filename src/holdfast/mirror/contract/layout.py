@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 from collections.abc import Iterator
-from datetime import date
 from typing import Final, Literal, NamedTuple
 
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
+from holdfast.formats.contract.documents import is_feature_id
 from holdfast.machine.planted import foreign, refuse_foreign_links
 from holdfast.machine.private import make_private_dir
 from holdfast.machine.trouble import explain, shown
 
 NAME: Final = ".ai-session"
-VERSION: Final = "1.0"
-_FEATURE: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*-(\d{4}-\d{2}-\d{2})\Z", re.ASCII)
 _LONGEST_NAME: Final = 200  # file systems allow 255 bytes, and temporaries add to it
 
 # The words the contract has for what was being done when something went wrong.
@@ -96,14 +93,7 @@ def feature(root: str, feature_id: str) -> Feature:
 
 def is_id(name: str) -> bool:
     """`slug-YYYY-MM-DD`, with a day that the calendar has."""
-    match = _FEATURE.match(name)
-    if match is None or len(name) > _LONGEST_NAME:
-        return False
-    try:
-        date.fromisoformat(match[1])
-    except ValueError:
-        return False
-    return True
+    return len(name) <= _LONGEST_NAME and is_feature_id(name)
 
 
 def checked_id(name: str) -> str:

@@ -7,10 +7,12 @@ merge, is left as it is and said. History itself is never written to.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid
@@ -112,9 +114,8 @@ def restore(root: str, *, now: int | None = None) -> list[str]:
     moment = Wall().now() if now is None else now
     said: list[str] = [] if _merging(root) else creating.settle(root)
     for feature in layout.features(root):
-        with layout.concerning("update", feature_id=feature.id, file=feature.path):
-            said += _guarded(lambda feature=feature: _restore_feature(root, feature, moment), feature.id)
-    said += _guarded(lambda: _restore_registry(root, moment), os.path.basename(layout.registry(root)))
+        said += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
+    said += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
     return said + ([] if _merging(root) else creating.settle(root))
 
 
@@ -165,10 +166,8 @@ def rebuilt(root: str, feature: Feature) -> Told:
 def _hints(root: str, feature: Feature) -> Mapping:
     """When it began and was last active, by files that are whole."""
     found: Mapping = {}
-    try:
+    with contextlib.suppress(HoldfastError):  # it may be damaged too
         found = registry.entry(root, feature.id) or found
-    except HoldfastError:
-        pass  # it is damaged too
     for path, key, name in ((feature.plan, "feature", "created_at"), (feature.state, "current_state", "started_at")):
         try:
             document = documents.load(path)

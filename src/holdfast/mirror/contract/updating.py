@@ -7,8 +7,8 @@ anything is written; `restoring` puts it right.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from collections.abc import Mapping as AnyMapping
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.core.canonical import Json
@@ -41,8 +41,12 @@ def update(
     lines: Sequence[AnyMapping[str, Json]] = (),
     *,
     patience: float = PATIENCE,
+    displaced: Callable[[str, str], None] | None = None,
 ) -> None:
-    """Write a feature's files as the composite document (`state`, `plan`, `entry`) has them, and add to its history."""
+    """Write a feature's files as the composite document (`state`, `plan`, `entry`) has them; add to its history.
+
+    `displaced` is told, with the path, where to find what stood there in the moment it was replaced.
+    """
     state, plan, entry = (document.get(name) for name in ("state", "plan", "entry"))
     if not (isinstance(state, dict) and isinstance(plan, dict) and isinstance(entry, dict)):
         raise Invalid("the document needs state, plan and entry", operation="update", file=root)
@@ -54,8 +58,8 @@ def update(
             old, old_plan = documents.load(feature.state), documents.load(feature.plan)
             # History first: state and plan can be restored from it, never the other way round.
             history.append(feature.history, lines)
-            _write(feature.plan, plan, old_plan)
-            _write(feature.state, _not_earlier(state, old), old)
+            _write(feature.plan, plan, old_plan, displaced)
+            _write(feature.state, _not_earlier(state, old), old, displaced)
         registry.put(root, {**entry, "feature_id": feature.id})
 
 
@@ -64,9 +68,16 @@ def _need(feature: Feature) -> None:
         raise NotFound(f"there is no directory of feature {feature.id}", hint="Name another feature.")
 
 
-def _write(path: str, value: Mapping, old: Document | None) -> None:
-    if old is None or old.value != value:
-        documents.save(path, value, old)
+def _write(path: str, value: Mapping, old: Document | None, displaced: Callable[[str, str], None] | None) -> None:
+    if old is not None and old.value == value:
+        return
+
+    def look(stood: str) -> None:
+        # What we read a moment ago is no news.
+        if displaced is not None and old is not None and documents.raw_of(stood) != old.text.encode():
+            displaced(path, stood)
+
+    documents.save(path, value, old, look)
 
 
 def _not_earlier(state: Mapping, old: Document | None) -> Mapping:

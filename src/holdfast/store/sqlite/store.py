@@ -81,9 +81,9 @@ class SqliteStore:
                 return None
             return self._journal.state(session)
 
-    def events(self, session: str) -> Iterator[Event]:
+    def events(self, session: str, *, since: int = 0) -> Iterator[Event]:
         with self._reading():
-            found = list(self._tables.read(session))
+            found = [event for event, _ in self._tables.tail(session, since)]
         return iter(found)
 
     def rows(self, which: Filter) -> list[Row]:

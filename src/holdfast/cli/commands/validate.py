@@ -1,0 +1,66 @@
+"""`holdfast validate PATH…`: what is wrong with session files; `--schema F` prints the schema they are held to."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call, put
+from holdfast.cli.paint import Paint, Painted, wrap
+from holdfast.core.errors import Usage
+from holdfast.keeper.validating import Finding, Validator, Verdict
+from holdfast.keeper.wording import count
+
+INVALID = 4
+
+
+def run(call: Call) -> int:
+    paths, schema = call.parsed.texts("paths"), call.parsed.text("schema")
+    if schema is not None:
+        if paths:
+            raise Usage("--schema prints a schema and takes no PATH", hint="See holdfast validate --help.")
+        _print_schema(call, schema)
+        return 0
+    if not paths:
+        raise Usage("PATH is missing", hint="Name session files or directories, or - for standard input.")
+    from holdfast.machine.wall import Wall, local_offset
+
+    validator = Validator(
+        format_name=call.parsed.text("format"), lenient=call.parsed.flag("lenient"), now=Wall().now(),
+        offset=local_offset,
+    )  # fmt: skip
+    verdicts = validator.check(paths)
+    call.answer({"files": verdicts}, lambda paint: _show(paint, verdicts, quiet=call.quiet))
+    return 0 if all(verdict.valid for verdict in verdicts) else INVALID
+
+
+def _print_schema(call: Call, name: str) -> None:
+    from holdfast.formats.published import schema_of
+
+    if call.json:
+        import json
+
+        call.answer({"format": name, "schema": json.loads(schema_of(name))}, lambda _: "")
+    else:
+        put(schema_of(name).decode())
+
+
+def _show(paint: Paint, verdicts: list[Verdict], *, quiet: bool) -> Painted:
+    lines: list[Painted] = []
+    for verdict in verdicts:
+        if verdict.problems:
+            lines.append(paint.join(paint.bold(verdict.path), paint.dim(f"  {verdict.format or 'no format'}")))
+            for found in verdict.problems:
+                lines += _lines(paint, found)
+    wrong = sum(not verdict.valid for verdict in verdicts)
+    if wrong:
+        lines.append(paint.red(f"{wrong} of {count(len(verdicts), 'file')} {'is' if wrong == 1 else 'are'} invalid."))
+    elif not quiet:
+        lines.append(paint.green(f"{count(len(verdicts), 'file')} checked: valid."))
+    return Painted("\n".join(lines))
+
+
+def _lines(paint: Paint, found: Finding) -> list[Painted]:
+    mark = paint.red("error  ") if found.severity == "error" else paint.yellow("warning")
+    where = found.path
+    if found.line is not None and not found.message.startswith(f"line {found.line}:"):
+        where += f" (line {found.line})"
+    first, *rest = wrap(paint.plain(f"{where}  {found.message}"), paint.width - 11) or [""]
+    return [paint.join("  ", mark, "  ", first), *(paint.plain(" " * 11 + line) for line in rest)]

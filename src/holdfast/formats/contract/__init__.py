@@ -1,0 +1,116 @@
+"""The contract: a directory per feature with its state, its plan and its history, and a registry of all features.
+
+Here are the documents alone; the directory, its locks and the writing of history are the mirror's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.state import State
+from holdfast.formats.contract import documents as words
+from holdfast.formats.contract import events, rendering
+from holdfast.formats.contract.documents import HISTORY, OWN, PLAN, REGISTRY, STATE, obj, text
+from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+
+_NO_MODELS: Final[Mapping[str, str]] = {}
+_STATUSES: Final = {"active": "in_progress", "paused": "paused", "completed": "completed"}
+
+
+class Contract(Format):
+    name = "contract"
+    title = "Session state contract"
+    version = words.VERSION
+    kinds = (STATE, PLAN, REGISTRY, HISTORY)
+    identities: ClassVar[Mapping[Place, tuple[str, ...]]] = {
+        ("plan", "phases"): ("phase_id",),
+        ("plan", "phases", "*", "tasks"): ("task_id",),
+        ("history",): (),
+    }
+    derived = frozenset({("state", "current_state", "last_updated"), ("entry", "last_active")})
+    carries_at = ("state", OWN)
+
+    def detects(self, value: Json) -> str | None:
+        if not isinstance(value, dict):
+            return None
+        if isinstance(value.get("active_features"), list):
+            return REGISTRY
+        if isinstance(value.get("current_state"), dict) and "feature_id" in value:
+            return STATE
+        if isinstance(value.get("feature"), dict) and "phases" in value:
+            return PLAN
+        if all(isinstance(value.get(key), str) for key in ("timestamp", "command", "status")):
+            return HISTORY
+        # What is half there is still nothing else.
+        if isinstance(value.get("current_state"), dict) and "model_in_use" in obj(value["current_state"]):
+            return STATE
+        return STATE if words.is_feature_id(text(value.get("feature_id")) or "") else None
+
+    def problems(self, value: Json, kind: str) -> list[Problem]:
+        from holdfast.formats.contract.rules import problems
+
+        return problems(value, kind)
+
+    def problems_together(self, document: Document) -> list[Problem]:
+        """What the files of one feature say that does not fit together."""
+        from holdfast.formats.contract.rules import problems_together
+
+        return problems_together(document)
+
+    def is_sound(self, raw: bytes, kind: str) -> bool:
+        from holdfast.formats.contract.soundness import is_sound
+
+        return is_sound(raw, kind)
+
+    def tidy(self, value: Json, ground: Ground) -> Tidied:
+        from holdfast.formats.contract.tolerance import tidied
+
+        return tidied(value, ground)
+
+    def alias(self, document: Document) -> str:
+        return text(obj(document.get("state")).get("feature_id")) or ""
+
+    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+        if before is None or state is None:
+            return events.imported(after, ground)
+        return events.changed(before, after, state, ground)
+
+    def render(self, state: State, models: Mapping[str, str] = _NO_MODELS) -> Document:
+        """As of the last event. `models` says how models are named that the contract has no name for."""
+        return rendering.rendered(state, models)
+
+    def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
+        match place:
+            case ("state", "current_state", "model_in_use"):
+                return "model", value
+            case ("plan", "feature", "name"):
+                return "goal", value
+            case ("plan", "feature", "description"):
+                return "summary", value
+            case ("entry", "status"):
+                return "status", _STATUSES.get(str(value), value)
+            case ("plan", "phases", str(phase), "name"):
+                return f"phases.{phase}", value
+            case ("plan", "phases", _, "tasks", str(task), str(key)):
+                meant = {"description": "text"}.get(key, key)
+                return f"tasks.{task}.{meant}", value
+        return None
+
+    def files(self, document: Document) -> list[tuple[str, Json]]:
+        found: list[tuple[str, Json]] = [(STATE, document.get("state"))]
+        if "plan" in document:
+            found.append((PLAN, document["plan"]))
+        if "entry" in document:
+            found.append((REGISTRY, {"active_features": [document["entry"]]}))
+        return [*found, *((HISTORY, line) for line in words.lines(document))]
+
+    def write(self, document: Document) -> bytes:
+        """state.yaml: the other files of the layout are written by whoever writes a directory."""
+        from holdfast.formats.yamltext import written
+
+        return written(document.get("state")).encode()
+
+
+FORMAT: Final = Contract()

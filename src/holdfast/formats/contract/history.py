@@ -1,0 +1,190 @@
+"""Lines of history that Holdfast writes, and what can be had from them again.
+
+Each line is one event, in the contract's words for anyone who reads it, and whole under a key of ours: so the
+session, and with it every other file of the feature, can be restored from its history alone. A line that was changed
+no longer fits the hash it carries, and is not believed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast.core import agents, times, view
+from holdfast.core.canonical import Json, canonical
+from holdfast.core.errors import Invalid
+from holdfast.core.event import Event, Head, public, trouble
+from holdfast.core.fold import fold
+from holdfast.core.state import State
+from holdfast.core.text import shorten
+from holdfast.core.vocabulary import (
+    AgentFailed,
+    AgentStarted,
+    AgentTimedOut,
+    CommandRan,
+    Data,
+    ErrorNoted,
+    OfAgent,
+    SessionFailed,
+)
+from holdfast.formats.contract.documents import OWN, model_name
+from holdfast.formats.contract.rendering import active_task
+from holdfast.formats.moments import in_seconds
+
+_LONGEST: Final = 200
+# What is told of an event, the first that it has; an id goes before it.
+_TOLD: Final = (
+    "goal", "chosen", "text", "message", "command", "summary", "outcome", "reason", "path", "line", "device",
+    "scope", "name", "tokens", "progress", "role",
+)  # fmt: skip
+# Data that is not written as canonical JSON, and so cannot be had from its meaning again: its bytes in hex.
+_BYTES: Final = "data_bytes"
+_NO_MODELS: Final[Mapping[str, str]] = {}
+
+
+class _Carried(msgspec.Struct, gc=False):
+    v: int
+    session: str
+    writer: str
+    seq: int
+    clock: int
+    at: str
+    seen: list[Head]
+    key: str | None
+    actor: str
+    type: str
+    body: str
+    prev: str | None
+    hash: str
+    data: Json
+    salt: str | None
+    data_bytes: str | None = None
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def line(
+    event: Event, data: Data | None, state_after: State, models: Mapping[str, str] = _NO_MODELS
+) -> dict[str, Json]:
+    """The line for one event. `data` is what it says, None when that is erased or unknown."""
+    error = _error(data)
+    made: dict[str, Json] = {
+        "timestamp": in_seconds(event.at),
+        "command": event.type if event.type.strip() else "event",
+        "arguments": _arguments(data),
+        "model": model_name(view.word(state_after, "model"), models),
+        "agent": _agent(event, data),
+        "task_id": active_task(state_after),
+        "status": "success" if error is None else "failure",
+        "duration_ms": _duration(data, state_after),
+    }
+    if error is not None:
+        made["error"] = error
+    made[OWN] = _whole(event)
+    return made
+
+
+def _error(data: Data | None) -> str | None:
+    """What went wrong; None when nothing did."""
+    match data:
+        case AgentFailed() | AgentTimedOut() | SessionFailed() | ErrorNoted():
+            return shorten(data.message, _LONGEST) or "not said"
+        case CommandRan() if data.code != 0:
+            return f"exit code {data.code}"
+    return None
+
+
+def _arguments(data: Data | None) -> str:
+    if data is None:
+        return ""
+    said = next((value for name in _TOLD if (value := getattr(data, name, None)) not in (None, "")), None)
+    parts = [part for part in (getattr(data, "id", None), said) if part not in (None, "")]
+    return shorten(": ".join(str(part) for part in parts), _LONGEST)
+
+
+def _agent(event: Event, data: Data | None) -> str:
+    named = data.id if isinstance(data, (AgentStarted, OfAgent)) else getattr(data, "agent", None)
+    found = next((one for one in (named, event.actor) if isinstance(one, str) and one.strip()), None)
+    return found or "person"
+
+
+def _duration(data: Data | None, state: State) -> int:
+    if isinstance(data, CommandRan):
+        return max(data.duration_ms or 0, 0)
+    if not isinstance(data, OfAgent):
+        return 0
+    agent = agents.find(state, data.id, data.ref)
+    run = agent.runs[-1] if agent is not None and agent.runs else None
+    return 0 if run is None or run.until is None else max(run.until - run.since, 0)
+
+
+def _whole(event: Event) -> Json:
+    shown = public(event)
+    if event.data is not None and _bytes_of(shown["data"]) != event.data:
+        shown["data"] = None
+        shown[_BYTES] = event.data.hex()
+    return shown
+
+
+def _bytes_of(data: Json) -> bytes | None:
+    try:
+        return canonical(data)
+    except Invalid:
+        return None
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def event_of(line: Json) -> Event | None:
+    """The event a line carries; None when it carries none, or not the one it was written with."""
+    if not isinstance(line, dict) or OWN not in line:
+        return None
+    try:
+        carried = msgspec.convert(line[OWN], _Carried)
+        at = times.millis(carried.at)
+        salt = None if carried.salt is None else bytes.fromhex(carried.salt)
+        data = _data(carried)
+    except (msgspec.MsgspecError, Invalid, ValueError, RecursionError):
+        return None
+    event = Event(
+        carried.v, carried.session, carried.writer, carried.seq, carried.clock, at, tuple(carried.seen), carried.key,
+        carried.actor, carried.type, carried.body, carried.prev, carried.hash, data, salt,
+    )  # fmt: skip
+    try:
+        return event if trouble(event) is None else None
+    except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError):
+        return None
+
+
+def _data(carried: _Carried) -> bytes | None:
+    if carried.data_bytes is not None:
+        return bytes.fromhex(carried.data_bytes)
+    # Data and salt go together: what was erased has neither.
+    return None if carried.salt is None else canonical(carried.data)
+
+
+def events_of(lines: Iterable[Json]) -> list[Event]:
+    """The events of these lines in the order of the log, each once: a union merge leaves them mixed and twice."""
+    found: dict[str, Event] = {}
+    for one in lines:
+        event = event_of(one)
+        if event is not None and (event.hash not in found or event.data is None):
+            found[event.hash] = event
+    return sorted(found.values(), key=lambda event: event.position)
+
+
+def restored(lines: Iterable[Json]) -> State | None:
+    """The session as its history tells it; None when no line is Holdfast's own.
+
+    Should lines of two sessions have come together, the one that most of them are about.
+    """
+    events = events_of(lines)
+    if not events:
+        return None
+    session = Counter(event.session for event in events).most_common(1)[0][0]
+    return fold((event for event in events if event.session == session), session)

@@ -1,0 +1,124 @@
+"""The `craft` format: `.craft/cache/orchestration-sessions/<id>.json`, with an index beside the sessions.
+
+`documents` is its shape for quick looks and `rules` what it asks for beyond that; `tolerance` puts deviations right;
+`telling` and `differences` turn documents into events, `rendering` states into documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from holdfast.core.canonical import Json
+from holdfast.core.state import State
+from holdfast.formats.craft import naming
+from holdfast.formats.craft.documents import VERSION
+from holdfast.formats.craft.rendering import index
+from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+from holdfast.formats.places import at
+
+__all__ = ["FORMAT", "Craft", "index"]
+
+_TRAVEL = (
+    "enabled", "last_sync", "sync_status", "sync_error", "devices", "storage_backend", "encrypted", "shared_with",
+)  # fmt: skip
+_ALIAS: Place = ("metadata", "holdfast", "alias")
+
+
+class Craft(Format):
+    name = "craft"
+    title = "Craft session state"
+    version = VERSION
+    kinds = ("craft", "craft-index")
+    identities: ClassVar[Mapping[Place, tuple[str, ...]]] = {
+        ("agents",): ("id",),
+        ("completed_work",): (),
+        ("pending_tasks",): (),
+        ("decisions_made",): ("timestamp", "chosen"),
+        ("files_modified",): ("timestamp", "path", "action"),
+    }
+    derived: ClassVar[frozenset[Place]] = frozenset(
+        {
+            ("updated_at",), ("device",), ("agents", "*", "duration_seconds"),
+            *(("teleportation", key) for key in _TRAVEL),
+        }
+    )  # fmt: skip
+    # Who wrote last, and how the session travels, is true of the version that came in and of no later one.
+    passing: ClassVar[frozenset[Place]] = frozenset({("device",), *(("teleportation", key) for key in _TRAVEL)})
+    carries_at: ClassVar[Place] = ("metadata", "holdfast")
+
+    def detects(self, value: Json) -> str | None:
+        if not isinstance(value, dict):
+            return None
+        sessions = value.get("sessions")
+        if "schema_version" in value and isinstance(sessions, list) and "session_id" not in value:
+            rows = [row for row in sessions if isinstance(row, dict)]
+            return "craft-index" if len(rows) == len(sessions) and all("session_id" in row for row in rows) else None
+        own = ("teleportation" in value) + ("files_modified" in value) + ("device" in value)
+        named = "session_id" in value or "goal" in value
+        if not named:
+            return None
+        version = value.get("schema_version")
+        if isinstance(version, str) and version.count(".") == 2:
+            return "craft"
+        return "craft" if own >= 2 or ("created_at" in value and "updated_at" in value and own) else None
+
+    def problems(self, value: Json, kind: str) -> list[Problem]:
+        from holdfast.formats.craft.rules import problems
+
+        return problems(value, kind)
+
+    def is_sound(self, raw: bytes, kind: str) -> bool:
+        from holdfast.formats.craft.soundness import is_sound
+
+        return kind == "craft" and is_sound(raw)
+
+    def tidy(self, value: Json, ground: Ground) -> Tidied:
+        from holdfast.formats.craft.tolerance import tidy
+
+        return tidy(value, ground)
+
+    def alias(self, document: Document) -> str:
+        foreign = at(document, _ALIAS)
+        return foreign if isinstance(foreign, str) and foreign.strip() else str(document.get("session_id"))
+
+    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+        if before is None or state is None:
+            from holdfast.formats.craft.telling import told
+
+            return told(after, self.alias(after), ground)
+        from holdfast.formats.craft.differences import changed
+
+        return changed(before, after, state, ground, self.identities)
+
+    def render(self, state: State) -> Document:
+        from holdfast.formats.craft.rendering import render
+
+        return render(state)
+
+    def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
+        match place:
+            case ("goal" | "mode" | "progress" | "status" as name,):
+                return str(name), value
+            case ("agents", str(agent), "status"):
+                return f"agents.{agent}.status", naming.agent_status(value, None) if isinstance(value, str) else value
+            case ("agents", str(agent), "type" | "progress" | "result" | "blocking_on" as name):
+                return f"agents.{agent}.{name}", value
+            case ("agents", str(agent), "output_summary"):
+                return f"agents.{agent}.summary", value
+            case ("project",):
+                return "project.path", value
+            case ("metadata", "git_branch" | "git_commit" as name):
+                return f"project.{name}", value
+            case ("metadata", "tags" | "notes" as name):
+                return str(name), value
+            case ("context_usage", "estimated_tokens"):
+                return "context.tokens", value
+            case ("context_usage", "compression_count"):
+                return "context.compressions", value
+            case ("context_usage", "by_agent", str(agent)):
+                return f"context.by_agent.{agent}", value
+        return None
+
+
+FORMAT = Craft()

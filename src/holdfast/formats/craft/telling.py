@@ -1,0 +1,205 @@
+"""Everything a craft document tells, as events: an import.
+
+The document says what is, the events what happened: each thing at the time it names, what names none at the time
+the document was last changed, and what ended the session, or paused it, last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from holdfast.core import view
+from holdfast.core.text import relative_path
+from holdfast.core.vocabulary import (
+    ContextCompressed,
+    ContextMeasured,
+    Data,
+    DecisionMade,
+    FileChanged,
+    NoteAdded,
+    Project,
+    SessionAborted,
+    SessionCompleted,
+    SessionEdited,
+    SessionFailed,
+    SessionPaused,
+    SessionSaved,
+    SessionStarted,
+    TaskAdded,
+    TaskCompleted,
+)
+from holdfast.formats.craft import agents, fields, naming, rules
+from holdfast.formats.craft.agents import Span
+from holdfast.formats.craft.documents import PERSON
+from holdfast.formats.folding import folded
+from holdfast.formats.interface import Document, Ground, Heard
+
+MOST_COMPRESSIONS: Final = 50
+_ACTIONS: Final = {"files_created": "created", "files_modified": "modified", "files_deleted": "deleted"}
+
+
+def told(document: Document, alias: str, ground: Ground) -> list[Heard]:
+    begin = min(_or(fields.moment(document, "created_at"), ground.now), ground.now)
+    usual = min(max(_or(fields.moment(document, "updated_at"), begin), begin), ground.now)
+    span = Span(begin, usual, ground.now)
+    heard = sorted([_started(document, alias, begin, ground), *_things(document, span)], key=lambda one: one.at)
+    last = max(heard[-1].at, usual)
+    progress = fields.number(document, "progress")
+    if progress is not None and progress != view.progress_of(folded(heard, alias)):
+        heard.append(Heard(last, SessionEdited(progress=progress)))
+    ending = moved(str(document.get("status")))
+    if ending is not None:
+        heard.append(Heard(last, ending))
+    elif heard[-1].at < last:
+        heard.append(Heard(last, SessionSaved()))
+    return heard
+
+
+def _or(found: int | None, otherwise: int) -> int:
+    return otherwise if found is None else found
+
+
+def _started(document: Document, alias: str, begin: int, ground: Ground) -> Heard:
+    return Heard(
+        begin,
+        SessionStarted(
+            goal=str(document.get("goal")),
+            project=_project(fields.part(document, "metadata"), ground),
+            device=fields.said(document, "device") or ground.device,
+            mode=str(document.get("mode")),
+            tags=tuple(dict.fromkeys(fields.texts(fields.part(document, "metadata"), "tags"))),
+            aliases={"craft": alias},
+            timer=ground.timer,
+        ),
+    )
+
+
+def _project(metadata: Document, ground: Ground) -> Project:
+    """The project here, on the branch and commit that the document names."""
+    project = ground.project
+    if "git_branch" in metadata:
+        project = msgspec.structs.replace(project, git_branch=fields.text(metadata, "git_branch"))
+    if "git_commit" in metadata:
+        project = msgspec.structs.replace(project, git_commit=fields.text(metadata, "git_commit"))
+    return project
+
+
+def _things(document: Document, span: Span) -> Iterator[Heard]:
+    done, pending = fields.texts(document, "completed_work"), fields.texts(document, "pending_tasks")
+    for number, text in enumerate((*done, *pending), 1):
+        yield Heard(span.begin, TaskAdded(id=f"t{number}", text=text))
+    tokens = by_agent(document)
+    crew = fields.parts(document, "agents")
+    for agent in crew:
+        yield from agents.story(agent, span, tokens.get(str(agent.get("id"))))
+    yield from decisions(fields.parts(document, "decisions_made"), span)
+    changes = fields.parts(document, "files_modified")
+    yield from files(changes, span)
+    for agent in crew:
+        yield from artifacts(agent, {}, changes, span)
+    for number in range(1, len(done) + 1):
+        yield Heard(span.usual, TaskCompleted(id=f"t{number}"))
+    yield from _context(document, tokens, span)
+    note = fields.said(fields.part(document, "metadata"), "notes")
+    if note is not None:
+        yield Heard(span.usual, NoteAdded(text=note))
+
+
+def _context(document: Document, tokens: dict[str, int], span: Span) -> Iterator[Heard]:
+    usage = fields.part(document, "context_usage")
+    done = {agent.get("id") for agent in fields.parts(document, "agents") if agent.get("status") == "completed"}
+    for name, count in tokens.items():
+        if name not in done:  # those said it themselves
+            yield Heard(span.usual, ContextMeasured(tokens=count, agent=name))
+    total = fields.whole(usage, "estimated_tokens") or 0
+    if total or tokens:
+        yield Heard(span.usual, ContextMeasured(tokens=total))
+    yield from compressions(fields.whole(usage, "compression_count") or 0, usage, span)
+
+
+# ── also what is new in a later version ──────────────────────────────────────────────────────────────────
+
+
+def decisions(entries: Iterable[Document], span: Span) -> Iterator[Heard]:
+    for entry in entries:
+        chosen = fields.said(entry, "chosen")
+        if chosen is not None:
+            yield Heard(
+                span.clamped(fields.moment(entry, "timestamp")),
+                DecisionMade(
+                    chosen=chosen,
+                    context=fields.said(entry, "context"),
+                    options=tuple(one for one in fields.entries(entry, "options") if isinstance(one, str)),
+                    why=fields.text(entry, "reasoning"),
+                ),
+            )
+
+
+def files(entries: Iterable[Document], span: Span) -> Iterator[Heard]:
+    for entry in entries:
+        path = fields.text(entry, "path")
+        if path is not None and rules.is_inside(path):
+            yield Heard(
+                span.clamped(fields.moment(entry, "timestamp")),
+                FileChanged(
+                    path=relative_path(path),
+                    action=str(entry.get("action")),
+                    agent=_by(entry),
+                    lines_added=fields.whole(entry, "lines_added"),
+                    lines_removed=fields.whole(entry, "lines_removed"),
+                    hash_before=fields.text(entry, "hash_before"),
+                    hash_after=fields.text(entry, "hash_after"),
+                ),
+            )
+
+
+def _by(entry: Document) -> str | None:
+    agent = fields.text(entry, "agent_id")
+    return None if agent == PERSON else agent
+
+
+def artifacts(agent: Document, known: Document, changes: Iterable[Document], span: Span) -> Iterator[Heard]:
+    """Files an agent names as its own that no entry about files has, and that it did not name before."""
+    name = fields.text(agent, "id")
+    listed = {(_path(entry.get("path")), entry.get("action")) for entry in changes if _by(entry) == name}
+    earlier, touched = fields.part(known, "artifacts"), fields.part(agent, "artifacts")
+    at = agents.ended(agent, span)
+    for key, action in _ACTIONS.items():
+        before = {_path(path) for path in fields.texts(earlier, key)}
+        for path in dict.fromkeys(_path(path) for path in fields.texts(touched, key)):
+            if path is not None and path not in before and (path, action) not in listed:
+                yield Heard(at, FileChanged(path=path, action=action, agent=name))
+
+
+def _path(path: object) -> str | None:
+    return relative_path(path) if isinstance(path, str) and rules.is_inside(path) else None
+
+
+def compressions(count: int, usage: Document, span: Span) -> Iterator[Heard]:
+    at = span.clamped(fields.moment(usage, "last_compression"))
+    for _ in range(min(count, MOST_COMPRESSIONS)):
+        yield Heard(at, ContextCompressed())
+
+
+def by_agent(document: Document) -> dict[str, int]:
+    """Tokens by agent: of those whose names can be names."""
+    usage = fields.part(fields.part(document, "context_usage"), "by_agent")
+    counts = ((name, fields.whole(usage, name)) for name in usage if naming.is_name(name))
+    return {name: count for name, count in counts if count is not None}
+
+
+def moved(status: str) -> Data | None:
+    """What leads a session from being in progress to this status."""
+    match status:
+        case "paused":
+            return SessionPaused()
+        case "completed":
+            return SessionCompleted()
+        case "error":
+            return SessionFailed(message=naming.UNKNOWN_FAILURE)
+        case "aborted":
+            return SessionAborted()
+    return None

@@ -1,0 +1,94 @@
+"""The orchestrator's layout: one JSON file for the current session of a project, and one for each past one.
+
+`FORMAT` is all that others need; what it consists of stands in the modules beside this.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.state import State
+from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+from holdfast.formats.orchestrator import rules
+from holdfast.formats.orchestrator.reading import IDENTITIES
+from holdfast.formats.orchestrator.statuses import MEANT_AGENT, MEANT_SESSION
+
+__all__ = ["FORMAT"]
+
+# Keys by which a document is known: none of the other formats' files has the first two kinds without their own marks.
+_LISTS: Final = frozenset({"agents", "completed_work", "pending_tasks", "decisions_made"})
+_OWN: Final = frozenset({"session_id", "goal", "mode", "status", "context_usage", "errors", "created", "updated"})
+_OTHERS: Final = frozenset({"teleportation", "files_modified", "sessionId", "branchName", "feature_id", "features"})
+
+
+class Orchestrator(Format):
+    name = "orchestrator"
+    title = "orchestrator session state"
+    version = "1.0"
+    kinds = ("orchestrator",)
+    identities = IDENTITIES
+    derived = frozenset({("updated",), ("context_usage", "percentage")})
+
+    def detects(self, value: Json) -> str | None:
+        if not isinstance(value, dict) or not _OTHERS.isdisjoint(value):
+            return None
+        named = value.get("session_id")
+        own = _OWN & value.keys()
+        if isinstance(named, str) and rules.is_session_id(named):
+            return self.kinds[0] if len(own) > 1 or value.keys() & _LISTS else None
+        if isinstance(named, str) and len(named) == 36 and named.count("-") == 4:
+            return None  # a UUID: craft
+        known = "goal" in own or "session_id" in own
+        return self.kinds[0] if known and value.keys() & _LISTS and len(own) >= 2 else None
+
+    def problems(self, value: Json, kind: str) -> list[Problem]:  # noqa: ARG002 (there is one kind)
+        return rules.problems(value)
+
+    def is_sound(self, raw: bytes, kind: str) -> bool:  # noqa: ARG002 (there is one kind)
+        return rules.is_sound(raw)
+
+    def tidy(self, value: Json, ground: Ground) -> Tidied:
+        from holdfast.formats.orchestrator.tolerance import tidy
+
+        return tidy(value, ground)
+
+    def alias(self, document: Document) -> str:
+        return str(document["session_id"])
+
+    def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+        from holdfast.formats.orchestrator.events import changes
+
+        return changes(before, after, state, ground)
+
+    def render(self, state: State) -> Document:
+        from holdfast.formats.orchestrator.rendering import render
+
+        return render(state)
+
+    def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
+        match place:
+            case ("goal" | "mode" as name,):
+                return str(name), value
+            case ("status",):
+                return "status", MEANT_SESSION.get(str(value), value)
+            case ("agents", name, "status"):
+                return f"agents.{name}.status", MEANT_AGENT.get(str(value), value)
+            case ("agents", name, "progress") if isinstance(value, (int, float)):
+                return f"agents.{name}.progress", value / 100
+            case ("agents", name, "task" | "type" | "started" | "completed" as key):
+                return f"agents.{name}.{_CANONICAL.get(str(key), key)}", value
+            case ("agents", name, "result_summary"):
+                return f"agents.{name}.summary", value
+            case ("agents", name, "context_tokens"):
+                return f"agents.{name}.tokens", value
+            case ("context_usage", "estimated_tokens"):
+                return "context.tokens", value
+            case ("project", "name" | "path" | "git_branch" as name):
+                return f"project.{name}", value
+        return None
+
+
+_CANONICAL: Final = {"started": "started_at", "completed": "completed_at"}
+
+FORMAT: Final = Orchestrator()

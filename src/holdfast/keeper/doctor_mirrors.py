@@ -1,0 +1,72 @@
+"""The doctor's look at a project's mirrored files: what was set aside, what is left alone, what cannot be written."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import HoldfastError
+from holdfast.keeper.doctor_checks import REPAIR, Check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Store
+
+_SHOWN = 3
+
+
+def mirrors(keeper: Keeper, _: Store | None) -> Check:
+    keeper.absorb()
+    found = keeper.mirrors.status()
+    if not found:
+        return Check("mirrors", "ok", "nothing is mirrored here")
+    trouble = [f"{one.format} cannot be written: {one.trouble}" for one in found if one.trouble]
+    if trouble:
+        return Check("mirrors", "warning", "; ".join(trouble), "Put that right; the next command writes the files.")
+    held = [f"{path} is left alone: {reason}" for one in found for path, reason in one.held.items()]
+    if held:
+        return Check("mirrors", "warning", "; ".join(held[:_SHOWN]), "Settle the merge; the next command goes on.")
+    aside = [f"{bad.aside}: {bad.reason}" for one in found for bad in one.rejected if _there(keeper, bad.aside)]
+    if aside:
+        return Check(
+            "mirrors", "warning", f"set aside: {'; '.join(aside[-_SHOWN:])}",
+            "Look at what was set aside, take over what you need, then remove it.",
+        )  # fmt: skip
+    return Check("mirrors", "ok", f"{', '.join(one.format for one in found)} as they should be")
+
+
+def _there(keeper: Keeper, path: str) -> bool:
+    return os.path.lexists(os.path.join(keeper.place.root, *path.split("/")))
+
+
+def contract(keeper: Keeper, _: Store | None) -> Check:
+    """The contract's directory, whether it is mirrored or not: another program's files can be damaged too."""
+    from holdfast.mirror.contract import layout, restoring
+
+    root = layout.root_of(keeper.place.root)
+    if not os.path.isdir(root):
+        return Check("contract", "ok", "there is no .ai-session here")
+    found = restoring.examine(root)
+    if not found:
+        return Check("contract", "ok", f"{root} is sound")
+    told = "; ".join(one.detail for one in found[:_SHOWN])
+    return Check("contract", "failed", told, REPAIR)
+
+
+def restore_contract(keeper: Keeper) -> Iterator[str]:
+    """Bring back what is damaged or missing, from the history alone."""
+    from holdfast.mirror.contract import layout, restoring
+
+    root = layout.root_of(keeper.place.root)
+    if os.path.isdir(root):
+        yield from restoring.restore(root, now=keeper.now())
+
+
+def settle_mirrors(keeper: Keeper) -> Iterator[str]:
+    """Write every mirrored file anew where it is not as it should be."""
+    try:
+        keeper.absorb()
+    except HoldfastError as error:
+        yield f"The mirrored files could not be written: {error.message}."

@@ -1,0 +1,321 @@
+"""`validate`: what the formats' specifications say about files, strictly, or only what import could not cope with.
+
+Thousands of sound files are the usual case, so each file first takes a quick look that can only ever say "nothing
+is wrong". Whatever does not pass it is read with care, and told with every place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from holdfast.core.canonical import DEEPEST, Json
+from holdfast.core.errors import HoldfastError, Invalid, NotFound
+from holdfast.core.vocabulary import Project
+from holdfast.formats import finding, registry
+from holdfast.formats.interface import Format, Ground, Place, Problem, Severity
+from holdfast.formats.nodes import Unread
+from holdfast.formats.places import written
+from holdfast.keeper.session_files import session_files
+from holdfast.machine.files import read_limited, shown
+from holdfast.machine.trouble import explain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.formats.reading import Read
+
+LIMIT: Final = 4 << 20  # bytes of a document
+LINES_LIMIT: Final = 64 << 20  # bytes of a history, which only grows
+MOST: Final = 1_000  # problems told of one file
+
+_FLAGS: Final = (
+    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+)  # fmt: skip
+_USUAL: Final = 1 << 16
+
+# Texts by which a broken file shows that it was meant to be a session's.
+_SIGNS: Final = (
+    b'"schema_version"', b'"session_id"', b'"sessionId"', b'"actualWorkingMs"', b"active_features:",
+    b"current_state:", b'"duration_ms"',
+)  # fmt: skip
+
+
+class Finding(msgspec.Struct):
+    """A problem as it is told: a JSON path, what is wrong there, how bad it is, and the line where known."""
+
+    path: str
+    message: str
+    severity: Severity
+    line: int | None = None
+
+
+class Verdict(msgspec.Struct):
+    """What was found about one file. `format` is None where it is none of the four."""
+
+    path: str
+    format: str | None
+    valid: bool
+    problems: list[Finding]
+
+
+class Validator:
+    """Checks files. It is told the time and the zone, because tolerance reads local times."""
+
+    def __init__(
+        self, *, format_name: str | None, lenient: bool, now: int, offset: Callable[[int], timedelta]
+    ) -> None:
+        self._only = registry.named(format_name) if format_name is not None else None
+        self._lenient = lenient
+        self._now = now
+        self._offset = offset
+
+    def check(self, paths: Iterable[str]) -> list[Verdict]:
+        """All files that are named, and all session files in the directories that are. Raises `NotFound`."""
+        named = list(paths)
+        for path in named:
+            if path != "-" and not os.path.lexists(path):
+                raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
+        return [verdict for path in named for verdict in self._below(path)]
+
+    def _below(self, path: str) -> list[Verdict]:
+        if path == "-" or not os.path.isdir(path):
+            return [self._named(path)]
+        walked = session_files(path)
+        found = [_unreadable(folder, explain(error, "read", folder).message) for folder, error in walked.closed]
+        features: dict[str, list[tuple[str, str]]] = {}
+        for file, (format_name, kind) in walked.placed:
+            if self._only is not None and self._only.name != format_name:
+                continue
+            if format_name == "contract":
+                features.setdefault(os.path.dirname(file), []).append((file, kind))
+            else:
+                found.append(self._placed(file, format_name, kind))
+        found += self._features(features)
+        found += [verdict for file in walked.loose if (verdict := self._loose(file)) is not None]
+        if not found:
+            what = "session file" if self._only is None else f"{self._only.name} file"
+            raise NotFound(
+                f"there is no {what} in {shown(path)}",
+                hint="Session files stand in .claude, .ai-session and .craft/cache/orchestration-sessions.",
+                operation="read",
+                file=path,
+            )
+        return found
+
+    # ── one file ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _placed(self, path: str, format_name: str, kind: str) -> Verdict:
+        try:
+            raw = _quick_read(path)
+        except OSError as error:
+            return _unreadable(path, explain(error, "read", path).message, format_name)
+        if plain(raw) is not None and registry.named(format_name).is_sound(raw, kind):
+            return Verdict(path, format_name, True, [])
+        return self._carefully(raw, path)
+
+    def _loose(self, path: str) -> Verdict | None:
+        """A file that is a session's only if it looks like one."""
+        try:
+            raw = _quick_read(path)
+        except OSError as error:
+            return _unreadable(path, explain(error, "read", path).message)
+        value = plain(raw)
+        if isinstance(value, dict):
+            likely = registry.named(finding.likely(value)[0])
+            kind = likely.detects(value)
+            if kind is not None and self._only in (None, likely) and likely.is_sound(raw, kind):
+                return Verdict(path, likely.name, True, [])
+        read = None if path.endswith(".jsonl") else _read_or_say(raw, path)
+        if isinstance(read, Unread) or read is None:
+            return self._carefully(raw, path) if any(sign in raw for sign in _SIGNS) else None
+        known = finding.recognised(read.value, os.path.abspath(path))
+        return None if known is None or self._only not in (None, known[0]) else self._document(read, path)
+
+    def _named(self, path: str) -> Verdict:
+        try:
+            raw = read_limited(path, LINES_LIMIT if path.endswith(".jsonl") else LIMIT, what="the session file")
+        except NotFound:
+            raise
+        except HoldfastError as error:
+            return _unreadable(path, error.message)
+        place = finding.placed(os.path.abspath(path))
+        if place is not None and self._only is None and plain(raw) is not None:
+            owner, kind = registry.named(place[0]), place[1]
+            if owner.is_sound(raw, kind):
+                return Verdict(path, owner.name, True, [])
+        return self._carefully(raw, path)
+
+    def _carefully(self, raw: bytes, path: str) -> Verdict:
+        if path.endswith(".jsonl"):
+            return self._lines(raw, path)
+        read = _read_or_say(raw, path)
+        if isinstance(read, Unread):
+            place = finding.placed(os.path.abspath(path))
+            owner = self._only.name if self._only is not None else place[0] if place is not None else None
+            return Verdict(path, owner, False, [Finding("$", read.why, "error", read.line)])
+        return self._document(read, path)
+
+    def _document(self, read: Read, path: str) -> Verdict:
+        known = self._recognised(read.value, path)
+        if known is None:
+            why = finding.foreign(read.value) or "it is none of the four formats"
+            hint = "holdfast import --salvage takes over what it can recognise"
+            return Verdict(path, None, False, [Finding("$", f"{why}; {hint}", "error", read.line(()))])
+        owner, kind = known
+        problems = self._tolerated(read.value, owner, kind) if self._lenient else owner.problems(read.value, kind)
+        told = [_told(problem, read.line) for problem in problems[:MOST]]
+        if not self._lenient:
+            told += [Finding("$", note.message, "warning") for note in read.notes]
+        return _verdict(path, owner, told)
+
+    def _recognised(self, value: Json, path: str) -> tuple[Format, str] | None:
+        if self._only is None:
+            return finding.recognised(value, os.path.abspath(path))
+        place = finding.placed(os.path.abspath(path))
+        if place is not None and place[0] == self._only.name:
+            return self._only, place[1]
+        return self._only, self._only.detects(value) or self._only.kinds[0]
+
+    def _tolerated(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+        """What import could not cope with. Only what makes a session by itself can be tried."""
+        document = value
+        if owner.name == "contract":
+            if kind != "contract-state":
+                return [] if isinstance(value, dict) else [Problem((), "must be an object")]
+            document = {"state": value}
+        elif kind != owner.kinds[0]:
+            return []
+        try:
+            owner.tidy(document, self._ground)
+        except Invalid as error:
+            return [Problem((), error.message)]
+        return []
+
+    @property
+    def _ground(self) -> Ground:
+        here = os.getcwd()
+        project = Project(id="project", name=os.path.basename(here) or "project", path=here)
+        return Ground(project, "device", self._now, self._offset)
+
+    def _lines(self, raw: bytes, path: str) -> Verdict:
+        from holdfast.formats.reading import read_lines
+
+        owner = self._only or registry.named("contract")
+        kind = next((name for name in owner.kinds if name.endswith("-history")), owner.kinds[0])
+        told: list[Finding] = []
+        for number, read in read_lines(raw, path):
+            if isinstance(read, Invalid):
+                told.append(Finding("$", f"line {number}: {getattr(read, 'why', read.message)}", "error", number))
+            elif not self._lenient:
+                told += [
+                    Finding(written(problem.place), f"line {number}: {problem.message}", problem.severity, number)
+                    for problem in owner.problems(read.value, kind)
+                ]
+            if len(told) >= MOST:
+                break
+        return _verdict(path, owner, told)
+
+    # ── the contract's features ──────────────────────────────────────────────────────────────────────────
+
+    def _features(self, features: dict[str, list[tuple[str, str]]]) -> Iterator[Verdict]:
+        if not features:
+            return
+        from holdfast.keeper.validating_features import together
+
+        verdicts = {file: self._placed(file, "contract", kind) for files in features.values() for file, kind in files}
+        if not self._lenient:
+            together(verdicts, features)
+        yield from verdicts.values()
+
+
+# ── the quick look ───────────────────────────────────────────────────────────────────────────────────────
+
+_KEY: Final = re.compile(rb'"\s*:')
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{30}")
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def plain(raw: bytes) -> Json:
+    r"""The data in a JSON text that the careful reader would take without a word. May say None at any time.
+
+    A key that stands twice is lost in reading. So the places that may be keys are counted before, and again in what
+    was read, written anew: as often means that none was lost. The count could only be fooled by quotes and colons
+    spelled `\u00…`, so text with those is not plain.
+    """
+    if len(raw) > LIMIT or b"\\u00" in raw or b"\r" in raw or _LONG_NUMBER.search(raw):
+        return None
+    try:
+        value: Json = _decode(raw)
+        if _encode(value).count(b'":') != len(_KEY.findall(raw)):
+            return None
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return None
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST or (raw.count(b",") < 50_000 and _depth(value) <= DEEPEST):
+        return value
+    return None
+
+
+def _depth(value: Json) -> int:
+    level: list[Json] = [value]
+    depth = 0
+    while level:
+        level = [
+            inner
+            for part in level
+            if isinstance(part, (dict, list))
+            for inner in (part.values() if isinstance(part, dict) else part)
+            if isinstance(inner, (dict, list))
+        ]
+        depth += 1
+    return depth
+
+
+def _quick_read(path: str) -> bytes:
+    fd = os.open(path, _FLAGS)
+    try:
+        raw = os.read(fd, _USUAL)
+        if len(raw) < _USUAL:
+            return raw
+        parts = [raw]
+        left = LINES_LIMIT if path.endswith(".jsonl") else LIMIT
+        while left >= 0 and (part := os.read(fd, 1 << 20)):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+# ── telling ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_or_say(raw: bytes, path: str) -> Read | Unread:
+    from holdfast.formats.reading import read, read_json, read_yaml
+
+    try:
+        if path != "-":
+            return read(raw, path)
+        # No name tells what it is, but JSON documents begin with a bracket.
+        begins = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        return read_json(raw, path) if begins in (b"{", b"[", b"") or b"\0" in raw[:4] else read_yaml(raw, path)
+    except Unread as error:
+        return error
+
+
+def _told(problem: Problem, line: Callable[[Place], int | None]) -> Finding:
+    return Finding(written(problem.place), problem.message, problem.severity, line(problem.place))
+
+
+def _verdict(path: str, owner: Format, told: list[Finding]) -> Verdict:
+    return Verdict(path, owner.name, all(one.severity != "error" for one in told), told)
+
+
+def _unreadable(path: str, message: str, format_name: str | None = None) -> Verdict:
+    return Verdict(path, format_name, False, [Finding("$", message, "error")])

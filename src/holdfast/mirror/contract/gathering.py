@@ -1,0 +1,42 @@
+"""The files of one feature read as one document: state, plan, the registry's entry, and what others did."""
+
+from __future__ import annotations
+
+import os
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.formats.contract.documents import OWN
+from holdfast.mirror.contract import documents, history, layout, registry
+from holdfast.mirror.locks import locked
+
+
+def gathered(folder: str) -> dict[str, Json]:
+    """The composite document of a feature's directory. Raises `Invalid` when a file of it is no YAML."""
+    root, feature_id = os.path.split(folder)
+    feature = layout.Feature(feature_id, folder)
+    found: dict[str, Json] = {}
+    with locked(feature.lock, shared=True, what=f"reading {feature_id}"):
+        for name, path in (("state", feature.state), ("plan", feature.plan)):
+            document = documents.load(path)
+            if document is not None:
+                found[name] = document.value
+        lines = _lines(feature.history)
+    if not found:
+        raise Invalid(f"there is neither state nor plan in {feature_id}", operation="read", file=folder)
+    try:
+        entry = registry.entry(root, feature_id)
+    except HoldfastError:
+        entry = None  # damaged or unmerged: the feature's own files still say what they say
+    if entry is not None:
+        found["entry"] = entry
+    if lines:
+        found["history"] = lines
+    return found
+
+
+def _lines(path: str) -> list[Json]:
+    """Lines that other programs wrote; Holdfast's own are events that the log has."""
+    if not os.path.lexists(path):
+        return []
+    return [line for _, line in history.read(path) if isinstance(line, dict) and OWN not in line]

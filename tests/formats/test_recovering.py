@@ -1,0 +1,354 @@
+"""Damaged documents: what is complete comes back as it was written, and what is lost is said with its place."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+import spec_examples
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.formats.damaged_text import is_read_wrongly
+from holdfast.formats.recovering import recovered
+
+WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**20), 10**20)
+    | WORDS
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=4), max_leaves=12
+)
+DOCUMENTS = st.dictionaries(WORDS, VALUES, min_size=1, max_size=6)
+STYLES: list[dict[str, Any]] = [
+    {"indent": 2, "ensure_ascii": False},
+    {"separators": (",", ":")},
+    {"indent": None},
+    {"indent": 0},
+]
+
+
+def said(raw: bytes) -> str:
+    return "\n".join(note.message for note in recovered(raw).notes)
+
+
+def ends(document: dict[str, Any], style: dict[str, Any]) -> dict[str, int]:
+    """The byte after which each field of the root is complete for sure: after whatever follows its value."""
+    if not style.get("indent") and style.get("indent") != 0:
+        colon, comma = (":", ",") if "separators" in style else (": ", ", ")
+        position, found = 1, {}
+        for key, value in document.items():
+            position += len(json.dumps(key, **style)) + len(colon) + len(json.dumps(value, **style))
+            found[key] = position + 1
+            position += len(comma)
+        return found
+    found = {}
+    for number, key in enumerate(document):
+        first = dict(list(document.items())[: number + 1])
+        found[key] = len(json.dumps(first, **style).encode()) - 2 + 1  # without the line break and the bracket
+    return found
+
+
+# ── laws ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(DOCUMENTS, st.sampled_from(STYLES), st.data())
+def test_every_field_that_ends_before_the_cut_comes_back(
+    document: dict[str, Any], style: dict[str, Any], data: st.DataObject
+) -> None:
+    text = json.dumps(document, **style)
+    assume(not is_read_wrongly(text))
+    raw = text.encode()
+    cut = data.draw(st.integers(0, len(raw)))
+    found = recovered(raw[:cut])
+    for key, end in ends(document, style).items():
+        if end <= cut:
+            assert isinstance(found.value, dict)
+            assert found.value[key] == document[key]
+            assert type(found.value[key]) is type(document[key])
+
+
+@given(DOCUMENTS, st.sampled_from(STYLES), st.data())
+def test_nothing_is_invented_by_a_cut(document: dict[str, Any], style: dict[str, Any], data: st.DataObject) -> None:
+    """Whatever comes back from a cut document is part of it."""
+    text = json.dumps(document, **style)
+    assume(not is_read_wrongly(text))
+    raw = text.encode()
+    found = recovered(raw[: data.draw(st.integers(0, len(raw)))])
+    assert found.value is None or part_of(found.value, document)
+    assert all(place is None or place <= len(raw) for place in [found.lost_from])
+
+
+def part_of(found: Any, whole: Any) -> bool:
+    if isinstance(found, dict) and isinstance(whole, dict):
+        return all(key in whole and part_of(value, whole[key]) for key, value in found.items())
+    if isinstance(found, list) and isinstance(whole, list):
+        return len(found) <= len(whole) and all(part_of(a, b) for a, b in zip(found, whole, strict=False))
+    return bool(found == whole)
+
+
+@given(DOCUMENTS, st.sampled_from(STYLES))
+def test_a_sound_document_is_whole(document: dict[str, Any], style: dict[str, Any]) -> None:
+    text = json.dumps(document, **style)
+    assume(not is_read_wrongly(text))
+    found = recovered(text.encode())
+    assert (found.value, found.whole, found.lost_from) == (document, True, None)
+
+
+PIECES = st.sampled_from([*'{}[]",:\\\'', "\0", "\n", "//", "/*", "*/", "#", "null", "NaN", "tru", "1", "-", "1e9", '{"a":', "\ufeff", "é", "---\n", "a: b\n", "- "])  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=60).map("".join) | st.text(max_size=50))
+@example("{")
+@example('{"a":{"a":{"a":1}\n{"a":')
+def test_any_text_gives_an_answer(text: str) -> None:
+    found = recovered(text.encode("utf-8", "surrogatepass"))
+    json.dumps(found.value, allow_nan=False).encode()
+    assert found.whole or found.notes
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_an_answer(raw: bytes) -> None:
+    found = recovered(raw)
+    assert found.lost_from is None or 0 <= found.lost_from <= len(raw)
+
+
+@pytest.mark.parametrize("name", spec_examples.JSON_FILES)
+def test_the_texts_examples_cut_after_any_byte(name: str) -> None:
+    raw = spec_examples.JSON_FILES[name]
+    document = spec_examples.documents()[name]
+    for cut in range(0, len(raw), 7):
+        found = recovered(raw[:cut]).value
+        assert found is None or part_of(found, document), cut
+
+
+# ── kinds of damage ──────────────────────────────────────────────────────────────────────────────────────
+
+RAW = spec_examples.ORCHESTRATOR
+DOCUMENT = json.loads(RAW)
+
+
+def test_a_cut_is_told_with_its_byte_and_line() -> None:
+    cut = RAW.index(b'"status": "complete"') + 12
+    found = recovered(RAW[:cut])
+    assert isinstance(found.value, dict)
+    assert found.value["agents"] == [{"id": "arch-1", "type": "arch", "task": "Design sensitivity API"}]
+    assert found.lost_from == RAW.index(b'"status": "complete"')
+    line = RAW[: found.lost_from].count(b"\n") + 1
+    assert f"(byte {found.lost_from:,}, line {line})" in found.notes[-1].message
+
+
+def test_a_number_at_the_cut_may_have_had_more_digits() -> None:
+    assert recovered(b'{"a": 1, "b": 12').value == {"a": 1}
+
+
+def test_a_shorter_text_over_a_longer_one() -> None:
+    new = json.dumps({"schema_version": "1.0", "goal": "Another"}, indent=2).encode()
+    found = recovered(new + RAW[len(new) :])
+    assert (found.value, found.lost_from, found.whole) == ({"schema_version": "1.0", "goal": "Another"}, None, False)
+    assert f"older, longer text was ignored (byte {len(new)}" in found.notes[0].message
+
+
+def test_zeros_at_the_end_cost_nothing() -> None:
+    found = recovered(RAW + b"\0" * 500)
+    assert (found.value, found.lost_from) == (DOCUMENT, None)
+
+
+def test_zeros_in_the_middle_cost_only_what_they_cover() -> None:
+    """What follows the hole in an unknown place is left out; fields of the root after it are known."""
+    start, end = RAW.index(b'"arch-1"'), RAW.index(b'"progress"')
+    found = recovered(RAW[:start] + b"\0" * (end - start) + RAW[end:])
+    assert found.value == {key: value for key, value in DOCUMENT.items() if key != "agents"}
+    assert found.lost_from is not None
+    assert found.lost_from <= start
+
+
+def test_zeros_at_the_beginning_leave_the_end() -> None:
+    start = RAW.index(b'"pending_tasks"') - 30
+    found = recovered(b"\0" * start + RAW[start:])
+    assert isinstance(found.value, dict)
+    assert found.value == {key: DOCUMENT[key] for key in found.value}
+    assert {"pending_tasks", "decisions_made", "context_usage", "errors"} <= set(found.value)
+    assert recovered(RAW[start:]).value == found.value
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_other_encodings(encoding: str) -> None:
+    text = RAW.decode()
+    raw = ("\ufeff" + text).encode("utf-16-be") if encoding == "utf-16-be" else text.encode(encoding)
+    assert recovered(raw).value == DOCUMENT
+    found = recovered(raw[: len(raw) // 2]).value
+    assert isinstance(found, dict)
+    assert found["goal"] == DOCUMENT["goal"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("wrong", ["latin-1", "cp1252"])
+def test_text_that_was_read_in_the_wrong_encoding(times: int, wrong: str) -> None:
+    raw = '{"goal": "Größe prüfen – „bald“", "x": "naïve café"}'.encode()
+    for _ in range(times):
+        shown = "".join(_shown(byte, wrong) for byte in raw)
+        raw = shown.encode()
+    found = recovered(raw)
+    assert found.value == {"goal": "Größe prüfen – „bald“", "x": "naïve café"}
+    assert "Latin-1" in found.notes[0].message
+    cut = recovered(raw[:-5]).value
+    assert cut == {"goal": "Größe prüfen – „bald“"}
+
+
+def _shown(byte: int, wrong: str) -> str:
+    try:
+        return bytes([byte]).decode(wrong)
+    except UnicodeDecodeError:
+        return chr(byte)
+
+
+def test_latin_1_itself_is_read() -> None:
+    assert recovered('{"a": "café", "b": "naïve"}'.encode("latin-1")).value == {"a": "café", "b": "naïve"}
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_document_within_a_string(times: int) -> None:
+    text = json.dumps(DOCUMENT)
+    for _ in range(times):
+        text = json.dumps(text)
+    found = recovered(text.encode())
+    assert (found.value, found.whole) == (DOCUMENT, False)
+    cut = recovered(text.encode()[: len(text) // 2])
+    assert isinstance(cut.value, dict)
+    assert part_of(cut.value, DOCUMENT)
+    assert cut.value["goal"] == DOCUMENT["goal"]
+    assert cut.lost_from is not None
+    assert len(text) // 4 < cut.lost_from <= len(text) // 2
+
+
+def test_two_documents_in_one_file() -> None:
+    """All are given; the last whole one counts."""
+    craft = json.loads(spec_examples.CRAFT)
+    assert recovered(RAW + spec_examples.CRAFT).documents == [DOCUMENT, craft]
+    assert recovered(RAW + spec_examples.CRAFT).value == craft
+    broken = recovered(RAW + spec_examples.CRAFT[:900])
+    assert broken.value == DOCUMENT
+    assert len(broken.documents) == 2
+    glued = recovered(RAW[:700] + RAW)
+    assert glued.value == DOCUMENT
+    assert part_of(glued.documents[0], DOCUMENT)
+
+
+def test_lines_each_with_a_document() -> None:
+    line = spec_examples.CONTRACT_HISTORY
+    entry = json.loads(line)
+    assert recovered(line * 3).documents == [entry] * 3
+    assert recovered(line * 3).whole
+    cut = recovered(line * 2 + line[:60])
+    assert cut.documents == [entry, entry, {"timestamp": entry["timestamp"]}]
+    assert not cut.whole
+
+
+@pytest.mark.parametrize("cut", range(2, 170, 3))
+def test_half_a_record_glued_to_the_next(cut: int) -> None:
+    """With or without a line break between them, the next one is whole."""
+    line = spec_examples.CONTRACT_HISTORY
+    entry = json.loads(line)
+    for between in (b"", b"\n"):
+        found = recovered(line + line[:cut].rstrip(b"\n") + between + line + line)
+        assert found.documents[0] == entry
+        assert found.documents[-2:] == [entry, entry]
+        assert all(part_of(one, entry) for one in found.documents)
+
+
+# ── liberties ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "told"),
+    [
+        ('{"a": "x\ny", "b": 1}', {"a": "x\ny", "b": 1}, "line break"),
+        ('{"a": 1, "b": [1, 2,],}', {"a": 1, "b": [1, 2]}, "comma too many"),
+        ('{"a": 1 "b": [1 2]}', {"a": 1, "b": [1, 2]}, "comma is missing"),
+        ('{"a": 1, // why\n /* and */ "b": 2 # so\n}', {"a": 1, "b": 2}, "comment"),
+        ("{'a': 'it\\'s \"x\"', 'b': True}", {"a": 'it\'s "x"', "b": True}, "single quotes"),
+        ('{a: 1, "b": NaN, "c": -Infinity, "d": None}', {"a": 1, "b": None, "c": None, "d": None}, "without quotes"),
+        ('{"a": "Add this,\n "b": "x"}', {"a": "Add this", "b": "x"}, "closing quote"),
+        ('{"a": "C:\\Users\\new", "b": 1}', {"a": "C:\\Users\new", "b": 1}, "backslash"),
+        ('{"a": [{"b": 1], "c": 2}', {"a": [{"b": 1}], "c": 2}, "closing bracket"),
+        ('{"a": 1, "a": 2}', {"a": 2}, "twice"),
+        ('{"a": 1e999, "b": 1}', {"a": "1e999", "b": 1}, "as text"),
+        ('{"a": hello, "b": 1, "c": {x}, "d": [1, oops, 2]}', {"b": 1, "c": {}, "d": [1, 2]}, "not JSON"),
+        ('{"a": "\\ud800", "b": 1}', {"a": "\ufffd", "b": 1}, "no text"),
+    ],
+)
+def test_liberties_are_taken_where_they_are_safe_and_told(text: str, value: Any, told: str) -> None:
+    found = recovered(text.encode())
+    assert found.value == value
+    assert told in "\n".join(note.message for note in found.notes)
+    assert not found.whole
+
+
+def test_depth_and_size_are_bounded() -> None:
+    deep = recovered(b'{"a": 1, "b": ' + b"[" * 100_000 + b"]" * 100_000 + b', "c": 2}')
+    assert isinstance(deep.value, dict)
+    assert (deep.value["a"], deep.value["c"]) == (1, 2)
+    assert "nested too deeply" in said(b"[" * 100_000)
+    many = recovered(b'{"a": [' + b"0," * 300_000)
+    assert isinstance(many.value, dict)
+    assert "more than" in many.notes[0].message
+    with pytest.raises(Invalid, match="4 MiB"):
+        recovered(b" " * ((4 << 20) + 1))
+
+
+@pytest.mark.parametrize("unit", ['"', '"\n', '\\"', '{"a":', "[", "]", ',"x"', '{"a":x', "/*", "'", '"a\n"b', "{'", "\0x", '{"a":1}x', "a: b\n", '"a":1,'])  # fmt: skip
+def test_no_repetition_exhausts_it(unit: str) -> None:
+    """Half a mebibyte of any nasty piece gives an answer; a quadratic parser would not end."""
+    for head in ("", '{"a": 1, '):
+        found = recovered((head + unit * ((1 << 19) // len(unit))).encode())
+        assert len(found.notes) <= 110
+
+
+def test_flipped_bytes_never_raise_and_cost_little() -> None:
+    chance = random.Random(7)
+    kept = 0
+    for _ in range(200):
+        raw = bytearray(RAW)
+        raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
+        found = recovered(bytes(raw))
+        if isinstance(found.value, dict):
+            kept += sum(found.value.get(key) == value for key, value in DOCUMENT.items())
+    assert kept > 200 * len(DOCUMENT) * 0.8
+
+
+# ── YAML ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_yaml_is_kept_up_to_the_last_line_that_parses() -> None:
+    raw = spec_examples.CONTRACT_STATE
+    assert recovered(raw).whole
+    broken = raw.replace(b'"opus"', b'"opus')
+    found = recovered(broken, "state.yaml")
+    assert isinstance(found.value, dict)
+    assert found.value["feature_id"] == "ai-orchestrator-2025-01-09"
+    assert found.value["current_state"] == {"active_task": "impl-core-commands"}
+    assert found.lost_from == broken.index(b"  model_in_use")
+    assert "line 5" in found.notes[-1].message
+
+
+@pytest.mark.parametrize("name", spec_examples.YAML_FILES)
+def test_yaml_cut_after_any_byte(name: str) -> None:
+    raw = spec_examples.YAML_FILES[name]
+    whole = recovered(raw).value
+    for cut in range(0, len(raw), 11):
+        try:
+            found = recovered(raw[:cut], name)
+        except HoldfastError:
+            pytest.fail(f"cut at {cut}")
+        assert found.whole or found.notes
+        assert not isinstance(found.value, dict) or isinstance(whole, dict)
+        if isinstance(found.value, dict) and isinstance(whole, dict):
+            assert set(found.value) <= set(whole)

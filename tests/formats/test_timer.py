@@ -1,0 +1,557 @@
+"""The timer format: what it accepts, what an import makes of it, what is shown, and what changes mean."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+import json
+
+import pytest
+from histories import MINUTE, NOON, History, histories, started
+from hypothesis import given
+from hypothesis import strategies as st
+from timer_documents import as_text, documents, edits, plain_documents
+from timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
+
+from holdfast.core import view
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Refused
+from holdfast.core.fold import fold
+from holdfast.core.model import PauseKind
+from holdfast.core.state import State
+from holdfast.core.times import millis
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentStarted,
+    AliasGiven,
+    AwayRecorded,
+    MessageExchanged,
+    ReminderReached,
+    SessionCompleted,
+    SessionEdited,
+    SessionFailed,
+    SessionPaused,
+    SessionResumed,
+    SessionTimedOut,
+)
+from holdfast.formats import registry
+from holdfast.formats.conformance import GROUND, FormatConformance
+from holdfast.formats.conversion import state_of
+from holdfast.formats.entries import same
+from holdfast.formats.folding import folded
+from holdfast.formats.interface import Document
+from holdfast.formats.remainder import remainder, restored
+
+TIMER = registry.named("timer")
+
+
+class TestTimer(FormatConformance):
+    rules = TIMER
+    documents = documents()
+    edits = edits()
+    examples = [
+        (name, TIMER.tidy(document, GROUND).document)
+        for name, document in [("typical", TYPICAL), ("complex", COMPLEX), ("timeout", TIMEOUT), ("initial", INITIAL)]
+    ]
+
+
+def errors(document: Json) -> list[tuple[str, str]]:
+    return [
+        (".".join(map(str, problem.place)), problem.message)
+        for problem in TIMER.problems(document, "timer")
+        if problem.severity == "error"
+    ]
+
+
+def warnings(document: Json) -> list[str]:
+    return [
+        ".".join(map(str, problem.place))
+        for problem in TIMER.problems(document, "timer")
+        if problem.severity == "warning"
+    ]
+
+
+def imported(document: Document) -> State:
+    return state_of(TIMER.tidy(document, GROUND).document, TIMER, GROUND)
+
+
+# ── The text's own examples ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("example", "stated", "added", "made", "passed"),
+    [
+        (TYPICAL, "120,000", "720,000", "2,220,000", "2,127,000"),
+        (COMPLEX, "900,000", "1,200,000", "4,500,000", "5,560,000"),
+        (TIMEOUT, "180,000", "360,000", "5,580,000", "5,595,000"),
+    ],
+)
+def test_the_sums_of_the_texts_examples_are_reported(
+    example: Document, stated: str, added: str, made: str, passed: str
+) -> None:
+    """Each of the three breaks the text's own rule about sums, and nothing else; null for an ongoing pause is fine."""
+    assert errors(example) == [
+        ("totalPausedMs", f"is {stated}, but the pauses add up to {added}"),
+        (
+            "actualWorkingMs",
+            f"with totalPausedMs makes {made}, but from startTime to the last event {passed} passed",
+        ),
+    ]
+
+
+def test_the_texts_initial_state_is_valid() -> None:
+    assert TIMER.problems(INITIAL, "timer") == []
+    assert TIMER.is_sound(as_text(INITIAL), "timer")
+
+
+@pytest.mark.parametrize(
+    ("example", "working", "paused", "status", "kinds", "reached"),
+    [
+        (TYPICAL, 1_407_000, 720_000, "in_progress", ["task"], set()),
+        (COMPLEX, 4_360_000, 1_200_000, "paused", ["task", "manual", "manual"], {"break_40", "warning_60"}),
+        (TIMEOUT, 5_235_000, 360_000, "paused", ["idle", "timeout"], {"break_40", "warning_60", "timeout_90"}),
+        (INITIAL, 0, 0, "in_progress", [], set()),
+    ],
+)
+def test_what_an_import_makes_of_the_texts_examples(
+    example: Document, working: int, paused: int, status: str, kinds: list[PauseKind], reached: set[str]
+) -> None:
+    """The pauses are the truth: totals follow from them, and the session is as the file said it was."""
+    state = imported(example)
+    work = view.worktime(state, state.updated_at)
+    assert (work.working, work.paused, view.status_of(state)) == (working, paused, status)
+    assert [rest.kind for rest in work.pauses] == kinds
+    assert set(state.time.reached) == reached
+    assert view.word(state, "goal") == view.word(state, "task") == example["task"]
+    assert view.word(state, "summary") == example["summary"]
+    assert view.word(state, "branch") == example["branchName"]
+    assert TIMER.render(state)["pauses"] == example["pauses"]
+
+
+def test_the_timeout_example_waits_for_a_resume() -> None:
+    """The forced pause is the canonical timeout, and still lasts an hour later."""
+    state = imported(TIMEOUT)
+    later = view.worktime(state, state.updated_at + 60 * MINUTE)
+    assert (later.pauses[-1].kind, later.pauses[-1].until) == ("timeout", None)
+    assert later.pauses[-1].length == 60 * MINUTE
+
+
+# ── What is wrong with a document ────────────────────────────────────────────────────────────────────────
+
+SOUND: Document = {
+    **INITIAL,
+    "status": "PAUSED",
+    "lastMessageTime": "2025-11-04T10:30:00Z",
+    "actualWorkingMs": 20 * MINUTE,
+    "totalPausedMs": 10 * MINUTE,
+    "pauses": [
+        {"type": "AUTO_IDLE", "reason": "User idle", "startTime": "2025-11-04T10:05:00Z",
+         "endTime": "2025-11-04T10:15:00Z", "durationMs": 600_000},
+        {"type": "MANUAL", "reason": "lunch", "startTime": "2025-11-04T10:30:00Z", "endTime": None, "durationMs": 0},
+    ],
+}  # fmt: skip
+
+
+def changed(place: tuple[str | int, ...], value: Json, document: Document = SOUND) -> Document:
+    """A copy with another value at a place."""
+    copy: Document = json.loads(json.dumps(document))
+    inner: Json = copy
+    for one in place[:-1]:
+        assert isinstance(inner, (dict, list))
+        inner = inner[one]  # type: ignore[index, call-overload]
+    assert isinstance(inner, (dict, list))
+    inner[place[-1]] = value  # type: ignore[index, call-overload]
+    return copy
+
+
+def test_a_sound_document_is_found_sound_both_ways() -> None:
+    assert TIMER.problems(SOUND, "timer") == []
+    assert TIMER.is_sound(as_text(SOUND), "timer")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "found"),
+    [
+        (("sessionId",), "20251104-domain-other", {"branchName"}),
+        (("sessionId",), "20251304-domain-task", {"sessionId", "branchName"}),
+        (("branchName",), "20251104-domain-task", {"branchName"}),
+        (("status",), "IN_PROGRESS", {"status"}),
+        (("status",), "STOPPED", {"status"}),
+        (("startTime",), "2025-11-04 10:00:00Z", {"startTime"}),
+        (("startTime",), "2025-02-30T10:00:00Z", {"startTime"}),
+        (("startTime",), "2025-11-04T10:00:00", {"startTime"}),
+        (("startTime",), "2025-11-04T10:06:00Z", {"pauses.0.startTime", "actualWorkingMs"}),
+        (("lastMessageTime",), "2025-11-04T09:59:00Z", {"lastMessageTime"}),
+        (("lastMessageTime",), "2025-11-04T10:31:00Z", {"pauses.1.durationMs", "actualWorkingMs"}),
+        (("actualWorkingMs",), 20 * MINUTE + 1, {"actualWorkingMs"}),
+        (("actualWorkingMs",), -1, {"actualWorkingMs"}),
+        (("actualWorkingMs",), float(20 * MINUTE), {"actualWorkingMs"}),
+        (("totalPausedMs",), True, {"totalPausedMs"}),
+        (("totalPausedMs",), 10 * MINUTE - 1, {"totalPausedMs", "actualWorkingMs"}),
+        (("pauses", 0, "type"), "IDLE", {"pauses.0.type"}),
+        (("pauses", 0, "endTime"), None, {"pauses.0.endTime", "pauses.0.durationMs"}),
+        (("pauses", 0, "endTime"), "2025-11-04T10:04:00Z", {"pauses.0.endTime"}),
+        (("pauses", 0, "endTime"), "2025-11-04T10:14:00Z", {"pauses.0.durationMs"}),
+        (("pauses", 0, "endTime"), 5, {"pauses.0.endTime"}),
+        (("pauses", 1, "startTime"), "2025-11-04T10:14:59Z", {"pauses.1.startTime", "pauses.1.durationMs"}),
+        (("reminders", "break40min"), "false", {"reminders.break40min"}),
+        (("summary",), None, {"summary"}),
+    ],
+)
+def test_every_rule_is_held_and_names_its_place(place: tuple[str | int, ...], value: Json, found: set[str]) -> None:
+    document = changed(place, value)
+    assert {where for where, _ in errors(document)} == found
+    assert not TIMER.is_sound(as_text(document), "timer")
+
+
+@pytest.mark.parametrize("name", sorted(INITIAL))
+def test_every_field_is_required(name: str) -> None:
+    document = {key: value for key, value in SOUND.items() if key != name}
+    assert (name, "is missing") in errors(document)
+    assert not TIMER.is_sound(as_text(document), "timer")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "found"),
+    [
+        (("task",), "Create", "task"),
+        (("task",), "Wire install command to use cases", "task"),
+        (("summary",), "one\ntwo", "summary"),
+        (("startTime",), "2025-11-04T11:00:00+01:00", "startTime"),
+        (("pauses", 0, "endTime"), "2025-11-04T04:15:00-06:00", "pauses.0.endTime"),
+        (("reminders", "warning60min"), True, "reminders.warning60min"),
+    ],
+)
+def test_what_is_only_preferred_is_a_warning(place: tuple[str | int, ...], value: Json, found: str) -> None:
+    document = changed(place, value)
+    assert errors(document) == []
+    assert warnings(document) == [found]
+    assert not TIMER.is_sound(as_text(document), "timer")
+
+
+def test_a_reminder_that_was_due_and_a_pause_that_nobody_is_in_are_warned_about() -> None:
+    late = changed(("lastMessageTime",), "2025-11-04T10:40:00Z", {**INITIAL, "actualWorkingMs": 40 * MINUTE})
+    assert (errors(late), warnings(late)) == ([], ["reminders.break40min"])
+    assert warnings({**INITIAL, "status": "PAUSED"}) == ["status"]
+
+
+def test_a_missing_field_does_not_hide_a_wrong_sum() -> None:
+    document = {key: value for key, value in TYPICAL.items() if key != "summary"}
+    assert {where for where, _ in errors(document)} == {"summary", "totalPausedMs", "actualWorkingMs"}
+
+
+@given(documents() | plain_documents())
+def test_the_quick_look_agrees_with_the_slow_one(document: Document) -> None:
+    raw = as_text(document)
+    if TIMER.is_sound(raw, "timer"):
+        assert TIMER.problems(json.loads(raw), "timer") == []
+
+
+@given(plain_documents(), st.data())
+def test_the_quick_look_sees_whatever_is_spoiled(document: Document, data: st.DataObject) -> None:
+    """A value replaced anywhere: what is then called sound has no problems, and what has problems is not sound."""
+    key = data.draw(st.sampled_from(sorted(document)))
+    value = data.draw(
+        st.sampled_from([None, True, 0, 1, -1, 1.0, 1e3, "", "PAUSED", "2025-11-04T10:00:00Z", [], {}, [{}], 2**70])
+    )
+    document[key] = value
+    raw = as_text(document)
+    assert TIMER.is_sound(raw, "timer") == (TIMER.problems(json.loads(raw), "timer") == [])
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff", b"null", b"[" * 100_000])
+def test_no_text_is_too_broken_for_the_quick_look(raw: bytes) -> None:
+    assert not TIMER.is_sound(raw, "timer")
+
+
+def test_it_is_recognised_by_its_own_names() -> None:
+    assert TIMER.detects(TYPICAL) == "timer"
+    assert TIMER.detects({"working_on": "x", "next_steps": [], "notes": "", "git_branch": "main"}) is None
+    assert TIMER.detects({"session_id": "x", "status": "paused", "schema_version": "1.0"}) is None
+    assert TIMER.detects([]) is None
+
+
+# ── Time comes out as it went in ─────────────────────────────────────────────────────────────────────────
+
+
+@given(documents())
+def test_an_imported_session_has_worked_as_long_as_its_document_says(document: Document) -> None:
+    """Working, paused and elapsed time, the pauses and their kinds, to the millisecond."""
+    state = state_of(document, TIMER, GROUND)
+    work = view.worktime(state, state.updated_at)
+    assert work.working == document["actualWorkingMs"]
+    assert work.paused == document["totalPausedMs"]
+    shown = TIMER.render(state)
+    assert shown["status"] == document["status"]
+    assert _meant(shown) == _meant(document)
+
+
+def _meant(document: Document) -> list[tuple[str, int, int | None]]:
+    """The pauses that have a length or last, as they were meant."""
+    found = []
+    pauses = document["pauses"]
+    assert isinstance(pauses, list)
+    for one in pauses:
+        assert isinstance(one, dict)
+        kind, since, until = str(one["type"]), millis(str(one["startTime"])), one.get("endTime")
+        end = None if until is None else millis(str(until))
+        # A session that is paused without a pause is shown with one that has just begun.
+        if end != since and not (end is None and one["reason"] == "Paused"):
+            found.append((kind, since, end))
+    return found
+
+
+# ── Any state is shown as a valid document ───────────────────────────────────────────────────────────────
+
+
+@given(histories())
+def test_whatever_was_recorded_is_shown_as_a_valid_document(history: History) -> None:
+    """Also of sessions nobody could have: wild clocks, forged events, no beginning."""
+    state = fold(history.events)
+    shown = TIMER.render(state)
+    assert [problem for problem in TIMER.problems(shown, "timer") if problem.severity == "error"] == []
+    assert TIMER.changes(shown, shown, state, GROUND) == []
+
+
+@given(histories(hostile=False))
+def test_what_devices_recorded_is_shown_as_a_valid_document(history: History) -> None:
+    shown = TIMER.render(fold(history.events))
+    assert [problem for problem in TIMER.problems(shown, "timer") if problem.severity == "error"] == []
+
+
+def test_a_name_that_is_none_of_this_format_is_not_shown() -> None:
+    device = started()
+    device.record(AliasGiven(format="timer", id="my session"))
+    assert TIMER.render(device.state())["sessionId"] == "20261115-shop-add-login"
+
+
+def test_an_ended_session_is_shown_as_of_its_end_with_its_clock_stopped() -> None:
+    device = started()
+    device.wait(3 * MINUTE)
+    device.record(SessionCompleted())
+    device.wait(60 * MINUTE)
+    device.record(AliasGiven(format="orchestrator", id="2026-11-15-aaaaaa"))
+    shown = TIMER.render(device.state())
+    assert (shown["status"], shown["actualWorkingMs"], shown["pauses"]) == ("PAUSED", 3 * MINUTE, [])
+    assert shown["lastMessageTime"] == "2026-11-15T12:03:00Z"
+
+
+def test_a_failed_session_is_shown_as_paused() -> None:
+    device = started()
+    device.record(SessionFailed(message="no disk"))
+    assert TIMER.render(device.state())["status"] == "PAUSED"
+
+
+def test_every_kind_of_pause_is_shown_in_this_formats_words() -> None:
+    device = started()
+    device.wait(7 * MINUTE)
+    device.record(AgentStarted(id="a1", type="coder", task="explore"))
+    device.wait(11 * MINUTE)
+    device.record(AgentCompleted(id="a1"))
+    device.record(SessionPaused())
+    device.wait(MINUTE)
+    device.record(SessionResumed())
+    device.record(SessionTimedOut())
+    shown = TIMER.render(device.state())
+    pauses = shown["pauses"]
+    assert isinstance(pauses, list)
+    assert [(one["type"], one["reason"], one["endTime"]) for one in pauses if isinstance(one, dict)] == [
+        ("AUTO_IDLE", "User idle", "2026-11-15T12:07:00Z"),
+        ("AUTO_TASK", "Task agent: explore", "2026-11-15T12:18:00Z"),
+        ("MANUAL", "Paused", "2026-11-15T12:19:00Z"),
+        ("AUTO_TASK", "Timeout enforced at 90 min working time", None),
+    ]
+    assert (shown["totalPausedMs"], shown["actualWorkingMs"], shown["status"]) == (19 * MINUTE, 0, "PAUSED")
+
+
+def test_times_between_seconds_are_shown_with_milliseconds() -> None:
+    device = started(NOON + 5)
+    assert TIMER.render(device.state())["startTime"] == "2026-11-15T12:00:00.005Z"
+
+
+# ── Pauses that the file says have begun ─────────────────────────────────────────────────────────────────
+
+
+def opened(kind: str, reason: str) -> Document:
+    pause: Json = {
+        "type": kind, "reason": reason, "startTime": "2025-11-04T10:30:00Z", "endTime": None, "durationMs": 0,
+    }  # fmt: skip
+    return {
+        **INITIAL, "status": "PAUSED", "lastMessageTime": "2025-11-04T10:30:00Z", "actualWorkingMs": 30 * MINUTE,
+        "pauses": [pause],
+    }  # fmt: skip
+
+
+BEGAN = millis("2025-11-04T10:30:00Z")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "canonical", "status"),
+    [
+        ("MANUAL", "lunch", "manual", "paused"),
+        ("AUTO_TASK", "Timeout enforced at 90 min working time", "timeout", "paused"),
+        ("AUTO_TASK", "Task agent: explore", "task", "in_progress"),
+        ("AUTO_IDLE", "User idle", "idle", "in_progress"),
+    ],
+)
+def test_an_open_pause_is_one_here_too_and_grows(kind: str, reason: str, canonical: str, status: str) -> None:
+    """At once, three minutes later although that is below every threshold of ours, and an hour later."""
+    state = imported(opened(kind, reason))
+    assert view.status_of(state) == status
+    for later in (0, 3 * MINUTE, 60 * MINUTE):
+        work = view.worktime(state, BEGAN + later)
+        assert [(rest.kind, rest.until, rest.length) for rest in work.pauses] == [(canonical, None, later)]
+        assert work.working == 30 * MINUTE
+
+
+def test_an_open_task_pause_is_an_agent_at_work() -> None:
+    state = imported(opened("AUTO_TASK", "Task agent: explore"))
+    (agent,) = state.agents.values()
+    assert (agent.task, agent.background, agent.started_at) == ("explore", False, BEGAN)
+
+
+# ── What another program changes ─────────────────────────────────────────────────────────────────────────
+
+
+def after(document: Document, **more: Json) -> tuple[list[tuple[int, object]], Document]:
+    """The events of a change, and the file shown once they are taken in."""
+    later = {**document, **more}
+    state = imported(document)
+    heard = TIMER.changes(document, later, state, GROUND)
+    then = folded([*TIMER.changes(None, document, None, GROUND), *heard], state.session)
+    assert then.clashes == []
+    return [(one.at - BEGAN, one.data) for one in heard], TIMER.render(then)
+
+
+def test_a_later_message_is_a_sign_and_a_long_gap_counts_as_idle_by_itself() -> None:
+    heard, shown = after(INITIAL, lastMessageTime="2025-11-04T10:04:00Z")
+    assert heard == [(-26 * MINUTE, MessageExchanged())]
+    assert (shown["actualWorkingMs"], shown["pauses"]) == (4 * MINUTE, [])
+    _, shown = after(INITIAL, lastMessageTime="2025-11-04T10:06:00Z")
+    assert (shown["actualWorkingMs"], shown["totalPausedMs"]) == (0, 6 * MINUTE)
+
+
+def test_an_earlier_message_and_other_totals_are_no_change() -> None:
+    heard, _ = after(SOUND, lastMessageTime="2025-11-04T10:20:00Z", actualWorkingMs=1, totalPausedMs=2)
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "event"),
+    [
+        ("MANUAL", "lunch", SessionPaused(reason="lunch")),
+        ("AUTO_TASK", "Timeout enforced at 90 min working time", SessionTimedOut()),
+        ("AUTO_TASK", "Task agent: explore", AgentStarted(id="timer-task-1", type="task", task="explore")),
+    ],
+)
+def test_a_pause_begun_elsewhere_begins_here(kind: str, reason: str, event: object) -> None:
+    before = {**opened(kind, reason), "pauses": [], "status": "IN_PROGRESS"}
+    now = opened(kind, reason)
+    heard, shown = after(before, pauses=now["pauses"], status="PAUSED")
+    assert (0, event) in heard
+    assert (shown["status"], shown["pauses"]) == ("PAUSED", now["pauses"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "event"),
+    [
+        ("MANUAL", "lunch", SessionResumed()),
+        ("AUTO_TASK", "Timeout enforced at 90 min working time", SessionResumed()),
+        ("AUTO_TASK", "Task agent: explore", AgentCompleted(id="timer-task-1")),
+        (
+            "AUTO_IDLE",
+            "User idle",
+            AwayRecorded(since=BEGAN, until=BEGAN + 4 * MINUTE, reason="User idle", kind="idle"),
+        ),
+    ],
+)
+def test_a_pause_ended_elsewhere_ends_here(kind: str, reason: str, event: object) -> None:
+    """However short it was: the other program said that it was one."""
+    before = opened(kind, reason)
+    ended: Json = {
+        "type": kind, "reason": reason, "startTime": "2025-11-04T10:30:00Z", "endTime": "2025-11-04T10:34:00Z",
+        "durationMs": 4 * MINUTE,
+    }  # fmt: skip
+    heard, shown = after(before, pauses=[ended], status="IN_PROGRESS", lastMessageTime="2025-11-04T10:34:00Z")
+    assert (4 * MINUTE, event) in heard
+    assert (shown["status"], shown["pauses"]) == ("IN_PROGRESS", [ended])
+    assert (shown["actualWorkingMs"], shown["totalPausedMs"]) == (30 * MINUTE, 4 * MINUTE)
+
+
+def test_a_pause_that_is_over_is_recorded_with_its_kind() -> None:
+    over: Json = {
+        "type": "AUTO_TASK", "reason": "Task agent: x", "startTime": "2025-11-04T10:01:00Z",
+        "endTime": "2025-11-04T10:03:00Z", "durationMs": 2 * MINUTE,
+    }  # fmt: skip
+    heard, shown = after(INITIAL, pauses=[over], lastMessageTime="2025-11-04T10:03:00Z")
+    assert isinstance(heard[0][1], AwayRecorded)
+    assert heard[0][1].kind == "task"
+    assert (shown["pauses"], shown["actualWorkingMs"]) == ([over], MINUTE)
+
+
+def test_words_and_reminders_changed_elsewhere_are_facts() -> None:
+    flags: Json = {"break40min": True, "warning60min": False, "timeout90min": False}
+    heard, shown = after(INITIAL, summary="Went well", scope="CLI", reminders=flags)
+    assert [data for _, data in heard] == [
+        SessionEdited(scope="CLI", summary="Went well"),
+        ReminderReached(line="break_40"),
+    ]
+    assert (shown["summary"], shown["scope"], shown["reminders"]) == ("Went well", "CLI", flags)
+
+
+def test_the_status_alone_pauses_and_resumes() -> None:
+    heard, _ = after(INITIAL, status="PAUSED")
+    assert [data for _, data in heard] == [SessionPaused()]
+    heard, shown = after({**INITIAL, "status": "PAUSED"}, status="IN_PROGRESS")
+    assert [data for _, data in heard] == [SessionResumed()]
+    assert shown["status"] == "IN_PROGRESS"
+
+
+def test_an_agent_that_is_known_by_itself_is_not_ended_by_the_end_of_a_pause() -> None:
+    """The file says the person is back; whether the agent is done only the agent says."""
+    device = started()
+    device.record(AgentStarted(id="a1", type="coder", task="explore"))
+    device.wait(11 * MINUTE)
+    device.record(AliasGiven(format="timer", id="20261115-shop-login"))
+    state = device.state()
+    before = TIMER.render(state)
+    pauses = json.loads(json.dumps(before["pauses"]))
+    pauses[0]["endTime"] = "2026-11-15T12:11:30Z"
+    heard = TIMER.changes(before, {**before, "pauses": pauses, "status": "IN_PROGRESS"}, state, GROUND)
+    assert [one.data for one in heard] == [MessageExchanged()]
+
+
+def test_what_cannot_have_happened_is_refused() -> None:
+    state = imported(SOUND)
+    for place, value in (
+        (("pauses", 0, "endTime"), None),
+        (("pauses", 0, "endTime"), "2025-11-04T10:14:00Z"),
+    ):
+        with pytest.raises(Refused):
+            TIMER.changes(SOUND, changed(place, value), state, GROUND)
+    device = started()
+    device.record(SessionCompleted())
+    shown = TIMER.render(device.state())
+    with pytest.raises(Refused, match="completed"):
+        TIMER.changes(shown, {**shown, "status": "IN_PROGRESS"}, device.state(), GROUND)
+
+
+def test_places_mean_canonical_fields() -> None:
+    assert TIMER.field(("summary",), "x") == ("summary", "x")
+    assert TIMER.field(("status",), "PAUSED") == ("status", "paused")
+    assert TIMER.field(("lastMessageTime",), "x") is None
+
+
+@given(documents())
+def test_a_message_later_leaves_what_was_kept_valid(document: Document) -> None:
+    """What a document says beyond the model comes back after a change too, and the whole is still valid."""
+    heard = TIMER.changes(None, document, None, GROUND)
+    state = state_of(document, TIMER, GROUND)
+    kept = remainder(TIMER.render(state), document, TIMER.identities)
+    more = folded([*heard, heard[-1]._replace(at=state.updated_at + 9 * MINUTE, data=MessageExchanged())], "s")
+    shown = restored(TIMER.render(more), kept, TIMER.identities)
+    assert errors(shown) == []
+    assert not same(shown, document)

@@ -1,0 +1,154 @@
+"""YAML as Holdfast writes it: reads back as the same data, and leaves people's comments where they are."""
+
+from __future__ import annotations
+
+import pytest
+from contract_documents import documents, edits
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.canonical import Json
+from holdfast.formats.entries import same
+from holdfast.formats.reading import read_yaml
+from holdfast.formats.yamledit import comments
+from holdfast.formats.yamltext import written
+
+letters = st.characters(exclude_categories=["Cs"])
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(letters, max_size=10)
+    | st.sampled_from(
+        ["no", "~", "2025-01-09T10:00:00Z", "1e3", "# no comment", "- x", "a: b", "null", " ", "\x85", "%"]
+    )
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(letters, max_size=6), inner, max_size=3),
+    max_leaves=12,
+)
+objects = st.dictionaries(st.text(letters, max_size=6) | st.sampled_from(["a", "b", "id", "no"]), values, max_size=4)
+
+
+def back(text: str) -> Json:
+    return read_yaml(text.encode(), "x.yaml").value
+
+
+@given(objects | values)
+def test_what_is_written_reads_back_as_the_same_data(value: Json) -> None:
+    assert same(back(written(value)), value)
+
+
+def test_the_layout_is_the_one_people_know() -> None:
+    value: Json = {"a": "x", "list": [{"b": 1, "c": []}, ["d"]], "no": None, "o": {"p": {}}, "big": 1e16}
+    assert written(value) == (
+        'a: "x"\nlist:\n  - b: 1\n    c: []\n  - - "d"\n"no": null\no:\n  p: {}\nbig: 1.0e+16\n'
+    )
+
+
+def test_a_key_too_long_to_be_found_by_its_colon_is_announced() -> None:
+    value: Json = {"k" * 2000: {"inner": 1}, "l": 2}
+    assert same(back(written(value)), value)
+
+
+# ── over what is there ───────────────────────────────────────────────────────────────────────────────────
+
+
+def commented(text: str, draw: st.DataObject) -> str:
+    """The text with comments: on lines of their own, and at the ends of lines."""
+    made: list[str] = []
+    for number, line in enumerate(text.splitlines()):
+        if draw.draw(st.integers(0, 3)) == 0:
+            made.append(" " * draw.draw(st.integers(0, 3)) + f"# over {number}")
+        ends = draw.draw(st.integers(0, 3)) == 0
+        made.append(line + (f"  # beside {number}" if ends else ""))
+        if draw.draw(st.integers(0, 6)) == 0:
+            made.append("")
+    return "\n".join([*made, "# the end"]) + "\n"
+
+
+def unordered(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: unordered(value[key]) for key in sorted(value)}
+    return [unordered(one) for one in value] if isinstance(value, list) else value
+
+
+@given(st.data())
+def test_over_any_text_the_data_is_right_and_every_comment_is_there(data: st.DataObject) -> None:
+    before, after = data.draw(objects), data.draw(objects)
+    if data.draw(st.booleans()):
+        after = {**before, **after}
+    old = commented(written(before), data)
+    made = written(after, over=old)
+    assert same(unordered(back(made)), unordered(after))
+    assert sorted(comments(made)) == sorted(comments(old))
+
+
+@given(st.data())
+def test_over_a_plan_that_another_program_went_on_with(data: st.DataObject) -> None:
+    before, after = data.draw(edits())
+    part = data.draw(st.sampled_from([name for name in ("state", "plan", "entry") if name in before]))
+    old = commented(written(before[part]), data)
+    made = written(after[part], over=old)
+    assert same(unordered(back(made)), unordered(after[part]))
+    assert sorted(comments(made)) == sorted(comments(old))
+
+
+@given(st.data())
+def test_nothing_changes_where_nothing_differs(data: st.DataObject) -> None:
+    document = data.draw(documents())
+    old = commented(written(document["state"]), data)
+    assert written(document["state"], over=old) == old
+
+
+PLAN = """\
+# The plan, by hand
+feature:
+  id: oauth-2025-01-09   # never change this
+  name: 'OAuth'
+
+phases:
+- phase_id: one
+  name: First
+  tasks:
+  # the hard one
+  - task_id: a
+    status: pending  # soon
+    note: |
+      two
+      lines
+  - {task_id: b, status: pending}
+"""
+
+
+def test_only_what_differs_is_touched() -> None:
+    plan = back(PLAN)
+    assert isinstance(plan, dict)
+    first = plan["phases"][0]["tasks"]  # type: ignore[index,call-overload]
+    first[0]["status"] = "completed"  # type: ignore[index,call-overload]
+    first.append({"task_id": "c", "artifacts": ["x.py"]})  # type: ignore[union-attr]
+    plan["owner"] = "me"
+    expected = PLAN.replace("status: pending  # soon", 'status: "completed"  # soon') + (
+        '  - task_id: "c"\n    artifacts:\n      - "x.py"\nowner: "me"\n'
+    )
+    assert written(plan, over=PLAN) == expected
+
+
+def test_a_key_that_is_gone_leaves_its_comments() -> None:
+    over = "a: 1\n# about b\nb: 2  # beside b\nc: 3\n"
+    assert written({"a": 1, "c": 4}, over=over) == "a: 1\n# about b\n# beside b\nc: 4\n"
+
+
+def test_a_value_that_was_left_out_is_filled_in() -> None:
+    assert written({"a": "x", "b": 1}, over="a:   # nobody yet\nb: 1\n") == 'a: "x"   # nobody yet\nb: 1\n'
+
+
+def test_windows_line_ends_stay() -> None:
+    assert written({"a": 1, "b": 3, "c": 4}, over="a: 1\r\nb: 2\r\n") == "a: 1\r\nb: 3\r\nc: 4\r\n"
+
+
+@pytest.mark.parametrize("over", ["a: [", "a: &x 1\nb: *x\n", "<<<<<<< ours\na: 1\n=======\n", "\0", "  \n"])
+def test_what_is_no_yaml_that_we_read_is_replaced(over: str) -> None:
+    assert written({"a": 1}, over=over) == "a: 1\n"

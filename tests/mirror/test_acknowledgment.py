@@ -1,0 +1,268 @@
+"""Acknowledging the contract: one section per agent, in the contract's shape, and whether it still holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.cli.main import main
+from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused
+from holdfast.mirror.contract import acknowledging
+
+NOW = 1_794_000_000_000
+SPEC = "# Rules\n\n**Version**: 1.0\n\n## Files\n\n```yaml\n# no heading\nversion: 9.9\n```\n\n### Small ones\n"
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = tmp_path / "contract.md"
+    path.write_text(SPEC)
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "project" / ".ai-session"
+
+
+def acknowledge(root: Path, spec: Path, agent: str, now: int = NOW) -> None:
+    acknowledging.acknowledge(str(root), str(spec), agent, now=now)
+
+
+def text(root: Path) -> str:
+    return (root / "contract-acknowledgment.md").read_text()
+
+
+def test_the_file_has_the_shape_the_contract_gives(root: Path, spec: Path) -> None:
+    """Heading, four facts and the sentence, and nothing else."""
+    acknowledge(root, spec, "agent-1")
+    checksum = hashlib.sha256(spec.read_bytes()).hexdigest()
+    assert text(root).split("\n") == [
+        "# Contract Acknowledgment",
+        "",
+        "Agent: agent-1",
+        "Date: 2026-11-06T21:20:00Z",
+        "Contract Version: 1.0",
+        f"Checksum: {checksum}",
+        "",
+        "I acknowledge that I have read and will adhere to the Session State Specification v1.0.",
+        "",
+    ]
+    assert (root / "contract-acknowledgment.md").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_second_agent_adds_a_section_and_the_first_stays(root: Path, spec: Path) -> None:
+    acknowledge(root, spec, "one")
+    before = text(root)
+    acknowledge(root, spec, "two")
+    assert text(root).startswith(before)
+    assert [one.agent for one in acknowledging.acknowledged(str(root))] == ["one", "two"]
+
+
+def test_the_same_agent_again_renews_its_own_section(root: Path, spec: Path) -> None:
+    """What people wrote around it and the other agent's section stay as they are."""
+    acknowledge(root, spec, "one")
+    acknowledge(root, spec, "two")
+    path = root / "contract-acknowledgment.md"
+    path.write_text("Kept by Ann.\n\n" + text(root) + "\nSee the wiki.\n")
+    before = text(root)
+    spec.write_text(SPEC.replace("1.0", "1.1"))
+    acknowledge(root, spec, "one", NOW + 86_400_000)
+    one, two = acknowledging.acknowledged(str(root))
+    assert (one.agent, one.version, one.date) == ("one", "1.1", "2026-11-07T21:20:00Z")
+    assert two.version == "1.0"
+    assert text(root).startswith("Kept by Ann.\n\n# Contract Acknowledgment\n\nAgent: one\n")
+    assert text(root).endswith("\nSee the wiki.\n")
+    assert text(root).count("I acknowledge") == before.count("I acknowledge") == 2
+
+
+def test_acknowledging_twice_changes_only_the_date(root: Path, spec: Path) -> None:
+    acknowledge(root, spec, "one")
+    before = text(root)
+    acknowledge(root, spec, "one", NOW + 1000)
+    assert text(root) == before.replace("21:20:00Z", "21:20:01Z")
+
+
+def test_verify_holds_for_the_text_that_was_acknowledged(root: Path, spec: Path) -> None:
+    acknowledge(root, spec, "one")
+    acknowledge(root, spec, "two")
+    assert len(acknowledging.verify(str(root), str(spec))) == 2
+    assert [one.agent for one in acknowledging.verify(str(root), str(spec), "two")] == ["two"]
+
+
+def test_verify_of_nothing_is_not_found(root: Path, spec: Path) -> None:
+    with pytest.raises(NotFound):
+        acknowledging.verify(str(root), str(spec))
+    acknowledge(root, spec, "one")
+    with pytest.raises(NotFound, match="agent two has not"):
+        acknowledging.verify(str(root), str(spec), "two")
+
+
+def test_verify_refuses_another_version_and_a_changed_text(root: Path, spec: Path) -> None:
+    acknowledge(root, spec, "one")
+    spec.write_text(SPEC + "More.\n")
+    with pytest.raises(Refused, match="has changed since one acknowledged it"):
+        acknowledging.verify(str(root), str(spec))
+    spec.write_text(SPEC.replace("1.0", "2.0"))
+    with pytest.raises(Refused, match=r"acknowledged version 1\.0, and this is version 2\.0"):
+        acknowledging.verify(str(root), str(spec))
+
+
+def test_without_an_agent_every_section_must_hold(root: Path, spec: Path) -> None:
+    acknowledge(root, spec, "one")
+    spec.write_text(SPEC + "More.\n")
+    acknowledge(root, spec, "two")
+    assert acknowledging.verify(str(root), str(spec), "two")
+    with pytest.raises(Refused) as caught:
+        acknowledging.verify(str(root), str(spec))
+    assert (caught.value.operation, caught.value.file) == ("read", str(root / "contract-acknowledgment.md"))
+
+
+@pytest.mark.parametrize("line", ["Date", "Contract Version", "Checksum"])
+def test_a_section_that_lacks_a_line_is_invalid(root: Path, spec: Path, line: str) -> None:
+    acknowledge(root, spec, "one")
+    path = root / "contract-acknowledgment.md"
+    path.write_text(re.sub(f"(?m)^{line}:.*\n", "", text(root)))
+    with pytest.raises(Invalid):
+        acknowledging.verify(str(root), str(spec))
+
+
+@pytest.mark.parametrize("agent", ["", "  ", "a\nAgent: b", "a\x1b[31m", "x" * 201, "\ud800"])
+def test_a_name_that_could_not_be_read_back_is_refused(root: Path, spec: Path, agent: str) -> None:
+    with pytest.raises(Invalid):
+        acknowledge(root, spec, agent)
+    assert not root.exists()
+
+
+@pytest.mark.parametrize(
+    ("written", "version"),
+    [
+        ("**Version**: 1.0", "1.0"),
+        ("**Version:** 2.1", "2.1"),
+        ("version: 'v1.2.3'", "1.2.3"),
+        ("| Version | 3 |", "3"),
+        ("No number at all", "1.0"),
+        ("Version bump required: 2 people", "1.0"),
+    ],
+)
+def test_the_version_is_what_the_text_says(tmp_path: Path, written: str, version: str) -> None:
+    path = tmp_path / "spec.md"
+    path.write_text(f"# T\n\n{written}\n")
+    assert acknowledging.specification(str(path)).version == version
+
+
+def test_headings_are_told_without_those_in_examples(spec: Path) -> None:
+    found = acknowledging.specification(str(spec)).headings
+    assert [(one.level, one.text) for one in found] == [(1, "Rules"), (2, "Files"), (3, "Small ones")]
+
+
+def test_an_unfinished_merge_is_left_alone(root: Path, spec: Path) -> None:
+    acknowledge(root, spec, "one")
+    path = root / "contract-acknowledgment.md"
+    path.write_text("<<<<<<< HEAD\n" + text(root) + "=======\n>>>>>>> other\n")
+    before = text(root)
+    with pytest.raises(Conflict):
+        acknowledge(root, spec, "two")
+    assert text(root) == before
+
+
+def test_a_file_that_is_no_text_is_left_alone(root: Path, spec: Path) -> None:
+    root.mkdir(parents=True)
+    path = root / "contract-acknowledgment.md"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(HoldfastError):
+        acknowledge(root, spec, "one")
+    assert path.read_bytes() == b"\xff\xfe\x00"
+
+
+def test_a_link_in_its_place_is_not_followed(root: Path, spec: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root.parent.mkdir()
+    root.symlink_to(elsewhere)
+    with pytest.raises(Refused):
+        acknowledge(root, spec, "one")
+    assert list(elsewhere.iterdir()) == []
+    root.unlink()
+    root.mkdir()
+    (elsewhere / "target").write_text("keep")
+    (root / "contract-acknowledgment.md").symlink_to(elsewhere / "target")
+    with pytest.raises(Refused):
+        acknowledge(root, spec, "one")
+    assert (elsewhere / "target").read_text() == "keep"
+
+
+# ── the command ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Call:
+    def __init__(self, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.project = project
+        self.capsys = capsys
+
+    def __call__(self, *words: str) -> tuple[int, str]:
+        self.capsys.readouterr()
+        code = main(["--project", str(self.project), "contract", *words])
+        out, err = self.capsys.readouterr()
+        assert "Traceback" not in out + err
+        return code, out or err
+
+    def document(self, *words: str) -> tuple[int, dict[str, Any]]:
+        code, out = self(*words, "--json")
+        found = json.loads(out)
+        assert found["holdfast"] == 1
+        return code, found
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    (tmp_path / "project").mkdir()
+    monkeypatch.setenv("HOLDFAST_HOME", str(tmp_path / "hold"))
+    monkeypatch.setenv("HOLDFAST_ACTOR", "ann")
+    return Call(tmp_path / "project", capsys)
+
+
+def test_the_command_acknowledges_and_verifies(call: Call, spec: Path, root: Path) -> None:
+    """0 when it holds, 3 when nobody acknowledged, 1 when the text changed, 2 without a text."""
+    there = ("--spec", str(spec))
+    assert call("verify", *there)[0] == 3
+    code, found = call.document("acknowledge", *there, "--agent", "claude")
+    assert (code, found["acknowledgment"]["agent"]) == (0, "claude")
+    assert found["acknowledgment"]["checksum"] == hashlib.sha256(spec.read_bytes()).hexdigest()
+    assert call("acknowledge", *there) == (0, "ann acknowledged version 1.0\n")
+    code, found = call.document("verify", *there)
+    assert (code, found["valid"], [one["agent"] for one in found["acknowledgments"]]) == (0, True, ["claude", "ann"])
+    assert call("verify", *there, "--agent", "nobody")[0] == 3
+    spec.write_text(SPEC + "More.\n")
+    code, found = call.document("verify", *there)
+    assert (code, found["error"]["kind"]) == (1, "refused")
+    assert found["error"]["operation"] == "read"
+    assert found["error"]["file"] == str(root / "contract-acknowledgment.md")
+    assert found["error"]["timestamp"].endswith("Z")
+    assert call("verify")[0] == 2
+    assert call("verify", "--spec", str(spec) + "-missing")[0] == 3
+
+
+def test_the_summary_tells_what_there_is(call: Call, spec: Path) -> None:
+    """It works before there is anything, and names who acknowledged, and whether that holds."""
+    there = ("--spec", str(spec))
+    code, shown = call("summary", *there)
+    assert code == 0
+    assert "version 1.0" in shown
+    assert "Nobody yet." in shown
+    call("acknowledge", *there, "--agent", "one")
+    spec.write_text(SPEC + "More.\n")
+    call("acknowledge", *there, "--agent", "two")
+    code, found = call.document("summary", *there)
+    assert [(one["agent"], one["holds"]) for one in found["summary"]["acknowledged"]] == [
+        ("one", False),
+        ("two", True),
+    ]
+    assert found["summary"]["headings"][0] == {"level": 1, "text": "Rules"}
+    code, found = call.document("summary", *there, "--agent", "two")
+    assert [one["agent"] for one in found["summary"]["acknowledged"]] == ["two"]

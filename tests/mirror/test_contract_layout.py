@@ -1,0 +1,431 @@
+"""The live `.ai-session/` directory: features are made whole or not at all, and the registry drops nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.errors import Conflict, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused
+from holdfast.formats.reading import read_yaml
+from holdfast.machine import files
+from holdfast.mirror.contract import creating, layout, registry, updating
+
+ID = "add-login-2026-11-15"
+
+
+def document(name: str = ID, at: str = "2026-11-15T10:00:00Z", status: str = "active") -> dict[str, Any]:
+    return {
+        "state": {
+            "version": "1.0",
+            "feature_id": name,
+            "current_state": {
+                "active_task": None, "model_in_use": "opus", "started_at": "2026-11-15T09:00:00Z", "last_updated": at,
+            },
+        },
+        "plan": {
+            "feature": {"id": name, "name": "Login", "description": "Login", "created_at": "2026-11-15T09:00:00Z"},
+            "phases": [],
+        },
+        "entry": {
+            "feature_id": name, "started_at": "2026-11-15T09:00:00Z", "last_active": at, "status": status,
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / ".ai-session"
+
+
+def loaded(path: Path) -> Any:
+    return read_yaml(path.read_bytes(), str(path)).value
+
+
+def names(root: Path) -> list[str]:
+    """What can be seen: locks and temporaries begin with a dot."""
+    return sorted(name for name in os.listdir(root) if not name.startswith("."))
+
+
+def ids(root: Path) -> list[object]:
+    return [one["feature_id"] for one in registry.entries(str(root))]
+
+
+# ── creating ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_feature_has_every_file_of_the_contract(root: Path) -> None:
+    made = creating.create(str(root), document(), history=[{"command": "plan"}])
+    assert names(root) == ["README.md", "active-features.yaml", ID]
+    assert sorted(os.listdir(root / ID)) == ["artifacts", "history.jsonl", "implementation-plan.yaml", "state.yaml"]
+    assert loaded(Path(made.state)) == document()["state"]
+    assert loaded(Path(made.plan)) == document()["plan"]
+    assert Path(made.history).read_text() == '{"command":"plan"}\n'
+    assert loaded(root / "active-features.yaml") == {"active_features": [document()["entry"]]}
+    assert [name for name in os.listdir(root) if name.startswith(".creating-")] == []
+
+
+def test_what_is_made_is_private(root: Path) -> None:
+    old = os.umask(0)
+    try:
+        creating.create(str(root), document())
+    finally:
+        os.umask(old)
+    for path in [root, *root.rglob("*")]:
+        info = path.lstat()
+        assert stat.S_IMODE(info.st_mode) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_readme_that_is_there_stays(root: Path) -> None:
+    root.mkdir()
+    (root / "README.md").write_text("Ours.\n")
+    creating.create(str(root), document())
+    assert (root / "README.md").read_text() == "Ours.\n"
+
+
+def test_git_does_not_see_locks_and_temporaries(root: Path) -> None:
+    creating.create(str(root), document())
+    updating.update(str(root), document(), [{"command": "x"}])
+    subprocess.run(["git", "init", "-q", str(root.parent)], check=True)
+    told = subprocess.run(
+        ["git", "-C", str(root.parent), "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True
+    )
+    assert sorted(line[3:] for line in told.stdout.splitlines()) == [
+        ".ai-session/.gitignore", ".ai-session/README.md", ".ai-session/active-features.yaml",
+        *(f".ai-session/{ID}/{name}" for name in ("history.jsonl", "implementation-plan.yaml", "state.yaml")),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "login", "Login-2026-11-15", "login-2026-02-30", "../login-2026-11-15", "a--b-2026-11-15",
+     "login-2026-11-15\n", "-2026-11-15", "lögin-2026-11-15", ".login-2026-11-15", "a" * 250 + "-2026-11-15"],
+)  # fmt: skip
+def test_what_is_no_feature_id_makes_nothing(root: Path, name: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        creating.create(str(root), document(name))
+    assert caught.value.operation == "create"
+    assert not root.exists()
+
+
+def test_a_second_feature_of_the_same_id_is_refused(root: Path) -> None:
+    creating.create(str(root), document())
+    before = {path: path.read_bytes() for path in root.rglob("*.yaml")}
+    with pytest.raises(Conflict) as caught:
+        creating.create(str(root), document(at="2026-11-15T11:00:00Z"))
+    assert (caught.value.operation, caught.value.session, caught.value.file) == ("create", ID, str(root / ID))
+    assert {path: path.read_bytes() for path in root.rglob("*.yaml")} == before
+
+
+def test_an_id_that_only_the_registry_knows_is_taken_too(root: Path) -> None:
+    """Unless its directory was lost and is made again."""
+    root.mkdir()
+    registry.put(str(root), document()["entry"])
+    with pytest.raises(Conflict):
+        creating.create(str(root), document())
+    assert not (root / ID).exists()
+    creating.create(str(root), document(), known=True)
+    assert ids(root) == [ID]
+
+
+def test_a_registry_nobody_merged_stops_a_creation_before_anything_is_made(root: Path) -> None:
+    creating.create(str(root), document())
+    path = root / "active-features.yaml"
+    torn = f"<<<<<<< HEAD\n{path.read_text()}=======\nactive_features: []\n>>>>>>> other\n"
+    path.write_text(torn)
+    with pytest.raises(Conflict, match="merge"):
+        creating.create(str(root), document("other-2026-11-15"))
+    assert path.read_text() == torn
+    assert names(root) == ["README.md", "active-features.yaml", ID]
+
+
+def test_a_creation_that_cannot_be_registered_is_undone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise Failed("the disk is full")
+
+    monkeypatch.setattr(registry, "put", full)
+    with pytest.raises(Failed) as caught:
+        creating.create(str(root), document())
+    assert (caught.value.operation, caught.value.session) == ("create", ID)
+    assert names(root) == ["README.md"]
+    assert [name for name in os.listdir(root) if name.startswith(".creating-")] == []
+
+
+@pytest.mark.parametrize("failing", range(1, 8))
+def test_a_creation_that_fails_at_any_write_leaves_nothing(
+    root: Path, failing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever file finds no room: no directory, no entry, no temporary."""
+    count = 0
+    real = files.write_atomic
+
+    def write(path: str, data: bytes, **more: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == failing:
+            raise Failed("the disk is full", operation="write", file=path)
+        real(path, data, **more)
+
+    for module in (creating, sys.modules["holdfast.mirror.contract.documents"]):
+        monkeypatch.setattr(module, "write_atomic", write)
+    with pytest.raises(Failed):
+        creating.create(str(root), document())
+    assert set(names(root)) <= {"README.md"}
+    assert [name for name in os.listdir(root) if name.startswith((".creating-", ".holdfast-"))] == []
+    monkeypatch.undo()
+    creating.create(str(root), document())
+    assert ids(root) == [ID]
+
+
+# ── settling ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_creation_that_died_before_its_directory_had_a_name_is_undone(root: Path) -> None:
+    creating.create(str(root), document())
+    dead = root / ".creating-0123"
+    (dead / "artifacts").mkdir(parents=True)
+    (dead / "state.yaml").write_text("half")
+    (dead / ".holdfast-00.tmp").write_text("half")
+    assert len(creating.settle(str(root))) == 1
+    assert not dead.exists()
+    assert creating.settle(str(root)) == []
+
+
+def test_a_creation_that_died_before_its_entry_is_completed(root: Path) -> None:
+    creating.create(str(root), document())
+    (root / "active-features.yaml").unlink()
+    (root / ID / ".unregistered").write_text(json.dumps(document(status="paused")["entry"]))
+    assert creating.settle(str(root)) == [f"Feature {ID} was made but not yet listed: it is now."]
+    assert registry.entries(str(root)) == [document(status="paused")["entry"]]
+    assert not (root / ID / ".unregistered").exists()
+
+
+def test_what_somebody_else_put_into_a_temporary_is_not_removed(root: Path) -> None:
+    root.mkdir()
+    (root / ".creating-0123").mkdir()
+    (root / ".creating-0123" / "thesis.doc").write_text("keep")
+    assert creating.settle(str(root)) == []
+    assert (root / ".creating-0123" / "thesis.doc").read_text() == "keep"
+
+
+def test_settling_an_unmerged_registry_leaves_it_alone(root: Path) -> None:
+    creating.create(str(root), document())
+    (root / "active-features.yaml").write_text("<<<<<<< a\n=======\n>>>>>>> b\n")
+    (root / ID / ".unregistered").write_text(json.dumps(document()["entry"]))
+    assert "cannot be listed" in creating.settle(str(root))[0]
+    assert (root / ID / ".unregistered").exists()
+    assert (root / "active-features.yaml").read_text() == "<<<<<<< a\n=======\n>>>>>>> b\n"
+
+
+# ── the registry ─────────────────────────────────────────────────────────────────────────────────────────
+
+CREATE = textwrap.dedent("""
+    import json, sys
+    from holdfast.mirror.contract import creating
+    name = f"feature-{sys.argv[2]}-2026-11-15"
+    document = json.loads(sys.argv[3].replace("add-login-2026-11-15", name))
+    creating.create(sys.argv[1], document)
+""")
+
+
+def test_fifty_processes_create_a_feature_each(root: Path) -> None:
+    """Every feature is there exactly once, and nothing else is left."""
+    words = [sys.executable, "-c", CREATE, str(root)]
+    many = [subprocess.Popen([*words, str(number), json.dumps(document())]) for number in range(50)]
+    assert [one.wait() for one in many] == [0] * 50
+    expected = sorted(f"feature-{number}-2026-11-15" for number in range(50))
+    assert sorted(map(str, ids(root))) == expected
+    assert names(root) == sorted(["README.md", "active-features.yaml", *expected])
+    assert creating.settle(str(root)) == []
+    assert [name for name in os.listdir(root) if name.endswith(".tmp")] == []
+
+
+def test_others_entries_comments_and_keys_survive(root: Path) -> None:
+    root.mkdir()
+    path = root / "active-features.yaml"
+    path.write_text(
+        "# Kept by the whole team.\nowner: ann\nactive_features:\n"
+        "  # the big one\n"
+        "  - feature_id: billing-2026-11-01   # ask Bo\n"
+        "    status: paused\n    started_at: '2026-11-01T10:00:00Z'\n"
+        "    last_active: '2026-11-01T12:00:00Z'\n    priority: 3\n"
+    )
+    registry.put(str(root), document()["entry"])
+    registry.put(str(root), {"feature_id": "billing-2026-11-01", "status": "active"})
+    text = path.read_text()
+    for kept in ("# Kept by the whole team.", "# the big one", "# ask Bo", "owner: ann", "priority: 3"):
+        assert kept in text
+    first, second = registry.entries(str(root))
+    assert list(first) == ["feature_id", "status", "started_at", "last_active", "priority"]
+    assert (first["status"], first["last_active"]) == ("active", "2026-11-01T12:00:00Z")
+    assert second == document()["entry"]
+
+
+def test_an_entry_that_says_nothing_new_writes_nothing(root: Path) -> None:
+    creating.create(str(root), document())
+    before = (root / "active-features.yaml").stat()
+    registry.put(str(root), document()["entry"])
+    after = (root / "active-features.yaml").stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_last_active_never_goes_back(root: Path) -> None:
+    creating.create(str(root), document(at="2026-11-15T10:00:00Z"))
+    registry.put(str(root), document(at="2026-11-15T08:00:00Z", status="paused")["entry"])
+    assert registry.entry(str(root), ID) == document(at="2026-11-15T10:00:00Z", status="paused")["entry"]
+    registry.put(str(root), document(at="2026-11-15T12:30:00+02:00")["entry"])
+    assert registry.entry(str(root), ID) == document(at="2026-11-15T12:30:00+02:00")["entry"]
+
+
+def test_nothing_leads_back_from_completed(root: Path) -> None:
+    creating.create(str(root), document())
+    for status in ("paused", "active", "paused", "completed"):
+        registry.put(str(root), document(status=status)["entry"])
+    with pytest.raises(Refused) as caught:
+        registry.put(str(root), document(status="active")["entry"])
+    assert (caught.value.operation, caught.value.session) == ("update", ID)
+    assert registry.entry(str(root), ID) == document(status="completed")["entry"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["active_features: 3\n", "- 1\n", "active_features:\n  - 7\n", "a: b: c\n", "active_features: [{}]\n", "\xff"],
+)
+def test_a_registry_that_is_none_is_damaged_and_stays(root: Path, text: str) -> None:
+    root.mkdir()
+    path = root / "active-features.yaml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(Damaged) as caught:
+        registry.put(str(root), document()["entry"])
+    assert (caught.value.operation, caught.value.file) == ("update", str(path))
+    with pytest.raises(Damaged):
+        registry.entries(str(root))
+    assert path.read_bytes() == text.encode("latin-1")
+
+
+@pytest.mark.parametrize("text", ["active_features:\n", "active_features: []\n"])
+def test_an_empty_list_is_a_registry(root: Path, text: str) -> None:
+    root.mkdir()
+    (root / "active-features.yaml").write_text(text)
+    registry.put(str(root), document()["entry"])
+    assert ids(root) == [ID]
+
+
+# ── updating ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_update_writes_everything_and_adds_to_history(root: Path) -> None:
+    creating.create(str(root), document())
+    later = document(at="2026-11-15T11:00:00Z", status="paused")
+    later["plan"]["feature"]["name"] = "Log in"
+    updating.update(str(root), later, [{"command": "pause"}])
+    found = updating.read(str(root), ID)
+    assert found.state is not None
+    assert found.plan is not None
+    assert (found.state.value, found.plan.value) == (later["state"], later["plan"])
+    assert registry.entry(str(root), ID) == later["entry"]
+    assert (root / ID / "history.jsonl").read_text() == '{"command":"pause"}\n'
+
+
+def test_last_updated_never_goes_back(root: Path) -> None:
+    creating.create(str(root), document(at="2026-11-15T10:00:00Z"))
+    updating.update(str(root), document(at="2020-01-01T00:00:00Z"))
+    found = updating.read(str(root), ID)
+    assert found.state is not None
+    assert found.state.value == document(at="2026-11-15T10:00:00Z")["state"]
+
+
+def test_comments_in_a_state_survive_an_update(root: Path) -> None:
+    creating.create(str(root), document())
+    path = root / ID / "state.yaml"
+    path.write_text("# mine\n" + path.read_text() + "reviewer: bo # asked\n")
+    updating.update(str(root), {**document(at="2026-11-15T11:00:00Z"), "state": {
+        **document(at="2026-11-15T11:00:00Z")["state"], "reviewer": "bo"}})  # fmt: skip
+    text = path.read_text()
+    assert "# mine\n" in text
+    assert "reviewer: bo # asked" in text
+    assert "2026-11-15T11:00:00Z" in text
+
+
+def test_an_update_of_what_is_not_there_or_damaged_writes_nothing(root: Path) -> None:
+    with pytest.raises(NotFound):
+        updating.update(str(root), document())
+    creating.create(str(root), document())
+    with pytest.raises(NotFound) as missing:
+        updating.update(str(root), document("other-2026-11-15"))
+    assert missing.value.session == "other-2026-11-15"
+    (root / ID / "implementation-plan.yaml").write_text("feature: [\n")
+    with pytest.raises(Damaged):
+        updating.update(str(root), document(at="2026-11-15T11:00:00Z"), [{"command": "x"}])
+    assert (root / ID / "history.jsonl").read_text() == ""
+    assert loaded(root / ID / "state.yaml") == document()["state"]
+
+
+# ── what stands in the way ───────────────────────────────────────────────────────────────────────────────
+
+
+def everything(root: Path) -> list[HoldfastError]:
+    """What each way of writing says."""
+    said: list[HoldfastError] = []
+    for attempt in (
+        lambda: creating.create(str(root), document()),
+        lambda: updating.update(str(root), document(), [{"command": "x"}]),
+        lambda: creating.settle(str(root)),
+    ):
+        try:
+            attempt()
+        except HoldfastError as error:
+            said.append(error)
+    return said
+
+
+def test_a_linked_directory_is_not_written_through(root: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root.symlink_to(elsewhere)
+    assert [type(error) for error in everything(root)] == [Refused] * 3
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_linked_feature_is_not_written_through(root: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root.mkdir()
+    (root / ID).symlink_to(elsewhere)
+    assert [type(error) for error in everything(root)] == [Conflict, NotFound]
+    assert layout.features(str(root)) == []
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_in_the_way_stays(root: Path) -> None:
+    root.write_text("keep")
+    assert [type(error) for error in everything(root)] == [Invalid] * 3
+    assert root.read_text() == "keep"
+
+
+def test_a_linked_file_is_not_written_through(root: Path, tmp_path: Path) -> None:
+    creating.create(str(root), document())
+    for name in ("state.yaml", "implementation-plan.yaml", "history.jsonl"):
+        secret = tmp_path / name
+        secret.write_text("version: 1\n")
+        (root / ID / name).unlink()
+        (root / ID / name).symlink_to(secret)
+        with pytest.raises(Refused):
+            updating.update(str(root), document(at="2026-11-15T11:00:00Z"), [{"command": "x"}])
+        assert secret.read_text() == "version: 1\n"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_directory_is_said(root: Path) -> None:
+    root.mkdir(mode=0o500)
+    with pytest.raises(Failed) as caught:
+        creating.create(str(root), document())
+    assert (caught.value.operation, caught.value.session) == ("create", ID)
+    assert list(root.iterdir()) == []

@@ -1,0 +1,374 @@
+"""Restoring an `.ai-session/` directory from history alone: no store, nothing deleted, nothing made up."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Keeper
+from holdfast.core.fold import fold
+from holdfast.core.fold import read as data_of
+from holdfast.formats import registry as formats
+from holdfast.formats.contract.history import line
+from holdfast.formats.reading import read_yaml
+from holdfast.mirror.contract import creating, documents, layout, registry
+from holdfast.mirror.contract.restoring import examine, restore
+
+NOW = 1_794_000_000_000
+ASIDE = ".rejected-20261106T212000Z"
+FILES = ("state.yaml", "implementation-plan.yaml")
+
+
+class Feature:
+    """A feature made by Holdfast, with its whole history, in a directory that no store knows."""
+
+    def __init__(self, root: Path, home: Path, feature: str = "login", *, paused: bool = False) -> None:
+        project = home / "elsewhere"
+        project.mkdir(parents=True, exist_ok=True)
+        with Keeper.open(str(project), home=str(home / "home"), actor="ann") as keeper:
+            session = keeper.start(f"Build the {feature}", feature=feature, replace=True)
+            session.add_task("Design it", task_id="design", phase="one", agent="arch-1")
+            session.start_task("design")
+            session.finish_task("design", artifacts=["docs/design.md"])
+            session.add_task("Write it", task_id="write")
+            session.start_task("write")
+            session.note("half-way")
+            if paused:
+                session.pause("lunch")
+            events = keeper.events(session.id)
+        rules = formats.named("contract")
+        self.document = rules.render(fold(events, session.id))
+        self.lines = [
+            line(one, data_of(one), fold(events[: number + 1], session.id)) for number, one in enumerate(events)
+        ]
+        self.root = root
+        self.id = str(self.document["state"]["feature_id"])  # type: ignore[index,call-overload]
+        creating.create(str(root), self.document, history=self.lines)
+
+    def path(self, name: str) -> Path:
+        return self.root / self.id / name
+
+    def whole(self) -> None:
+        """Every file says what it said, and nothing is wrong any more."""
+        assert loaded(self.path("state.yaml")) == self.document["state"]
+        assert loaded(self.path("implementation-plan.yaml")) == self.document["plan"]
+        assert registry.entry(str(self.root), self.id) == self.document["entry"]
+        assert examine(str(self.root)) == []
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "project" / ".ai-session"
+
+
+@pytest.fixture
+def feature(root: Path, tmp_path: Path) -> Feature:
+    root.parent.mkdir()
+    return Feature(root, tmp_path / "other")
+
+
+def loaded(path: Path) -> Any:
+    return read_yaml(path.read_bytes(), str(path)).value
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def test_what_is_whole_is_left_as_it_is(feature: Feature) -> None:
+    before = tree(feature.root)
+    assert restore(str(feature.root), now=NOW) == []
+    assert examine(str(feature.root)) == []
+    assert tree(feature.root) == before
+
+
+def test_there_is_nothing_to_restore_where_there_is_nothing(root: Path) -> None:
+    assert (examine(str(root)), restore(str(root), now=NOW)) == ([], [])
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_comes_back_from_the_events_in_history(feature: Feature, name: str) -> None:
+    feature.path(name).unlink()
+    assert [(one.detail, one.session) for one in examine(str(feature.root))] == [
+        (f"{feature.id}/{name} is missing", feature.id)
+    ]
+    assert restore(str(feature.root), now=NOW) == [
+        f"{feature.id}/{name} was missing: restored from the events in its history."
+    ]
+    feature.whole()
+
+
+DAMAGE: list[bytes] = [
+    b"", b"\0" * 300, b"\xff\xfe\xfd", b"a: [1,\n", b"just words\n", b"- 1\n- 2\n", b"a: 1\na: 2\n",
+    b"feature_id: another-2026-11-15\ncurrent_state: {started_at: '2026-11-15T10:00:00Z'}\nphases: []\n",
+    b"x: &a [*a]\n", b"!!python/object/apply:os.system ['true']\n", b"[" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_set_aside_and_comes_back(feature: Feature, name: str, damage: bytes) -> None:
+    feature.path(name).write_bytes(damage)
+    history = feature.path("history.jsonl").read_bytes()
+    assert len(examine(str(feature.root))) == 1
+    assert len(restore(str(feature.root), now=NOW)) == 1
+    feature.whole()
+    assert feature.path(name + ASIDE).read_bytes() == damage
+    assert feature.path("history.jsonl").read_bytes() == history
+
+
+def test_a_file_cut_anywhere_comes_back_or_is_still_whole(feature: Feature) -> None:
+    """Whatever a crash of another program leaves of a state."""
+    whole = feature.path("state.yaml").read_bytes()
+    for size in range(0, len(whole), 7):
+        feature.path("state.yaml").write_bytes(whole[:size])
+        restore(str(feature.root), now=NOW)
+        assert examine(str(feature.root)) == []
+        assert loaded(feature.path("state.yaml"))["feature_id"] == feature.id
+
+
+def test_two_files_set_aside_at_one_moment_are_both_kept(feature: Feature) -> None:
+    for content in (b"one\n", b"two\n"):
+        feature.path("state.yaml").write_bytes(content)
+        restore(str(feature.root), now=NOW)
+    kept = sorted(path.read_bytes() for path in feature.path("").glob("state.yaml.rejected-*"))
+    assert kept == [b"one\n", b"two\n"]
+
+
+def test_everything_comes_back_when_only_history_is_left(root: Path, tmp_path: Path) -> None:
+    """Two features, one of them paused: states, plans and the registry with their statuses."""
+    root.parent.mkdir()
+    features = [Feature(root, tmp_path / "a", "login"), Feature(root, tmp_path / "b", "billing", paused=True)]
+    for path in root.rglob("*.yaml"):
+        path.unlink()
+    restore(str(root), now=NOW)
+    for one in features:
+        one.whole()
+    assert sorted(str(one["status"]) for one in registry.entries(str(root))) == ["active", "paused"]
+
+
+def test_a_history_that_git_united_is_sorted_and_each_event_counted_once(feature: Feature) -> None:
+    """Lines mixed, doubled, with a stranger's and a torn one among them; and history stays byte for byte."""
+    path = feature.path("history.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True) * 2
+    random.Random(7).shuffle(lines)
+    stranger = b'{"timestamp":"2026-11-14T10:00:00Z","command":"look","model":"opus","status":"success"}\n'
+    path.write_bytes(b"".join([*lines, stranger, b"{torn\n", b'{"half'])[:-1])
+    history = path.read_bytes()
+    for name in FILES:
+        feature.path(name).unlink()
+    restore(str(feature.root), now=NOW)
+    feature.whole()
+    assert path.read_bytes() == history
+
+
+def test_an_event_that_was_tampered_with_is_not_believed(feature: Feature) -> None:
+    path = feature.path("history.jsonl")
+    path.write_text(path.read_text().replace("half-way", "all-done"))
+    feature.path("state.yaml").unlink()
+    assert "from the events" in restore(str(feature.root), now=NOW)[0]
+    assert "all-done" not in feature.path("state.yaml").read_text()
+
+
+# ── histories of other programs ──────────────────────────────────────────────────────────────────────────
+
+LINES: list[dict[str, Any]] = [
+    {"timestamp": "2025-01-09T12:00:00Z", "command": "implement", "arguments": "core", "model": "opus",
+     "agent": "agent-2", "task_id": "core", "status": "success", "duration_ms": 5},
+    {"timestamp": "2025-01-09T10:00:00+00:00", "command": "plan", "arguments": "all of it", "model": "gemini",
+     "agent": "agent-1", "task_id": None, "status": "success", "duration_ms": 5234},
+    {"timestamp": "2025-01-09T12:00:00Z", "command": "implement", "arguments": "core", "model": "opus",
+     "agent": "agent-2", "task_id": "core", "status": "success", "duration_ms": 5},
+]  # fmt: skip
+OLD = "ai-orchestrator-2025-01-09"
+
+
+@pytest.fixture
+def foreign(root: Path) -> Path:
+    """A directory as another program left it: history, and nothing else."""
+    (root / OLD).mkdir(parents=True)
+    (root / OLD / "history.jsonl").write_text("".join(json.dumps(one) + "\n" for one in LINES))
+    return root
+
+
+def test_lines_without_events_restore_what_they_tell_and_that_is_said(foreign: Path) -> None:
+    said = restore(str(foreign), now=NOW)
+    assert "carry no events" in said[0]
+    assert loaded(foreign / OLD / "state.yaml") == {
+        "version": "1.0",
+        "feature_id": OLD,
+        "current_state": {
+            "active_task": "core", "model_in_use": "opus",
+            "started_at": "2025-01-09T10:00:00Z", "last_updated": "2025-01-09T12:00:00Z",
+        },
+    }  # fmt: skip
+    plan = loaded(foreign / OLD / "implementation-plan.yaml")
+    assert plan["feature"]["name"] == "Ai orchestrator"
+    assert [(task["task_id"], task["status"], task["agent"]) for task in plan["phases"][0]["tasks"]] == [
+        ("core", "in_progress", "agent-2")
+    ]
+    assert registry.entries(str(foreign)) == [
+        {"feature_id": OLD, "started_at": "2025-01-09T10:00:00Z", "last_active": "2025-01-09T12:00:00Z",
+         "status": "active"}
+    ]  # fmt: skip
+    assert examine(str(foreign)) == []
+    assert restore(str(foreign), now=NOW) == []
+
+
+@pytest.mark.parametrize("lines", [LINES, []])
+def test_what_is_restored_is_valid_by_the_contract(foreign: Path, lines: list[dict[str, Any]]) -> None:
+    (foreign / OLD / "history.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    restore(str(foreign), now=NOW)
+    rules = formats.named("contract")
+    for path in (foreign / "active-features.yaml", *(foreign / OLD / name for name in FILES)):
+        value = loaded(path)
+        kind = rules.detects(value)
+        assert kind is not None
+        assert [one for one in rules.problems(value, kind) if one.severity == "error"] == []
+
+
+def test_without_any_history_what_the_other_files_know_has_to_do(feature: Feature) -> None:
+    feature.path("history.jsonl").write_bytes(b"")
+    feature.path("state.yaml").unlink()
+    assert "only when it began is known" in restore(str(feature.root), now=NOW)[0]
+    entry = feature.document["entry"]
+    assert isinstance(entry, dict)
+    assert loaded(feature.path("state.yaml"))["current_state"] == {
+        "active_task": None, "model_in_use": "sonnet",
+        "started_at": entry["started_at"], "last_updated": entry["last_active"],
+    }  # fmt: skip
+
+
+def test_an_empty_directory_is_dated_by_its_name(root: Path) -> None:
+    (root / OLD).mkdir(parents=True)
+    restore(str(root), now=NOW)
+    assert loaded(root / OLD / "state.yaml")["current_state"]["started_at"] == "2025-01-09T00:00:00Z"
+    assert (root / OLD / "history.jsonl").read_bytes() == b""
+    assert examine(str(root)) == []
+
+
+# ── the registry ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_entry_that_is_missing_is_added_and_the_others_stay(feature: Feature) -> None:
+    path = feature.root / "active-features.yaml"
+    path.write_text(
+        "# ours\nactive_features:\n  - feature_id: gone-2026-01-01\n    started_at: '2026-01-01T00:00:00Z'\n"
+        "    last_active: '2026-01-02T00:00:00Z'\n    status: completed\n"
+    )
+    assert restore(str(feature.root), now=NOW) == [f"{feature.id} was not listed in the registry: it is now."]
+    assert [one["feature_id"] for one in registry.entries(str(feature.root))] == ["gone-2026-01-01", feature.id]
+    assert path.read_text().startswith("# ours\n")
+    feature.whole()
+
+
+def test_a_damaged_registry_is_made_anew_and_drops_nobody(feature: Feature) -> None:
+    """Entries that can still be read are kept, even of features whose directory is elsewhere."""
+    path = feature.root / "active-features.yaml"
+    torn = (
+        "active_features:\n  - feature_id: gone-2026-01-01\n    started_at: '2026-01-01T00:00:00Z'\n"
+        "    last_active: '2026-01-02T00:00:00Z'\n    status: completed\n    owner: bo\n"
+        f"  - feature_id: {feature.id}\n    started_at: '2026-01-01T0"
+    )
+    path.write_text(torn)
+    said = restore(str(feature.root), now=NOW)
+    kept = f"The damaged one is kept as active-features.yaml{ASIDE}."
+    assert said == [f"active-features.yaml was damaged: made anew with 2 features. {kept}"]
+    assert Path(f"{path}{ASIDE}").read_text() == torn
+    gone, own = registry.entries(str(feature.root))
+    assert (gone["feature_id"], gone["owner"], gone["status"]) == ("gone-2026-01-01", "bo", "completed")
+    assert own == feature.document["entry"]
+    feature.whole()
+
+
+MARKS = "<<<<<<< HEAD\n{0}=======\n{0}>>>>>>> theirs\n"
+
+
+@pytest.mark.parametrize("name", ["active-features.yaml", *FILES])
+def test_what_git_left_unmerged_is_reported_and_left_alone(feature: Feature, name: str) -> None:
+    path = feature.root / name if name.startswith("active") else feature.path(name)
+    path.write_text(MARKS.format(path.read_text()))
+    before = tree(feature.root)
+    assert ["unmerged" in one.detail for one in examine(str(feature.root))] == [True]
+    said = restore(str(feature.root), now=NOW)
+    assert len(said) == 1
+    assert said[0].startswith("Left alone: ")
+    assert {**tree(feature.root), **before} == tree(feature.root)
+    assert path.read_bytes() == before[str(path.relative_to(feature.root))]
+    assert not list(feature.root.rglob("*.rejected-*"))
+
+
+# ── what stands in the way ───────────────────────────────────────────────────────────────────────────────
+
+
+def link(path: Path, outside: Path) -> None:
+    path.symlink_to(outside)
+
+
+def second_name(path: Path, outside: Path) -> None:
+    os.link(outside, path)
+
+
+def folder(path: Path, outside: Path) -> None:
+    path.mkdir()
+
+
+def pipe(path: Path, outside: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("plant", [link, second_name, folder, pipe])
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_planted_is_said_and_neither_followed_nor_moved(
+    feature: Feature, tmp_path: Path, plant: Callable[[Path, Path], None], name: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("keep")
+    feature.path(name).unlink()
+    plant(feature.path(name), outside)
+    assert ["unreadable" in one.detail for one in examine(str(feature.root))] == [True]
+    assert [one[:11] for one in restore(str(feature.root), now=NOW)] == ["Left alone:"]
+    assert os.path.lexists(feature.path(name))
+    assert outside.read_text() == "keep"
+
+
+def test_one_that_cannot_be_restored_does_not_keep_the_others(root: Path, tmp_path: Path) -> None:
+    root.parent.mkdir()
+    first, second = Feature(root, tmp_path / "a", "alpha"), Feature(root, tmp_path / "b", "beta")
+    first.path("history.jsonl").unlink()
+    first.path("history.jsonl").mkdir()
+    for one in (first, second):
+        one.path("state.yaml").unlink()
+    said = restore(str(root), now=NOW)
+    assert any(sentence.startswith(f"{first.id} could not be restored") for sentence in said)
+    second_state = loaded(second.path("state.yaml"))
+    assert second_state == second.document["state"]
+
+
+def test_nothing_but_feature_directories_is_touched(feature: Feature) -> None:
+    (feature.root / "notes").mkdir()
+    (feature.root / "notes" / "state.yaml").write_text("broken: [")
+    (feature.root / "Login-2026-13-45").mkdir()
+    before = tree(feature.root)
+    assert restore(str(feature.root), now=NOW) == []
+    assert tree(feature.root) == before
+    assert [one.id for one in layout.features(str(feature.root))] == [feature.id]
+
+
+def test_a_creation_cut_short_is_settled_first(feature: Feature) -> None:
+    (feature.root / ".creating-00").mkdir()
+    assert len(restore(str(feature.root), now=NOW)) == 1
+    assert not (feature.root / ".creating-00").exists()
+
+
+def test_marks_of_a_merge_are_told_from_yaml() -> None:
+    assert documents.unmerged(b"a: 1\n<<<<<<< HEAD\n")
+    assert documents.unmerged(b"a: 1\r\n>>>>>>> x\r\n")
+    assert not documents.unmerged(b"a: '<<<<<<< HEAD'\n# =======\n<<: 1\n")
