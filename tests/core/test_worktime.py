@@ -688,3 +688,66 @@ def test_before_the_start_nothing_has_passed() -> None:
     device = started()
     assert fold([], SESSION).time.start == 0
     assert (at(device, -MINUTE).elapsed_ms, at(device, -MINUTE).pauses) == (0, [])
+
+
+# ── What another program said had begun ──────────────────────────────────────────────────────────────────
+
+_claim = st.builds(
+    Mark, _moment, st.just("away"), st.none() | st.just("said"), _moment,
+    st.sampled_from(["idle", "task", "manual", "timeout", "odd"]),
+)  # fmt: skip
+
+
+@given(times(), st.lists(_claim, max_size=6), st.data())
+def test_pauses_that_others_counted_or_saw_begin_add_up_too(
+    time: TimeState, claims: list[Mark], data: st.DataObject
+) -> None:
+    """Whatever another program claims, also of pauses with no end, working and paused make elapsed."""
+    for claim in claims:
+        if data.draw(st.booleans()):
+            claim.until = claim.at
+    time.marks += claims
+    stretches = data.draw(st.lists(_stretch, max_size=4))
+    lawful(measure(time, stretches, end=data.draw(st.none() | _moment), now=data.draw(_moment)), time.start)
+
+
+def test_an_agents_run_that_was_said_to_be_a_pause_is_one_however_short() -> None:
+    device = started()
+    device.wait(MINUTE)
+    device.record(AgentStarted(id="a1", type="task"))
+    device.record(AwayRecorded(since=device.now, until=device.now, reason="Exploring", kind="task"))
+    begun = Rest("task", "Exploring", NOON + MINUTE, None, 0)
+    assert view.worktime(device.state(), device.now).pauses == (begun,)
+    device.wait(MINUTE)
+    assert view.worktime(device.state(), device.now).pauses == (begun._replace(length=MINUTE),)
+    device.record(AgentCompleted(id="a1"))
+    device.wait(MINUTE)
+    assert view.worktime(device.state(), device.now).pauses == (
+        begun._replace(until=NOON + 2 * MINUTE, length=MINUTE),
+    )
+
+
+def test_a_person_who_was_said_to_be_away_is_away_until_the_next_sign() -> None:
+    device = started()
+    device.record(AwayRecorded(since=NOON, until=NOON, kind="idle"))
+    assert view.worktime(device.state(), NOON).pauses == (Rest("idle", None, NOON, None, 0),)
+    assert view.worktime(device.state(), NOON + MINUTE).pauses == (Rest("idle", None, NOON, None, MINUTE),)
+    device.wait(6 * MINUTE)
+    device.record(MessageExchanged())
+    assert view.worktime(device.state(), device.now).pauses == (
+        Rest("idle", None, NOON, NOON + 6 * MINUTE, 6 * MINUTE),
+    )
+
+
+def test_an_idle_pause_that_was_said_to_go_on_goes_on_until_its_end_is_told() -> None:
+    device = started()
+    device.wait(2 * MINUTE)
+    device.record(AwayRecorded(since=NOON, until=NOON + 2 * MINUTE, kind="idle"))
+    device.record(AwayRecorded(since=NOON, until=NOON, kind="idle"))
+    assert view.worktime(device.state(), device.now + MINUTE).pauses == (Rest("idle", None, NOON, None, 3 * MINUTE),)
+    device.wait(MINUTE)
+    device.record(AwayRecorded(since=NOON, until=device.now, kind="idle"))
+    (whole, *rest) = view.worktime(device.state(), device.now).pauses
+    assert whole.until is not None
+    assert [one.until for one in rest] == [NOON + 3 * MINUTE]
+    assert view.worktime(device.state(), device.now).paused == 3 * MINUTE

@@ -80,7 +80,7 @@ def tasks(draw: st.DrawFn, name: str) -> Document:
         "status": status,
         "started_at": draw(st.sampled_from([None, first])),
         "completed_at": then if status == "completed" else draw(st.sampled_from([None, None, then])),
-        "artifacts": draw(st.lists(words, max_size=2)),
+        "artifacts": list(draw(st.lists(words, max_size=2))),
     }
     if status == "blocked" and draw(st.booleans()):
         task["x-holdfast-status"] = "dropped"
@@ -141,10 +141,14 @@ def lines(draw: st.DrawFn) -> Document:
 
 
 def plan_tasks(document: Document) -> list[Document]:
-    plan = document.get("plan")
-    if not isinstance(plan, dict):
-        return []
-    return [task for phase in plan["phases"] for task in phase["tasks"]]  # type: ignore[union-attr,index,call-overload]
+    phases = _object(document.get("plan", {})).get("phases", [])
+    assert isinstance(phases, list)
+    found: list[Document] = []
+    for phase in map(_object, phases):
+        tasks_of_phase = phase["tasks"]
+        assert isinstance(tasks_of_phase, list)
+        found.extend(map(_object, tasks_of_phase))
+    return found
 
 
 @st.composite

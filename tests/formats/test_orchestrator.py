@@ -309,10 +309,8 @@ def test_what_is_sound_has_no_problems_and_what_has_none_is_sound(document: Docu
 def test_nothing_broken_is_sound(document: Document, data: st.DataObject) -> None:
     """A valid document with any one of its values replaced."""
     place = data.draw(st.sampled_from(_places(document)))
-    other: Json = data.draw(
-        st.sampled_from([None, "", "x", " ", -1, 1.5, True, [], {}, "2025-13-01T00:00:00Z", [{}]])
-    )
-    broken = _replaced(document, place, other)
+    others: list[Json] = [None, "", "x", " ", -1, 1.5, True, [], {}, "2025-13-01T00:00:00Z", [{}]]
+    broken = _replaced(document, place, others[data.draw(st.integers(0, len(others) - 1))])
     assert isinstance(broken, dict)
     if RULES.is_sound(written(broken), "orchestrator"):
         assert RULES.problems(broken, "orchestrator") == []

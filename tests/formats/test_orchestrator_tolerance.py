@@ -1,4 +1,4 @@
-"""Documents of the orchestrator format as they are met in the wild: what is put right, what is said, what is refused."""
+"""Documents of the orchestrator format as they are met in the wild: put right with a note, or refused by place."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_started_at_and_paused_at_are_the_times_of_the_session() -> None:
 
 
 def test_started_at_and_completed_at_are_the_times_of_an_agent() -> None:
-    agent = {"id": "a", "type": "t", "task": "x", "status": "complete",
+    agent: Json = {"id": "a", "type": "t", "task": "x", "status": "complete",
              "started_at": "2025-12-27T10:32:00Z", "completed_at": "2025-12-27T10:40:00Z"}  # fmt: skip
     made = tidied(with_(("agents", 0), agent))
     assert at(made.document, ("agents", 0, "started")) == "2025-12-27T10:32:00Z"
@@ -248,7 +248,7 @@ def test_an_id_of_another_kind_becomes_one_of_this_format_the_same_each_time() -
 
 
 def test_ids_of_agents_are_made_fit_and_unique() -> None:
-    agent = {"type": "code", "task": "x", "status": "pending"}
+    agent: dict[str, Json] = {"type": "code", "task": "x", "status": "pending"}
     made = tidied(with_(("agents",), [{"id": "Code 1!", **agent}, {"id": "code-1", **agent}, agent]))
     agents = made.document["agents"]
     assert isinstance(agents, list)
@@ -269,7 +269,7 @@ def test_saving_before_the_beginning_is_put_right() -> None:
 
 
 def test_what_nobody_knows_is_kept_where_it_stood() -> None:
-    document = {"x-first": 1, **with_(("status",), "completed"), "started_at": None, "zz": {"b": [1.0]}}
+    document: Document = {"x-first": 1, **with_(("status",), "completed"), "started_at": None, "zz": {"b": [1.0]}}
     agent = at(document, ("agents", 0))
     assert isinstance(agent, dict)
     agent["mood"] = "fine"
@@ -339,8 +339,7 @@ def test_whatever_comes_is_put_right_or_refused(document: Document, data: st.Dat
             inner[last] = data.draw(_ODD)
     try:
         made = RULES.tidy(broken, GROUND)
-    except Invalid as refused:
-        assert refused.hint
+    except Invalid:
         return
     assert [one for one in RULES.problems(made.document, "orchestrator") if one.severity == "error"] == []
     state = state_of(made.document, RULES, GROUND)

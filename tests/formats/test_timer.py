@@ -13,7 +13,7 @@ import pytest
 from histories import MINUTE, NOON, History, histories, started
 from hypothesis import given
 from hypothesis import strategies as st
-from timer_documents import as_text, documents, edits, plain_documents
+from timer_documents import as_text, documents, edits, plain_documents, usual_documents
 from timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
 from holdfast.core import view
@@ -545,7 +545,7 @@ def test_places_mean_canonical_fields() -> None:
     assert TIMER.field(("lastMessageTime",), "x") is None
 
 
-@given(documents())
+@given(usual_documents())
 def test_a_message_later_leaves_what_was_kept_valid(document: Document) -> None:
     """What a document says beyond the model comes back after a change too, and the whole is still valid."""
     heard = TIMER.changes(None, document, None, GROUND)

@@ -77,7 +77,8 @@ def unordered(value: Json) -> Json:
 
 @given(st.data())
 def test_over_any_text_the_data_is_right_and_every_comment_is_there(data: st.DataObject) -> None:
-    before, after = data.draw(objects), data.draw(objects)
+    before: dict[str, Json] = {**data.draw(objects)}
+    after: dict[str, Json] = {**data.draw(objects)}
     if data.draw(st.booleans()):
         after = {**before, **after}
     old = commented(written(before), data)

@@ -171,6 +171,17 @@ def documents() -> st.SearchStrategy[Document]:
     return st.builds(Spelling.written, spellings, stories())
 
 
+def usual_documents() -> st.SearchStrategy[Document]:
+    """Valid documents whose times are spelled as Holdfast spells them, without pauses of no length."""
+    return st.builds(
+        lambda spelling, story: spelling._replace(zone=None, digits=False).written(story),
+        spellings,
+        stories().map(
+            lambda story: story._replace(stops=tuple(one for one in story.stops if one.since != one.until))
+        ),
+    )
+
+
 def plain_documents() -> st.SearchStrategy[Document]:
     """Valid documents as Holdfast itself would spell them."""
     return stories().map(_PLAIN.written)

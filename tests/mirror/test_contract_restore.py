@@ -108,7 +108,7 @@ def test_a_missing_file_comes_back_from_the_events_in_history(feature: Feature, 
 DAMAGE: list[bytes] = [
     b"", b"\0" * 300, b"\xff\xfe\xfd", b"a: [1,\n", b"just words\n", b"- 1\n- 2\n", b"a: 1\na: 2\n",
     b"feature_id: another-2026-11-15\ncurrent_state: {started_at: '2026-11-15T10:00:00Z'}\nphases: []\n",
-    b"x: &a [*a]\n", b"!!python/object/apply:os.system ['true']\n", b"[" * 5000,
+    b"x: &a [*a]\n", b"!!python/object/apply:os.system ['true']\n", b"[" * 60,
 ]  # fmt: skip
 
 
@@ -372,3 +372,12 @@ def test_marks_of_a_merge_are_told_from_yaml() -> None:
     assert documents.unmerged(b"a: 1\n<<<<<<< HEAD\n")
     assert documents.unmerged(b"a: 1\r\n>>>>>>> x\r\n")
     assert not documents.unmerged(b"a: '<<<<<<< HEAD'\n# =======\n<<: 1\n")
+
+
+def test_temporaries_of_killed_writers_are_removed_once_they_are_old(feature: Feature) -> None:
+    old, young = feature.path(".holdfast-00.tmp"), feature.root / ".holdfast-01.tmp"
+    for path, age in ((old, 7_200), (young, 60)):
+        path.write_text("half")
+        os.utime(path, (NOW // 1000 - age, NOW // 1000 - age))
+    assert restore(str(feature.root), now=NOW) == ["1 temporary files that killed processes left behind: removed."]
+    assert (old.exists(), young.exists()) == (False, True)

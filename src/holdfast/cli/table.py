@@ -19,6 +19,7 @@ _ID = Argument("id", "a session: UUID, unique prefix, alias, or @ for the curren
 _AGENT = Argument("id", "the agent's id")
 _TASK = Argument("id", "the task's id")
 _OUTCOME = Option(("--outcome",), "what came of it")
+_FORMAT = Argument("format", "which of the four formats", choices=FORMAT_NAMES)
 _OUT = Option(("-o", "--out"), "where to write it (default: standard output)", kind="path", metavar="OUT")
 _ARTIFACT = Option(("--artifact",), "a file it made", many=True, name="artifacts", metavar="F")
 
@@ -204,7 +205,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("convert", "a file in another format", (
         Argument("path", "the file or feature directory; - for standard input", kind="path"),
         Option(("--to",), "the format to convert to", choices=FORMAT_NAMES, required=True, metavar="F"),
-        Option(("--from",), "the format it has (default: found out)", choices=FORMAT_NAMES, name="from_", metavar="F"),
+        Option(("--from",), "the format it has (else found out)", choices=FORMAT_NAMES, metavar="F", name="from_"),
         _OUT,
         Option(("--carry",), "let what the other format cannot say ride along", kind="flag"),
     ), _at("convert"), group=FORMATS),
@@ -216,11 +217,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("export", "the session in one of the four formats", (
         _ID, Option(("--format",), "which", choices=FORMAT_NAMES, required=True, metavar="F"), _OUT,
     ), _at("export"), group=FORMATS),
+    Command("migrate", "documents of older versions, written anew beside them", (
+        Argument("path", "a file, a feature directory, or a project", kind="path"),
+        Option(("--back",), "bring back what was there before", kind="flag"),
+    ), _at("migrate"), group=FORMATS),
     Command("mirror", "live files in the project", group=FORMATS, verbs=(
-        Command("on", "begin to mirror the project's sessions", (
-            Argument("format", "which of the four formats", choices=FORMAT_NAMES),), _at("mirror", "on"), writes=True),
-        Command("off", "stop; the files stay", (
-            Argument("format", "which of the four formats", choices=FORMAT_NAMES),), _at("mirror", "off"), writes=True),
+        Command("on", "begin to mirror the project's sessions", (_FORMAT,), _at("mirror", "on"), writes=True),
+        Command("off", "stop; the files stay", (_FORMAT,), _at("mirror", "off"), writes=True),
         Command("status", "what is mirrored, and whether someone else changed it", (), _at("mirror", "status")),
     )),
     Command("contract", "the binding contract of the project's agents", group=FORMATS, verbs=(

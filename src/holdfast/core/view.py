@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from holdfast.core import agents as agents_of
 from holdfast.core import modes
 from holdfast.core import tasks as tasks_of
-from holdfast.core.canonical import digest
+from holdfast.core.canonical import Json, digest
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import (
     Agent,
@@ -175,8 +177,21 @@ def session(state: State, now: int) -> Session:
         conflicts=conflicts(state),
         commands=Commands(total=state.commands, failed=state.commands_failed, last=state.last_command),
         sync=Sync(),
-        extra={**state.extra, "redacted": dict(state.redacted)} if state.redacted else dict(state.extra),
+        extra=_extra(state),
     )  # fmt: skip
+
+
+def _extra(state: State) -> dict[str, Json]:
+    """What the model has no place for. A format's own is kept as text, for the sake of its spelling."""
+    shown = dict(state.extra)
+    for name in Aliases.__struct_fields__:
+        kept = shown.get(name)
+        if isinstance(kept, str):
+            with suppress(msgspec.MsgspecError, RecursionError):
+                shown[name] = msgspec.json.decode(kept)
+    if state.redacted:
+        shown["redacted"] = dict(state.redacted)
+    return shown
 
 
 def conflicts(state: State) -> list[Conflict]:

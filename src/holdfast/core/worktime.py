@@ -166,12 +166,15 @@ def _marked(time: TimeState) -> Iterable[tuple[PauseKind, str | None, int, int |
 
 
 def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:
-    """Where another program said that a pause had begun, with its reason; it did not know the end."""
-    return {
-        mark.at: mark.reason
-        for mark in time.marks
-        if mark.kind == "away" and mark.pause == pause and mark.until == mark.at
-    }
+    """Where another program said that a pause had begun, with its reason, and has not told its end since."""
+    found: dict[int, str | None] = {}
+    for mark in time.marks:
+        if mark.kind == "away" and mark.pause == pause:
+            if mark.until == mark.at:
+                found[mark.at] = mark.reason
+            else:
+                found.pop(mark.at, None)
+    return found
 
 
 def _gaps(time: TimeState, start: int, stop: int, away: Container[int]) -> Iterable[tuple[int, int, bool]]:

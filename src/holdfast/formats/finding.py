@@ -115,7 +115,5 @@ def foreign(value: Json) -> str | None:
     own = [key for key in value if key in _HAND_MADE]
     if known >= _ENOUGH and len(own) <= known:
         return None
-    shown = ", ".join(
-        shorten(key, 30).encode("ascii", "backslashreplace").decode() for key in (own or list(value))[:4]
-    )
+    shown = ", ".join(f"{shorten(key, 30)!a}" for key in (own or list(value))[:4])
     return f"it looks hand-made: keys such as {shown} belong to none of the formats {', '.join(registry.NAMES)}"

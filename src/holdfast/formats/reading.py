@@ -17,8 +17,10 @@ from holdfast.core.errors import Invalid
 from holdfast.formats import jsonnodes, nodes
 from holdfast.formats.interface import Note, Place
 from holdfast.formats.nodes import Node, wrong
+from holdfast.formats.plainjson import LIMIT
 
-LIMIT: Final = 4 << 20  # bytes
+__all__ = ["LIMIT", "Read", "read", "read_json", "read_lines", "read_yaml"]
+
 _BOM: Final = b"\xef\xbb\xbf"
 # The byte order marks of what is not read here; the longer first, because the shorter begin them.
 _FOREIGN_MARKS: Final = (

@@ -86,7 +86,7 @@ def _in_place(text: str, before: Json, document: Json) -> str | None:
         if root is None or not isinstance(before, dict):
             return None
         made = _Edit(plain).apply(root, before, document)
-    except (YAMLError, _TooHard):
+    except (YAMLError, ValueError, _TooHard):
         return None
     again = _read(made)
     return made if again is not None and _alike(again[0], document) else None

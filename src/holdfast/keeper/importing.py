@@ -14,7 +14,7 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.secret_documents import redact_document
-from holdfast.core.times import DAY
+from holdfast.core.times import DAY, SECOND
 from holdfast.core.vocabulary import DeviceJoined, SessionStarted
 from holdfast.formats import naming
 from holdfast.formats.interface import Document, Format, Ground, Note
@@ -94,7 +94,9 @@ def known_as(store: Store, rules: Format, alias: str, project: str, document: Do
         return None
     for row in store.rows(Filter(project=project, since=began - DAY)):
         state = store.state(row.id)
-        if state is not None and rules.alias(shown(state, rules)) == alias:
+        # The same name is not enough: two sessions of one day may have the same goal.
+        same_start = state is not None and abs(naming.began(state) - began) < SECOND
+        if state is not None and same_start and rules.alias(shown(state, rules)) == alias:
             return row.id
     return None
 

@@ -13,10 +13,11 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.formats import finding, registry
 from holdfast.formats.interface import Format, Note
-from holdfast.formats.reading import LIMIT, read
+from holdfast.formats.reading import LIMIT, Read, read, read_json, read_yaml
 from holdfast.keeper.session_files import session_files
 from holdfast.machine.files import explain, read_limited, shown
 
+_BOM: Final = b"\xef\xbb\xbf"
 # Kinds of file that list sessions and are none.
 _NOT_SESSIONS: Final = frozenset({"contract-registry", "craft-index"})
 
@@ -28,6 +29,8 @@ class Source(NamedTuple):
     rules: Format
     value: Json
     notes: list[Note]
+    # Its kind of file, where it was recognised by that.
+    kind: str = ""
 
 
 class Unread(NamedTuple):
@@ -55,17 +58,16 @@ def sources(paths: Sequence[str], name: str | None = None) -> Iterator[Source | 
 def _in_directory(path: str, name: str | None) -> Iterator[Source | Unread]:
     walked = session_files(path)
     features: set[str] = set()
-    for file, (_, kind) in walked.placed:
+    placed = [file for file, (_, kind) in walked.placed if kind not in _NOT_SESSIONS]
+    for file in [*placed, *walked.loose]:
         feature = _feature_of(file)
-        if kind in _NOT_SESSIONS or (feature is not None and feature in features):
+        if feature is not None and feature in features:
             continue
         if feature is not None:
             features.add(feature)
-        yield _source(file, name)
-    for file in walked.loose:
         one = _source(file, name)
         # Among files that lie about anywhere, only what is recognised is meant.
-        if isinstance(one, Source):
+        if file in placed or (isinstance(one, Source) and one.kind not in _NOT_SESSIONS):
             yield one
     for folder, error in walked.closed:
         yield Unread(folder, explain(error, "read", folder))
@@ -89,7 +91,7 @@ def _source(path: str, name: str | None) -> Source | Unread:
             from holdfast.mirror.contract.gathering import gathered
 
             return Source(path, registry.named("contract"), gathered(feature), [])
-        document = read(read_limited(path, LIMIT, what="a session file"), path)
+        document = _read(read_limited(path, LIMIT, what="a session file"), path)
         value = document.value
         if name is not None:
             return Source(path, registry.named(name), value, document.notes)
@@ -101,9 +103,16 @@ def _source(path: str, name: str | None) -> Source | Unread:
                 hint="holdfast import --salvage takes what it can recognise.",
                 file=path,
             )
-        return Source(path, found[0], value, document.notes)
+        return Source(path, found[0], value, document.notes, found[1])
     except HoldfastError as error:
         return Unread(path, error, value)
+
+
+def _read(raw: bytes, path: str) -> Read:
+    """By the file's name; where that says nothing, by how the text begins."""
+    if os.path.splitext(path)[1].lower() in (".json", ".yaml", ".yml", ".jsonl"):
+        return read(raw, path)
+    return read_json(raw, path) if raw.removeprefix(_BOM).lstrip()[:1] in (b"{", b"[", b"") else read_yaml(raw, path)
 
 
 def _feature_of(path: str) -> str | None:

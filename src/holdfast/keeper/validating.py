@@ -7,20 +7,20 @@ is wrong". Whatever does not pass it is read with care, and told with every plac
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Final
 
 import msgspec
 
-from holdfast.core.canonical import DEEPEST, Json
+from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.vocabulary import Project
 from holdfast.formats import finding, registry
 from holdfast.formats.interface import Format, Ground, Place, Problem, Severity
 from holdfast.formats.nodes import Unread
 from holdfast.formats.places import written
+from holdfast.formats.plainjson import LIMIT, plain
 from holdfast.keeper.session_files import session_files
 from holdfast.machine.files import read_limited, shown
 from holdfast.machine.trouble import explain
@@ -29,7 +29,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.formats.reading import Read
 
-LIMIT: Final = 4 << 20  # bytes of a document
 LINES_LIMIT: Final = 64 << 20  # bytes of a history, which only grows
 MOST: Final = 1_000  # problems told of one file
 
@@ -234,47 +233,7 @@ class Validator:
         yield from verdicts.values()
 
 
-# ── the quick look ───────────────────────────────────────────────────────────────────────────────────────
-
-_KEY: Final = re.compile(rb'"\s*:')
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{30}")
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
-
-
-def plain(raw: bytes) -> Json:
-    r"""The data in a JSON text that the careful reader would take without a word. May say None at any time.
-
-    A key that stands twice is lost in reading. So the places that may be keys are counted before, and again in what
-    was read, written anew: as often means that none was lost. The count could only be fooled by quotes and colons
-    spelled `\u00…`, so text with those is not plain.
-    """
-    if len(raw) > LIMIT or b"\\u00" in raw or b"\r" in raw or _LONG_NUMBER.search(raw):
-        return None
-    try:
-        value: Json = _decode(raw)
-        if _encode(value).count(b'":') != len(_KEY.findall(raw)):
-            return None
-    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
-        return None
-    if raw.count(b"[") + raw.count(b"{") <= DEEPEST or (raw.count(b",") < 50_000 and _depth(value) <= DEEPEST):
-        return value
-    return None
-
-
-def _depth(value: Json) -> int:
-    level: list[Json] = [value]
-    depth = 0
-    while level:
-        level = [
-            inner
-            for part in level
-            if isinstance(part, (dict, list))
-            for inner in (part.values() if isinstance(part, dict) else part)
-            if isinstance(inner, (dict, list))
-        ]
-        depth += 1
-    return depth
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _quick_read(path: str) -> bytes:

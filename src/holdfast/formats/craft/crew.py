@@ -16,9 +16,10 @@ from holdfast.formats.interface import Document, Note
 _STATUSES: Final = ("pending", "running", "completed", "error", "timeout")
 _STATUS_WORDS: Final = {
     "in_progress": "running", "active": "running", "started": "running", "working": "running",
-    "complete": "completed", "done": "completed", "finished": "completed", "success": "completed", "failed": "error", "failure": "error",
-    "interrupted": "error", "aborted": "error", "cancelled": "error", "canceled": "error", "paused": "pending",
-    "queued": "pending", "waiting": "pending", "blocked": "pending", "timed_out": "timeout",
+    "complete": "completed", "done": "completed", "finished": "completed", "success": "completed",
+    "failed": "error", "failure": "error", "interrupted": "error", "aborted": "error", "cancelled": "error",
+    "canceled": "error", "paused": "pending", "queued": "pending", "waiting": "pending", "blocked": "pending",
+    "timed_out": "timeout",
 }  # fmt: skip
 _GIVEN_UP: Final = frozenset({"aborted", "cancelled", "canceled"})
 _RESULTS: Final = ("success", "failure", "timeout", "aborted")

@@ -168,7 +168,7 @@ class _Telling:
         else:
             # A message did not end it, or it would have been ended: what had passed is told, and that it goes on.
             self.over(stop._replace(since=since), self.within(seen.last))
-            self.say(since, AwayRecorded(since=since, until=since, reason=stop.reason, kind="idle"))
+            self.say(seen.last, AwayRecorded(since=since, until=since, reason=stop.reason, kind="idle"))
 
 
 def _is_limit(stop: Stop) -> bool:

@@ -16,7 +16,9 @@ from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid
+from holdfast.core.times import HOUR
 from holdfast.formats import reading
+from holdfast.machine.files import temporaries
 from holdfast.machine.private import open_private
 from holdfast.machine.wall import Wall
 from holdfast.mirror.contract import creating, documents, history, inferring, layout, registry
@@ -116,6 +118,7 @@ def restore(root: str, *, now: int | None = None) -> list[str]:
     for feature in layout.features(root):
         said += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
     said += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
+    said += _guarded(partial(_sweep, root, moment), "temporary files")
     return said + ([] if _merging(root) else creating.settle(root))
 
 
@@ -130,6 +133,18 @@ def _guarded(step: Callable[[], list[str]], what: str) -> list[str]:
 def _merging(root: str) -> bool:
     fault = _registry_fault(root)
     return fault is not None and fault.kind != "missing"
+
+
+def _sweep(root: str, now: int) -> list[str]:
+    """Remove what killed writers left: temporary files so old that no writer can still be at them."""
+    old: list[str] = []
+    for folder in (root, *(one.path for one in layout.features(root))):
+        for path in temporaries(folder):
+            with contextlib.suppress(OSError):
+                if os.lstat(path).st_mtime_ns // 1_000_000 < now - HOUR:
+                    os.unlink(path)
+                    old.append(path)
+    return [f"{len(old)} temporary files that killed processes left behind: removed."] if old else []
 
 
 def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:

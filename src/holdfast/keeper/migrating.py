@@ -1,0 +1,156 @@
+"""Migrating: a document of an older or looser version written as the version Holdfast knows, beside the old one.
+
+Nothing is edited in place. The new document is made and checked first: it must be valid and must tell the same
+session. Only then does it get the old one's name, in one step; the old file stays beside it under a name that says
+what it is, and `back` brings it back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound
+from holdfast.core.times import text
+from holdfast.formats.conversion import state_of
+from holdfast.formats.entries import same
+from holdfast.formats.interface import Document, Format, Ground, Note
+from holdfast.keeper.ground import ground
+from holdfast.keeper.sources import Source, sources
+from holdfast.machine import files
+from holdfast.machine.trouble import shown
+
+if TYPE_CHECKING:
+    from holdfast.core.canonical import Json
+    from holdfast.keeper.keeper import Keeper
+
+# Where each format says its version; timer has none.
+_VERSIONS: Final = {"orchestrator": "schema_version", "craft": "schema_version", "contract": "version"}
+_KEPT: Final = re.compile(r"(?P<path>.+)\.before-(?P<stamp>\d{8}T\d{6}Z)(?:-\d+)?\Z")
+_LIMIT: Final = 4 << 20  # bytes
+# The files of a contract document, by its parts.
+_PARTS: Final = {"state": "state.yaml", "plan": "implementation-plan.yaml"}
+
+
+class Migrated(NamedTuple):
+    """What became of one file: `migrated`, `current` (nothing to do), `refused`, or `brought back`."""
+
+    path: str
+    format: str | None
+    version: str | None
+    result: str
+    kept: str | None
+    notes: list[Note]
+    error: HoldfastError | None = None
+
+
+def migrate(keeper: Keeper, path: str) -> list[Migrated]:
+    """Every document at a path: a file, a feature's directory, or a whole project."""
+    here = ground(keeper)
+    found: list[Migrated] = []
+    for one in sources([path]):
+        if isinstance(one, Source):
+            found += _migrated(one, here, keeper.now())
+        else:
+            found.append(Migrated(one.path, None, None, "refused", None, [], one.error))
+    return found
+
+
+def back(path: str) -> list[Migrated]:
+    """Undo the last migration of the files at a path: the old ones get their names again, the new ones stay aside."""
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    latest: dict[str, tuple[str, str]] = {}
+    for at, _, names in os.walk(folder):
+        for name in sorted(names):
+            match = _KEPT.match(os.path.join(at, name))
+            if match is not None and (os.path.isdir(path) or os.path.abspath(match["path"]) == os.path.abspath(path)):
+                latest[match["path"]] = (match[0], match["stamp"])
+    if not latest:
+        raise NotFound(f"nothing at {shown(path)} was migrated", file=path)
+    found: list[Migrated] = []
+    for name, (kept, stamp) in sorted(latest.items()):
+        old = files.read_limited(kept, _LIMIT, what="the file from before")
+        aside = _free(f"{name}.after-{stamp}")
+        _copy(name, aside)
+        files.write_atomic(name, old)
+        os.unlink(kept)
+        found.append(Migrated(name, None, None, "brought back", aside, []))
+    return found
+
+
+def _migrated(source: Source, here: Ground, now: int) -> list[Migrated]:
+    rules = source.rules
+    version = version_of(source.value, rules)
+    try:
+        document, notes = rules.tidy(source.value, here)
+        new = _texts(source, document)
+        if not new:
+            return [Migrated(source.path, rules.name, version, "current", None, [])]
+        _check(document, rules, here)
+        return [
+            Migrated(path, rules.name, version, "migrated", _switch(path, data, now), [*source.notes, *notes])
+            for path, data in new.items()
+        ]
+    except HoldfastError as error:
+        return [Migrated(source.path, rules.name, version, "refused", None, source.notes, error)]
+
+
+def version_of(value: Json, rules: Format) -> str | None:
+    """The version a document names; None when it names none."""
+    key = _VERSIONS.get(rules.name)
+    held = value.get("state", value) if isinstance(value, dict) else None
+    named = held.get(key) if key is not None and isinstance(held, dict) else None
+    return None if named is None else str(named)
+
+
+def _texts(source: Source, document: Document) -> dict[str, bytes]:
+    """The files that must change, with what they become."""
+    if source.rules.name != "contract" or not isinstance(source.value, dict) or "state" not in source.value:
+        return {} if same(document, source.value) else {source.path: source.rules.write(document)}
+    from holdfast.formats.yamltext import written
+
+    folder = os.path.dirname(os.path.abspath(source.path))
+    found: dict[str, bytes] = {}
+    for part, name in _PARTS.items():
+        if part in source.value and not same(document.get(part), source.value[part]):
+            path = os.path.join(folder, name)
+            over = files.read_limited(path, _LIMIT, what=name).decode("utf-8-sig", "replace")
+            found[path] = written(document[part], over=over).encode()
+    return found
+
+
+def _check(document: Document, rules: Format, here: Ground) -> None:
+    """Before anything is switched: is the new document valid, and does it tell a session?"""
+    wrong = [
+        problem
+        for kind, value in rules.files(document)
+        for problem in rules.problems(value, kind)
+        if problem.severity == "error"
+    ]
+    if wrong:
+        raise Invalid(f"the migrated document would not be valid: {wrong[0].message}")
+    state = state_of(document, rules, here)
+    if state.clashes or state.not_applied:
+        raise Failed("the migrated document would not tell the same session")
+
+
+def _switch(path: str, data: bytes, now: int) -> str:
+    stamp = text(now)[:19].replace("-", "").replace(":", "") + "Z"
+    kept = _free(f"{path}.before-{stamp}")
+    _copy(path, kept)
+    files.write_atomic(path, data)
+    return kept
+
+
+def _copy(path: str, other: str) -> None:
+    """On the disk under a second name, before anything is done to the first."""
+    files.write_atomic(other, files.read_limited(path, _LIMIT, what="the old file"))
+
+
+def _free(path: str) -> str:
+    name, number = path, 1
+    while os.path.lexists(name):
+        number += 1
+        name = f"{path}-{number}"
+    return name

@@ -1,0 +1,194 @@
+"""F2 for `.ai-session/`: SIGKILL before any call that changes a file, and in the middle of any write.
+
+Whoever looks next settles it: every feature is whole and listed, or not there; nothing that was acknowledged is lost,
+and doing the same work again ends where an undisturbed run ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scale import scale
+
+from holdfast.formats.reading import read_yaml
+from holdfast.mirror.contract import creating, history, layout, registry
+from holdfast.mirror.contract.restoring import examine, restore
+
+FEATURES = ("one-2026-11-15", "two-2026-11-15")
+LINES = 3
+
+# Dies of SIGKILL at the call whose number it is given; of a write, half is done by then. Without, tells how many.
+WORK = textwrap.dedent("""
+    import os, signal, sys
+    from holdfast.formats import registry as formats, yamltext  # loaded before anything is counted
+    from holdfast.mirror.contract import creating, history, layout, updating
+
+    root, last, features, lines = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(), int(sys.argv[4])
+    calls = 0
+
+    def counted(name):
+        real = getattr(os, name)
+        def call(*words, **named):
+            global calls
+            calls += 1
+            if calls == last:
+                if name == "write":
+                    real(words[0], words[1][: len(words[1]) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*words, **named)
+        setattr(os, name, call)
+
+    def document(name, minute):
+        at = f"2026-11-15T10:{minute:02d}:00Z"
+        return {
+            "state": {"version": "1.0", "feature_id": name, "current_state": {
+                "active_task": None, "model_in_use": "opus", "started_at": "2026-11-15T10:00:00Z",
+                "last_updated": at}},
+            "plan": {"feature": {"id": name, "name": "N", "description": "D", "created_at": "2026-11-15T10:00:00Z"},
+                     "phases": []},
+            "entry": {"feature_id": name, "started_at": "2026-11-15T10:00:00Z", "last_active": at,
+                      "status": "active"},
+        }
+
+    def line(name, number):
+        return {"timestamp": f"2026-11-15T10:{number:02d}:00Z", "command": f"c{number}", "model": "opus",
+                "status": "success", "x-holdfast": {"hash": f"{name}-{number}", "writer": "w", "seq": number}}
+
+    for name in ("open", "write", "fsync", "rename", "mkdir", "rmdir", "unlink", "ftruncate"):
+        counted(name)
+    for name in features:
+        creating.settle(root)
+        if not os.path.lexists(layout.feature(root, name).path):
+            creating.create(root, document(name, 0))
+        print("made", name, flush=True)
+        for number in range(1, lines + 1):
+            updating.update(root, document(name, number), [line(name, number)])
+            print("line", name, number, flush=True)
+    print("calls", calls, flush=True)
+""")
+
+
+def work(root: Path, last: int = 0) -> tuple[int, list[list[str]]]:
+    """How it ended, and what it acknowledged until then."""
+    words = [sys.executable, "-c", WORK, str(root), str(last), " ".join(FEATURES), str(LINES)]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode, [line.split() for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, dict[str, Any]]:
+    """How many calls an undisturbed run makes, and where it ends."""
+    root = tmp_path_factory.mktemp("whole") / ".ai-session"
+    code, told = work(root)
+    assert code == 0
+    return int(told[-1][1]), said(root)
+
+
+def said(root: Path) -> dict[str, Any]:
+    """What every visible file says."""
+    found: dict[str, Any] = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if not path.is_file() or any(part.startswith(".") for part in path.relative_to(root).parts):
+            continue
+        found[name] = read_yaml(path.read_bytes(), name).value if name.endswith(".yaml") else path.read_text()
+    return found
+
+
+def chosen(calls: int) -> Iterator[int]:
+    every = list(range(1, calls + 1))
+    yield from sorted(random.Random(2).sample(every, min(scale(24, calls, calls), calls)))
+
+
+def judge(root: Path, told: list[list[str]]) -> None:
+    """After somebody looked: whole or not there, and everything acknowledged is."""
+    if not root.exists():
+        assert told == []
+        return
+    creating.settle(str(root))
+    features = [one.id for one in layout.features(str(root))]
+    assert sorted(str(one["feature_id"]) for one in registry.entries(str(root))) == features
+    visible = {name for name in os.listdir(root) if not name.startswith(".")}
+    assert visible <= {"README.md", "active-features.yaml", *FEATURES}
+    assert not [name for name in os.listdir(root) if name.startswith(".creating-")]
+    assert examine(str(root)) == []
+    assert restore(str(root), now=0) == []
+    for kind, name, *number in told:
+        assert name in features
+        if kind == "line":
+            lines = [one for _, one in history.read(layout.feature(str(root), name).history)]
+            assert f"{name}-{number[0]}" in [history.event_of(one).hash for one in lines if isinstance(one, dict)]  # type: ignore[union-attr]
+    for feature in layout.features(str(root)):
+        assert set(os.listdir(feature.path)) >= {
+            "artifacts",
+            "history.jsonl",
+            "implementation-plan.yaml",
+            "state.yaml",
+        }
+        assert not os.path.lexists(feature.unregistered)
+
+
+def test_killed_at_any_call_the_next_makes_it_whole(whole: tuple[int, dict[str, Any]], tmp_path: Path) -> None:
+    calls, expected = whole
+    for last in chosen(calls):
+        root = tmp_path / str(last) / ".ai-session"
+        root.parent.mkdir()
+        try:
+            code, told = work(root, last)
+            assert code == -signal.SIGKILL
+            judge(root, told)
+            code, told = work(root)
+            assert code == 0
+            judge(root, told[:-1])
+            ended = said(root)
+            torn = {name: without_torn(text) for name, text in ended.items() if name.endswith(".jsonl")}
+            assert {**ended, **torn} == expected
+        except BaseException as error:
+            error.add_note(f"killed at call {last} of {calls}")
+            raise
+
+
+def without_torn(text: str) -> str:
+    """History without the lines that a kill cut off: at most one, which stays as it is."""
+    kept, torn = [], 0
+    for line in text.splitlines(keepends=True):
+        try:
+            json.loads(line)
+        except ValueError:
+            torn += 1
+        else:
+            kept.append(line)
+    assert torn <= 1
+    return "".join(kept)
+
+
+def test_killed_at_any_time_while_others_go_on(tmp_path: Path) -> None:
+    """Several workers on one directory, killed here and there: in the end all is there, each line once."""
+    rng = random.Random(3)
+    for turn in range(scale(2, 50, 500)):
+        root = tmp_path / str(turn) / ".ai-session"
+        root.parent.mkdir()
+        words = [sys.executable, "-c", WORK, str(root)]
+        rest = [" ".join(FEATURES), str(LINES)]
+        victims = [subprocess.Popen([*words, str(rng.randrange(1, 120)), *rest], stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL) for _ in range(3)]  # fmt: skip
+        for one in victims:
+            one.wait()
+        code, told = work(root)
+        assert code == 0
+        judge(root, told[:-1])
+        for name in FEATURES:
+            lines = [one for _, one in history.read(layout.feature(str(root), name).history)]
+            hashes = [history.event_of(one).hash for one in lines if isinstance(one, dict)]  # type: ignore[union-attr]
+            assert sorted(hashes) == [f"{name}-{number}" for number in range(1, LINES + 1)]

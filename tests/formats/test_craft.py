@@ -1,0 +1,541 @@
+"""The craft format: the suite every format passes, its strict rules, and what an edited file turns into."""
+
+from __future__ import annotations
+
+import copy
+
+import msgspec
+import pytest
+from craft_documents import START, documents, edits, example
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import view
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid, Refused
+from holdfast.core.model import Row
+from holdfast.core.state import State
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentInterrupted,
+    AgentPaused,
+    AgentRetried,
+    AgentStarted,
+    ContextCompressed,
+    ContextMeasured,
+    DecisionMade,
+    FileChanged,
+    NoteAdded,
+    SessionCompleted,
+    SessionEdited,
+    SessionResumed,
+    SessionStarted,
+    TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskDropped,
+)
+from holdfast.formats import craft, places, registry
+from holdfast.formats.conformance import GROUND, FormatConformance
+from holdfast.formats.conversion import state_of
+from holdfast.formats.craft import FORMAT
+from holdfast.formats.folding import folded
+from holdfast.formats.interface import Document, Heard, Problem
+from holdfast.formats.keeping import shown
+from holdfast.formats.merging import merged
+
+UUID4 = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+
+
+def tidied() -> Document:
+    return FORMAT.tidy(example(), GROUND).document
+
+
+class TestCraft(FormatConformance):
+    rules = registry.named("craft")
+    documents = documents()
+    edits = edits()
+    examples = (("the complete example", tidied()),)
+
+
+# ── what is used below ───────────────────────────────────────────────────────────────────────────────────
+
+
+def obj(value: Json) -> dict[str, Json]:
+    assert isinstance(value, dict)
+    return value
+
+
+def arr(value: Json) -> list[Json]:
+    assert isinstance(value, list)
+    return value
+
+
+def agent(document: Document, place: int = 0) -> Document:
+    return obj(arr(document["agents"])[place])
+
+
+def said(document: Json, kind: str = "craft") -> list[tuple[str, str]]:
+    return [(places.written(problem.place), problem.message) for problem in FORMAT.problems(document, kind)]
+
+
+def edited(before: Document, after: Document) -> tuple[State, list[Heard], State]:
+    """The state before an edit, the events made of it, and the state after."""
+    started = FORMAT.changes(None, before, None, GROUND)
+    state = state_of(before, FORMAT, GROUND)
+    more = FORMAT.changes(before, merged(before, before, after, FORMAT).document, state, GROUND)
+    return state, more, folded([*started, *more], state.session)
+
+
+def datas(heard: list[Heard]) -> list[object]:
+    return [one.data for one in heard]
+
+
+def session(*more: Heard) -> State:
+    start = SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")
+    return folded([Heard(START, start), *more], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
+
+
+# ── strict ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_example_of_the_text_has_an_id_and_a_hash_that_break_its_own_rules() -> None:
+    assert said(example()) == [
+        ("$.session_id", f'must look like {UUID4}, is "abc12345-def6-7890-ghij-klmnopqrstuv"'),
+        (
+            "$.files_modified[0].hash_after",
+            'must look like ^[0-9a-f]{64}$, is "a1b2c3d4e5f6789012345678901234567890abcd"',
+        ),
+    ]
+
+
+def test_the_example_put_right_has_no_problem() -> None:
+    assert said(tidied()) == []
+    assert FORMAT.is_sound(msgspec.json.encode(tidied()), "craft")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "schema_version", "session_id", "created_at", "updated_at", "device", "project", "goal", "mode", "status",
+        "progress", "agents", "completed_work", "pending_tasks", "decisions_made", "files_modified",
+        "context_usage", "teleportation",
+    ],
+)  # fmt: skip
+def test_every_required_field_is_missed(key: str) -> None:
+    document = tidied()
+    del document[key]
+    assert (f"$.{key}", "is missing") in said(document)
+
+
+def test_metadata_and_the_address_of_the_schema_are_optional() -> None:
+    document = tidied()
+    del document["metadata"], document["$schema"]
+    assert said(document) == []
+
+
+def with_two_agents(change: dict[str, Json], other: dict[str, Json] | None = None) -> Document:
+    document = tidied()
+    agent(document).update(change)
+    agent(document, 1).update(other or {})
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "place", "message"),
+    [
+        ({**tidied(), "updated_at": "2026-01-17T14:29:00Z"}, "$.updated_at", "is earlier than created_at"),
+        (
+            {**tidied(), "created_at": "2026-01-17T08:30:00-06:00"},
+            "$.created_at",
+            'must be a time in UTC such as 2026-11-15T09:30:00Z, is "2026-01-17T08:30:00-06:00"',
+        ),
+        ({**tidied(), "schema_version": "2.0.0"}, "$.schema_version", "must be 1.x, is 2.0.0"),
+        ({**tidied(), "progress": 65}, "$.progress", "must be at most 1, is 65"),
+        (with_two_agents({}, {"id": "arch-1"}), "$.agents[1].id", "stands at agents[0] already"),
+        (
+            with_two_agents({"blocking_on": "nobody"}),
+            "$.agents[0].blocking_on",
+            "names 'nobody', which is no agent of the session",
+        ),
+        (with_two_agents({"blocking_on": "arch-1"}), "$.agents[0].blocking_on", "names the agent itself"),
+        (
+            with_two_agents({"blocking_on": "code-1"}, {"blocking_on": "arch-1"}),
+            "$.agents[0].blocking_on",
+            "agents wait for each other in a circle: arch-1 → code-1 → arch-1",
+        ),
+        (with_two_agents({"duration_seconds": 90}), "$.agents[0].duration_seconds", "is 90, the times say 135"),
+        (
+            with_two_agents({"completed_at": "2026-01-17T14:30:00Z"}),
+            "$.agents[0].completed_at",
+            "is earlier than started_at",
+        ),
+        (
+            with_two_agents({"result": "failure"}),
+            "$.agents[0].result",
+            "is failure, which contradicts status completed",
+        ),
+        (
+            with_two_agents({}, {"completed_at": "2026-01-17T14:40:00Z"}),
+            "$.agents[1].completed_at",
+            "is set, which contradicts status running",
+        ),
+        (
+            with_two_agents(
+                {"artifacts": {"files_created": ["/etc/passwd"], "files_modified": [], "files_deleted": []}}
+            ),
+            "$.agents[0].artifacts.files_created[0]",
+            "must be a path inside the project, is '/etc/passwd'",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_told_with_its_place(document: Document, place: str, message: str) -> None:
+    assert said(document) == [(place, message)]
+    assert not FORMAT.is_sound(msgspec.json.encode(document), "craft")
+
+
+@pytest.mark.parametrize("seconds", [135, 136])
+def test_a_duration_may_be_rounded_either_way(seconds: int) -> None:
+    document = with_two_agents({"completed_at": "2026-01-17T14:32:30.400Z", "duration_seconds": seconds})
+    assert said(document) == []
+
+
+def test_a_long_goal_and_a_newer_minor_version_are_warnings() -> None:
+    document = {**tidied(), "goal": "Do. It. Now. Please.", "schema_version": "1.2.0"}
+    assert FORMAT.problems(document, "craft") == [
+        Problem(("schema_version",), "is 1.2.0, newer than 1.0.0, the version known here", "warning"),
+        Problem(("goal",), "should be 1 to 3 sentences, has 4", "warning"),
+    ]
+    assert FORMAT.tidy(document, GROUND) == (document, [])
+
+
+def test_points_within_words_end_no_sentence() -> None:
+    assert said({**tidied(), "goal": "Add OAuth 2.0 to api.example.com. Then stop! Sure?"}) == []
+
+
+# ── quick ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(documents())
+def test_what_looks_sound_has_no_problem(document: Document) -> None:
+    if FORMAT.is_sound(msgspec.json.encode(document), "craft"):
+        assert said(document) == []
+
+
+@given(documents(), st.data())
+def test_what_looks_sound_after_any_one_change_has_no_problem(document: Document, data: st.DataObject) -> None:
+    """One value somewhere is replaced by another that may or may not be allowed there."""
+    changed = copy.deepcopy(document)
+    here: Json = changed
+    while True:
+        keys = list(here) if isinstance(here, dict) else list(range(len(arr(here))))
+        if not keys:
+            return
+        key = data.draw(st.sampled_from(keys))
+        inner = here[key]  # type: ignore[index,call-overload]
+        if isinstance(inner, (dict, list)) and inner and data.draw(st.booleans()):
+            here = inner
+            continue
+        values = [
+            None,
+            True,
+            "",
+            "x",
+            "2026-01-17T14:30:00Z",
+            "2026-02-30T00:00:00Z",
+            0,
+            1.0,
+            -1,
+            2**60,
+            [],
+            {},
+            ["a"],
+        ]
+        here[key] = data.draw(st.sampled_from(values))  # type: ignore[index,call-overload]
+        break
+    if FORMAT.is_sound(msgspec.json.encode(changed), "craft"):
+        assert said(changed) == []
+
+
+def test_an_ordinary_document_is_sound_at_a_glance() -> None:
+    assert FORMAT.is_sound(msgspec.json.encode(tidied()), "craft")
+    assert not FORMAT.is_sound(b"[]", "craft")
+    assert not FORMAT.is_sound(b"{", "craft")
+
+
+# ── kinds of file ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_session_and_the_index_are_told_apart_from_other_files() -> None:
+    orchestrator: Document = {"schema_version": "1.0", "session_id": "2025-12-27-abc123", "created": "", "goal": "x"}
+    assert FORMAT.detects(example()) == "craft"
+    assert FORMAT.detects(craft.index([])) == "craft-index"
+    assert FORMAT.detects(orchestrator) is None
+    assert FORMAT.detects({"working_on": "x", "todos": []}) is None
+    assert FORMAT.detects([]) is None
+
+
+def test_the_index_lists_sessions_newest_first() -> None:
+    def row(number: int, status: str) -> Row:
+        return Row(
+            id=f"0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b1{number}", goal=f"Goal {number}", status=status, progress=0.5,
+            project="holdfast", device=None if number == 2 else "workbench", created_at="2026-01-17T14:30:00.000Z",
+            updated_at=f"2026-01-17T14:3{number}:00.000Z", working_ms=0, archived=False,
+        )  # fmt: skip
+
+    made = craft.index([row(1, "created"), row(2, "paused")])
+    assert said(made, "craft-index") == []
+    assert arr(made["sessions"])[1] == {
+        "session_id": "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11", "goal": "Goal 1", "status": "in_progress",
+        "progress": 0.5, "created_at": "2026-01-17T14:30:00.000Z", "updated_at": "2026-01-17T14:31:00.000Z",
+        "device": "workbench", "file": "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11.json",
+    }  # fmt: skip
+    assert obj(arr(made["sessions"])[0])["device"] == "unknown"
+    with pytest.raises(Invalid, match="index"):
+        FORMAT.tidy(made, GROUND)
+
+
+# ── import ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_example_becomes_a_session_with_everything_it_says() -> None:
+    state = state_of(tidied(), FORMAT, GROUND)
+    seen = view.session(state, state.updated_at)
+    assert seen.aliases.craft == "abc12345-def6-7890-ghij-klmnopqrstuv"
+    assert seen.id == "c13a447e-9d21-41d7-8ce3-9dc7cba6d5e4" == tidied()["session_id"]
+    assert (seen.goal, seen.status, seen.progress) == (example()["goal"], "in_progress", 0.65)
+    assert (seen.created_at, seen.updated_at) == ("2026-01-17T14:30:00.000Z", "2026-01-17T14:45:23.142Z")
+    assert (seen.device, seen.project.git_branch, seen.tags) == (
+        "MacBook Pro",
+        "feature/auth",
+        ["authentication", "oauth2"],
+    )
+    assert [(a.id, a.status, a.progress, a.tokens) for a in seen.agents] == [
+        ("arch-1", "completed", 1.0, 8000),
+        ("code-1", "running", 0.6, None),
+    ]
+    assert [task.status for task in seen.tasks] == ["completed"] * 2 + ["pending"] * 3
+    assert [(d.chosen, d.at) for d in seen.decisions] == [
+        ("Hybrid (JWT + refresh tokens)", "2026-01-17T14:32:45.000Z")
+    ]
+    assert [(f.path, f.action, f.agent) for f in seen.files] == [
+        ("docs/auth-architecture.md", "created", "arch-1"),
+        ("src/auth/oauth.ts", "created", "code-1"),
+        ("src/middleware/auth.ts", "modified", "code-1"),
+    ]
+    assert (seen.context.tokens, seen.context.by_agent) == (25000, {"arch-1": 8000, "code-1": 12000, "test-1": 5000})
+    assert [note.text for note in seen.notes] == ["Using PKCE flow per security team recommendation"]
+
+
+def test_a_failed_agent_that_was_tried_again_has_its_retries() -> None:
+    document = with_two_agents(
+        {
+            "status": "error",
+            "result": "failure",
+            "error": {
+                "category": "resource",
+                "message": "out of disk",
+                "retry_count": 2,
+                "last_retry_at": "2026-01-17T14:31:00.000Z",
+            },
+        }
+    )
+    state = state_of(document, FORMAT, GROUND)
+    seen = view.session(state, state.updated_at).agents[0]
+    assert (seen.status, seen.retries) == ("error", 2)
+    assert seen.error is not None
+    assert (seen.error.category, seen.error.message) == ("resource", "out of disk")
+    assert seen.error.last_retry_at == "2026-01-17T14:31:00.000Z"
+    assert agent(FORMAT.render(state))["error"] == agent(document)["error"]
+
+
+def test_a_count_in_a_file_does_not_flood_the_log() -> None:
+    document = with_two_agents(
+        {"status": "error", "result": None, "error": {"category": "logical", "message": "x", "retry_count": 10**9}}
+    )
+    obj(document["context_usage"])["compression_count"] = 10**9
+    heard = datas(FORMAT.changes(None, document, None, GROUND))
+    assert sum(isinstance(one, AgentRetried) for one in heard) == 20
+    assert sum(isinstance(one, ContextCompressed) for one in heard) == 50
+
+
+@pytest.mark.parametrize("status", ["paused", "completed", "error", "aborted"])
+def test_the_status_of_a_session_comes_last(status: str) -> None:
+    state = state_of({**tidied(), "status": status}, FORMAT, GROUND)
+    assert view.status_of(state) == status
+    assert FORMAT.render(state)["status"] == status
+
+
+def test_progress_that_follows_from_the_tasks_is_not_set_by_hand() -> None:
+    heard = FORMAT.changes(None, {**tidied(), "progress": 0.4}, None, GROUND)
+    assert not any(isinstance(one, SessionEdited) for one in datas(heard))
+
+
+def test_a_time_in_the_future_is_now() -> None:
+    document = {**tidied(), "created_at": "2099-01-01T00:00:00Z", "updated_at": "2099-01-02T00:00:00Z"}
+    assert {one.at for one in FORMAT.changes(None, document, None, GROUND)} == {GROUND.now}
+
+
+# ── rendering ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_paused_aborted_and_interrupted_agents_are_shown_in_words_craft_knows() -> None:
+    started = [Heard(START, AgentStarted(id=f"a{number}", type="t")) for number in range(2)]
+    state = session(
+        *started,
+        Heard(START + 1000, AgentPaused(id="a0")),
+        Heard(START + 2000, AgentInterrupted(id="a1", last_seen=START + 500)),
+    )
+    document = FORMAT.render(state)
+    assert said(document) == []
+    assert (agent(document)["status"], agent(document)["result"]) == ("pending", None)
+    assert (agent(document, 1)["status"], agent(document, 1)["completed_at"]) == ("error", "2026-01-17T14:30:00.500Z")
+    assert obj(agent(document, 1)["error"])["category"] == "transient"
+
+
+def test_agents_of_one_name_made_by_two_devices_are_both_shown() -> None:
+    state = session(Heard(START, AgentStarted(id="a", type="one")), Heard(START, AgentStarted(id="a", type="two")))
+    document = FORMAT.render(state)
+    assert said(document) == []
+    assert [(agent(document, place)["id"], agent(document, place)["type"]) for place in (0, 1)] == [
+        ("a-2", "one"),
+        ("a", "two"),
+    ]
+
+
+def test_a_state_full_of_oddities_is_a_valid_document() -> None:
+    state = session(
+        Heard(START, AgentStarted(id="no name!", type=" ", blocking_on="b")),
+        Heard(START + 5, AgentStarted(id="b", type="t", blocking_on="no name!")),
+        Heard(START - 5, AgentCompleted(id="b")),
+        Heard(START, FileChanged(path="../../etc", action="created")),
+        Heard(START, FileChanged(path="ok", action="renamed", agent="?", lines_added=-1, hash_after="short")),
+        Heard(START, SessionEdited(mode="turbo", goal=" ", progress=7.0)),
+        Heard(START, ContextMeasured(tokens=-5, agent="x")),
+        Heard(START, TaskAdded(id="t1", text="")),
+        Heard(START, TaskAdded(id="t2", text="gone")),
+        Heard(START, TaskDropped(id="t2")),
+        Heard(START, DecisionMade(chosen="")),
+    )
+    document = FORMAT.render(state)
+    assert said(document) == []
+    assert document["pending_tasks"] == [""]
+    assert said(FORMAT.render(State(session="nothing happened"))) == []
+
+
+def test_without_a_remote_a_session_travels_nowhere() -> None:
+    assert FORMAT.render(session())["teleportation"] == {
+        "enabled": False, "last_sync": None, "sync_status": None, "sync_error": None, "devices": ["workbench"],
+        "storage_backend": "local", "encrypted": False, "shared_with": None,
+    }  # fmt: skip
+
+
+def test_who_wrote_last_is_as_it_came_in_only_until_something_happens() -> None:
+    from holdfast.formats.keeping import keep
+
+    heard = FORMAT.changes(None, tidied(), None, GROUND)
+    bare = folded(heard, str(tidied()["session_id"]))
+    kept = keep(bare, FORMAT, tidied())
+    assert kept is not None
+    last = heard[-1].at
+    state = folded([*heard, Heard(last, kept)], bare.session)
+    assert shown(state, FORMAT) == tidied()
+    later = folded([*heard, Heard(last, kept), Heard(last + 60_000, NoteAdded(text="more"))], bare.session)
+    travel = obj(shown(later, FORMAT)["teleportation"])
+    assert (travel["enabled"], travel["sync_status"], travel["devices"]) == (False, None, ["MacBook Pro"])
+    assert shown(later, FORMAT)["project"] == "/Users/dt/projects/my-app"
+
+
+# ── edits ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(edits())
+def test_what_an_edit_says_is_shown_afterwards(pair: tuple[Document, Document]) -> None:
+    before, after = pair
+    _, _, then = edited(before, after)
+    document = FORMAT.render(then)
+    for key in ("goal", "status"):
+        assert document[key] == after[key]
+    wanted = {str(obj(one)["id"]): obj(one) for one in arr(after["agents"])}
+    found = {str(obj(one)["id"]): obj(one) for one in arr(document["agents"])}
+    assert found.keys() == wanted.keys()
+    for name, one in wanted.items():
+        assert found[name]["status"] == one["status"]
+        assert (found[name]["result"] == "aborted") == (one.get("result") == "aborted")
+    for key in ("completed_work",):
+        for text in arr(after[key]):
+            assert text in arr(document[key]) or not str(text).strip()
+    assert obj(document["context_usage"])["estimated_tokens"] == obj(after["context_usage"])["estimated_tokens"]
+
+
+def test_a_pending_task_that_turns_up_as_done_is_completed() -> None:
+    after = tidied()
+    arr(after["completed_work"]).append(arr(after["pending_tasks"]).pop(1))
+    _, more, then = edited(tidied(), after)
+    assert [type(one) for one in datas(more)] == [TaskCompleted]
+    assert FORMAT.render(then)["pending_tasks"] == after["pending_tasks"]
+    assert FORMAT.render(then)["completed_work"] == after["completed_work"]
+
+
+def test_a_blocked_task_can_be_done_too() -> None:
+    state = session(Heard(START, TaskAdded(id="t1", text="Wait")), Heard(START, TaskBlocked(id="t1")))
+    before = FORMAT.render(state)
+    after: Document = {**before, "completed_work": ["Wait"], "pending_tasks": []}
+    more = FORMAT.changes(before, after, state, GROUND)
+    assert [type(one).__name__ for one in datas(more)] == ["TaskStarted", "TaskCompleted"]
+
+
+def test_what_is_left_out_was_not_dropped() -> None:
+    after = {**tidied(), "agents": [], "pending_tasks": [], "decisions_made": [], "files_modified": []}
+    assert edited(tidied(), after)[1] == []
+
+
+def test_an_agent_that_completed_says_when_and_how() -> None:
+    after = tidied()
+    agent(after, 1).update(
+        status="completed", result="success", completed_at="2026-01-17T14:50:00.000Z", output_summary="Done"
+    )
+    obj(obj(after["context_usage"])["by_agent"])["code-1"] = 15000
+    _, more, then = edited(tidied(), after)
+    assert more[0].at == START + 20 * 60_000
+    assert isinstance(more[0].data, AgentCompleted)
+    assert (more[0].data.summary, more[0].data.tokens) == ("Done", 15000)
+    assert agent(FORMAT.render(then), 1)["duration_seconds"] == 17 * 60
+
+
+def test_a_note_written_after_another_is_that_note_alone() -> None:
+    after = tidied()
+    notes = obj(after["metadata"])["notes"]
+    obj(after["metadata"])["notes"] = f"{notes}\nAsk Ana"
+    assert datas(edited(tidied(), after)[1]) == [NoteAdded(text="Ask Ana")]
+
+
+def test_what_only_derived_fields_say_is_no_change() -> None:
+    after = {**tidied(), "device": "iMac", "updated_at": "2026-01-17T15:00:00Z"}
+    agent(after)["duration_seconds"] = 134
+    obj(after["teleportation"])["enabled"] = False
+    assert edited(tidied(), after)[1] == []
+
+
+def test_a_session_goes_on_after_a_pause_but_not_after_its_end() -> None:
+    paused = {**tidied(), "status": "paused"}
+    assert datas(edited(paused, tidied())[1]) == [SessionResumed()]
+    assert datas(edited(paused, {**tidied(), "status": "completed"})[1]) == [SessionCompleted()]
+    over = {**tidied(), "status": "completed"}
+    with pytest.raises(Refused, match="completed, and nothing follows"):
+        edited(over, tidied())
+    with pytest.raises(Refused, match="completed, and nothing follows"):
+        edited(over, {**over, "pending_tasks": ["One more"]})
+
+
+def test_an_agent_that_completed_does_not_run_again() -> None:
+    after = with_two_agents({"status": "running", "result": None, "completed_at": None, "duration_seconds": None})
+    with pytest.raises(Refused, match="agent arch-1 is completed"):
+        edited(tidied(), after)
+
+
+def test_places_are_told_in_canonical_words() -> None:
+    assert FORMAT.field(("goal",), "x") == ("goal", "x")
+    assert FORMAT.field(("agents", "arch-1", "status"), "error") == ("agents.arch-1.status", "error")
+    assert FORMAT.field(("metadata", "git_branch"), "main") == ("project.git_branch", "main")
+    assert FORMAT.field(("somewhere", "else"), 1) is None

@@ -1,0 +1,322 @@
+"""Craft documents as they are met in the wild: what import makes of each deviation, and what it says of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from craft_documents import anything, documents, example
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.formats import places
+from holdfast.formats.conformance import GROUND
+from holdfast.formats.conversion import state_of
+from holdfast.formats.craft import FORMAT
+from holdfast.formats.entries import same
+from holdfast.formats.interface import Document, Ground, Tidied
+from holdfast.formats.remainder import remainder, restored
+
+
+def tidied(document: Json, ground: Ground = GROUND) -> Tidied:
+    """What is left is valid, tidy, and makes the round trip."""
+    made = FORMAT.tidy(document, ground)
+    assert [one for one in FORMAT.problems(made.document, "craft") if one.severity == "error"] == []
+    again = FORMAT.tidy(made.document, ground)
+    assert same(again.document, made.document)
+    assert again.notes == []
+    state = state_of(made.document, FORMAT, ground)
+    assert state.clashes == []
+    assert state.not_applied == 0
+    shown = FORMAT.render(state)
+    kept = remainder(shown, made.document, FORMAT.identities)
+    assert same(restored(shown, kept, FORMAT.identities), made.document)
+    return made
+
+
+def notes(made: Tidied) -> list[tuple[str, str]]:
+    return [(places.written(note.place), note.message) for note in made.notes]
+
+
+def valid() -> Document:
+    return FORMAT.tidy(example(), GROUND).document
+
+
+def obj(value: Json) -> dict[str, Json]:
+    assert isinstance(value, dict)
+    return value
+
+
+def entry(document: Document, key: str, place: int = 0) -> Document:
+    found = document[key]
+    assert isinstance(found, list)
+    return obj(found[place])
+
+
+def with_agent(**change: Json) -> Document:
+    document = valid()
+    entry(document, "agents").update(change)
+    return document
+
+
+def test_the_example_of_the_text_is_imported_with_two_notes() -> None:
+    made = tidied(example())
+    assert notes(made) == [
+        (
+            "$.files_modified[0].hash_after",
+            "has 40 characters; a SHA-256 has 64 hexadecimal digits; kept as hash_after_as_found",
+        ),
+        (
+            "$.session_id",
+            f"'abc12345-def6-7890-ghij-klmnopqrstuv' is no UUID of version 4: kept as an alias, the id becomes "
+            f"{made.document['session_id']}",
+        ),
+    ]
+    assert FORMAT.alias(made.document) == "abc12345-def6-7890-ghij-klmnopqrstuv"
+    file = entry(made.document, "files_modified")
+    assert file["hash_after"] is None
+    assert file["hash_after_as_found"] == "a1b2c3d4e5f6789012345678901234567890abcd"
+
+
+def test_the_same_foreign_id_gives_the_same_session_wherever_it_is_read() -> None:
+    elsewhere = GROUND._replace(device="iMac", now=GROUND.now + 1)
+    assert tidied(example()).document == tidied(example(), elsewhere).document
+
+
+def test_an_id_in_capital_letters_is_the_same_id() -> None:
+    plain = "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11"
+    made = tidied({**valid(), "session_id": plain.upper(), "metadata": {}})
+    assert made.document["session_id"] == plain
+    assert notes(made) == [("$.session_id", "is written in small letters")]
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "value", "note"),
+    [
+        ({"schema_version": None}, "schema_version", "1.0.0", "is missing; taken as 1.0.0"),
+        ({"schema_version": "1.0"}, "schema_version", "1.0.0", "'1.0' is taken as 1.0.0"),
+        ({"schema_version": 1}, "schema_version", "1.0.0", "'1' is taken as 1.0.0"),
+        ({"status": "complete"}, "status", "completed", "'complete' is taken as completed"),
+        ({"status": "In Progress"}, "status", "in_progress", "'In Progress' is taken as in_progress"),
+        ({"status": "failed"}, "status", "error", "'failed' is taken as error"),
+        ({"mode": "Default"}, "mode", "default", "'Default' is taken as default"),
+        ({"mode": None}, "mode", "default", "is missing; taken as default"),
+        ({"progress": "0.65"}, "progress", 0.65, "0.65 is taken as 0.65"),
+        ({"progress": "65%"}, "progress", 0.65, "65% is taken as 0.65"),
+        ({"progress": 65}, "progress", 0.65, "65 is taken as 0.65"),
+        ({"progress": None}, "progress", 0.4, "is missing; taken as 0.4"),
+        ({"device": None}, "device", "workbench", "is missing; taken as workbench"),
+        ({"project": None}, "project", "/work/holdfast", "is missing; taken as /work/holdfast"),
+        ({"decisions_made": None}, "decisions_made", [], "is missing; taken as empty"),
+        (
+            {"created_at": "2026-01-17T08:30:00-06:00"},
+            "created_at",
+            "2026-01-17T14:30:00.000Z",
+            "2026-01-17T08:30:00-06:00 is written in UTC: 2026-01-17T14:30:00.000Z",
+        ),
+        (
+            {"created_at": 1_768_660_200},
+            "created_at",
+            "2026-01-17T14:30:00.000Z",
+            "is a number; taken as seconds since 1970",
+        ),
+        (
+            {"created_at": None, "started_at": "2026-01-17T14:30:00Z"},
+            "created_at",
+            "2026-01-17T14:30:00Z",
+            "is missing; taken from started_at",
+        ),
+        (
+            {"updated_at": None, "paused_at": "2026-01-17T14:50:00Z"},
+            "updated_at",
+            "2026-01-17T14:50:00Z",
+            "is missing; taken from paused_at",
+        ),
+        ({"pending_tasks": "Ship it"}, "pending_tasks", ["Ship it"], "is not a list; taken as one"),
+    ],
+)
+def test_one_deviation_is_put_right_and_told(change: Document, key: str, value: Json, note: str) -> None:
+    document = {name: found for name, found in {**valid(), **change}.items() if found is not None}
+    made = tidied(document)
+    assert made.document[key] == value
+    assert notes(made) == [(f"$.{key}", note)]
+
+
+def test_a_time_without_a_zone_is_local_and_said_so() -> None:
+    ground = GROUND._replace(offset=lambda _: timedelta(hours=2))
+    made = tidied({**valid(), "created_at": "2026-01-17T16:30:00"}, ground)
+    assert made.document["created_at"] == "2026-01-17T14:30:00.000Z"
+    assert ("$.created_at", "a time without a zone is taken as local time") in notes(made)
+
+
+def test_objects_where_texts_belong_are_what_they_say_and_are_kept() -> None:
+    work: Json = [{"task": "Design", "outcome": "3 methods", "files": ["a.py"]}, "Tests"]
+    made = tidied({**valid(), "completed_work": work})
+    assert made.document["completed_work"] == ["Design", "Tests"]
+    assert made.document["completed_work_as_found"] == work
+    assert notes(made) == [("$.completed_work[0]", "is not text; taken as 'Design'")]
+
+
+def test_texts_where_objects_belong_are_taken_for_what_matters() -> None:
+    document: Document = {
+        **valid(), "decisions_made": ["Use JWT"], "files_modified": ["src/a.py"], "agents": ["arch-1"],
+        "context_usage": {"estimated_tokens": "25000"},
+    }  # fmt: skip
+    made = tidied(document).document
+    assert entry(made, "decisions_made")["chosen"] == "Use JWT"
+    assert entry(made, "decisions_made")["timestamp"] == made["updated_at"]
+    assert (entry(made, "files_modified")["path"], entry(made, "files_modified")["agent_id"]) == (
+        "src/a.py",
+        "person",
+    )
+    assert (entry(made, "agents")["id"], entry(made, "agents")["status"]) == ("arch-1", "pending")
+    assert obj(made["context_usage"])["estimated_tokens"] == 25000
+
+
+def test_the_orchestrators_words_are_understood() -> None:
+    document: Document = {
+        "schema_version": "1.0", "session_id": "2025-12-27-abc123", "created": "2025-12-27T10:30:00Z",
+        "updated": "2025-12-27T11:45:00Z", "goal": "Add it", "project": {"name": "a", "path": "/a"},
+        "agents": [{"id": "arch-1", "type": "arch", "status": "complete", "started": "2025-12-27T10:30:00Z",
+                    "completed": "2025-12-27T10:32:00Z", "result_summary": "ok"}],
+        "decisions_made": [{"decision": "Bootstrap", "rationale": "Best", "timestamp": "2025-12-27T10:31:00Z"}],
+    }  # fmt: skip
+    made = tidied(document).document
+    assert (made["created_at"], made["updated_at"]) == ("2025-12-27T10:30:00Z", "2025-12-27T11:45:00Z")
+    assert made["project"] == "/a"
+    one = entry(made, "agents")
+    assert (one["status"], one["completed_at"], one["output_summary"]) == ("completed", "2025-12-27T10:32:00Z", "ok")
+    assert (entry(made, "decisions_made")["chosen"], entry(made, "decisions_made")["reasoning"]) == (
+        "Bootstrap",
+        "Best",
+    )
+    assert FORMAT.alias(made) == "2025-12-27-abc123"
+
+
+@pytest.mark.parametrize(
+    ("document", "place", "note"),
+    [
+        (with_agent(duration_seconds=90), "$.agents[0].duration_seconds", "90 contradicts the times, which say 135"),
+        (
+            with_agent(result="failure"),
+            "$.agents[0].result",
+            "failure contradicts status completed, which is believed",
+        ),
+        (
+            with_agent(blocking_on="nobody"),
+            "$.agents[0].blocking_on",
+            "names 'nobody', which is no agent of the session; kept as blocking_on_as_found",
+        ),
+        (
+            with_agent(id="Arch One!"),
+            "$.agents[0].id",
+            "'Arch One!' is taken already or cannot be an id; taken as arch-one",
+        ),
+        (with_agent(error="boom"), "$.agents[0].error", "is plain text; taken as the message of a logical error"),
+        (
+            with_agent(completed_at="2026-01-17T14:00:00Z", duration_seconds=None),
+            "$.agents[0].completed_at",
+            "is earlier than started_at, and taken as equal to it; kept as completed_at_as_found",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_settled_and_told(document: Document, place: str, note: str) -> None:
+    assert notes(tidied(document)) == [(place, note)]
+
+
+def test_agents_in_words_of_other_formats_are_understood() -> None:
+    found = {
+        "in_progress": ("running", None), "complete": ("completed", None), "failed": ("error", None),
+        "aborted": ("error", "aborted"), "paused": ("pending", None), "interrupted": ("error", None),
+        "timed out": ("timeout", None),
+    }  # fmt: skip
+    for word, (status, result) in found.items():
+        made = tidied(with_agent(status=word, result=None, completed_at=None, duration_seconds=None)).document
+        assert (entry(made, "agents")["status"], entry(made, "agents")["result"]) == (status, result), word
+
+
+def test_two_agents_of_one_id_become_two_ids() -> None:
+    document = valid()
+    entry(document, "agents", 1)["id"] = "arch-1"
+    made = tidied(document).document
+    assert [entry(made, "agents", place)["id"] for place in (0, 1)] == ["arch-1", "arch-1-2"]
+
+
+def test_a_circle_of_waiting_agents_is_cut_open() -> None:
+    document = with_agent(blocking_on="code-1")
+    entry(document, "agents", 1)["blocking_on"] = "arch-1"
+    made = tidied(document).document
+    assert [entry(made, "agents", place)["blocking_on"] for place in (0, 1)] == ["code-1", None]
+
+
+def test_an_absolute_path_inside_the_project_is_made_relative_and_others_are_kept_aside() -> None:
+    document = valid()
+    first = entry(document, "files_modified")
+    document["files_modified"] = [
+        {**first, "path": "/Users/dt/projects/my-app/src/a.ts"},
+        {**first, "path": "/etc/hosts"},
+        {**first, "path": "../sibling"},
+    ]
+    made = tidied(document).document
+    assert entry(made, "files_modified")["path"] == "src/a.ts"
+    aside = made["files_elsewhere"]
+    assert isinstance(aside, list)
+    assert [obj(one)["path"] for one in aside] == ["/etc/hosts", "../sibling"]
+
+
+def test_keys_nobody_knows_stay_as_they_are() -> None:
+    made = tidied({**valid(), "schema_version": None, "x": {"y": [1, {"z": None}]}})
+    assert made.document["x"] == {"y": [1, {"z": None}]}
+
+
+def test_a_goal_and_nothing_else_is_a_session() -> None:
+    made = tidied({"goal": "Ship it"})
+    assert made.document["created_at"] == "2027-01-15T08:00:00.000Z"
+    assert made.document["status"] == "in_progress"
+    assert FORMAT.alias(made.document) == made.document["session_id"]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([], r"\$ must be an object"),
+        ({"agents": []}, r"\$\.session_id and \$\.goal are missing"),
+        ({**valid(), "schema_version": "2.1.0"}, r"\$\.schema_version is 2\.1\.0, which this program does not know"),
+        ({**valid(), "schema_version": 3}, r"\$\.schema_version is 3"),
+    ],
+)
+def test_what_cannot_be_coped_with_is_refused_by_name(document: Json, message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        FORMAT.tidy(document, GROUND)
+
+
+@given(documents(), st.data())
+def test_whatever_is_wrong_import_copes_or_refuses(document: Document, data: st.DataObject) -> None:
+    """Any value anywhere may be replaced by anything, or be gone: what comes out is valid, or nothing does."""
+    for _ in range(data.draw(st.integers(1, 4))):
+        document = _spoilt(document, data)
+    try:
+        tidied(document)
+    except Invalid as error:
+        assert error.message.startswith("$")
+
+
+def _spoilt(document: Document, data: st.DataObject) -> Document:
+    changed = msgspec.json.decode(msgspec.json.encode(document))
+    here = changed
+    while True:
+        keys = list(here) if isinstance(here, dict) else list(range(len(here)))
+        if not keys:
+            return obj(changed)
+        key = data.draw(st.sampled_from(keys))
+        if isinstance(here[key], (dict, list)) and here[key] and data.draw(st.booleans()):
+            here = here[key]
+            continue
+        if isinstance(here, dict) and data.draw(st.booleans()):
+            del here[key]
+        else:
+            here[key] = data.draw(anything)
+        return obj(changed)

@@ -1,0 +1,145 @@
+"""History of the contract: what Holdfast writes into it, and that the session can be had from it again."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import msgspec
+from contract_documents import lines
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.canonical import Json
+from holdfast.core.event import Event, seal
+from holdfast.core.fold import apply
+from holdfast.core.state import State
+from holdfast.core.vocabulary import (
+    TYPE_OF,
+    AgentCompleted,
+    AgentFailed,
+    AgentStarted,
+    CommandRan,
+    Data,
+    ErrorNoted,
+    Project,
+    SessionEdited,
+    SessionStarted,
+    TaskAdded,
+    TaskStarted,
+)
+from holdfast.formats.contract import FORMAT
+from holdfast.formats.contract.documents import HISTORY
+from holdfast.formats.contract.history import event_of, events_of, line, restored
+from holdfast.formats.interface import Document
+
+FOREIGN: Document = {
+    "timestamp": "2025-01-09T10:00:00Z", "command": "plan", "arguments": "", "model": "gemini", "agent": "agent-1",
+    "task_id": None, "status": "success", "duration_ms": 5234,
+}  # fmt: skip
+
+
+class Log:
+    """Real events of one session, each with the line it would leave."""
+
+    def __init__(self) -> None:
+        self.state = State(session="7d444840-9dc0-41d1-b245-5ffdce74fad2")
+        self.events: list[Event] = []
+        self.lines: list[Json] = []
+        self.record(SessionStarted(goal="Do it", project=Project(id="p", name="n"), device="d", model="opus"))
+
+    def record(self, data: Data) -> Document:
+        kind = TYPE_OF[type(data)]
+        number = len(self.events) + 1
+        event = seal(
+            session=self.state.session, writer="w", seq=number, prev=self.events[-1].hash if self.events else None,
+            clock=number, at=1_736_416_800_000 + number * 1500, actor="me", type=kind.name, version=kind.version,
+            data=msgspec.json.encode(data, order="sorted"), salt=bytes([number] * 16),
+        )  # fmt: skip
+        apply(self.state, event, data)
+        self.events.append(event)
+        made = line(event, data, self.state)
+        self.lines.append(json.loads(json.dumps(made)))  # as it would be read from the file
+        return made
+
+
+def told() -> Log:
+    log = Log()
+    log.record(TaskAdded(id="t1", text="é \u2028"))
+    log.record(TaskStarted(id="t1"))
+    log.record(AgentStarted(id="a1", type="writer"))
+    log.record(SessionEdited(progress=0.25))
+    log.record(AgentFailed(id="a1", category="logical", message="no way"))
+    log.record(CommandRan(command="make", code=2, duration_ms=70))
+    log.record(ErrorNoted(message="odd"))
+    return log
+
+
+def test_lines_say_in_the_contracts_words_what_happened() -> None:
+    log = told()
+    assert all(FORMAT.problems(one, HISTORY) == [] for one in log.lines)
+    shown = [{key: value for key, value in one.items() if key != "x-holdfast"} for one in log.lines]  # type: ignore[union-attr]
+    assert shown[0] == {
+        "timestamp": "2025-01-09T10:00:01Z", "command": "session.started", "arguments": "Do it", "model": "opus",
+        "agent": "me", "task_id": None, "status": "success", "duration_ms": 0,
+    }  # fmt: skip
+    assert shown[5] == {
+        "timestamp": "2025-01-09T10:00:09Z", "command": "agent.failed", "arguments": "a1: no way", "model": "opus",
+        "agent": "a1", "task_id": "t1", "status": "failure", "duration_ms": 3000, "error": "no way",
+    }  # fmt: skip
+    assert (shown[6]["status"], shown[6]["error"], shown[6]["duration_ms"]) == ("failure", "exit code 2", 70)
+    assert shown[7]["error"] == "odd"
+    completed = Log()
+    completed.record(AgentStarted(id="a", type="x"))
+    assert completed.record(AgentCompleted(id="a", summary="well"))["duration_ms"] == 1500
+
+
+def test_a_session_is_restored_from_its_history_alone() -> None:
+    log = told()
+    mixed = [FOREIGN, *reversed(log.lines), log.lines[2], "nonsense", None]
+    assert events_of(mixed) == log.events
+    again = restored(mixed)
+    assert again == log.state
+    assert again is not None
+    assert FORMAT.render(again) == FORMAT.render(log.state)
+
+
+@given(st.data())
+def test_a_line_that_was_changed_is_not_believed(data: st.DataObject) -> None:
+    log = told()
+    number = data.draw(st.integers(0, len(log.lines) - 1))
+    changed_line = copy.deepcopy(log.lines[number])
+    whole = changed_line["x-holdfast"]  # type: ignore[index,call-overload]
+    assert isinstance(whole, dict)
+    key = data.draw(st.sampled_from(sorted(whole)))
+    values: list[Json] = [None, "", "x", 7, [], {}, {"goal": "other"}, "ff" * 16]
+    odd = data.draw(st.sampled_from(values))
+    if odd == whole[key]:
+        return
+    whole[key] = odd
+    found = event_of(changed_line)
+    # Salt and data may be taken away, never changed: that is what erasing does.
+    assert found is None or (found.hash == log.events[number].hash and found.data is None)
+
+
+def test_an_event_that_was_erased_is_had_without_its_data() -> None:
+    log = told()
+    bare = msgspec.structs.replace(log.events[1], data=None, salt=None)
+    made = line(bare, None, log.state)
+    assert FORMAT.problems(made, HISTORY) == []
+    assert event_of(made) == bare
+
+
+def test_data_that_no_program_of_ours_wrote_is_carried_to_the_letter() -> None:
+    data = b'{ "text": "x" }'
+    event = seal(
+        session="s", writer="w", seq=1, prev=None, clock=1, at=0, actor="", type="note.added", version=1, data=data,
+        salt=bytes(16),
+    )  # fmt: skip
+    assert event_of(json.loads(json.dumps(line(event, None, State(session="s"))))) == event
+
+
+@given(lines())
+def test_nothing_else_is_taken_for_an_event(one: Document) -> None:
+    assert event_of(one) is None
+    assert restored([one]) is None
