@@ -284,15 +284,15 @@ def edits(draw: st.DrawFn) -> tuple[Document, Document]:
     pending, done = after["pending_tasks"], after["completed_work"]
     assert isinstance(pending, list)
     assert isinstance(done, list)
-    if pending and draw(st.booleans()):
+    if draw(st.booleans()) and pending:
         done.append(pending.pop(0))
     done.extend(draw(lists(words, 1)))
     pending.extend(draw(lists(words, 1)))
-    for key, one in (("decisions_made", decisions()), ("files_modified", files(["arch-1"]))):
+    for key, new in (("decisions_made", decisions()), ("files_modified", files(["arch-1"]))):
         more = after[key]
         assert isinstance(more, list)
         if draw(st.booleans()):
-            more.append(draw(one))
+            more.append(draw(new))
     usage = after["context_usage"]
     assert isinstance(usage, dict)
     usage["estimated_tokens"] = draw(counts)

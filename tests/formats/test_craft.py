@@ -236,7 +236,7 @@ def test_what_looks_sound_after_any_one_change_has_no_problem(document: Document
         if isinstance(inner, (dict, list)) and inner and data.draw(st.booleans()):
             here = inner
             continue
-        values = [
+        values: list[Json] = [
             None,
             True,
             "",

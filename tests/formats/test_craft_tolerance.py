@@ -64,16 +64,13 @@ def with_agent(**change: Json) -> Document:
 
 def test_the_example_of_the_text_is_imported_with_two_notes() -> None:
     made = tidied(example())
+    instead = f"kept as an alias, the id becomes {made.document['session_id']}"
     assert notes(made) == [
         (
             "$.files_modified[0].hash_after",
             "has 40 characters; a SHA-256 has 64 hexadecimal digits; kept as hash_after_as_found",
         ),
-        (
-            "$.session_id",
-            f"'abc12345-def6-7890-ghij-klmnopqrstuv' is no UUID of version 4: kept as an alias, the id becomes "
-            f"{made.document['session_id']}",
-        ),
+        ("$.session_id", f"'abc12345-def6-7890-ghij-klmnopqrstuv' is no UUID of version 4: {instead}"),
     ]
     assert FORMAT.alias(made.document) == "abc12345-def6-7890-ghij-klmnopqrstuv"
     file = entry(made.document, "files_modified")
@@ -139,7 +136,7 @@ def test_an_id_in_capital_letters_is_the_same_id() -> None:
     ],
 )
 def test_one_deviation_is_put_right_and_told(change: Document, key: str, value: Json, note: str) -> None:
-    document = {name: found for name, found in {**valid(), **change}.items() if found is not None}
+    document: Document = {name: found for name, found in {**valid(), **change}.items() if found is not None}
     made = tidied(document)
     assert made.document[key] == value
     assert notes(made) == [(f"$.{key}", note)]
@@ -298,10 +295,12 @@ def test_whatever_is_wrong_import_copes_or_refuses(document: Document, data: st.
     """Any value anywhere may be replaced by anything, or be gone: what comes out is valid, or nothing does."""
     for _ in range(data.draw(st.integers(1, 4))):
         document = _spoilt(document, data)
+    refused = ""
     try:
         tidied(document)
     except Invalid as error:
-        assert error.message.startswith("$")
+        refused = error.message
+    assert refused == "" or refused.startswith("$")
 
 
 def _spoilt(document: Document, data: st.DataObject) -> Document:

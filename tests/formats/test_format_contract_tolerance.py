@@ -178,7 +178,10 @@ def test_a_bare_plan_is_enough() -> None:
         "feature": {"name": "OAuth", "created_at": "2025-01-09T10:00:00Z"},
         "phases": [
             {"name": "First steps", "tasks": ["Read the RFC", {"id": 7, "title": "Write it", "status": "done"}]},
-            {"id": "two", "tasks": [{"task_id": "x/y", "status": "In Progress", "files": "a.py"}, {"status": "skipped"}]},
+            {
+                "id": "two",
+                "tasks": [{"task_id": "x/y", "status": "In Progress", "files": "a.py"}, {"status": "skipped"}],
+            },
         ],
     })  # fmt: skip
     state = state_of(found.document, FORMAT, GROUND)
@@ -278,10 +281,9 @@ def test_whatever_stands_in_a_document_it_is_put_right_or_refused(data: st.DataO
             del where[key]
     try:
         FORMAT.tidy(document, GROUND)
-    except Invalid as error:
-        assert error.hint
-    else:
-        tidied(document)
+    except Invalid:
+        return
+    tidied(document)
 
 
 def _spots(value: Json) -> list[tuple[dict[str, Json], str]]:

@@ -52,10 +52,10 @@ class TestTimer(FormatConformance):
     rules = TIMER
     documents = documents()
     edits = edits()
-    examples = [
+    examples = tuple(
         (name, TIMER.tidy(document, GROUND).document)
         for name, document in [("typical", TYPICAL), ("complex", COMPLEX), ("timeout", TIMEOUT), ("initial", INITIAL)]
-    ]
+    )
 
 
 def errors(document: Json) -> list[tuple[str, str]]:
@@ -92,7 +92,7 @@ def imported(document: Document) -> State:
 def test_the_sums_of_the_texts_examples_are_reported(
     example: Document, stated: str, added: str, made: str, passed: str
 ) -> None:
-    """Each of the three breaks the text's own rule about sums, and nothing else; null for an ongoing pause is fine."""
+    """Each of the three breaks the text's own rule about sums, and nothing else: null for an open pause is fine."""
     assert errors(example) == [
         ("totalPausedMs", f"is {stated}, but the pauses add up to {added}"),
         (
@@ -161,9 +161,9 @@ def changed(place: tuple[str | int, ...], value: Json, document: Document = SOUN
     inner: Json = copy
     for one in place[:-1]:
         assert isinstance(inner, (dict, list))
-        inner = inner[one]  # type: ignore[index, call-overload]
+        inner = inner[one]  # type: ignore[index]
     assert isinstance(inner, (dict, list))
-    inner[place[-1]] = value  # type: ignore[index, call-overload]
+    inner[place[-1]] = value  # type: ignore[index]
     return copy
 
 
@@ -254,10 +254,8 @@ def test_the_quick_look_agrees_with_the_slow_one(document: Document) -> None:
 def test_the_quick_look_sees_whatever_is_spoiled(document: Document, data: st.DataObject) -> None:
     """A value replaced anywhere: what is then called sound has no problems, and what has problems is not sound."""
     key = data.draw(st.sampled_from(sorted(document)))
-    value = data.draw(
-        st.sampled_from([None, True, 0, 1, -1, 1.0, 1e3, "", "PAUSED", "2025-11-04T10:00:00Z", [], {}, [{}], 2**70])
-    )
-    document[key] = value
+    spoiled: list[Json] = [None, True, 0, 1, -1, 1.0, 1e3, "", "PAUSED", "2025-11-04T10:00:00Z", [], {}, [{}], 2**70]
+    document[key] = data.draw(st.sampled_from(spoiled))
     raw = as_text(document)
     assert TIMER.is_sound(raw, "timer") == (TIMER.problems(json.loads(raw), "timer") == [])
 
@@ -537,6 +535,23 @@ def test_what_cannot_have_happened_is_refused() -> None:
     shown = TIMER.render(device.state())
     with pytest.raises(Refused, match="completed"):
         TIMER.changes(shown, {**shown, "status": "IN_PROGRESS"}, device.state(), GROUND)
+
+
+@given(edits())
+def test_after_a_change_the_clock_stands_as_the_other_program_left_it(pair: tuple[Document, Document]) -> None:
+    """Running or stopped alike; every pause of theirs is one here; nothing they counted as a pause became work."""
+    before, later = pair
+    state = state_of(before, TIMER, GROUND)
+    heard = TIMER.changes(before, later, state, GROUND)
+    then = folded([*TIMER.changes(None, before, None, GROUND), *heard], state.session)
+    shown = TIMER.render(then)
+    assert shown["status"] == later["status"]
+    work = view.worktime(then, then.updated_at)
+    assert work.elapsed == int(str(later["actualWorkingMs"])) + int(str(later["totalPausedMs"]))
+    for _, since, until in _meant(later):
+        end = then.updated_at if until is None else until
+        resting = sum(max(0, min(end, rest.since + rest.length) - max(since, rest.since)) for rest in work.pauses)
+        assert resting == end - since
 
 
 def test_places_mean_canonical_fields() -> None:

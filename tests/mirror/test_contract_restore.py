@@ -200,7 +200,7 @@ def foreign(root: Path) -> Path:
 
 def test_lines_without_events_restore_what_they_tell_and_that_is_said(foreign: Path) -> None:
     said = restore(str(foreign), now=NOW)
-    assert "carry no events" in said[0]
+    assert "from 2 lines of its history, without events" in said[0]
     assert loaded(foreign / OLD / "state.yaml") == {
         "version": "1.0",
         "feature_id": OLD,
@@ -379,5 +379,5 @@ def test_temporaries_of_killed_writers_are_removed_once_they_are_old(feature: Fe
     for path, age in ((old, 7_200), (young, 60)):
         path.write_text("half")
         os.utime(path, (NOW // 1000 - age, NOW // 1000 - age))
-    assert restore(str(feature.root), now=NOW) == ["1 temporary files that killed processes left behind: removed."]
+    assert restore(str(feature.root), now=NOW) == ["1 temporary file that killed processes left behind: removed."]
     assert (old.exists(), young.exists()) == (False, True)

@@ -35,15 +35,17 @@ def state_of(document: Document, source: Format, ground: Ground) -> State:
 
 
 def converted(
-    document: Document, source: Format, target: Format, ground: Ground, *, carry: bool = False
+    document: Document, source: Format, target: Format, ground: Ground, *, carry: bool = False, one_file: bool = False
 ) -> Converted:
-    """A tidy document of one format as one of another."""
+    """A tidy document of one format as one of another; as much as goes into one file, if that is to hold it."""
     luggage = carried(document, source)
     shown = target.render(state_of(document, source, ground))
     if target.name in luggage:
         again = restored(shown, luggage[target.name], target.identities)
         assert isinstance(again, dict)
         shown = again
+    if one_file:
+        shown = target.alone(shown)
     home = source.render(state_of(shown, target, ground))
     kept = remainder(home, document, source.identities)
     lost = [] if carry else [Note(place, _said(value, target)) for place, value in losses(kept)]

@@ -132,6 +132,10 @@ class Format(ABC):
         """The files a document consists of, each with its kind: one, except for contract."""
         return [(self.kinds[0], document)]
 
+    def alone(self, document: Document) -> Document:
+        """What of a document one file can hold: all of it, except for contract."""
+        return document
+
     # ── text ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def write(self, document: Document) -> bytes:

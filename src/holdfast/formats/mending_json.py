@@ -17,7 +17,8 @@ from holdfast.formats.mending_scalars import QUOTED, Cut, Remark, Scalars, Unrea
 
 # Where reading can go on after something unreadable.
 _NEXT: Final = re.compile(r'[,\]}{\["\n]')
-_STEP: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
+# Text without an end goes to the end, or every quote in it would be tried again.
+_STEP: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 # How a document begins: the same words again are another one. Not where entries begin at the margin as well.
 _OPENING: Final = re.compile(r'\{(?!\s*\n")\s{0,99}"[^"\\\n]{1,100}"')
 _TO_THE_QUOTE: Final = re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL)

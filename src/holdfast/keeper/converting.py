@@ -18,9 +18,9 @@ class Conversion(NamedTuple):
     notes: list[Note]
 
 
-def convert(keeper: Keeper, source: Source, target: Format, *, carry: bool) -> Conversion:
+def convert(keeper: Keeper, source: Source, target: Format, *, carry: bool, one_file: bool) -> Conversion:
     """As tolerant as an import, and says as much."""
     here = ground(keeper)
     document, notes = source.rules.tidy(source.value, here)
-    made, losses = converted(document, source.rules, target, here, carry=carry)
+    made, losses = converted(document, source.rules, target, here, carry=carry, one_file=one_file)
     return Conversion(made, [*source.notes, *notes, *losses])

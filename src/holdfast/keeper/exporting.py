@@ -25,9 +25,15 @@ def exported(state: State, rules: Format) -> tuple[Document, list[Note]]:
     return shown(state, rules), notes
 
 
+def is_layout(path: str | None, rules: Format) -> bool:
+    """Would a document of this format be written there as several files? So it is with contract's directories."""
+    named = path is not None and path != "-" and not path.lower().endswith((".yaml", ".yml"))
+    return rules.name == "contract" and named
+
+
 def put(path: str, document: Document, rules: Format) -> list[str]:
     """Write a document to a file; one of contract to a directory, as its whole layout. Gives the paths written."""
-    if rules.name == "contract" and not path.lower().endswith((".yaml", ".yml")):
+    if is_layout(path, rules):
         from holdfast.mirror.contract.exported import put_layout
 
         return put_layout(path, document)

@@ -9,13 +9,15 @@ from holdfast.cli.notes import public_notes, tell_notes
 def run(call: Call) -> None:
     from holdfast.formats import registry
     from holdfast.keeper.converting import convert
+    from holdfast.keeper.exporting import is_layout
     from holdfast.keeper.exporting import put as put_file
     from holdfast.keeper.sources import one_source
 
     target = registry.named(call.parsed.need("to"))
     source = one_source(call.parsed.need("path"), call.parsed.text("from_"))
-    document, notes = convert(call.keeper, source, target, carry=call.parsed.flag("carry"))
     out = call.parsed.text("out")
+    one_file = not is_layout(out, target)
+    document, notes = convert(call.keeper, source, target, carry=call.parsed.flag("carry"), one_file=one_file)
     paths = [] if out is None or out == "-" else put_file(out, document, target)
     if call.json:
         call.answer(

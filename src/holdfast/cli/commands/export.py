@@ -18,7 +18,7 @@ def run(call: Call) -> None:
     paths = [] if out is None or out == "-" else put_file(out, document, rules)
     if call.json:
         call.answer(
-            {"session": session.id, "format": rules.name, "document": document, "paths": paths,
+            {"id": session.id, "format": rules.name, "document": document, "paths": paths,
              "notes": public_notes(notes)}, lambda _: "",
         )  # fmt: skip
     elif paths:

@@ -106,6 +106,9 @@ class Contract(Format):
             found.append((REGISTRY, {"active_features": [document["entry"]]}))
         return [*found, *((HISTORY, line) for line in words.lines(document))]
 
+    def alone(self, document: Document) -> Document:
+        return {"state": document.get("state")}
+
     def write(self, document: Document) -> bytes:
         """state.yaml: the other files of the layout are written by whoever writes a directory."""
         from holdfast.formats.yamltext import written

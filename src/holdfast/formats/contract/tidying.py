@@ -30,7 +30,8 @@ class Notes:
             try:
                 moment = moments.read(value, self.ground)
             except Invalid as error:
-                raise Invalid(f"{places.written(place)}: {error.message}", hint=error.hint) from None
+                hint = error.hint or "Write it as RFC 3339, for instance 2026-11-15T09:30:00Z."
+                raise Invalid(f"{places.written(place)}: {error.message}", hint=hint) from None
             made = moments.shortest(moment.ms)
             self.say(place, moment.assumed or f"{shorten(value, 40)} is written as {made}")
             return made

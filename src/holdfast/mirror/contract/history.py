@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.formats.contract.documents import OWN
+from holdfast.machine.files import sync_directory
 from holdfast.machine.private import open_private
 from holdfast.machine.trouble import again, explain, shown
 from holdfast.mirror.locks import locked
@@ -88,6 +89,7 @@ def append(path: str, lines: Sequence[Mapping[str, Json]]) -> int:
         return 0
     encoded = [(line, msgspec.json.encode(line) + b"\n") for line in lines]
     with locked(lock_of(path), what="appending to history"):
+        fresh = not os.path.lexists(path)
         fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             new = _missing(fd, encoded)
@@ -97,6 +99,8 @@ def append(path: str, lines: Sequence[Mapping[str, Json]]) -> int:
                 _write(fd, one, path)
             if new:
                 again(os.fsync, fd)
+            if fresh:
+                sync_directory(os.path.dirname(path))
         except OSError as error:
             raise explain(error, "write", path) from error
         finally:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import msgspec
+
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
@@ -14,6 +16,7 @@ from holdfast.core.times import millis
 from holdfast.formats.contract import documents as words
 from holdfast.formats.moments import in_seconds
 from holdfast.mirror.contract.documents import Mapping
+from holdfast.mirror.contract.layout import count
 
 _DAY: Final = len("2026-11-15")
 
@@ -40,7 +43,7 @@ def told(feature_id: str, lines: list[Mapping], hints: Mapping) -> Told:
     dated = _sorted(lines)
     if dated:
         source = (
-            f"from {len(dated)} lines of its history that carry no events: "
+            f"from {count(len(dated), 'line')} of its history, without events of Holdfast: "
             "start, last activity, model and tasks are known, the rest is not"
         )
         return _inferred(feature_id, dated, dated[0].at, dated[-1].at, source)
@@ -124,13 +127,12 @@ def _tasks(dated: list[_Dated]) -> list[Json]:
 
 def _sorted(lines: list[Mapping]) -> list[_Dated]:
     """By time, each once: a merge of two branches may have mixed and doubled them."""
-    found: list[_Dated] = []
+    found: dict[bytes, _Dated] = {}
     for line in lines:
         at = _moment(line.get("timestamp"))
-        if at is not None and (one := _Dated(at, line)) not in found[-1:]:
-            found.append(one)
-    found.sort(key=lambda one: one.at)
-    return found
+        if at is not None:
+            found.setdefault(msgspec.json.encode(line, order="sorted"), _Dated(at, line))
+    return sorted(found.values(), key=lambda one: one.at)
 
 
 def _moment(written: Json) -> int | None:

@@ -157,6 +157,10 @@ def made(root: str) -> None:
         is_there(root)
 
 
+def count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 @contextlib.contextmanager
 def concerning(operation: Operation, *, feature_id: str | None = None, file: str | None = None) -> Iterator[None]:
     """What goes wrong inside says what was being done, to which file and feature, as the contract asks."""

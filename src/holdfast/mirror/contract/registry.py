@@ -25,7 +25,8 @@ _ENDED: Final = "completed"
 def entries(root: str) -> list[Mapping]:
     """Every entry, in the file's order; none when there is no registry yet."""
     with layout.concerning("read", file=layout.registry(root)):
-        return [] if (found := _load(root)) is None else listed(found, layout.registry(root))
+        found = _load(root) if layout.is_there(root) else None
+        return [] if found is None else listed(found, layout.registry(root))
 
 
 def entry(root: str, feature_id: str) -> Mapping | None:
@@ -40,6 +41,7 @@ def put(root: str, entry: Mapping) -> None:
     path = layout.registry(root)
     with layout.concerning("update", feature_id=feature_id, file=path):
         layout.checked_id(feature_id)
+        layout.need(root)
         with locked(layout.registry_lock(root), patience=PATIENCE, what=f"registering {feature_id}"):
             found = _load(root)
             known = [] if found is None else listed(found, path)

@@ -24,7 +24,7 @@ from holdfast.machine.wall import Wall
 from holdfast.mirror.contract import creating, documents, history, inferring, layout, registry
 from holdfast.mirror.contract.documents import Document, Mapping
 from holdfast.mirror.contract.inferring import Told
-from holdfast.mirror.contract.layout import Feature
+from holdfast.mirror.contract.layout import Feature, count
 from holdfast.mirror.locks import locked
 from holdfast.store.interface import Finding
 
@@ -144,7 +144,7 @@ def _sweep(root: str, now: int) -> list[str]:
                 if os.lstat(path).st_mtime_ns // 1_000_000 < now - HOUR:
                     os.unlink(path)
                     old.append(path)
-    return [f"{len(old)} temporary files that killed processes left behind: removed."] if old else []
+    return [f"{count(len(old), 'temporary file')} that killed processes left behind: removed."] if old else []
 
 
 def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
@@ -226,7 +226,7 @@ def _remake(root: str, now: int) -> list[str]:
     aside = documents.set_aside(path, now) if fault.kind == "damaged" else None
     documents.save(path, {registry.LIST: [*entries.values()]}, None)
     kept = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
-    return [f"{os.path.basename(path)} was {fault.kind}: made anew with {len(entries)} features.{kept}"]
+    return [f"{os.path.basename(path)} was {fault.kind}: made anew with {count(len(entries), 'feature')}.{kept}"]
 
 
 def _entry(root: str, feature: Feature) -> Mapping:

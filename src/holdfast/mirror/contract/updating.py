@@ -30,6 +30,7 @@ def read(root: str, feature_id: str) -> Files:
     """State and plan as they belong together: not one of before and one of after an update."""
     feature = layout.feature(root, feature_id)
     with layout.concerning("read", feature_id=feature_id, file=feature.path):
+        layout.need(root)
         _need(feature)
         with locked(feature.lock, shared=True, what=f"reading {feature_id}"):
             return Files(documents.load(feature.state), documents.load(feature.plan))

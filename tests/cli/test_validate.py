@@ -1,0 +1,356 @@
+"""`holdfast validate`: which files it finds, what it says about them, and its exit codes."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jsonschema
+import pytest
+from calling import Calling, checked
+
+SESSION: dict[str, Any] = {
+    "schema_version": "1.0", "session_id": "2026-01-05-abc123", "created": "2026-01-05T08:00:00Z",
+    "updated": "2026-01-05T09:00:00Z", "project": {"name": "notes", "path": "/notes", "git_branch": "main"},
+    "goal": "Add search to the notes", "mode": "default", "status": "in_progress",
+    "agents": [{
+        "id": "code-1", "type": "code", "task": "Write the index", "status": "in_progress",
+        "started": "2026-01-05T08:10:00Z", "progress": 60, "context_tokens": 3200,
+    }],
+    "completed_work": [{"task": "Design", "outcome": "Agreed", "files": ["docs/search.md"]}],
+    "pending_tasks": ["Add tests"],
+    "decisions_made": [{"decision": "SQLite", "rationale": "It is there", "timestamp": "2026-01-05T08:05:00Z"}],
+    "context_usage": {"estimated_tokens": 25000, "percentage": 20, "last_compression": None}, "errors": [],
+}  # fmt: skip
+STATE = """\
+version: "1.0"
+feature_id: "search-2026-01-05"
+current_state:
+  active_task: "index"
+  model_in_use: "opus"
+  started_at: "2026-01-05T08:00:00Z"
+  last_updated: "2026-01-05T09:00:00Z"
+"""
+PLAN = """\
+feature:
+  id: "search-2026-01-05"
+  name: "Search"
+  description: "Search in notes"
+  created_at: "2026-01-05T08:00:00Z"
+phases:
+  - phase_id: "build"
+    name: "Build"
+    tasks:
+      - task_id: "index"
+        description: "Write the index"
+        agent: "code-1"
+        status: "in_progress"
+        started_at: "2026-01-05T08:00:00Z"
+        completed_at: null
+        artifacts: []
+"""
+REGISTRY = """\
+active_features:
+  - feature_id: "search-2026-01-05"
+    started_at: "2026-01-05T08:00:00Z"
+    last_active: "2026-01-05T09:00:00Z"
+    status: "active"
+"""
+LINE = (
+    '{"timestamp":"2026-01-05T08:00:00Z","command":"plan","arguments":"search","model":"gemini","agent":"a",'
+    '"task_id":null,"status":"success","duration_ms":5}\n'
+)
+
+
+@pytest.fixture
+def hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def put(hold: Calling, path: str, content: str | bytes | dict[str, Any]) -> Path:
+    file = hold.project / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    raw = json.dumps(content, indent=2) if isinstance(content, dict) else content
+    file.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
+    return file
+
+
+def changed(**change: Any) -> dict[str, Any]:
+    return {**copy.deepcopy(SESSION), **change}
+
+
+def feature(hold: Calling, home: str = ".ai-session") -> None:
+    put(hold, f"{home}/active-features.yaml", REGISTRY)
+    put(hold, f"{home}/search-2026-01-05/state.yaml", STATE)
+    put(hold, f"{home}/search-2026-01-05/implementation-plan.yaml", PLAN)
+    put(hold, f"{home}/search-2026-01-05/history.jsonl", LINE)
+
+
+def files(hold: Calling, *words: str, code: int = 0) -> dict[str, dict[str, Any]]:
+    """What is said of each file, by its path."""
+    done = hold("validate", *words, "--json")
+    assert (done.code, done.err) == (code, ""), done.out
+    found = checked(done.out)["files"]
+    for one in found:
+        assert set(one) == {"path", "format", "valid", "problems"}
+        assert one["valid"] is all(problem["severity"] != "error" for problem in one["problems"])
+        for problem in one["problems"]:
+            assert set(problem) == {"path", "message", "severity", "line"}
+            assert problem["path"].startswith("$")
+    return {os.path.normpath(one["path"]).replace(os.sep, "/"): one for one in found}
+
+
+# ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_sound_file_is_valid(hold: Calling) -> None:
+    put(hold, "x.json", SESSION)
+    assert files(hold, "x.json") == {
+        "x.json": {"path": "x.json", "format": "orchestrator", "valid": True, "problems": []}
+    }
+    assert hold("validate", "x.json").out == "1 file checked: valid.\n"
+    assert hold("validate", "x.json", "--quiet").out == ""
+
+
+def test_every_problem_is_told_with_its_place_and_line(hold: Calling) -> None:
+    broken = changed(mode="fast", goal=5)
+    broken["agents"][0]["progress"] = "half"
+    del broken["errors"]
+    put(hold, "x.json", broken)
+    problems = files(hold, "x.json", code=4)["x.json"]["problems"]
+    said = {problem["path"]: problem for problem in problems}
+    assert {"$.mode", "$.goal", "$.agents[0].progress", "$.errors"} <= set(said)
+    assert said["$.errors"]["message"] == "is missing"
+    lines = (hold.project / "x.json").read_text().splitlines()
+    assert '"goal"' in lines[said["$.goal"]["line"] - 1]
+    spoken = hold("validate", "x.json").out
+    assert "$.agents[0].progress" in spoken
+    assert spoken.endswith("1 of 1 file is invalid.\n")
+
+
+def test_a_warning_leaves_a_file_valid(hold: Calling) -> None:
+    put(hold, "x.json", b"\xef\xbb\xbf" + json.dumps(SESSION).encode())
+    found = files(hold, "x.json")["x.json"]
+    assert [problem["severity"] for problem in found["problems"]] == ["warning"]
+    assert "byte order mark" in found["problems"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b'{"schema_version": "1.0", ', "it is not JSON"),
+        (b"", "it is empty"),
+        (json.dumps(SESSION).encode("utf-16"), "UTF-16"),
+        (json.dumps(SESSION).encode().replace(b'"mode"', b'"goal": "x", "mode"'), "'goal' stands there twice"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"\xff", "not valid UTF-8"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_invalid(hold: Calling, raw: bytes, why: str) -> None:
+    put(hold, ".claude/orchestrator-session.json", raw)
+    for path in (".", ".claude/orchestrator-session.json"):
+        found = files(hold, path, code=4)[".claude/orchestrator-session.json"]
+        assert (found["format"], found["valid"]) == ("orchestrator", False)
+        assert why in found["problems"][0]["message"]
+
+
+def test_a_hand_made_file_is_none_of_the_four(hold: Calling) -> None:
+    put(hold, ".claude/session-state.json", {"working_on": "x", "next_steps": [], "notes": "y"})
+    found = files(hold, ".", code=4)[".claude/session-state.json"]
+    assert (found["format"], found["valid"]) == (None, False)
+    message = found["problems"][0]["message"]
+    assert "hand-made" in message
+    assert "import --salvage" in message
+
+
+def test_a_format_can_be_demanded(hold: Calling) -> None:
+    put(hold, "x.json", SESSION)
+    assert files(hold, "x.json", "--format", "orchestrator")["x.json"]["valid"]
+    found = files(hold, "x.json", "--format", "timer", code=4)["x.json"]
+    assert found["format"] == "timer"
+    assert "$.sessionId" in {problem["path"] for problem in found["problems"]}
+    assert hold.refused(4, "validate", "x.json", "--format", "yaml")["kind"] == "invalid"
+
+
+def test_standard_input_is_read(hold: Calling) -> None:
+    for text, format_ in ((json.dumps(SESSION), "orchestrator"), (STATE, "contract")):
+        hold.patch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode()), isatty=lambda: False))
+        found = files(hold, "-")["-"]
+        assert (found["format"], found["valid"]) == (format_, True)
+
+
+def test_leniently_only_what_import_could_not_cope_with_is_told(hold: Calling) -> None:
+    wild = changed(status="completed")
+    del wild["schema_version"]
+    put(hold, "wild.json", wild)
+    put(hold, "newer.json", changed(schema_version="9.0"))
+    assert not files(hold, "wild.json", code=4)["wild.json"]["valid"]
+    assert files(hold, "wild.json", "--lenient")["wild.json"]["problems"] == []
+    newer = files(hold, "newer.json", "--lenient", code=4)["newer.json"]["problems"]
+    assert "9.0" in newer[0]["message"]
+
+
+# ── directories ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_session_file_of_a_project_is_found(hold: Calling) -> None:
+    feature(hold)
+    there: dict[str, dict[str, Any]] = {
+        ".claude/orchestrator-session.json": SESSION,
+        ".claude/orchestrator-history/2026-01-05-abc123.json": changed(status="complete"),
+        "packages/one/.claude/orchestrator-session.json": SESSION,
+        "top.json": SESSION,
+    }
+    passed_over: dict[str, dict[str, Any]] = {
+        ".claude/settings.json": {"permissions": {}},
+        ".claude/orchestrator-session.json.rejected-20260105T080000Z": {},
+        ".claude/.holdfast-0123456789abcdef.tmp": {},
+        ".git/.claude/orchestrator-session.json": {},
+        "node_modules/x/.claude/orchestrator-session.json": {},
+        "package.json": {"name": "x"},
+        "src/deep.json": SESSION,
+        ".ai-session/.lock/state.yaml": {},
+        ".ai-session/search-2026-01-05/artifacts/state.yaml": {},
+    }
+    for path, content in (there | passed_over).items():
+        put(hold, path, content)
+    put(hold, "tsconfig.json", "{ // a comment\n}")
+    (hold.project / "linked").symlink_to(hold.project / ".claude")
+    (hold.project / "linked.json").symlink_to(hold.project / "top.json")
+    found = files(hold, ".")
+    names = ("active-features.yaml", "search-2026-01-05/state.yaml", "search-2026-01-05/implementation-plan.yaml",
+             "search-2026-01-05/history.jsonl")  # fmt: skip
+    assert set(found) == {*there, *(f".ai-session/{name}" for name in names)}
+    assert {one["format"] for one in found.values()} == {"orchestrator", "contract"}
+    assert hold("validate", ".").out == "8 files checked: valid.\n"
+
+
+@pytest.mark.parametrize("where", [".ai-session", ".ai-session/search-2026-01-05"])
+def test_the_contracts_own_directories_can_be_named(hold: Calling, where: str) -> None:
+    feature(hold)
+    assert f"{where}/history.jsonl".split("/")[-1] in {path.split("/")[-1] for path in files(hold, where)}
+    hold.patch.chdir(hold.project / where)
+    assert all(one["format"] == "contract" for one in files(hold, ".").values())
+
+
+def test_a_copy_of_a_feature_is_recognised_by_its_shape(hold: Calling) -> None:
+    feature(hold, "copy")
+    found = files(hold, "copy")
+    assert len(found) == 4
+    assert {one["format"] for one in found.values()} == {"contract"}
+
+
+def test_in_a_directory_of_documents_what_is_a_session_is_checked(hold: Calling) -> None:
+    put(hold, "d/good.json", SESSION)
+    put(hold, "d/bad.json", changed(mode="fast"))
+    put(hold, "d/torn.json", json.dumps(SESSION)[:200])
+    put(hold, "d/other.json", {"name": "x"})
+    put(hold, "d/broken.json", "{")
+    found = files(hold, "d", code=4)
+    assert {path: one["valid"] for path, one in found.items()} == {
+        "d/good.json": True, "d/bad.json": False, "d/torn.json": False,
+    }  # fmt: skip
+    assert set(files(hold, ".", "--format", "orchestrator", code=4)) == set(found)
+
+
+def test_nothing_to_check_is_not_found(hold: Calling) -> None:
+    put(hold, "package.json", {"name": "x"})
+    assert "no session file" in hold.refused(3, "validate", ".")["message"]
+    assert hold.refused(3, "validate", "nowhere.json")["file"] == "nowhere.json"
+    put(hold, "x.json", SESSION)
+    assert hold.refused(3, "validate", "x.json", "nowhere.json")["kind"] == "not_found"
+    assert hold.refused(3, "validate", ".", "--format", "craft")["kind"] == "not_found"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nothing is closed to this user")
+def test_what_is_closed_is_told_and_the_rest_is_checked(hold: Calling) -> None:
+    put(hold, ".claude/orchestrator-session.json", SESSION)
+    put(hold, ".claude/session-state.json", SESSION).chmod(0)
+    put(hold, "shut/x.json", SESSION).parent.chmod(0)
+    found = files(hold, ".", code=4)
+    (hold.project / "shut").chmod(0o700)
+    assert {path: one["valid"] for path, one in found.items()} == {
+        ".claude/orchestrator-session.json": True, ".claude/session-state.json": False, "shut": False,
+    }  # fmt: skip
+
+
+def test_a_pipe_in_the_way_holds_nothing_up(hold: Calling) -> None:
+    put(hold, ".claude/orchestrator-session.json", SESSION)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(hold.project / ".claude" / "session-state.json")
+        assert not files(hold, ".claude/session-state.json", code=4)[".claude/session-state.json"]["valid"]
+    assert list(files(hold, ".")) == [".claude/orchestrator-session.json"]
+
+
+# ── the contract ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_history_is_checked_line_by_line(hold: Calling) -> None:
+    feature(hold)
+    broken = LINE.replace('"success"', '"maybe"')
+    put(hold, ".ai-session/search-2026-01-05/history.jsonl", LINE + "\n" + broken + '{"torn')
+    path = ".ai-session/search-2026-01-05/history.jsonl"
+    for words in ([path], ["."]):
+        problems = files(hold, *words, code=4)[path]["problems"]
+        assert [(problem["line"], problem["path"]) for problem in problems] == [(3, "$.status"), (4, "$")]
+        assert problems[0]["message"].startswith("line 3: must be one of")
+    assert "line 3: must be" in hold("validate", path).out
+
+
+def test_the_files_of_a_feature_must_fit_together(hold: Calling) -> None:
+    feature(hold)
+    put(hold, ".ai-session/search-2026-01-05/state.yaml", STATE.replace('"index"', '"nosuch"'))
+    early = LINE.replace("T08:00:00Z", "T07:00:00Z")
+    put(hold, ".ai-session/search-2026-01-05/history.jsonl", LINE + early)
+    found = files(hold, ".", code=4)
+    state = found[".ai-session/search-2026-01-05/state.yaml"]
+    assert "$.current_state.active_task" in {problem["path"] for problem in state["problems"]}
+    history = found[".ai-session/search-2026-01-05/history.jsonl"]
+    assert [(problem["line"], problem["severity"]) for problem in history["problems"]] == [(2, "warning")]
+
+
+def test_problems_in_yaml_have_their_lines(hold: Calling) -> None:
+    put(hold, ".ai-session/a-2026-01-05/state.yaml", STATE.replace('"opus"', '"gpt"'))
+    problems = files(hold, ".", code=4)[".ai-session/a-2026-01-05/state.yaml"]["problems"]
+    assert ("$.current_state.model_in_use", 5) in {(problem["path"], problem["line"]) for problem in problems}
+
+
+# ── schemas ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("name", "value"), [("orchestrator", SESSION), ("contract-history", json.loads(LINE))])
+def test_the_schema_is_printed_and_can_be_used(hold: Calling, name: str, value: Any) -> None:
+    done = hold("validate", "--schema", name)
+    assert done.code == 0
+    jsonschema.validate(value, json.loads(done.out))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**value, "status": "nosuch"}, json.loads(done.out))
+    assert hold.document("validate", "--schema", name)["schema"] == json.loads(done.out)
+
+
+def test_the_contracts_four_schemas_are_one_document(hold: Calling) -> None:
+    rules = json.loads(hold("validate", "--schema", "contract").out)
+    assert set(rules["$defs"]) == {"contract-state", "contract-plan", "contract-registry", "contract-history"}
+    jsonschema.Draft202012Validator.check_schema(rules)
+    jsonschema.validate(json.loads(LINE), rules)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"status": "nosuch"}, rules)
+
+
+def test_wrong_words_are_usage(hold: Calling) -> None:
+    assert hold.refused(2, "validate")["kind"] == "usage"
+    assert hold.refused(2, "validate", "x.json", "--schema", "timer")["kind"] == "usage"
+
+
+def test_checking_leaves_no_trace(hold: Calling) -> None:
+    put(hold, ".claude/orchestrator-session.json", SESSION)
+    before = sorted(path.name for path in hold.project.rglob("*"))
+    files(hold, ".")
+    assert sorted(path.name for path in hold.project.rglob("*")) == before
+    assert not hold.home.exists()

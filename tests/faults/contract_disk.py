@@ -1,0 +1,117 @@
+"""Run inside a mount namespace of its own: an `.ai-session/` on a small file system, filled to the brim.
+
+Tells on stdout, as JSON, what each attempt said and everything that was wrong. `test_contract_disk` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from holdfast.core.errors import Failed, HoldfastError
+from holdfast.mirror.contract import acknowledging, creating, history, layout, registry, updating
+from holdfast.mirror.contract.restoring import examine, restore
+
+FIRST, SECOND = "first-2026-11-15", "second-2026-11-15"
+
+
+def document(name: str, minute: int = 0, words: str = "") -> dict[str, Any]:
+    at = f"2026-11-15T10:{minute:02d}:00Z"
+    return {
+        "state": {
+            "version": "1.0", "feature_id": name,
+            "current_state": {
+                "active_task": None, "model_in_use": "opus", "started_at": "2026-11-15T10:00:00Z",
+                "last_updated": at,
+            },
+        },
+        "plan": {
+            "feature": {"id": name, "name": "N", "description": words or "D", "created_at": "2026-11-15T10:00:00Z"},
+            "phases": [],
+        },
+        "entry": {
+            "feature_id": name, "started_at": "2026-11-15T10:00:00Z", "last_active": at, "status": "active",
+        },
+    }  # fmt: skip
+
+
+def fill(disk: Path) -> None:
+    with (disk / "fill").open("ab", buffering=0) as file:
+        for size in (1 << 16, 4096, 256, 1):
+            try:
+                while file.write(bytes(size)):
+                    pass
+            except OSError:
+                continue
+
+
+def visible(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    }
+
+
+def attempts(root: str, spec: str) -> dict[str, Callable[[], object]]:
+    line = {"timestamp": "2026-11-15T10:01:00Z", "command": "x" * 5000,
+            "x-holdfast": {"hash": "h", "writer": "w", "seq": 1}}  # fmt: skip
+    return {
+        "create": lambda: creating.create(root, document(SECOND)),
+        "update": lambda: updating.update(root, document(FIRST, 1, "y" * 9000), [line]),
+        "register": lambda: registry.put(root, {**document(FIRST, 1)["entry"], "note": "z" * 9000}),
+        "acknowledge": lambda: acknowledging.acknowledge(root, spec, "agent", now=0),
+    }
+
+
+def main() -> None:
+    place, options, relief = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    disk = place / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(disk)], check=True)
+    spec = place / "spec.md"
+    spec.write_text("# Rules\n")
+    root = disk / ".ai-session"
+    creating.create(str(root), document(FIRST))
+    fill(disk)
+    for number in range(1000):
+        try:
+            (disk / f"fill{number}").touch()
+        except OSError:
+            break
+    before = visible(root)
+    said: dict[str, str] = {}
+    wrong: list[str] = []
+    for name, attempt in attempts(str(root), str(spec)).items():
+        try:
+            attempt()
+            wrong.append(f"{name} went through: the trial tests nothing")
+        except HoldfastError as error:
+            said[name] = f"{type(error).__name__} {error.operation} {error.file is not None}"
+            if not isinstance(error, Failed):
+                wrong.append(f"{name}: {type(error).__name__} {error.message}")
+    after = visible(root)
+    history_name = f"{FIRST}/history.jsonl"
+    if not after.pop(history_name).startswith(before.pop(history_name)) or after != before:
+        wrong.append(f"a failed attempt changed something: {sorted(after)}")
+    if [one for one in os.listdir(root) if one.startswith(".creating-")]:
+        wrong.append("a temporary directory is left")
+    subprocess.run(["mount", "-o", f"remount,{relief}", str(disk)], check=True)
+    creating.settle(str(root))
+    wrong += [finding.detail for finding in examine(str(root))]
+    for attempt in attempts(str(root), str(spec)).values():
+        attempt()
+    wrong += restore(str(root), now=0)
+    events = [one for _, one in history.read(layout.feature(str(root), FIRST).history) if isinstance(one, dict)]
+    if len(events) != 1:
+        wrong.append(f"{len(events)} lines in the history")
+    print(json.dumps({"said": said, "wrong": wrong}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""F6 for `.ai-session/`: no room, no names, no right to write. It is said, nothing half is left, and later it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from program import checks_permissions, tree, without_privileges
+
+
+@pytest.mark.parametrize(
+    ("options", "relief"),
+    [("size=128k", "size=16m"), ("size=16m,nr_inodes=30", "size=32m,nr_inodes=2000")],
+    ids=["no room", "no names"],
+)
+def test_a_full_disk(tmp_path: Path, options: str, relief: str) -> None:
+    """Creating, updating, registering and acknowledging fail in words; with room again all of them work."""
+    if sys.platform != "linux" or shutil.which("unshare") is None:
+        pytest.skip("small file systems are mounted with Linux's unshare, which is not here")
+    if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system does not permit user namespaces: no small file system can be mounted")
+    program = str(Path(__file__).with_name("contract_disk.py"))
+    done = subprocess.run(
+        ["unshare", "-Urm", sys.executable, program, str(tmp_path), options, relief],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["wrong"] == []
+    assert found["said"] == {
+        "create": "Failed create True", "update": "Failed update True",
+        "register": "Failed update True", "acknowledge": "Failed update True",
+    }  # fmt: skip
+
+
+WRITE = textwrap.dedent("""
+    import json, sys
+    from holdfast.core.errors import HoldfastError
+    from holdfast.mirror.contract import creating, updating
+    sys.path.insert(0, sys.argv[2])
+    from contract_disk import FIRST, SECOND, document
+    said = []
+    for attempt in (
+        lambda: creating.create(sys.argv[1], document(SECOND)),
+        lambda: updating.update(sys.argv[1], document(FIRST, 1), [{"command": "x"}]),
+    ):
+        try:
+            attempt()
+            said.append("done")
+        except HoldfastError as error:
+            said.append([error.kind, error.operation, error.session])
+    files = updating.read(sys.argv[1], FIRST)
+    said.append([files.state is not None, files.plan is not None])
+    print(json.dumps(said))
+""")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no modes")
+def test_a_directory_without_the_right_to_write(tmp_path: Path) -> None:
+    """Writing is refused in words and nothing changes; reading works."""
+    if not checks_permissions(tmp_path / "probe"):
+        pytest.skip("this system lets every process write everywhere")
+    from contract_disk import FIRST, SECOND, document
+
+    from holdfast.mirror.contract import creating
+
+    root = tmp_path / ".ai-session"
+    creating.create(str(root), document(FIRST))
+    before = tree(root)
+    for path in (root / FIRST, root):
+        path.chmod(0o500)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", WRITE, str(root), str(Path(__file__).parent)],
+            check=False, capture_output=True, text=True, preexec_fn=without_privileges,
+        )  # fmt: skip
+    finally:
+        for path in (root, root / FIRST):
+            path.chmod(0o700)
+    assert done.returncode == 0, done.stderr
+    created, updated, readable = json.loads(done.stdout)
+    assert created == ["failed", "create", SECOND]
+    assert updated == ["failed", "update", FIRST]
+    assert readable == [True, True]
+    assert tree(root) == before

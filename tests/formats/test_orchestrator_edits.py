@@ -1,0 +1,327 @@
+"""The orchestrator format in a mirror: any session is shown in it, and what others make of the file is taken in."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+import pytest
+from histories import History, histories
+from hypothesis import HealthCheck, given, settings
+from orchestrator_documents import BEGIN, edits
+from orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Refused
+from holdfast.core.fold import fold
+from holdfast.core.state import State
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentFailed,
+    AgentPaused,
+    AgentProgressed,
+    AgentResumed,
+    AgentRetried,
+    AgentStarted,
+    ContextMeasured,
+    Data,
+    DecisionMade,
+    ErrorNoted,
+    Project,
+    SessionAborted,
+    SessionCompleted,
+    SessionEdited,
+    SessionFailed,
+    SessionPaused,
+    SessionResumed,
+    SessionStarted,
+    TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskDropped,
+    TaskReopened,
+    TaskStarted,
+)
+from holdfast.formats.conformance import GROUND
+from holdfast.formats.conversion import state_of
+from holdfast.formats.entries import same
+from holdfast.formats.folding import folded
+from holdfast.formats.interface import Document, Heard
+from holdfast.formats.merging import merged
+from holdfast.formats.moments import in_seconds
+
+SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
+
+
+def told(after: Document, before: Document = EXAMPLE, state: State | None = None) -> list[Data]:
+    """What is heard when the file of the session was changed."""
+    known = state_of(before, RULES, GROUND) if state is None else state
+    together = merged(before, before, after, RULES)
+    assert together.clashes == []
+    return [one.data for one in RULES.changes(before, together.document, known, GROUND)]
+
+
+def began(*more: Data, mode: str = "default") -> State:
+    """A session of ours, begun at the example's time, a minute between two events."""
+    start = SessionStarted(goal="g", project=Project(id="p", name="holdfast"), device="d", mode=mode)
+    heard = [Heard(BEGIN + 60_000 * minute, data) for minute, data in enumerate((start, *more))]
+    return folded(heard, "0123456789abcdef0123456789abcdef")
+
+
+def shown(*more: Data) -> Document:
+    return RULES.render(began(*more))
+
+
+# ── rendering what other formats and people record ───────────────────────────────────────────────────────
+
+
+def test_a_session_in_error_is_shown_as_paused_with_its_error() -> None:
+    document = shown(SessionFailed(message="the disk is full", category="resource"))
+    assert document["status"] == "paused"
+    assert document["errors"] == [
+        {"timestamp": "2025-12-27T10:31:00Z", "agent": None, "message": "the disk is full", "category": "resource"}
+    ]
+
+
+def test_open_tasks_are_pending_done_ones_completed_and_dropped_ones_nowhere() -> None:
+    ids = ("one", "two", "three", "four", "five")
+    document = shown(
+        *(TaskAdded(id=name, text=name) for name in ids),
+        TaskStarted(id="two"), TaskBlocked(id="three"), TaskDropped(id="four"),
+        TaskCompleted(id="five", outcome="fine", artifacts=("a.py",)),
+    )  # fmt: skip
+    assert document["pending_tasks"] == ["one", "two", "three"]
+    assert document["completed_work"] == [{"task": "five", "outcome": "fine", "files": ["a.py"]}]
+
+
+def test_what_cannot_be_shown_as_it_is_still_makes_a_valid_document() -> None:
+    """Ids given twice on two devices, ids of another alphabet, blank words, tokens beyond the window."""
+    state = began(
+        AgentStarted(id="a b", type=" "), AgentStarted(id="x", type="t"), AgentStarted(id="x", type="t"),
+        TaskAdded(id="t1", text=" "), DecisionMade(chosen=""), ContextMeasured(tokens=500_000),
+        SessionEdited(goal=" "), mode="turbo",
+    )  # fmt: skip
+    state.aliases["orchestrator"] = "not an id"
+    document = RULES.render(state)
+    assert messages(document) == []
+    agents = document["agents"]
+    assert isinstance(agents, list)
+    assert [one["id"] for one in agents if isinstance(one, dict)] == ["a-b", "x", "x-2"]
+    assert document["session_id"] == "2025-12-27-012345"
+    assert RULES.render(State(session="s"))["schema_version"] == "1.0"
+    assert messages(RULES.render(State(session="s"))) == []
+
+
+@given(histories())
+@SLOW
+def test_whatever_was_recorded_is_shown_as_a_valid_document(history: History) -> None:
+    """Also of sessions nobody could have: wild clocks, forged events, no beginning."""
+    state = fold(history.events)
+    document = RULES.render(state)
+    assert [one for one in messages(document) if one[1] == "error"] == []
+    assert RULES.changes(document, document, state, GROUND) == []
+
+
+@given(histories(hostile=False))
+@SLOW
+def test_what_devices_recorded_is_understood_when_it_is_read_again(history: History) -> None:
+    """Statuses, work and errors come back, and the story is a possible one."""
+    document = RULES.render(fold(history.events))
+    again = state_of(document, RULES, GROUND)
+    assert again.clashes == []
+    assert again.not_applied == 0
+    shown_again = RULES.render(again)
+    for key in ("session_id", "created", "updated", "goal", "mode", "status", "project"):
+        assert same(shown_again[key], document[key])
+    assert _statuses(shown_again) == _statuses(document)
+    for key in ("completed_work", "pending_tasks", "decisions_made", "errors"):
+        assert len(_entries(shown_again, key)) == len(_entries(document, key))
+
+
+# ── what edits come to ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_agent_that_is_done_is_completed_when_it_says() -> None:
+    after = with_agent(
+        1, status="complete", completed="2025-12-27T11:40:00Z", result_summary="works", context_tokens=4000
+    )
+    state = state_of(EXAMPLE, RULES, GROUND)
+    (heard,) = RULES.changes(EXAMPLE, after, state, GROUND)
+    assert in_seconds(heard.at) == "2025-12-27T11:40:00Z"
+    assert isinstance(heard.data, AgentCompleted)
+    assert (heard.data.id, heard.data.summary, heard.data.tokens) == ("code-1", "works", 4000)
+
+
+def test_progress_tokens_and_a_pause_of_an_agent() -> None:
+    measured, progressed, paused = told(with_agent(1, status="paused", progress=80, context_tokens=5000))
+    assert isinstance(measured, ContextMeasured)
+    assert (measured.agent, measured.tokens) == ("code-1", 5000)
+    assert isinstance(progressed, AgentProgressed)
+    assert progressed.progress == 0.8
+    assert isinstance(paused, AgentPaused)
+
+
+def test_a_failure_with_its_error_is_one_event() -> None:
+    after = with_agent(1, status="failed")
+    after["errors"] = [{"agent": "code-1", "message": "boom", "category": "permanent"}, "by the way"]
+    failed, noted = told(after)
+    assert isinstance(failed, AgentFailed)
+    assert (failed.message, failed.category) == ("boom", "permanent")
+    assert isinstance(noted, ErrorNoted)
+    assert noted.message == "by the way"
+
+
+def test_an_agent_that_failed_and_is_done_was_tried_again() -> None:
+    before = with_agent(1, status="failed", completed="2025-12-27T11:00:00Z")
+    after = with_agent(1, status="complete", completed="2025-12-27T11:30:00Z")
+    assert [type(one) for one in told(after, before)] == [AgentRetried, AgentCompleted]
+
+
+def test_an_agent_that_waited_and_is_done_was_begun() -> None:
+    before = with_agent(1, status="pending")
+    assert [type(one) for one in told(with_agent(1, status="complete"), before)] == [AgentResumed, AgentCompleted]
+
+
+def test_a_pending_task_among_the_completed_work_is_that_task_completed() -> None:
+    work = EXAMPLE["completed_work"]
+    assert isinstance(work, list)
+    after = changed(
+        pending_tasks=["Complete code-1 implementation", "Update documentation"],
+        completed_work=[*work, {"task": "add unit tests", "outcome": "12 tests", "files": ["t.R"]}],
+    )
+    (completed,) = told(after)
+    assert isinstance(completed, TaskCompleted)
+    assert (completed.id, completed.outcome, completed.artifacts) == ("t3", "12 tests", ("t.R",))
+
+
+def test_a_blocked_task_that_is_done_was_taken_up() -> None:
+    state = began(TaskAdded(id="x", text="Wait for the key"), TaskBlocked(id="x"))
+    before = RULES.render(state)
+    after: Document = {**before, "completed_work": [{"task": "Wait for the key"}]}
+    assert [type(one) for one in told(after, before, state)] == [TaskStarted, TaskCompleted]
+
+
+def test_another_outcome_of_work_that_is_done_takes_it_up_again() -> None:
+    after = changed(completed_work=[{"task": "Architecture design", "outcome": "4 methods", "files": ["b.R"]}])
+    reopened, completed = told(after)
+    assert isinstance(reopened, TaskReopened)
+    assert isinstance(completed, TaskCompleted)
+    assert (completed.id, completed.outcome) == ("t1", "4 methods")
+
+
+def test_leaving_out_is_no_change() -> None:
+    after = changed(
+        pending_tasks=[], agents=[], decisions_made=[], completed_work=[], errors=[], goal=EXAMPLE["goal"]
+    )
+    assert told(after) == []
+
+
+def test_what_only_holdfast_computes_is_no_change() -> None:
+    usage: Json = {"estimated_tokens": 25000, "percentage": 99, "last_compression": None}
+    assert told(changed(updated="2026-01-01T00:00:00Z", context_usage=usage)) == []
+
+
+def test_new_goal_mode_tasks_and_decisions() -> None:
+    after = changed(
+        goal="Something else", mode="debug", pending_tasks=["First of all"],
+        decisions_made=[{"decision": "Go", "rationale": "", "timestamp": "2025-12-27T11:00:00Z"}],
+    )  # fmt: skip
+    decided, edited, added = told(after)
+    assert decided == DecisionMade(chosen="Go")
+    assert edited == SessionEdited(goal="Something else", mode="debug")
+    assert added == TaskAdded(id="t5", text="First of all")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "events"),
+    [
+        ("in_progress", "paused", [SessionPaused]),
+        ("paused", "in_progress", [SessionResumed]),
+        ("paused", "complete", [SessionCompleted]),
+        ("created", "in_progress", [SessionResumed]),
+        ("created", "complete", [SessionResumed, SessionCompleted]),
+        ("in_progress", "aborted", [SessionAborted]),
+    ],
+)
+def test_the_session_moves_as_the_file_says(before: str, after: str, events: list[type[Data]]) -> None:
+    assert [type(one) for one in told(changed(status=after), changed(status=before))] == events
+
+
+def test_a_session_in_error_may_be_resumed_and_completed_by_its_file() -> None:
+    state = began(SessionFailed(message="x"))
+    before = RULES.render(state)
+    heard = told({**before, "status": "complete"}, before, state)
+    assert [type(one) for one in heard] == [SessionResumed, SessionCompleted]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (changed(status="complete"), changed(status="in_progress")),
+        (changed(status="complete"), changed(status="complete", goal="Another")),
+        (changed(status="aborted"), changed(status="paused")),
+        (changed(status="in_progress"), changed(status="created")),
+        (EXAMPLE, with_agent(0, status="in_progress")),
+        (EXAMPLE, with_agent(1, status="pending")),
+        (with_agent(1, status="aborted"), with_agent(1, status="complete")),
+    ],
+)
+def test_what_cannot_follow_is_refused(before: Document, after: Document) -> None:
+    with pytest.raises(Refused) as refused:
+        told(after, before)
+    assert refused.value.message
+
+
+def test_the_end_of_a_session_is_the_last_that_is_heard_of_it() -> None:
+    """Nothing may follow an end, whatever times the rest of the edit carries."""
+    before = changed()
+    after = with_agent(1, status="complete", completed="2026-12-27T11:40:00Z")
+    after["status"] = "complete"
+    heard = RULES.changes(before, after, state_of(before, RULES, GROUND), GROUND)
+    assert isinstance(heard[-1].data, SessionCompleted)
+    assert [one.at for one in heard] == sorted(one.at for one in heard)
+
+
+@given(edits())
+@SLOW
+def test_what_an_agent_wrote_is_shown_by_the_state_it_leads_to(pair: tuple[Document, Document]) -> None:
+    """Without anything kept: statuses, goal, mode, tasks and tokens are in the session itself."""
+    before, after = pair
+    state = state_of(before, RULES, GROUND)
+    together = merged(before, before, after, RULES).document
+    heard = RULES.changes(before, together, state, GROUND)
+    assert [one.at for one in heard] == sorted(one.at for one in heard)
+    assert all(one.at <= GROUND.now for one in heard)
+    first = RULES.changes(None, before, None, GROUND)
+    then = RULES.render(folded([*first, *heard], state.session))
+    for key in ("goal", "mode", "status"):
+        assert then[key] == together[key]
+    assert _statuses(then) == _statuses(together)
+    for key in ("completed_work", "decisions_made"):
+        assert len(_entries(then, key)) == len(_entries(together, key))
+    finished = {_plain(one["task"]) for one in _entries(together, "completed_work") if isinstance(one, dict)}
+    still = {one for one in _entries(together, "pending_tasks") if _plain(one) not in finished}
+    assert still <= set(_entries(then, "pending_tasks"))
+    assert _used(then) == _used(together) or not _used(together)
+
+
+def _entries(document: Document, key: str) -> list[Json]:
+    value = document[key]
+    assert isinstance(value, list)
+    return value
+
+
+def _statuses(document: Document) -> dict[Json, Json]:
+    return {one["id"]: one["status"] for one in _entries(document, "agents") if isinstance(one, dict)}
+
+
+def _plain(text: Json) -> str:
+    return " ".join(str(text).split()).casefold()
+
+
+def _used(document: Document) -> Json:
+    usage = document["context_usage"]
+    assert isinstance(usage, dict)
+    return usage["estimated_tokens"]

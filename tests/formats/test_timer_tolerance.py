@@ -1,0 +1,307 @@
+"""Timer files as they are met in the wild: what is assumed, what is said about it, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from timer_documents import documents
+from timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.formats import registry
+from holdfast.formats.conformance import GROUND
+from holdfast.formats.entries import same
+from holdfast.formats.interface import Document
+
+TIMER = registry.named("timer")
+MINUTE = 60_000
+
+
+def tidied(document: Json) -> tuple[Document, list[tuple[str, str]]]:
+    """The document put right, and the notes; what comes out is valid, and tidy."""
+    made, notes = TIMER.tidy(document, GROUND)
+    assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))
+    assert same(TIMER.tidy(made, GROUND).document, made)
+    return made, [(".".join(map(str, note.place)), note.message) for note in notes]
+
+
+def without(document: Document, *names: str) -> Document:
+    return {key: value for key, value in document.items() if key not in names}
+
+
+@pytest.mark.parametrize(
+    ("example", "notes"),
+    [
+        (
+            TYPICAL,
+            [
+                ("totalPausedMs", "says 120,000: 720,000 by the pauses"),
+                ("actualWorkingMs", "says 2,100,000: 1,407,000 by the pauses"),
+            ],
+        ),
+        (
+            COMPLEX,
+            [
+                ("totalPausedMs", "says 900,000: 1,200,000 by the pauses"),
+                ("actualWorkingMs", "says 3,600,000: 4,360,000 by the pauses"),
+            ],
+        ),
+        (
+            TIMEOUT,
+            [
+                ("totalPausedMs", "says 180,000: 360,000 by the pauses"),
+                ("actualWorkingMs", "says 5,400,000: 5,235,000 by the pauses"),
+            ],
+        ),
+        (INITIAL, []),
+    ],
+)
+def test_the_texts_examples_keep_their_pauses_and_get_their_sums_right(
+    example: Document, notes: list[tuple[str, str]]
+) -> None:
+    made, said = tidied(example)
+    assert said == notes
+    assert without(made, "totalPausedMs", "actualWorkingMs") == without(example, "totalPausedMs", "actualWorkingMs")
+    assert list(made) == list(example)
+
+
+def test_a_valid_document_with_offsets_and_own_fields_is_left_alone() -> None:
+    document = {**INITIAL, "startTime": "2025-11-04T11:00:00+01:00", "started_at": "whatever", "version": "9.9"}
+    made, notes = tidied(document)
+    assert same(made, document)
+    assert notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "value"),
+    [
+        ("startTime", "started_at", "2025-11-04T10:00:00Z"),
+        ("lastMessageTime", "updated_at", "2025-11-04T10:00:00Z"),
+        ("sessionId", "session_id", "20251104-domain-task"),
+    ],
+)
+def test_other_names_are_understood_and_keep_their_place(name: str, other: str, value: str) -> None:
+    document: Document = {other if key == name else key: one for key, one in INITIAL.items()}
+    document[other] = value
+    made, notes = tidied(document)
+    assert same(made, INITIAL)
+    assert notes == [(name, f"is called {other} here")]
+
+
+def test_times_without_a_zone_are_local_and_said_to_be() -> None:
+    ground = GROUND._replace(offset=lambda _: timedelta(hours=-6))
+    made, notes = TIMER.tidy({**INITIAL, "startTime": "2025-11-04T04:00:00"}, ground)
+    assert made["startTime"] == "2025-11-04T10:00:00Z"
+    assert notes == [(("startTime",), "a time without a zone is taken as local time")]
+
+
+@pytest.mark.parametrize("written", [1_762_250_400_000, 1_762_250_400, 1_762_250_400.0, "2025-11-04 10:00Z"])
+def test_times_in_other_spellings_are_respelled(written: Json) -> None:
+    made, notes = tidied({**INITIAL, "startTime": written})
+    assert made["startTime"] == "2025-11-04T10:00:00Z"
+    assert [where for where, _ in notes] == ["startTime"]
+
+
+def test_times_that_are_missing_follow_from_the_totals() -> None:
+    whole = {**INITIAL, "lastMessageTime": "2025-11-04T10:04:00Z", "actualWorkingMs": 4 * MINUTE}
+    assert tidied(without(whole, "startTime"))[0]["startTime"] == "2025-11-04T10:00:00Z"
+    assert tidied(without(whole, "lastMessageTime"))[0]["lastMessageTime"] == "2025-11-04T10:04:00Z"
+
+
+def test_names_that_are_missing_are_derived() -> None:
+    made, notes = tidied(without(INITIAL, "sessionId", "branchName", "scope", "summary"))
+    assert made["sessionId"] == "20251104-holdfast-create-value-object"
+    assert made["branchName"] == "session/20251104-holdfast-create-value-object"
+    assert (made["scope"], made["summary"]) == ("holdfast", "Create value object")
+    assert [where for where, _ in notes] == ["sessionId", "branchName", "scope", "summary"]
+    made, _ = tidied(without(INITIAL, "sessionId", "task"))
+    assert (made["sessionId"], made["task"]) == ("20251104-domain-task", "Starting work on value")
+
+
+def test_an_id_without_a_day_gets_the_day_it_began() -> None:
+    made, _ = tidied({**INITIAL, "sessionId": "My Session", "branchName": "feature/x"})
+    assert (made["sessionId"], made["branchName"]) == ("20251104-my-session", "session/20251104-my-session")
+
+
+def test_a_branch_of_another_name_gives_way_to_the_id() -> None:
+    made, notes = tidied({**INITIAL, "branchName": "main"})
+    assert made["branchName"] == "session/20251104-domain-task"
+    assert notes == [("branchName", "'main' is not session/ and the id: taken as session/20251104-domain-task")]
+
+
+@pytest.mark.parametrize(
+    ("status", "meant"),
+    [("in_progress", "IN_PROGRESS"), ("active", "IN_PROGRESS"), ("paused", "PAUSED"), ("COMPLETED", "PAUSED")],
+)
+def test_a_status_in_other_words_is_understood(status: str, meant: str) -> None:
+    made, notes = tidied({**INITIAL, "status": status})
+    assert made["status"] == meant
+    assert [where for where, _ in notes] == ["status"]
+
+
+def test_what_is_missing_altogether_is_filled_in() -> None:
+    made, notes = tidied({"sessionId": "20251104-a-b", "startTime": "2025-11-04T10:00:00Z", "own": 1})
+    assert {where for where, _ in notes} == {
+        "lastMessageTime", "branchName", "scope", "task", "summary", "pauses", "status", "totalPausedMs",
+        "actualWorkingMs", "reminders",
+    }  # fmt: skip
+    assert (made["task"], made["own"], made["status"]) == ("a b", 1, "IN_PROGRESS")
+
+
+def test_numbers_flags_and_objects_in_other_spellings_are_read() -> None:
+    made, notes = tidied(
+        {
+            **INITIAL, "actualWorkingMs": "0", "task": {"name": "Create value object"}, "scope": 7,
+            "reminders": {"break40min": "true", "warning60min": 0, "own": 1},
+        }
+    )  # fmt: skip
+    assert (made["actualWorkingMs"], made["task"], made["scope"]) == (0, "Create value object", "7")
+    assert made["reminders"] == {"break40min": True, "warning60min": False, "own": 1, "timeout90min": False}
+    assert {where for where, _ in notes} == {
+        "actualWorkingMs", "task", "scope",
+        "reminders.break40min", "reminders.warning60min", "reminders.timeout90min",
+    }  # fmt: skip
+
+
+# ── Pauses ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def with_pauses(*pauses: Json, status: str = "IN_PROGRESS", message: str = "10:30") -> Document:
+    return {**INITIAL, "status": status, "lastMessageTime": f"2025-11-04T{message}:00Z", "pauses": list(pauses)}
+
+
+def pause(since: str, until: str | None = None, **more: Json) -> Document:
+    end = None if until is None else f"2025-11-04T{until}:00Z"
+    return {"type": "MANUAL", "reason": "x", "startTime": f"2025-11-04T{since}:00Z", "endTime": end, **more}
+
+
+def spans(document: Document) -> list[tuple[str, str | None]]:
+    pauses = document["pauses"]
+    assert isinstance(pauses, list)
+    found = []
+    for one in pauses:
+        assert isinstance(one, dict)
+        end = one["endTime"]
+        found.append((str(one["startTime"])[11:16], None if end is None else str(end)[11:16]))
+    return found
+
+
+def test_lengths_that_are_missing_or_wrong_follow_from_the_times() -> None:
+    made, notes = tidied(with_pauses(pause("10:05", "10:10"), pause("10:15", "10:20", durationMs=1)))
+    assert made["totalPausedMs"] == 10 * MINUTE
+    assert ("pauses.0.durationMs", "is missing: 300,000 by its times") in notes
+    assert ("pauses.1.durationMs", "says 1: 300,000 by its times") in notes
+
+
+def test_pauses_are_put_in_order_and_minutes_claimed_twice_count_once() -> None:
+    made, notes = tidied(with_pauses(pause("10:15", "10:20"), pause("10:05", "10:17"), pause("09:50", "10:01")))
+    assert spans(made) == [("10:00", "10:01"), ("10:05", "10:17"), ("10:17", "10:20")]
+    assert made["totalPausedMs"] == 16 * MINUTE
+    assert ("pauses", "are put in order of time") in notes
+
+
+def test_an_open_pause_before_another_ends_where_that_begins() -> None:
+    made, _ = tidied(with_pauses(pause("10:05"), pause("10:10"), status="PAUSED", message="10:10"))
+    assert spans(made) == [("10:05", "10:10"), ("10:10", None)]
+    assert made["status"] == "PAUSED"
+
+
+def test_an_open_pause_of_a_running_session_ended_with_the_last_message() -> None:
+    made, _ = tidied(with_pauses(pause("10:05")))
+    assert (spans(made), made["status"]) == ([("10:05", "10:30")], "IN_PROGRESS")
+
+
+def test_an_open_pause_that_nothing_followed_means_that_the_session_is_paused() -> None:
+    made, notes = tidied(with_pauses(pause("10:30")))
+    assert (spans(made), made["status"]) == ([("10:30", None)], "PAUSED")
+    assert "status" in {where for where, _ in notes}
+
+
+def test_an_open_pause_with_a_length_of_nothing_counts_what_has_passed() -> None:
+    made, _ = tidied(with_pauses(pause("10:20", durationMs=0), status="PAUSED"))
+    assert (made["totalPausedMs"], made["actualWorkingMs"]) == (10 * MINUTE, 20 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "meant"),
+    [
+        ("manual", "lunch", ("MANUAL", "lunch")),
+        ("auto-idle", None, ("AUTO_IDLE", "User idle")),
+        ("timeout", None, ("AUTO_TASK", "Timeout enforced at 90 min working time")),
+        (None, "Task agent: x", ("AUTO_TASK", "Task agent: x")),
+        (None, "user idle", ("AUTO_IDLE", "user idle")),
+        ("odd", None, ("MANUAL", "Paused")),
+    ],
+)
+def test_kinds_of_pause_in_other_words_are_understood(given: Json, reason: Json, meant: tuple[str, str]) -> None:
+    made, _ = tidied(with_pauses(pause("10:05", "10:10", type=given, reason=reason)))
+    pauses = made["pauses"]
+    assert isinstance(pauses, list)
+    assert isinstance(pauses[0], dict)
+    assert (pauses[0]["type"], pauses[0]["reason"]) == meant
+
+
+def test_a_pause_that_says_when_it_ended_and_how_long_it_was_says_when_it_began() -> None:
+    one: Json = {"type": "MANUAL", "reason": "x", "resumed_at": "2025-11-04T10:10:00Z", "duration_ms": 5 * MINUTE}
+    assert spans(tidied(with_pauses(one))[0]) == [("10:05", "10:10")]
+
+
+# ── What cannot be put right ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("document", "named"),
+    [
+        ([], "an object"),
+        ("text", "an object"),
+        (without(INITIAL, "sessionId", "branchName", "task", "summary"), "neither a session nor a task"),
+        (without(INITIAL, "startTime", "lastMessageTime"), "startTime is missing"),
+        ({**INITIAL, "startTime": "yesterday"}, "startTime"),
+        ({**INITIAL, "startTime": []}, "startTime"),
+        ({**INITIAL, "startTime": 1e300}, "startTime"),
+        ({**INITIAL, "scope": []}, "scope"),
+        ({**INITIAL, "pauses": {}}, "pauses"),
+        ({**INITIAL, "pauses": ["lunch"]}, r"pauses\[0\]"),
+        ({**INITIAL, "pauses": [{"type": "MANUAL"}]}, r"pauses\[0\] does not say when it began"),
+        (with_pauses(pause("10:10", "10:05")), "ends before it begins"),
+        ({**INITIAL, "reminders": [1]}, "reminders"),
+    ],
+)
+def test_what_cannot_be_put_right_is_refused_by_name(document: Json, named: str) -> None:
+    with pytest.raises(Invalid, match=named):
+        TIMER.tidy(document, GROUND)
+
+
+_ODD: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats()
+    | st.sampled_from(["", "x", "PAUSED", "2025-11-04", "2025-11-04T10:00", "9999-12-31T23:59:59Z", "20251104-a-b"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
+        st.sampled_from(["startTime", "endTime", "type", "reason", "durationMs", "break40min"]), inner, max_size=3
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(documents(), st.data())
+def test_whatever_is_spoiled_is_put_right_or_refused(document: Document, data: st.DataObject) -> None:
+    """Never a crash, and never a document with errors: values replaced, taken away, added anywhere."""
+    for _ in range(data.draw(st.integers(1, 3))):
+        key = data.draw(st.sampled_from([*document, "paused_at", "started_at"]))
+        pauses = document.get("pauses")
+        if data.draw(st.booleans()):
+            document.pop(key, None)
+        elif key == "pauses" and isinstance(pauses, list) and pauses and isinstance(pauses[0], dict):
+            pauses[0][data.draw(st.sampled_from(["startTime", "endTime", "type", "durationMs"]))] = data.draw(_ODD)
+        else:
+            document[key] = data.draw(_ODD)
+    try:
+        made = TIMER.tidy(document, GROUND).document
+    except Invalid:
+        return
+    assert not any(problem.severity == "error" for problem in TIMER.problems(made, "timer"))
+    heard = TIMER.changes(None, made, None, GROUND)
+    assert [one.at for one in heard] == sorted(one.at for one in heard)
