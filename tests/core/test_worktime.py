@@ -747,6 +747,10 @@ def test_an_idle_pause_that_was_said_to_go_on_goes_on_until_its_end_is_told() ->
     assert view.worktime(device.state(), device.now + MINUTE).pauses == (Rest("idle", None, NOON, None, 3 * MINUTE),)
     device.wait(MINUTE)
     device.record(AwayRecorded(since=NOON, until=device.now, kind="idle"))
+    resumed = started()
+    resumed.record(AwayRecorded(since=NOON, until=NOON, kind="idle"))
+    resumed.record(SessionResumed())
+    assert view.worktime(resumed.state(), NOON + MINUTE).pauses == ()
     (whole, *rest) = view.worktime(device.state(), device.now).pauses
     assert whole.until is not None
     assert [one.until for one in rest] == [NOON + 3 * MINUTE]

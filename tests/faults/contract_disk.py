@@ -59,7 +59,7 @@ def visible(root: Path) -> dict[str, bytes]:
 
 
 def attempts(root: str, spec: str) -> dict[str, Callable[[], object]]:
-    line = {"timestamp": "2026-11-15T10:01:00Z", "command": "x" * 5000,
+    line: dict[str, Any] = {"timestamp": "2026-11-15T10:01:00Z", "command": "x" * 5000,
             "x-holdfast": {"hash": "h", "writer": "w", "seq": 1}}  # fmt: skip
     return {
         "create": lambda: creating.create(root, document(SECOND)),

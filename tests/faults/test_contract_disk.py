@@ -1,4 +1,4 @@
-"""F6 for `.ai-session/`: no room, no names, no right to write. It is said, nothing half is left, and later it goes on."""
+"""F6 for `.ai-session/`: no room, no names, no right to write. It is said, nothing half is left, it goes on later."""
 
 from __future__ import annotations
 

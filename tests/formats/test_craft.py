@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid, Refused
+from holdfast.core.fold import fold
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.core.vocabulary import (
@@ -43,6 +46,10 @@ from holdfast.formats.folding import folded
 from holdfast.formats.interface import Document, Heard, Problem
 from holdfast.formats.keeping import shown
 from holdfast.formats.merging import merged
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+from histories import History, histories
 
 UUID4 = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 
@@ -421,6 +428,17 @@ def test_a_state_full_of_oddities_is_a_valid_document() -> None:
     assert said(document) == []
     assert document["pending_tasks"] == [""]
     assert said(FORMAT.render(State(session="nothing happened"))) == []
+
+
+@given(histories())
+def test_whatever_happened_can_be_shown_and_read_again(history: History) -> None:
+    state = fold(history.events, "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
+    document = FORMAT.render(state)
+    assert [problem for problem in FORMAT.problems(document, "craft") if problem.severity == "error"] == []
+    assert FORMAT.changes(document, document, state, GROUND) == []
+    again = state_of(document, FORMAT, GROUND)
+    assert again.clashes == []
+    assert again.not_applied == 0
 
 
 def test_without_a_remote_a_session_travels_nowhere() -> None:

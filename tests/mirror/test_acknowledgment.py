@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.cli.main import main
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused
-from holdfast.mirror.contract import acknowledging
+from holdfast.mirror.contract import acknowledging, creating
 
 NOW = 1_794_000_000_000
 SPEC = "# Rules\n\n**Version**: 1.0\n\n## Files\n\n```yaml\n# no heading\nversion: 9.9\n```\n\n### Small ones\n"
@@ -266,3 +266,29 @@ def test_the_summary_tells_what_there_is(call: Call, spec: Path) -> None:
     assert found["summary"]["headings"][0] == {"level": 1, "text": "Rules"}
     code, found = call.document("summary", *there, "--agent", "two")
     assert [one["agent"] for one in found["summary"]["acknowledged"]] == ["two"]
+
+
+def test_the_summary_lists_features_and_what_is_wrong_with_them(call: Call, spec: Path, root: Path) -> None:
+    """Status, task at hand, tasks done, last activity; a damaged file is named and does not stop it."""
+    tasks: list[Any] = [{"task_id": "a", "status": "completed"}, {"task_id": "b", "status": "in_progress"}]
+    for name in ("login-2026-11-15", "search-2026-11-15"):
+        times = {"started_at": "2026-11-15T10:00:00Z"}
+        creating.create(str(root), {
+            "state": {"version": "1.0", "feature_id": name, "current_state": {
+                "active_task": "b", "model_in_use": "opus", **times, "last_updated": "2026-11-15T11:00:00Z"}},
+            "plan": {"feature": {"id": name, "name": "N", "description": "D", "created_at": times["started_at"]},
+                     "phases": [{"phase_id": "p", "name": "P", "tasks": [*tasks]}]},
+            "entry": {"feature_id": name, **times, "last_active": "2026-11-15T11:00:00Z", "status": "paused"},
+        })  # fmt: skip
+    (root / "search-2026-11-15" / "state.yaml").write_text("a: [")
+    code, found = call.document("summary", "--spec", str(spec))
+    assert code == 0
+    sound, damaged = found["summary"]["features"]
+    assert sound == {
+        "feature_id": "login-2026-11-15", "status": "paused", "active_task": "b", "model": "opus", "tasks_done": 1,
+        "tasks": 2, "last_active": "2026-11-15T11:00:00Z", "trouble": None,
+    }  # fmt: skip
+    assert (damaged["feature_id"], damaged["status"]) == ("search-2026-11-15", "paused")
+    assert "state.yaml" in damaged["trouble"]
+    code, shown = call("summary", "--spec", str(spec))
+    assert "- `login-2026-11-15`: paused, 1 of 2 tasks done, working on b, model opus, last active" in shown

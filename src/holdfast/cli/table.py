@@ -217,6 +217,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("export", "the session in one of the four formats", (
         _ID, Option(("--format",), "which", choices=FORMAT_NAMES, required=True, metavar="F"), _OUT,
     ), _at("export"), group=FORMATS),
+    Command("recover", "what can still be read of damaged session files", (
+        Argument("path", "the file, or a directory of them; - for standard input", kind="path"),
+        Option(("--start",), "make a session of it", kind="flag"),
+    ), _at("recover"), group=FORMATS),
     Command("migrate", "documents of older versions, written anew beside them", (
         Argument("path", "a file, a feature directory, or a project", kind="path"),
         Option(("--back",), "bring back what was there before", kind="flag"),

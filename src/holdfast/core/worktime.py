@@ -169,7 +169,9 @@ def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:
     """Where another program said that a pause had begun, with its reason, and has not told its end since."""
     found: dict[int, str | None] = {}
     for mark in time.marks:
-        if mark.kind == "away" and mark.pause == pause:
+        if mark.kind == "resumed" and pause == "idle":
+            found.clear()
+        elif mark.kind == "away" and mark.pause == pause:
             if mark.until == mark.at:
                 found[mark.at] = mark.reason
             else:

@@ -113,26 +113,31 @@ def _plain(body: bytes, told: list[str]) -> str:
 # ── wrappings ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _mended(text: str) -> str | None:
-    """The text, if its characters are the bytes of UTF-8 shown as Latin-1 or Windows-1252."""
-    if text.isascii():
-        return None
-    try:
-        # Cut within its last character, it is still the same text.
-        mended = _UTF8().decode(text.translate(_BACK).encode("latin-1"))
-    except UnicodeError:
-        return None
+def _mended(text: str) -> tuple[str, int] | None:
+    """The text whose UTF-8 was shown as Latin-1 or Windows-1252 to give this one, and how many times over."""
+    times = 0
+    while not text.isascii() and times < _MOST_WRAPPINGS:
+        try:
+            # Cut within its last character, it is still the same text.
+            text = _UTF8().decode(text.translate(_BACK).encode("latin-1"))
+        except UnicodeError:
+            break
+        times += 1
     # A text that only happens to look so gives control characters, which nobody writes.
-    return None if _CONTROL.search(mended) else mended
+    return None if not times or _CONTROL.search(text) else (text, times)
 
 
 def _read_wrongly(outer: Layer) -> Layer | None:
-    mended = _mended(outer.text)
-    if mended is None:
+    found = _mended(outer.text)
+    if found is None:
         return None
+    mended, times = found
 
     def byte(position: int) -> int:
-        return outer.byte(len(mended[:position].encode()))
+        before = mended[:position]
+        for _ in range(times):
+            before = before.encode().decode("latin-1")
+        return outer.byte(len(before))
 
     return Layer(mended, byte, (*outer.told, "its UTF-8 had been taken for Latin-1, and was put right"))
 

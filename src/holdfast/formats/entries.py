@@ -7,16 +7,21 @@ takes one new entry at the front for a change of everything.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.times import millis, text
 from holdfast.formats.interface import Place
 from holdfast.formats.places import covers
 
 Identities = Mapping[Place, tuple[str, ...]]
 
 _USUAL: Final = ("id",)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
 
 
 def named(entries: Sequence[Json], place: Place, identities: Identities) -> list[tuple[str, Json]]:
@@ -43,7 +48,15 @@ def _name(entry: Json, keys: tuple[str, ...] | None, position: int) -> str:
     values = [entry.get(key) for key in keys or _USUAL]
     if all(value is None for value in values):
         return f"#{position}"
-    return "\n".join(value if isinstance(value, str) else _text(value) for value in values)
+    return "\n".join(_spelled(value) if isinstance(value, str) else _text(value) for value in values)
+
+
+def _spelled(value: str) -> str:
+    """A time is the same time however it is spelled."""
+    if _TIME.match(value):
+        with suppress(Invalid):
+            return text(millis(value))
+    return value
 
 
 def _text(value: Json) -> str:

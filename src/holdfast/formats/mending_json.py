@@ -19,7 +19,7 @@ from holdfast.formats.mending_scalars import QUOTED, Cut, Remark, Scalars, Unrea
 _NEXT: Final = re.compile(r'[,\]}{\["\n]')
 # Text without an end goes to the end, or every quote in it would be tried again.
 _STEP: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-# How a document begins: the same words again are another one. Not where entries begin at the margin as well.
+# Not where entries begin at the margin, as documents do.
 _OPENING: Final = re.compile(r'\{(?!\s*\n")\s{0,99}"[^"\\\n]{1,100}"')
 _TO_THE_QUOTE: Final = re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
@@ -39,9 +39,20 @@ class Mended(NamedTuple):
     found: bool
 
 
-def mended(text: str, start: int, end: int) -> Mended:
-    """The value that begins at `start`, as far as it is complete."""
-    return _Mender(text, end).document(start)
+def mended(text: str, start: int, end: int, alike: str | None = None) -> Mended:
+    """The value that begins at `start`, as far as it is complete.
+
+    `alike` is how the document before it begins (`opening`), where there is one: the next will begin so as well.
+    """
+    mender = _Mender(text, end)
+    mender.alike = alike is not None
+    return mender.document(start, alike)
+
+
+def opening(text: str, start: int) -> str | None:
+    """How a document begins: the same words again are another one."""
+    found = _OPENING.match(text, start)
+    return found[0] if found else None
 
 
 def rest_of(text: str, start: int, end: int, root: Container) -> Mended:
@@ -95,6 +106,7 @@ class _Mender(Scalars):
         super().__init__(text, end)
         self.stack: list[_Frame] = []
         self.opening: str | None = None
+        self.alike = False
         self.left = nodes.MOST_PARTS
         self.kept = False
         # The last entry that was complete: its object, where it began and where it ended.
@@ -104,10 +116,9 @@ class _Mender(Scalars):
 
     # ── documents ────────────────────────────────────────────────────────────────────────────────────────
 
-    def document(self, start: int) -> Mended:
+    def document(self, start: int, alike: str | None) -> Mended:
         self.good = self.last_began = position = self.space(start)
-        found = _OPENING.match(self.text, position, self.end)
-        self.opening = found[0] if found else None
+        self.opening = alike or opening(self.text, position)
         try:
             value, end = self._value(position)
             if self.stack:
@@ -248,7 +259,7 @@ class _Mender(Scalars):
             return self.scalar(position, within=bool(self.stack))
         if self.stack and self.another(position):
             raise Cut(position, position)
-        if len(self.stack) > nodes.DEEPEST:
+        if len(self.stack) >= nodes.DEEPEST:
             self.say(position, "it is nested too deeply", lost=True)
             return None, self._past(position)
         made: Container = {} if char == "{" else []
@@ -267,10 +278,11 @@ class _Mender(Scalars):
     # ── going on ─────────────────────────────────────────────────────────────────────────────────────────
 
     def another(self, position: int) -> bool:
-        """Does a document like this one begin here, at the beginning of a line?"""
-        if self.opening is None or not self.stack or self.text[position - 1 : position] != "\n":
+        """Does a document like this one begin here? Of the first one we know it only at the beginning of a line."""
+        if self.opening is None or not self.stack:
             return False
-        return self.text.startswith(self.opening, position)
+        margin = self.alike or self.text[position - 1 : position] == "\n"
+        return margin and self.text.startswith(self.opening, position)
 
     def _skip(self, began: int, noticed: int, why: str = "what stands here is not JSON") -> int:
         """Past something unreadable, to where the next entry can begin; never into another document."""
@@ -288,7 +300,7 @@ class _Mender(Scalars):
                 case '"':
                     quoted = QUOTED.match(self.text, at, self.end)
                     if quoted is None or "\n" in quoted[1]:
-                        self.patience -= 1
+                        self.patience -= (self.end if quoted is None else quoted.end()) - at
                         at += 1
                     elif at > began and isinstance(frame.made, dict) and self.followed(quoted.end(), "key"):
                         return at
@@ -299,6 +311,8 @@ class _Mender(Scalars):
                     if self.another(at):
                         raise Cut(at, began)
                 case "{" | "[":
+                    if self.another(at):
+                        raise Cut(at, began)
                     at = self._past(at)
                 case _:
                     return at

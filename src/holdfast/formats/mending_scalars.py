@@ -17,8 +17,8 @@ from holdfast.formats import jsonnodes
 from holdfast.formats.interface import Place
 
 MOST_REMARKS: Final = 100
-# How often something may be looked for through the whole text: what is worse than that is given up.
-PATIENCE: Final = 200
+# How much of the text may be read again, in lengths of it: what is worse than that is given up.
+_PATIENCE: Final = 8
 
 Role = Literal["key", "value"]
 # The standard library's own reader of text, which its type stubs do not know.
@@ -75,7 +75,7 @@ class Scalars:
         self.remarks: list[Remark] = []
         self.left_out = 0
         self.lost_from: int | None = None
-        self.patience = PATIENCE
+        self.patience = _PATIENCE * end + 10_000
         self._commented = -1
 
     # ── what is above tells ──────────────────────────────────────────────────────────────────────────────
@@ -108,14 +108,14 @@ class Scalars:
                 if spelled is not None:
                     self.say(position, f"{spelled} is taken as {json.dumps(value)}")
                 return value, word.end()
-        raise Unreadable(position)
+        raise Unreadable(position if word is None else word.end())
 
     def _number(self, found: re.Match[str], *, within: bool) -> tuple[Json, int]:
         start, end = found.span()
         if end >= self.end and within:
             raise Cut(self.end, start)  # more digits may have followed
         if end < self.end and (self.text[end].isalnum() or self.text[end] in "._+-"):
-            raise Unreadable(start)
+            raise Unreadable(end)
         read = jsonnodes.whole if found[1] is None and found[2] is None else jsonnodes.fraction
         try:
             return read(found[0]), end
@@ -153,14 +153,15 @@ class Scalars:
             return self._bad_string(position, role)
         if _CONTROL.search(self.text, position, end):
             if not self.followed(end, role):
+                self.patience -= end - position
                 return self._open_ended(position, role)
             self.say(position, "a line break or control character within text")
         return self._clean(value, position), end
 
     def _bad_string(self, position: int, role: Role) -> tuple[str, int]:
         """Either it has no end, or an escape in it means nothing."""
-        self.patience -= 1
         found = QUOTED.match(self.text, position, self.end) if self.patience >= 0 else None
+        self.patience -= (self.end if found is None else found.end()) - position
         if found is None or ("\n" in found[1] and not self.followed(found.end(), role)):
             return self._open_ended(position, role)
         self.say(position, "a backslash that escapes nothing")
@@ -168,7 +169,6 @@ class Scalars:
 
     def _open_ended(self, position: int, role: Role) -> tuple[str, int]:
         """The closing quote is missing: of a value, the text ends with its line where the next line fits."""
-        self.patience -= 1
         stop = self.text.find("\n", position, self.end)
         if stop < 0 or self.patience < 0:
             raise Cut(self.end, position)
@@ -213,9 +213,9 @@ class Scalars:
             position = found.end()
             ahead = self.text[position : position + 2] if position < self.end else ""
             if ahead == "/*":
-                self.patience -= 1
                 stop = -1 if self.patience < 0 else self.text.find("*/", position + 2, self.end)
                 if stop < 0:
+                    self.patience -= self.end - position
                     return position
                 stop += 2
             elif ahead == "//" or ahead[:1] == "#":

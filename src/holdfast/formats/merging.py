@@ -44,14 +44,36 @@ def merged(base: Document | None, ours: Document, theirs: Document, rules: Forma
 
 
 def distance(one: Json, other: Json, rules: Format, place: Place = ()) -> int:
-    """In how many places two versions differ: the nearest version is the one another was made from."""
+    """In how many values two versions differ: the nearest version is the one another was made from.
+
+    What one of them lacks counts with everything in it. Derived values tell most of all, though they are never taken
+    as changes: whoever edits a copy seldom touches them, and each version has its own.
+    """
     if same(one, other):
         return 0
     if isinstance(one, dict) and isinstance(other, dict):
-        return sum(distance(one.get(key), other.get(key), rules, (*place, key)) for key in {**one, **other})
+        return sum(
+            distance(one.get(key, _NOTHING), other.get(key, _NOTHING), rules, (*place, key))
+            for key in {**one, **other}
+        )
     if isinstance(one, list) and isinstance(other, list):
         left, right = (dict(named(side, place, rules.identities)) for side in (one, other))
-        return sum(distance(left.get(name), right.get(name), rules, (*place, name)) for name in {**left, **right})
+        return sum(
+            distance(left.get(name, _NOTHING), right.get(name, _NOTHING), rules, (*place, name))
+            for name in {**left, **right}
+        )
+    weight = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
+    return weight * max(_size(one), _size(other))
+
+
+_NOTHING: Final = "\0"
+
+
+def _size(value: Json) -> int:
+    if isinstance(value, dict):
+        return sum(_size(inner) for inner in value.values()) or 1
+    if isinstance(value, list):
+        return sum(_size(inner) for inner in value) or 1
     return 1
 
 

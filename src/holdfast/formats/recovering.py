@@ -14,7 +14,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats.damaged_text import Layer, is_read_wrongly, unwrapped
 from holdfast.formats.interface import Note
-from holdfast.formats.mending_json import Mended, mended, rest_of
+from holdfast.formats.mending_json import Mended, mended, opening, rest_of
 from holdfast.formats.mending_scalars import Remark
 from holdfast.formats.mending_yaml import lines_that_parse, looks_like_yaml
 from holdfast.formats.nodes import MOST_PARTS
@@ -22,7 +22,6 @@ from holdfast.formats.reading import LIMIT, read_json, read_lines, read_yaml
 
 _MOST_NOTES: Final = 100
 _BETWEEN: Final = re.compile(r"[\s\0,\ufeff]*")
-_ZEROS: Final = re.compile("\0+")
 _AT_THE_MARGIN: Final = re.compile(r"^[{\[]", re.MULTILINE)
 
 
@@ -56,9 +55,8 @@ def recovered(raw: bytes, path: str = "") -> Recovered:
         return sound
     layer = unwrapped(raw)
     report = _Report(raw, layer)
-    if _is_yaml(layer.text, path):
-        return _from_yaml(layer, report)
-    return _from_json(layer, report)
+    found = _from_yaml(layer, report) if _is_yaml(layer.text, path) else _from_json(layer, report)
+    return found if found.notes else found._replace(notes=[Note((), _complaint(raw, path))])
 
 
 # ── as it stands ─────────────────────────────────────────────────────────────────────────────────────────
@@ -81,6 +79,15 @@ def _sound(raw: bytes, path: str) -> Recovered | None:
     if head[:1] not in (b"{", b"[") and not raw.endswith(b"\n"):
         notes = [*notes, Note((), "its last line has no end, and may be cut")]
     return Recovered(read.value, [read.value], notes, whole=True, lost_from=None)
+
+
+def _complaint(raw: bytes, path: str) -> str:
+    """What the strict reader has against a text of which nothing is lost."""
+    try:
+        read_json(raw, path)
+    except Invalid as error:
+        return error.message
+    return "it is no document as it stands"
 
 
 def _sound_lines(raw: bytes, path: str) -> Recovered | None:
@@ -132,6 +139,8 @@ def _pieces(text: str, report: _Report) -> list[_Piece]:
     """The documents of a text, end to end."""
     pieces: list[_Piece] = []
     position = 0
+    alike: str | None = None
+    hole = text.find("\0")
     while len(pieces) < MOST_PARTS:
         between = _BETWEEN.match(text, position)
         assert between is not None
@@ -139,8 +148,11 @@ def _pieces(text: str, report: _Report) -> list[_Piece]:
         if position >= len(text):
             break
         if text[position] in "{[":
-            piece = _Piece(position, _with_holes(text, position))
+            if 0 <= hole < position:
+                hole = text.find("\0", position)
+            piece = _Piece(position, _with_hole(text, position, hole, alike))
             pieces.append(piece)
+            alike = opening(text, pieces[0].start)
             position = max(piece.found.end, position + 1)
             continue
         following = _following(text, position)
@@ -160,20 +172,20 @@ def _following(text: str, position: int) -> int:
     return len(text) if found is None else found.start()
 
 
-def _with_holes(text: str, start: int) -> Mended:
+def _with_hole(text: str, start: int, hole: int, alike: str | None) -> Mended:
     """A document, with the zeros in it passed over: of what follows them, entries of its own level are known."""
-    hole = text.find("\0", start)
     if hole < 0:
-        return mended(text, start, len(text))
-    first = mended(text, start, hole)
+        return mended(text, start, len(text), alike)
+    first = mended(text, start, hole, alike)
     if first.end < hole or not isinstance(first.value, (dict, list)):
         return first
-    after = [found.end() for found in _ZEROS.finditer(text, hole)][-1]
-    rest = rest_of(text, after, len(text), first.value)
+    end = _following(text, hole)
+    after = text.rfind("\0", hole, end) + 1
+    rest = rest_of(text, after, end, first.value)
     lost = first.lost_from if first.lost_from is not None else hole
     remark = Remark((), hole, "zeros stand here instead of text", lost=True)
     if not (rest.whole or rest.found):
-        return first._replace(end=len(text), remarks=[*first.remarks, remark], lost_from=lost, whole=False)
+        return first._replace(end=end, remarks=[*first.remarks, remark], lost_from=lost, whole=False)
     remarks = [*first.remarks, remark, *(one for one in rest.remarks if one.at > after)]
     return Mended(rest.value, rest.end, rest.whole, remarks, lost, first.found or rest.found)
 

@@ -14,7 +14,7 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.secret_documents import redact_document
-from holdfast.core.times import DAY, SECOND
+from holdfast.core.times import SECOND, millis
 from holdfast.core.vocabulary import DeviceJoined, SessionStarted
 from holdfast.formats import naming
 from holdfast.formats.interface import Document, Format, Ground, Note
@@ -92,11 +92,10 @@ def known_as(store: Store, rules: Format, alias: str, project: str, document: Do
             return found
     if rules.name == "craft":
         return None
-    for row in store.rows(Filter(project=project, since=began - DAY)):
-        state = store.state(row.id)
+    for row in store.rows(Filter(project=project, since=began - SECOND)):
         # The same name is not enough: two sessions of one day may have the same goal.
-        same_start = state is not None and abs(naming.began(state) - began) < SECOND
-        if state is not None and same_start and rules.alias(shown(state, rules)) == alias:
+        state = store.state(row.id) if abs(millis(row.created_at) - began) < SECOND else None
+        if state is not None and rules.alias(shown(state, rules)) == alias:
             return row.id
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.formats.interface import Note
 from holdfast.keeper.importing import take_in
@@ -51,7 +52,7 @@ def _take(keeper: Keeper, source: Source) -> Imported:
     )
 
 
-def _salvage(keeper: Keeper, path: str, value: object) -> Imported:
+def _salvage(keeper: Keeper, path: str, value: Json) -> Imported:
     from holdfast.keeper.salvaging import take_in_salvaged
 
     try:

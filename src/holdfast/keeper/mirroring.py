@@ -13,14 +13,15 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core import view
-from holdfast.core.errors import Conflict, HoldfastError, Invalid
+from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.lifecycle import FINISHED
+from holdfast.keeper.desk import refuse_links, stamp
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, folder_stamp, inside, layout
 from holdfast.mirror.memory import Memory, Rejected, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from holdfast.formats.interface import Ground
     from holdfast.keeper.keeper import Keeper
@@ -109,74 +110,108 @@ class Mirrors:
             raise Conflict(f"the mirror {name} is off already", hint="holdfast mirror status shows it.")
         self.memory.set(self._place.main, name, None)
 
-    def status(self) -> list[Mirrored]:
+    def changed_outside(self) -> set[str]:
+        """The formats of which somebody else changed a file since it was written. To be asked before absorbing."""
+        tree = self.memory.tree(self._place.root)
+        return {one.name for one in self.formats() if self._differs(tree, one)}
+
+    def status(self, changed: Container[str] = ()) -> list[Mirrored]:
+        """Every mirror as it is; `changed` are those that were found changed by somebody else just now."""
         tree = self.memory.tree(self._place.root)
         found: list[Mirrored] = []
         for one in self.formats():
             there = tree.files.get(one.name, {})
-            held = tree.held.get(one.name, {})
+            alone = {
+                path: strange.reason for path, strange in tree.strange.get(one.name, {}).items() if strange.reason
+            }
+            held = {**alone, **tree.held.get(one.name, {})}
             found.append(
                 Mirrored(
                     one.name, sorted(there), max((file.at for file in there.values()), default=None),
-                    bool(held) or self._differs(tree, one), tree.rejected.get(one.name, []), held,
-                    tree.trouble.get(one.name),
+                    one.name in changed or bool(held) or self._differs(tree, one), tree.rejected.get(one.name, []),
+                    held, tree.trouble.get(one.name),
                 )
             )  # fmt: skip
         return found
 
     def _differs(self, tree: Tree, one: Layout) -> bool:
+        """Whether a file is not what we left there. One look, and a reading of what was touched."""
+        there, root = tree.files.get(one.name, {}), self._place.root
+        strange = tree.strange.get(one.name, {})
         with contextlib.suppress(HoldfastError):
-            return not self._untouched(tree, one, fresh=True)
+            for path, file in there.items():
+                found = prints.look(inside(root, path), self._nanos())
+                if found is None:
+                    return True
+                if (not found.fits(file.print) or file.print.young) and file.hash:
+                    if prints.hash_of(prints.read(inside(root, path))) != file.hash:
+                        return True
+                elif not found.fits(file.print):
+                    return True
+            return any(
+                path not in there and path not in strange and os.path.lexists(inside(root, path))
+                for path in one.fixed
+            )
         return True
 
     def _refuse_strangers(self, one: Layout) -> None:
         """A hand-made file where a mirror would write: what somebody keeps there is not ours to replace."""
+        root = self._place.root
         for path in one.fixed:
-            if os.path.lexists(inside(self._place.root, path)) and one.holds(path):
-                try:
-                    for value in one.gather(self._place.root, path):
+            if not os.path.lexists(inside(root, path)):
+                continue
+            try:
+                refuse_links(root, path)
+                prints.look(inside(root, path), 0)
+                data = one.content(root, path)
+                if repository.disputed(data) is None:
+                    for _, value in one.gather(root, path, data):
                         one.rules.tidy(value, self._ground())
-                except Invalid as error:
-                    raise Conflict(
-                        f"{path} is there and is no {one.name} file: {error.message}",
-                        hint=f"Take over what it holds (holdfast import --salvage {path}), then move it away.",
-                        file=path,
-                    ) from error
+            except (Invalid, Damaged, Refused) as error:
+                raise Conflict(
+                    f"{path} is there and is no {one.name} file: {error.message}",
+                    hint=f"Take over what it holds (holdfast import --salvage {path}), then move it away.",
+                    file=path,
+                ) from error
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _untouched(self, tree: Tree, one: Layout, *, fresh: bool = False) -> bool:
+    def _untouched(self, tree: Tree, one: Layout) -> bool:
         """One `stat` a file: is everything as we left it, and does it show what is true now?"""
         root, now = self._place.root, self._nanos()
-        there = tree.files.get(one.name, {})
+        there, strange = tree.files.get(one.name, {}), tree.strange.get(one.name, {})
+        if one.name in tree.trouble or tree.held.get(one.name):
+            return False
         for path, file in there.items():
             found = prints.look(inside(root, path), now)
             if found is None or not found.fits(file.print):
                 return False
-            if file.print.young and prints.hash_of(prints.read(inside(root, path))) != file.hash:
+            # Young no more is worth remembering: the next look need not read.
+            if (file.print.young and file.hash) and (
+                not found.young or prints.hash_of(prints.read(inside(root, path))) != file.hash
+            ):
                 return False
-        if any(path not in there and os.path.lexists(inside(root, path)) for path in one.fixed):
-            return False
+        for path in {*strange, *one.fixed} - there.keys():
+            found = prints.look(inside(root, path), now)
+            if path not in strange:
+                if found is not None:
+                    return False
+            elif found is None or not found.fits(strange[path].print) or strange[path].print.young:
+                return False
         stamps = {folder: folder_stamp(inside(root, folder)) for folder in one.folders}
-        if stamps != tree.listed.get(one.name, {}):
-            return False
-        if one.name in tree.trouble:
-            return False
-        return fresh or self._shows_the_truth(tree, one)
+        return stamps == tree.listed.get(one.name, {}) and self._shows_the_truth(tree, one)
 
     def _shows_the_truth(self, tree: Tree, one: Layout) -> bool:
         """Whoever changed a session last may have died before its files were written."""
+        if tree.as_of.get(one.name) != stamp(self._keeper):
+            return False
         store = self._keeper.existing_store()
         current = None if store is None else store.current(self._place.root)
-        if store is None or current is None:
-            return True
-        state = store.state(current)
-        if state is None or state.deleted:
-            return True
+        state = None if store is None or current is None else store.state(current)
+        if state is None or state.deleted or view.status_of(state) in FINISHED:
+            return True  # how far the log was is enough for what is not worked on
         as_of = state.last[3] if state.last else ""
         shown = [file for file in tree.files.get(one.name, {}).values() if file.session == current]
-        if view.status_of(state) in FINISHED and not shown:
-            return True
         return bool(shown) and all(file.as_of == as_of for file in shown)
 
     def _settle(self, formats: Sequence[Layout], *, everything: bool = False) -> None:

@@ -87,7 +87,9 @@ class Recorder:
         for at, data in heard:
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
-            self._append(transaction, state, self.prepare(data), moment, writer, key)
+            self._append(transaction, state, self.prepare(data), moment, writer, key, heard=True)
+        # Only at the end: what a document tells belongs together, and a limit reached in between must not break it.
+        self._remind(transaction, state, state.updated_at)
         return state
 
     def moment(self, asked: int | None, latest: int | None, session: str | None = None) -> int:
@@ -108,7 +110,15 @@ class Recorder:
         return asked
 
     def _append(
-        self, transaction: Transaction, state: State, data: Data, at: int, writer: str, key: str | None = None
+        self,
+        transaction: Transaction,
+        state: State,
+        data: Data,
+        at: int,
+        writer: str,
+        key: str | None = None,
+        *,
+        heard: bool = False,
     ) -> None:
         session = state.session
         kind = TYPE_OF[type(data)]
@@ -121,12 +131,18 @@ class Recorder:
             for line in view.due(state, at):  # reached by then, though nobody needs the reminder any more
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, self.actor, key))
-        if kind.sign and view.status_of(state) == "in_progress":
-            for line in view.due(state, at):
-                transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
-                self.reached.append((line, getattr(state.time.timer, line)))
-                if line == "timeout_90":
-                    transaction.record(session, Draft(SessionTimedOut(), at, self.actor))
+        if kind.sign and not heard:
+            self._remind(transaction, state, at)
+
+    def _remind(self, transaction: Transaction, state: State, at: int) -> None:
+        """Record the lines of working time that were crossed; the last one pauses the session."""
+        if view.status_of(state) != "in_progress":
+            return
+        for line in view.due(state, at):
+            transaction.record(state.session, Draft(ReminderReached(line=line), at, self.actor))
+            self.reached.append((line, getattr(state.time.timer, line)))
+            if line == "timeout_90":
+                transaction.record(state.session, Draft(SessionTimedOut(), at, self.actor))
 
     def prepare(self, data: Data) -> Data:
         """The data as it may be stored: text checked, secrets replaced and counted."""

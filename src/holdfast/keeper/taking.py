@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 
-def take_file(keeper: Keeper, value: Json, rules: Format, *, shown: str | None) -> Taken:
-    """`shown` is the session the file showed when it was left, if any."""
+def take_file(keeper: Keeper, value: Json, rules: Format, *, shown: str | None, made_current: bool = True) -> Taken:
+    """`shown` is the session the file showed when it was left, if any. A new session can be `made_current`."""
     store = keeper.store()
     state = None if shown is None else store.state(shown)
     here = ground(keeper, state.project if state is not None else None)
@@ -30,16 +30,16 @@ def take_file(keeper: Keeper, value: Json, rules: Format, *, shown: str | None) 
         if rules.alias(document) == rules.alias(shown_as(state, rules)):
             base = nearest(list(store.events(shown)), rules, document)
             with keeper.transaction() as transaction:
-                taken = absorb(keeper.recorder, transaction, shown, document, rules, base=base, ground=here)
+                heard = absorb(keeper.recorder, transaction, shown, document, rules, base=base, ground=here)
                 if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
                     transaction.set_current(keeper.place.root, None)
-            return Taken(shown, False, taken.events, taken.conflicts, notes)
-    return _another(keeper, value, rules)
-
-
-def _another(keeper: Keeper, value: Json, rules: Format) -> Taken:
-    """Somebody began a session by writing its file: it is what this work tree is at now, if it is unfinished."""
+            return Taken(shown, False, heard.events, heard.conflicts, notes)
     taken = take_in(keeper, value, rules)
+    return _made_current(keeper, taken, rules) if made_current else taken
+
+
+def _made_current(keeper: Keeper, taken: Taken, rules: Format) -> Taken:
+    """Somebody began a session by writing its file: it is what this work tree is at now, if it is unfinished."""
     store = keeper.store()
     state = store.state(taken.session)
     current = store.current(keeper.place.root)

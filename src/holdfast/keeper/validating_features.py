@@ -12,8 +12,9 @@ from holdfast.formats import registry
 from holdfast.formats.interface import Document, Problem
 from holdfast.formats.nodes import Unread
 from holdfast.formats.places import written
+from holdfast.formats.plainjson import LIMIT
 from holdfast.formats.reading import Read, read, read_lines
-from holdfast.keeper.validating import LIMIT, LINES_LIMIT, Finding, Verdict
+from holdfast.keeper.validating import LINES_LIMIT, Finding, Verdict
 from holdfast.machine.files import read_limited
 
 _PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}

@@ -62,6 +62,8 @@ class Layout(ABC):
     folders: ClassVar[tuple[str, ...]] = ()
     # Lines for `.gitignore`, where the specification wants its files out of the repository.
     ignored: ClassVar[tuple[str, ...]] = ()
+    # Whether `bring_up` writes the files, or whoever asks for `wanted`.
+    writes_itself: ClassVar[bool] = False
 
     @property
     def rules(self) -> Format:
@@ -79,23 +81,44 @@ class Layout(ABC):
         """The files that are in its folders now."""
         return [f"{folder}/{name}" for folder in self.folders for name in _names(inside(root, folder))]
 
-    def gather(self, root: str, path: str) -> list[Json]:
-        """The documents a file is (part of). Raises `Invalid` when it is none."""
-        return [read(read_file(inside(root, path)), path).value]
+    def content(self, root: str, path: str) -> bytes:
+        return read_file(inside(root, path))
 
-    def part(self, path: str, value: Json) -> Json:  # noqa: ARG002
-        """One file's content as the document it is (part of)."""
-        return value
+    def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:  # noqa: ARG002
+        """The documents that a file with this content is (part of), each with the path that tells its session.
+
+        Raises `Invalid` when it is none.
+        """
+        return [(path, read(data, path).value)]
+
+    def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """The same of what stood at a path an instant ago, and is no longer there."""
+        return self.gather(root, path, data)
+
+    def is_torn(self, path: str, data: bytes) -> bool:
+        """Could this be a file that somebody is in the middle of writing?"""
+        try:
+            read(data, path)
+        except Invalid:
+            return True
+        return False
+
+    def may_go(self, path: str) -> bool:  # noqa: ARG002
+        """May the file be set aside when it breaks the rules?"""
+        return True
 
     def bring_up(
         self,
-        root: str,  # noqa: ARG002
-        due: Sequence[Showing],  # noqa: ARG002
-        known: Mapping[str, Written],  # noqa: ARG002
-        displaced: Callable[[str, str], None],  # noqa: ARG002
-    ) -> dict[str, Written] | None:
-        """For layouts that write their files themselves, under locks of their own: how each was left."""
-        return None
+        root: str,
+        due: Sequence[Showing],
+        known: Mapping[str, Written],
+        displaced: Callable[[str, str], None],
+    ) -> dict[str, Written]:
+        """For layouts that write their files themselves, under locks of their own: how each was left.
+
+        What is given has the hash of what was written; for a file that is only added to, its size instead.
+        """
+        raise NotImplementedError
 
     def written(self, showing: Showing) -> tuple[Document, bytes]:
         document = shown(showing.state, self.rules)

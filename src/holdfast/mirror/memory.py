@@ -15,12 +15,15 @@ import msgspec
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
+from holdfast.mirror.locks import locked
 from holdfast.mirror.prints import Print
 
 _T = TypeVar("_T")
 
 _MOST: Final = 16 << 20
 _MOST_VERSIONS: Final = 64 << 20
+# A quarter of a million versions; of more, the older half is forgotten.
+_MANY_VERSIONS: Final = 16 << 20
 # Of the reasons why files were set aside, the latest are told.
 _MOST_REJECTED: Final = 20
 
@@ -38,6 +41,13 @@ class Written(msgspec.Struct):
     # Of a history: how many events are in it, and the clock of the last.
     events: int = 0
     clock: int = 0
+
+
+class Strange(msgspec.Struct, frozen=True):
+    """A file of somebody else's: how it looked, and why it was not taken in, if it was not."""
+
+    print: Print
+    reason: str = ""
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -64,6 +74,10 @@ class Tree(msgspec.Struct):
     listed: dict[str, dict[str, int]] = {}
     # format -> what could not be written, and why
     trouble: dict[str, str] = {}
+    # format -> files in our places that we did not write, as they were when they were looked at
+    strange: dict[str, dict[str, Strange]] = {}
+    # format -> how far the log was when the files were last brought up to date
+    as_of: dict[str, str] = {}
 
     def reject(self, name: str, rejected: Rejected) -> None:
         self.rejected[name] = [*self.rejected.get(name, []), rejected][-_MOST_REJECTED:]
@@ -92,16 +106,17 @@ class Memory:
         return _read(self._switch, Switch) or Switch()
 
     def set(self, main: str, name: str, since: int | None) -> None:
-        switch = self.switch()
-        formats = switch.on.setdefault(main, {})
-        if since is None:
-            formats.pop(name, None)
-        else:
-            formats.setdefault(name, since)
-        if not formats:
-            del switch.on[main]
         files.make_private_dir(self.folder)
-        files.write_atomic(self._switch, msgspec.json.encode(switch) + b"\n")
+        with locked(os.path.join(self.folder, "on.lock"), what="switching a mirror"):
+            switch = self.switch()
+            formats = switch.on.setdefault(main, {})
+            if since is None:
+                formats.pop(name, None)
+            else:
+                formats.setdefault(name, since)
+            if not formats:
+                del switch.on[main]
+            files.write_atomic(self._switch, msgspec.json.encode(switch) + b"\n")
 
     # ── one work tree ────────────────────────────────────────────────────────────────────────────────────
 
@@ -124,11 +139,18 @@ class Memory:
 
     def know(self, main: str, hashes: list[str]) -> None:
         """Remember versions before they are written: whatever happens then, they are known as ours."""
-        fd = files.open_private(self.place(main) + ".versions", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        if not hashes:
+            return
+        path = self.place(main) + ".versions"
+        fd = files.open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             os.write(fd, "".join(f"{one}\n" for one in hashes).encode())
+            size = os.fstat(fd).st_size
         finally:
             os.close(fd)
+        if size > _MANY_VERSIONS:
+            kept = files.read_limited(path, _MOST_VERSIONS, what="the versions of mirrored files")[-size // 2 :]
+            files.write_atomic(path, kept.partition(b"\n")[2], durable=False)
 
     def knows(self, main: str, one: str) -> bool:
         """Was this content written by a mirror of this project at some time, in whichever of its work trees?"""

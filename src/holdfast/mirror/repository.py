@@ -16,13 +16,11 @@ _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-me
 _MOST: Final = 4 << 20
 
 
-def disputed(place: Place, path: str, data: bytes) -> str | None:
+def disputed(data: bytes) -> str | None:
     """Why a file must be left alone for now; None when nothing stands against touching it."""
     found = _MARKERS.findall(data)
     if b"<" * 7 in found and b">" * 7 in found:
         return "it holds conflict markers"
-    if path in unmerged(place):
-        return "git has not merged it yet"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
@@ -25,12 +26,13 @@ def off(call: Call) -> None:
 
 
 def status(call: Call) -> None:
+    changed = call.keeper.mirrors.changed_outside()
     call.keeper.absorb()
-    _answer(call, None)
+    _answer(call, None, changed)
 
 
-def _answer(call: Call, line: str | None) -> None:
-    found = call.keeper.mirrors.status()
+def _answer(call: Call, line: str | None, changed: Container[str] = ()) -> None:
+    found = call.keeper.mirrors.status(changed)
     call.answer(
         {"mirrors": [_public(one) for one in found]},
         lambda paint: _painted(paint, found, line, quiet=call.quiet and line is not None),

@@ -37,7 +37,7 @@ class Plan:
         task = self._take(text)
         if task is None:
             name, ref = self._next_id(), None
-            added_at = self._story.tell(added_at, TaskAdded(id=name, text=text))
+            self._story.tell(added_at, TaskAdded(id=name, text=text))
         else:
             name, ref = task.id, task.ref
             if tasks_of.status_of(task) == "blocked":

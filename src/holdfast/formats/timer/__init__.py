@@ -19,7 +19,7 @@ from holdfast.formats.timer.documents import quickly, reading
 _TELLING: Final = frozenset(
     {"sessionId", "branchName", "startTime", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "reminders"}
 )
-_STATUSES: Final[Mapping[Json, str]] = {"IN_PROGRESS": "in_progress", "PAUSED": "paused"}
+_STATUSES: Final = {"IN_PROGRESS": "in_progress", "PAUSED": "paused"}
 
 
 class Timer(Format):
@@ -72,7 +72,7 @@ class Timer(Format):
             case ("scope" | "task" | "summary" as name,):
                 return name, value
             case ("status",):
-                return "status", _STATUSES.get(value, value)
+                return "status", _STATUSES.get(value, value) if isinstance(value, str) else value
         return None
 
 

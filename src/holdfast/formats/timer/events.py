@@ -83,14 +83,16 @@ def changed(before: Document, after: Document, state: State, ground: Ground) -> 
             _ended(told, old, stop, state)
     if now.message > was.message:
         told.say(now.message, MessageExchanged())
-    begun = [stop for name, stop in there.items() if stop.until is None and name not in known]
-    if begun:
-        told.opened(now, begun[-1], _free_agent(state))
+    for name, stop in there.items():
+        begun = name not in known
+        # An idle pause that messages did not end goes on: that has to be said again.
+        if stop.until is None and (begun or (stop.type == "AUTO_IDLE" and now.message > was.message)):
+            told.opened(now, stop, _free_agent(state))
     for flag, line in _given(now):
         if flag not in {name for name, _ in _given(was)}:
             told.say(now.last, ReminderReached(line=line))
     _flipped(told, was, now, view.status_of(state))
-    return _possible(told, state)
+    return _possible(told, state, in_a_pause=was.lasting is not None)
 
 
 def _read(document: Document) -> Reading:
@@ -197,7 +199,7 @@ def _ended(told: _Telling, old: Stop, new: Stop, state: State) -> None:
             told.say(new.until, SessionResumed())
         elif new.type == "AUTO_IDLE":
             told.over(new, new.until)
-            told.say(new.until, MessageExchanged())
+            told.say(new.until, SessionResumed())
         elif (agent := _agent_since(state, new.since)) is not None:
             told.say(new.until, AgentCompleted(id=agent))
         else:  # an agent of ours is at work, and it says itself when it is done
@@ -227,11 +229,11 @@ def _flipped(told: _Telling, was: Reading, now: Reading, status: str) -> None:
     if was.status == "PAUSED" and now.status == "IN_PROGRESS":
         if SessionResumed not in said and (status in ("paused", "error") or was.lasting is None):
             told.say(now.last, SessionResumed())
-    elif was.status == "IN_PROGRESS" and now.status == "PAUSED" and now.lasting is None:
+    elif now.status == "PAUSED" and now.lasting is None and (was.status != "PAUSED" or was.lasting is not None):
         told.say(now.last, SessionPaused())
 
 
-def _possible(told: _Telling, state: State) -> list[Heard]:
+def _possible(told: _Telling, state: State, *, in_a_pause: bool) -> list[Heard]:
     """In order, and with what the lifecycle wants in between. A session that has ended takes nothing."""
     status = view.status_of(state)
     made: list[Heard] = []
@@ -239,8 +241,8 @@ def _possible(told: _Telling, state: State) -> list[Heard]:
         if status in FINISHED:
             raise refusal("the session", status, "session.edited", state.session)
         if isinstance(data, (SessionPaused, SessionTimedOut)):
-            if status == "paused":
-                continue
+            if status == "paused" and in_a_pause:
+                continue  # nobody pauses twice: the first goes on
             if status != "in_progress":
                 made.append(Heard(at, SessionResumed()))
             status = "paused"

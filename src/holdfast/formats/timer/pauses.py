@@ -84,7 +84,7 @@ class Pauses:
         values = self._values
         reason = values.text(made.get("reason"), (*place, "reason"))
         given = made.get("type")
-        if given not in _REASONS:
+        if not isinstance(given, str) or given not in _REASONS:
             plain = given.strip().lower().replace("-", "_") if isinstance(given, str) else ""
             meant = _TYPES.get(plain) or _guessed(reason)
             said = "is missing" if given is None else f"{shorten(str(given), 40)!a} is not one of the three"

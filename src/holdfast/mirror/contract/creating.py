@@ -42,7 +42,6 @@ This directory holds the state of work that AI agents do in this project, one di
 The files may be read and edited by people and programs; `holdfast doctor` checks them, and restores from history
 what was lost or damaged. Names that begin with a dot are locks and temporary files.
 """
-_IGNORED: Final = b"# Locks and temporary files belong to this machine alone.\n.*\n!.gitignore\n"
 
 
 def create(
@@ -111,10 +110,8 @@ def _refuse_duplicate(root: str, feature: Feature, *, known: bool) -> None:
 
 def _furnish(root: str) -> None:
     """What stands beside the features, where it is missing."""
-    for name, content in (("README.md", _README), (".gitignore", _IGNORED)):
-        path = os.path.join(root, name)
-        if not os.path.lexists(path):
-            write_atomic(path, content)
+    if not os.path.lexists(layout.readme(root)):
+        write_atomic(layout.readme(root), _README)
 
 
 # ── building ─────────────────────────────────────────────────────────────────────────────────────────────

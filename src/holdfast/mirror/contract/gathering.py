@@ -24,15 +24,20 @@ def gathered(folder: str) -> dict[str, Json]:
         lines = _lines(feature.history)
     if not found:
         raise Invalid(f"there is neither state nor plan in {feature_id}", operation="read", file=folder)
-    try:
-        entry = registry.entry(root, feature_id)
-    except HoldfastError:
-        entry = None  # damaged or unmerged: the feature's own files still say what they say
+    entry = entry_of(root, feature_id)
     if entry is not None:
         found["entry"] = entry
     if lines:
         found["history"] = lines
     return found
+
+
+def entry_of(root: str, feature_id: str) -> dict[str, Json] | None:
+    """A feature's entry in the registry, if that can be read: its own files say what they say without it."""
+    try:
+        return registry.entry(root, feature_id)
+    except HoldfastError:
+        return None
 
 
 def _lines(path: str) -> list[Json]:

@@ -14,12 +14,15 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
 from holdfast.formats.contract.documents import is_feature_id
+from holdfast.machine.files import write_atomic
 from holdfast.machine.planted import foreign, refuse_foreign_links
 from holdfast.machine.private import make_private_dir
 from holdfast.machine.trouble import explain, shown
 
 NAME: Final = ".ai-session"
 _LONGEST_NAME: Final = 200  # file systems allow 255 bytes, and temporaries add to it
+
+_IGNORED: Final = b"# Locks and temporary files belong to this machine alone.\n.*\n!.gitignore\n"
 
 # The words the contract has for what was being done when something went wrong.
 Operation = Literal["create", "read", "update", "delete"]
@@ -151,10 +154,13 @@ def need(root: str) -> None:
 
 
 def made(root: str) -> None:
-    """See to it that the directory is there."""
+    """See to it that the directory is there, and that git passes over its locks."""
     if not is_there(root):
         make_private_dir(root)
         is_there(root)
+    ignoring = os.path.join(root, ".gitignore")
+    if not os.path.lexists(ignoring):
+        write_atomic(ignoring, _IGNORED)
 
 
 def count(number: int, word: str) -> str:

@@ -1,35 +1,50 @@
 """The contract's directory as a mirror: features made, brought up to date and added to, under the contract's locks.
 
 State and plan are written over what people made of them; history only grows, a line for every event, which holds the
-whole event.
+whole event. Of each file is told what it holds if it is ours: what somebody wrote since must not pass for it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from holdfast.core.canonical import Json
-from holdfast.core.fold import read
+from holdfast.core.errors import HoldfastError
+from holdfast.core.fold import read as event_data
 from holdfast.formats.contract.history import line
+from holdfast.formats.interface import Document
 from holdfast.formats.keeping import shown
-from holdfast.mirror.contract import creating, layout, updating
+from holdfast.formats.reading import read, read_yaml
+from holdfast.machine.files import read_limited
+from holdfast.mirror.contract import creating, documents, history, layout, registry, updating
 from holdfast.mirror.contract.gathering import gathered
 from holdfast.mirror.layouts import Layout, Showing, Wanted, inside, safe_name
+from holdfast.mirror.locks import locked
 from holdfast.mirror.memory import Written
-from holdfast.mirror.prints import Print
+from holdfast.mirror.prints import Print, hash_of
 
 HOME: Final = ".ai-session"
 REGISTRY: Final = f"{HOME}/active-features.yaml"
-_PARTS: Final = ("state.yaml", "implementation-plan.yaml", "history.jsonl")
+_STATE, _PLAN, _HISTORY = "state.yaml", "implementation-plan.yaml", "history.jsonl"
+_PARTS: Final = (_STATE, _PLAN, _HISTORY)
 _NOWHERE: Final = Print(0, 0, 0, 0)
+# In the place of a hash: the next look reads the file.
+_UNSURE: Final = "?"
+# Times that are never taken back, whatever we say.
+_DATED: Final = frozenset({"last_updated", "last_active"})
+_LAST_ACTIVE: Final = re.compile(rb"^ *(- )?last_active:.*$", re.MULTILINE)
 
 
 class Contract(Layout):
     name = "contract"
     fixed = (REGISTRY,)
     folders = (HOME,)
+    writes_itself = True
 
     def holds(self, path: str) -> bool:
         parts = path.split("/")
@@ -40,15 +55,38 @@ class Contract(Layout):
 
     def listed(self, root: str) -> list[str]:
         home = layout.root_of(root)
-        return [f"{HOME}/{feature.id}/state.yaml" for feature in layout.features(home)] if os.path.isdir(home) else []
+        return [f"{HOME}/{feature.id}/{_STATE}" for feature in layout.features(home)] if os.path.isdir(home) else []
 
-    def gather(self, root: str, path: str) -> list[Json]:
-        if path == REGISTRY:
-            return [gathered(feature.path) for feature in layout.features(layout.root_of(root))]
-        return [gathered(os.path.dirname(inside(root, path)))]
+    def content(self, root: str, path: str) -> bytes:
+        if path.endswith(_HISTORY):
+            return read_limited(inside(root, path), history.LIMIT, what="a history")
+        return super().content(root, path)
 
-    def part(self, path: str, value: Json) -> Json:
-        return {"plan" if path.endswith(_PARTS[1]) else "state": value}
+    def gather(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        if path != REGISTRY:
+            return [(path, gathered(os.path.dirname(inside(root, path))))]
+        home = layout.root_of(root)
+        _entries(data)  # raises when it is no registry
+        found: list[tuple[str, Json]] = []
+        for feature in layout.features(home):
+            try:
+                found.append((f"{HOME}/{feature.id}/{_STATE}", gathered(feature.path)))
+            except HoldfastError:
+                continue  # its own files tell what is wrong with it
+        return found
+
+    def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """One file as it was, with the others as they are."""
+        if path == REGISTRY or path.endswith(_HISTORY):
+            return self.gather(root, path, data)
+        document = gathered(os.path.dirname(inside(root, path)))
+        return [(path, {**document, "plan" if path.endswith(_PLAN) else "state": read(data, path).value})]
+
+    def is_torn(self, path: str, data: bytes) -> bool:
+        return not data.strip() or super().is_torn(path, data)
+
+    def may_go(self, path: str) -> bool:
+        return not path.endswith(_HISTORY)  # what restores the others is not touched
 
     def bring_up(
         self,
@@ -59,26 +97,117 @@ class Contract(Layout):
     ) -> dict[str, Written]:
         home = layout.root_of(root)
         creating.settle(home)
-        if not due:
-            layout.made(home)
+        _furnish(home)
+        register = layout.registry(home)
+        before = documents.raw_of(register) or b""
+        if REGISTRY in known and known[REGISTRY].hash != hash_of(before):
+            displaced(REGISTRY, register)  # changed since it was taken in: that comes first
+            return {}
         found: dict[str, Written] = {}
+        entries: dict[str, Json] = {}
         for one in due:
             document = shown(one.state, self.rules)
             feature = layout.feature(home, safe_name(self.rules.alias(document)))
-            history = f"{HOME}/{feature.id}/history.jsonl"
-            before = known.get(history)
-            if not os.path.lexists(feature.path):
-                creating.create(home, document, history=[*_lines(one, None)], known=True)
-            else:
-                updating.update(home, document, [*_lines(one, before)], displaced=_told_within(root, displaced))
-            for name in _PARTS:
-                found[f"{HOME}/{feature.id}/{name}"] = Written(one.state.session, "", _NOWHERE, one.as_of, 0)
-            last = one.state.last
-            found[history] = Written(
-                one.state.session, "", _NOWHERE, one.as_of, 0, one.state.count, last[0] if last else 0
-            )
-        found[REGISTRY] = Written("", "", _NOWHERE, "", 0)
+            found.update(_brought_up(root, home, feature, document, one, known, displaced))
+            entries[feature.id] = document["entry"]
+        after = documents.raw_of(register) or b""
+        ours = _undated(before) == _undated(after) or _only_ours(before, after, entries)
+        found[REGISTRY] = Written("", hash_of(after) if ours else _UNSURE, _NOWHERE, "", 0)
         return found
+
+
+def _brought_up(
+    root: str,
+    home: str,
+    feature: layout.Feature,
+    document: Document,
+    one: Showing,
+    known: Mapping[str, Written],
+    displaced: Callable[[str, str], None],
+) -> Iterator[tuple[str, Written]]:
+    within = f"{HOME}/{feature.id}"
+    told = known.get(f"{within}/{_HISTORY}")
+    lines = [*_lines(one, told)]
+    size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
+    if not os.path.lexists(feature.path):
+        creating.create(home, document, history=lines, known=True)
+    else:
+        there = os.path.getsize(feature.history) if os.path.exists(feature.history) else 0
+        # Unless it is as we left it, somebody has added to it, and its size says nothing.
+        size = size + there if told is not None and told.print.size == there else 0
+        updating.update(home, document, lines, displaced=_told_within(root, displaced))
+    for name, part in ((_STATE, document["state"]), (_PLAN, document["plan"])):
+        raw = documents.raw_of(os.path.join(feature.path, name)) or b""
+        hashed = hash_of(raw) if _says(raw, part) else _UNSURE
+        yield f"{within}/{name}", Written(one.state.session, hashed, _NOWHERE, one.as_of, 0)
+    last = one.state.last
+    yield (
+        f"{within}/{_HISTORY}",
+        Written(
+            one.state.session, "", Print(0, size, 0, 0), one.as_of, 0, one.state.count, last[0] if last else 0
+        ),
+    )  # fmt: skip
+
+
+def _furnish(home: str) -> None:
+    """The directory without any feature: README and an empty registry."""
+    layout.made(home)
+    if not os.path.lexists(layout.readme(home)):
+        with locked(layout.creating_lock(home), what="creating"):
+            creating._furnish(home)  # noqa: SLF001 (one text for both ways of making the directory)
+    if not os.path.lexists(layout.registry(home)):
+        with locked(layout.registry_lock(home), what="beginning the registry"):
+            if not os.path.lexists(layout.registry(home)):
+                documents.save(layout.registry(home), {registry.LIST: []}, None)
+
+
+# ── is it ours? ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _says(raw: bytes, part: Json) -> bool:
+    """Whether a file says what we wrote, however it is spelled and whatever else stands in it."""
+    if isinstance(part, dict) and raw == documents.written(part):
+        return True
+    try:
+        return _holds(read_yaml(raw, "").value, part)
+    except HoldfastError:
+        return False
+
+
+def _holds(value: Json, part: Json) -> bool:
+    if isinstance(part, dict):
+        return isinstance(value, dict) and all(
+            key in value and (key in _DATED or _holds(value[key], inner)) for key, inner in part.items()
+        )
+    if isinstance(part, list):
+        return (
+            isinstance(value, list)
+            and len(value) == len(part)
+            and all(_holds(one, other) for one, other in zip(value, part, strict=True))
+        )
+    return value == part
+
+
+def _undated(raw: bytes) -> bytes:
+    return _LAST_ACTIVE.sub(b"", raw)
+
+
+def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json]) -> bool:
+    """Whether nothing but these entries is another in the registry."""
+    try:
+        was, now = (_entries(raw) for raw in (before, after))
+    except HoldfastError:
+        return False
+    others = {name: entry for name, entry in was.items() if name not in entries}
+    return others == {name: entry for name, entry in now.items() if name not in entries} and all(
+        _holds(now.get(name), entry) for name, entry in entries.items()
+    )
+
+
+def _entries(raw: bytes) -> dict[str, Json]:
+    value = read_yaml(raw, REGISTRY).value if raw.strip() else {}
+    found = registry.listed(documents.Document(value if isinstance(value, dict) else {}, ""), REGISTRY)
+    return {str(entry["feature_id"]): entry for entry in found}
 
 
 def _told_within(root: str, displaced: Callable[[str, str], None]) -> Callable[[str, str], None]:
@@ -94,4 +223,4 @@ def _lines(one: Showing, before: Written | None) -> Iterator[dict[str, Json]]:
             since = before.clock
     for event in one.events(since):
         if before is None or not since or event.hash != before.as_of:
-            yield line(event, read(event), one.state)
+            yield line(event, event_data(event), one.state)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid, NotFound
+from holdfast.formats.contract.documents import OWN
 from holdfast.mirror.contract import documents, history, layout, registry
 from holdfast.mirror.contract.documents import Document, Mapping
 from holdfast.mirror.contract.layout import Feature
@@ -70,7 +71,8 @@ def _need(feature: Feature) -> None:
 
 
 def _write(path: str, value: Mapping, old: Document | None, displaced: Callable[[str, str], None] | None) -> None:
-    if old is not None and old.value == value:
+    made = value if old is None else _with_kept(old.value, value)
+    if old is not None and old.value == made:
         return
 
     def look(stood: str) -> None:
@@ -78,7 +80,17 @@ def _write(path: str, value: Mapping, old: Document | None, displaced: Callable[
         if displaced is not None and old is not None and documents.raw_of(stood) != old.text.encode():
             displaced(path, stood)
 
-    documents.save(path, value, old, look)
+    documents.save(path, made, old, look)
+
+
+def _with_kept(old: Mapping, new: Mapping) -> Mapping:
+    """Omission never removes: what others added to the file, and this version does not name, stays."""
+    made = {**{key: value for key, value in old.items() if not key.startswith(OWN)}, **new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, dict) and isinstance(before, dict):
+            made[key] = _with_kept(before, value)
+    return made
 
 
 def _not_earlier(state: Mapping, old: Document | None) -> Mapping:

@@ -1,0 +1,126 @@
+"""`holdfast recover PATH [--start]`: what can still be read of damaged session files, and a session made of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli.call import Call
+from holdfast.cli.notes import public_notes, tell_notes
+from holdfast.cli.paint import Paint, Painted
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.keeper.wording import count, one_line
+
+if TYPE_CHECKING:
+    from holdfast.formats.interface import Note
+    from holdfast.keeper.recovering import Rescue
+
+
+def run(call: Call) -> int:
+    from holdfast.keeper.recovering import recover
+
+    path = call.parsed.need("path")
+    found = recover(call.keeper, path)
+    if not any(one.something for one in found):
+        raise _nothing(path, found)
+    sessions, more, failed = _started(call, found) if call.parsed.flag("start") else ({}, {}, {})
+    if failed and not sessions and len(found) == 1:
+        raise failed[0]
+    files = [_public(one, more.get(number, [])) for number, one in enumerate(found)]
+    call.answer(
+        {"files": files, "sessions": list(dict.fromkeys(sessions.values()))},
+        lambda paint: Painted(
+            "\n".join(_lines(paint, one, sessions.get(number), quiet=call.quiet) for number, one in enumerate(found))
+        ),
+    )
+    for number, one in enumerate(found):
+        about = f"{one.path} " if len(found) > 1 else ""
+        tell_notes(call, [*one.notes, *more.get(number, [])], about=about)
+        if number in failed:
+            call.note(f"{about}no session was made of it: {failed[number].message}")
+    if call.parsed.flag("start"):
+        call.tell()
+    return 0
+
+
+def _started(
+    call: Call, found: list[Rescue]
+) -> tuple[dict[int, str], dict[int, list[Note]], dict[int, HoldfastError]]:
+    """The session of every file it can be made of. Of a directory, sound files are left alone."""
+    from holdfast.keeper.recovering import start
+
+    sessions: dict[int, str] = {}
+    more: dict[int, list[Note]] = {}
+    failed: dict[int, HoldfastError] = {}
+    for number, one in enumerate(found):
+        if not one.something or (one.whole and len(found) > 1):
+            continue
+        try:
+            sessions[number], notes = start(call.keeper, one)
+        except HoldfastError as error:
+            failed[number] = error
+        else:
+            more[number] = [note for note in notes if note not in one.notes]
+    return sessions, more, failed
+
+
+def _nothing(path: str, found: list[Rescue]) -> HoldfastError:
+    error = next((one.error for one in found if one.error is not None), None)
+    if error is not None and len(found) == 1:
+        return error
+    return Invalid(
+        f"nothing could be recovered from {path}",
+        hint="holdfast history shows what the log knows; holdfast start GOAL --replace starts afresh.",
+        file=path,
+    )
+
+
+def _public(one: Rescue, more: list[Note]) -> dict[str, object]:
+    return {
+        "path": one.path, "format": None if one.rules is None else one.rules.name, "whole": one.whole,
+        "document": one.document, "notes": public_notes([*one.notes, *more]), "lost_from": one.lost_from,
+        "known": one.known, "error": None if one.error is None else one.error.message,
+    }  # fmt: skip
+
+
+def _lines(paint: Paint, one: Rescue, session: str | None, *, quiet: bool) -> Painted:
+    what = "no known format" if one.rules is None else one.rules.name
+    if not one.something:
+        why = one.error.message if one.error is not None else "nothing in it is complete"
+        return paint.join(paint.red("lost"), f"  {one.path}: ", why)
+    verdict = paint.green("whole") if one.whole else paint.yellow("recovered")
+    lines = [paint.join(verdict, f"  {one.path} ", paint.dim(f"({what})"))]
+    if not quiet:
+        lines += [paint.plain(f"  {line}") for line in _details(one)]
+    if one.known is not None:
+        lines.append(
+            paint.plain(f"  the log knows this session, and there nothing is lost: holdfast show {one.known}")
+        )
+        if one.rules is not None and not one.whole:
+            lines.append(paint.dim(f"  holdfast mirror on {one.rules.name} writes its file again"))
+    elif session is not None:
+        lines.append(paint.plain(f"  session {session}: holdfast show {session[:8]}, holdfast resume {session[:8]}"))
+    return Painted("\n".join(lines))
+
+
+def _details(one: Rescue) -> list[str]:
+    lines = []
+    if one.contents is not None:
+        told = one.contents
+        if told.goal:
+            lines.append(f"goal: {one_line(told.goal)}")
+        lines.append(
+            f"{count(told.agents, 'agent')}, {count(told.tasks, 'task')}, {count(told.decisions, 'decision')}"
+        )
+    elif isinstance(one.document, (dict, list)) and not one.whole:
+        lines.append(
+            count(
+                len(one.document),
+                "field" if isinstance(one.document, dict) else "entry",
+                "entries" if isinstance(one.document, list) else "",
+            )
+        )
+    if one.lost_from is not None:
+        lines.append(f"lost from byte {one.lost_from:,} (line {one.lost_line or 1:,}) on")
+    elif not one.whole:
+        lines.append("nothing is lost")
+    return lines

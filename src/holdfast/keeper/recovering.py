@@ -1,0 +1,165 @@
+"""Recovering damaged session files: what can still be read of each, and a session made of it if asked to.
+
+The file itself is only read. Where the log knows the session, the log is the better source and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.formats.conversion import state_of
+from holdfast.formats.interface import Format, Ground, Note
+from holdfast.formats.meaning import LISTS, completed, meant
+from holdfast.formats.reading import LIMIT
+from holdfast.formats.recovering import Recovered, recovered
+from holdfast.keeper.ground import ground
+from holdfast.keeper.session_files import session_files
+from holdfast.machine.files import explain, read_limited, shown
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+class Contents(NamedTuple):
+    """What a recovered document tells, in numbers."""
+
+    goal: str | None
+    agents: int
+    tasks: int
+    decisions: int
+
+
+class Rescue(NamedTuple):
+    """What is left of one file."""
+
+    path: str
+    rules: Format | None
+    # Nothing is wrong with the file.
+    whole: bool
+    # The format's document with what is missing derived; what was read, where no format is recognised.
+    document: Json
+    notes: list[Note]
+    lost_from: int | None
+    lost_line: int | None = None
+    contents: Contents | None = None
+    # The session in the log that this file shows.
+    known: str | None = None
+    # Why no session can be made of it, or why it could not be read at all.
+    error: HoldfastError | None = None
+
+    @property
+    def something(self) -> bool:
+        return self.document is not None
+
+
+def recover(keeper: Keeper, path: str) -> list[Rescue]:
+    """What is left of a file, or of every session file in a directory. Raises when there is none."""
+    here = ground(keeper)
+    if not os.path.isdir(path):
+        return [_rescue(keeper, path, here)]
+    walked = session_files(path)
+    files = [*(file for file, _ in walked.placed), *walked.loose]
+    if not files and not walked.closed:
+        raise NotFound(f"there is no session file in {shown(path)}", file=path)
+    found = [_carefully(keeper, file, here) for file in files]
+    for folder, error in walked.closed:
+        found.append(_unread(folder, explain(error, "read", folder)))
+    return found
+
+
+def start(keeper: Keeper, rescue: Rescue) -> tuple[str, list[Note]]:
+    """The session of a recovered document, current here unless another one is; and what was assumed.
+
+    Where the log knows it, that is the session, as it stands there.
+    """
+    if rescue.known is not None:
+        return rescue.known, []
+    free = keeper.current() is None
+    if rescue.rules is None:
+        from holdfast.keeper.salvaging import take_in_salvaged
+
+        taken = take_in_salvaged(keeper, rescue.document, make_current=free)
+    else:
+        if rescue.error is not None:
+            raise rescue.error
+        from holdfast.keeper.importing import take_in
+
+        taken = take_in(keeper, rescue.document, rescue.rules, make_current=free)
+    return taken.session, taken.notes
+
+
+# ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _carefully(keeper: Keeper, path: str, here: Ground) -> Rescue:
+    try:
+        return _rescue(keeper, path, here)
+    except HoldfastError as error:
+        return _unread(path, error)
+
+
+def _unread(path: str, error: HoldfastError) -> Rescue:
+    return Rescue(path, None, whole=False, document=None, notes=[], lost_from=None, error=error)
+
+
+def _rescue(keeper: Keeper, path: str, here: Ground) -> Rescue:
+    raw = read_limited(path, LIMIT, what="a session file")
+    found = recovered(raw, path)
+    line = None if found.lost_from is None else raw.count(b"\n", 0, found.lost_from) + 1
+    plain = Rescue(path, None, found.whole, found.value, found.notes, found.lost_from, line)
+    if found.value is None:
+        return plain
+    what = meant(found.value, path)
+    if what is None:
+        return plain
+    if what.kind in LISTS or what.kind == "contract-history":
+        document = found.documents if what.kind == "contract-history" else found.value
+        return plain._replace(rules=what.rules, document=document, error=_no_session(path, what.kind))
+    tidy = completed(found.value, what, here, cut=not found.whole)
+    if isinstance(tidy, HoldfastError):
+        return plain._replace(rules=what.rules, error=tidy)
+    # What is whole is shown as it stands: the import would say what it assumes.
+    notes = found.notes if found.whole else [*found.notes, *tidy.notes]
+    document = found.value if found.whole else tidy.document
+    contents, known = _contents(tidy.document, what.rules, here), _known(keeper, found, tidy.document, what.rules)
+    return plain._replace(rules=what.rules, document=document, notes=notes, contents=contents, known=known)
+
+
+def _no_session(path: str, kind: str) -> HoldfastError:
+    from holdfast.core.errors import Invalid
+
+    what = "a history of commands" if kind == "contract-history" else "a list of sessions"
+    return Invalid(f"{shown(path)} is {what}, not a session", hint="Recover the session's own file.", file=path)
+
+
+def _contents(document: dict[str, Json], rules: Format, here: Ground) -> Contents | None:
+    from holdfast.core import view
+
+    try:
+        state = state_of(document, rules, here)
+    except HoldfastError:
+        return None
+    return Contents(view.word(state, "goal"), len(state.agents), len(state.tasks), len(state.decisions))
+
+
+def _known(keeper: Keeper, found: Recovered, document: dict[str, Json], rules: Format) -> str | None:
+    """The session of the log that goes by the id in the file; an id that had to be made up is nobody's."""
+    alias = rules.alias(document)
+    store = keeper.existing_store()
+    if store is None or not alias or not _says(found.value, alias):
+        return None
+    for session in store.find(alias):
+        state = store.state(session)
+        if state is not None and not state.deleted and alias in (session, state.aliases.get(rules.name)):
+            return session
+    return None
+
+
+def _says(value: Json, alias: str) -> bool:
+    """Does the file itself hold this id?"""
+    if isinstance(value, dict):
+        return any(one == alias or (isinstance(one, dict) and _says(one, alias)) for one in value.values())
+    return False

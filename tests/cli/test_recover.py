@@ -1,0 +1,163 @@
+"""`holdfast recover`: what is left of damaged files is shown and can become a session; the file stays as it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calling import Calling, Out
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
+
+import spec_examples
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    monkeypatch.setenv("COLUMNS", "100")
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def put(call: Calling, name: str, raw: bytes) -> Path:
+    path = call.project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(raw)
+    return path
+
+
+def untouched(call: Calling, path: Path, *words: str) -> Out:
+    """The call, after which the file is to the letter what it was."""
+    before = path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ino
+    out = call("recover", str(path), *words)
+    assert (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_ino) == before
+    assert [one.name for one in path.parent.iterdir() if ".rejected" in one.name] == []
+    return out
+
+
+def one_file(call: Calling, *words: str) -> dict[str, Any]:
+    found = call.document("recover", *words)
+    assert set(found) == {"holdfast", "files", "sessions"}
+    (only,) = found["files"]
+    assert {"path", "format", "whole", "document", "notes", "lost_from"} <= set(only)
+    return {**only, "sessions": found["sessions"]}
+
+
+def test_a_cut_file_is_read_as_far_as_it_goes(call: Calling) -> None:
+    raw = spec_examples.ORCHESTRATOR[:1100]
+    path = put(call, ".claude/orchestrator-session.json", raw)
+    out = untouched(call, path)
+    assert out.code == 0
+    assert "goal: Add sensitivity analysis" in out.out
+    assert "2 agents, 1 task, 0 decisions" in out.out
+    assert "lost from byte 1,089 (line 43) on" in out.out
+    assert "$.pending_tasks: " in out.err
+    found = one_file(call, str(path))
+    assert (found["format"], found["whole"], found["lost_from"]) == ("orchestrator", False, 1089)
+    assert found["document"]["session_id"] == "2025-12-27-abc123"
+    assert found["sessions"] == []
+    assert not call.home.joinpath("store.db").exists()  # looking makes nothing
+
+
+def test_start_makes_it_the_current_session(call: Calling) -> None:
+    path = put(call, "torn.json", spec_examples.ORCHESTRATOR[:1100])
+    assert untouched(call, path, "--start").code == 0
+    session = call.session("status")
+    assert session["goal"].startswith("Add sensitivity analysis")
+    assert session["aliases"]["orchestrator"] == "2025-12-27-abc123"
+    assert [agent["id"] for agent in session["agents"]] == ["arch-1", "code-1"]
+
+
+def test_what_the_log_knows_is_not_lost(call: Calling) -> None:
+    """The whole file was imported once; the torn one leads there and adds nothing."""
+    whole = put(call, "whole.json", spec_examples.ORCHESTRATOR)
+    (known,) = call.document("import", str(whole))["sessions"]
+    events = len(call.document("log", known)["events"])
+    torn = put(call, "torn.json", spec_examples.ORCHESTRATOR[:900])
+    out = untouched(call, torn, "--start")
+    assert f"holdfast show {known}" in out.out
+    assert "holdfast mirror on orchestrator" in out.out
+    assert one_file(call, str(torn), "--start")["sessions"] == [known]
+    assert len(call.document("log", known)["events"]) == events
+    assert len(call.document("history")["sessions"]) == 1
+
+
+def test_another_current_session_is_left_alone(call: Calling) -> None:
+    call("start", "Something else")
+    path = put(call, "torn.json", spec_examples.CRAFT[:2500])
+    (made,) = one_file(call, str(path), "--start")["sessions"]
+    assert call.session("status")["goal"] == "Something else"
+    assert call.session("show", made)["goal"].startswith("Add OAuth")
+
+
+@pytest.mark.parametrize("name", spec_examples.JSON_FILES)
+def test_every_format_can_be_started_from_half_a_file(call: Calling, name: str) -> None:
+    raw = spec_examples.JSON_FILES[name]
+    path = put(call, "torn.json", raw[: len(raw) // 2])
+    found = one_file(call, str(path), "--start")
+    assert found["format"] == name.split(maxsplit=1)[0]
+    (made,) = found["sessions"]
+    assert call.session("show", made)["id"] == made
+
+
+def test_contract_files(call: Calling) -> None:
+    state = put(call, ".ai-session/ai-orchestrator-2025-01-09/state.yaml", spec_examples.CONTRACT_STATE[:150])
+    found = one_file(call, str(state), "--start")
+    assert found["format"] == "contract"
+    assert len(found["sessions"]) == 1
+    lines = put(call, "history.jsonl", spec_examples.CONTRACT_HISTORY * 2 + spec_examples.CONTRACT_HISTORY[:40])
+    assert len(one_file(call, str(lines))["document"]) == 3
+    assert call("recover", str(lines), "--start").code == 4  # no session, and it says so
+
+
+def test_a_hand_made_file_is_salvaged(call: Calling) -> None:
+    raw = b'{"working_on": "Fix it", "next_steps": ["test", "ship"], "api_key": "x", "notes": "brok'
+    path = put(call, "session-state.json", raw)
+    found = one_file(call, str(path), "--start")
+    assert found["format"] is None
+    assert {"path": "$.working_on", "message": "taken as the goal"} in found["notes"]
+    (made,) = found["sessions"]
+    session = call.session("show", made)
+    assert (session["goal"], [task["text"] for task in session["tasks"]]) == ("Fix it", ["test", "ship"])
+    assert session["extra"]["salvaged"]["working_on"] == "Fix it"
+    assert one_file(call, str(path), "--start")["sessions"] == [made]
+    assert len(call.document("history")["sessions"]) == 1
+
+
+def test_a_directory_tells_of_every_file(call: Calling) -> None:
+    put(call, "whole.json", spec_examples.ORCHESTRATOR)
+    put(call, "torn.json", spec_examples.CRAFT[:2500])
+    put(call, "gone.json", b"\0" * 4096)
+    out = call("recover", ".")
+    assert out.code == 0
+    assert [line.split()[0] for line in out.out.splitlines() if not line.startswith(" ")] == [
+        "lost",
+        "recovered",
+        "whole",
+    ]
+    found = call.document("recover", ".", "--start")
+    assert [(Path(one["path"]).name, one["whole"]) for one in found["files"]] == [
+        ("gone.json", False),
+        ("torn.json", False),
+        ("whole.json", True),
+    ]
+    assert len(found["sessions"]) == 1  # of the damaged one; sound files are left alone
+
+
+def test_missing_and_hopeless(call: Calling) -> None:
+    assert call.refused(3, "recover", "nowhere.json")["file"]
+    (call.project / "empty").mkdir()
+    call.refused(3, "recover", "empty")
+    put(call, "hopeless.json", b"\x80\x81nothing")
+    assert "history" in call.refused(4, "recover", "hopeless.json")["hint"]
+    put(call, "large.json", b"[" + b"1," * (2 << 20) + b"1]")
+    assert "4 MiB" in call.refused(4, "recover", "large.json")["message"]
+
+
+def test_a_secret_is_not_stored(call: Calling) -> None:
+    key = "AKIA" + "IOSFODNN7" + "EXAMPLE"
+    path = put(call, "hand.json", json.dumps({"goal": "x", "notes": f"key {key}"}).encode()[:-1])
+    (made,) = one_file(call, str(path), "--start")["sessions"]
+    assert key not in json.dumps(call.document("show", made)) + json.dumps(call.document("log", made))

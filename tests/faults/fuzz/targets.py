@@ -1,0 +1,93 @@
+"""What is fuzzed: one target per parser. Each takes any bytes and must come back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import spec_examples
+import whole_way
+
+from holdfast.formats import registry
+
+Target = Callable[[bytes], None]
+
+
+def read_json(raw: bytes) -> None:
+    whole_way.read(raw, "x.json")
+
+
+def read_yaml(raw: bytes) -> None:
+    whole_way.read(raw, "x.yaml")
+
+
+def read_lines(raw: bytes) -> None:
+    whole_way.read(raw, "x.jsonl")
+
+
+def recover(raw: bytes) -> None:
+    whole_way.recover(raw)
+
+
+def salvage(raw: bytes) -> None:
+    value = _data(raw)
+    if value is not None:
+        whole_way.salvage(value)
+
+
+def _format(name: str) -> Target:
+    def tidy(raw: bytes) -> None:
+        rules = registry.named(name)
+        for kind in rules.kinds:
+            rules.is_sound(raw, kind)
+        value = _data(raw)
+        if value is not None:
+            whole_way.through(value, rules)
+
+    return tidy
+
+
+def _data(raw: bytes) -> Any:
+    """As data: JSON as it is read, or whatever of it can be recovered."""
+    found = whole_way.read(raw, "x.json")
+    if found:
+        return found[0]
+    from holdfast.formats.recovering import recovered
+
+    return recovered(raw).value
+
+
+TARGETS: Final[dict[str, Target]] = {
+    "json": read_json,
+    "yaml": read_yaml,
+    "lines": read_lines,
+    "recover": recover,
+    "salvage": salvage,
+    **{name: _format(name) for name in registry.NAMES},
+}
+
+HAND_MADE: Final = json.dumps(
+    {
+        "working_on": "x",
+        "next_steps": ["a"],
+        "done": [{"task": "b"}],
+        "progress": "60%",
+        "notes": "n",
+        "status": "done",
+    }
+).encode()
+
+
+def seeds(name: str) -> list[bytes]:
+    """Where fuzzing of a target begins."""
+    if name == "yaml":
+        return list(spec_examples.YAML_FILES.values())
+    if name == "lines":
+        return [spec_examples.CONTRACT_HISTORY * 2]
+    if name == "salvage":
+        return [HAND_MADE]
+    own = [
+        raw for kind, raw in spec_examples.JSON_FILES.items() if name in ("json", "recover") or kind.startswith(name)
+    ]
+    return own or [HAND_MADE, json.dumps({"state": {"feature_id": "a-2025-01-09", "current_state": {}}}).encode()]

@@ -1,0 +1,195 @@
+"""Documents from outside, broken in every way: a typed error or an answer, never a traceback, in bounded memory."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scale import scale
+
+HERE = Path(__file__).parent
+PATHS = [str(HERE / "fuzz"), str(HERE.parent / "formats")]
+sys.path[:0] = PATHS
+
+import spec_examples  # noqa: E402 (found by the line above)
+import whole_way  # noqa: E402
+
+from holdfast.core.errors import Invalid  # noqa: E402
+from holdfast.formats import reading, registry  # noqa: E402
+from holdfast.formats.nodes import DEEPEST  # noqa: E402
+from holdfast.formats.recovering import recovered  # noqa: E402
+
+FILES = spec_examples.files()
+MIB = 1 << 20
+
+
+def path_of(name: str) -> str:
+    return name if "." in name else f"{name}.json"
+
+
+def sample(count: int, wanted: int, seed: str) -> list[int]:
+    """All positions, or a sample of them that is the same each time."""
+    if wanted >= count:
+        return list(range(count))
+    return sorted(random.Random(seed).sample(range(count), wanted))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_cut_after_every_byte(name: str) -> None:
+    raw = FILES[name]
+    for cut in sample(len(raw) + 1, scale(60, 600, 10**9), name):
+        whole_way.everything(raw[:cut], path_of(name))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_byte_changed(name: str) -> None:
+    raw = FILES[name]
+    chance = random.Random(name)
+    for at in sample(len(raw), scale(60, 600, 10**9), name):
+        changed = bytearray(raw)
+        changed[at] = chance.choice((changed[at] ^ (1 << chance.randrange(8)), chance.randrange(256), 0, 0x22, 0x7B))
+        whole_way.everything(bytes(changed), path_of(name))
+
+
+def documents() -> dict[str, Any]:
+    """Every document with the format that reads it; the contract's files as they are put together, too."""
+    state, plan, registry_ = (reading.read_yaml(raw, name).value for name, raw in spec_examples.YAML_FILES.items())
+    line = json.loads(spec_examples.CONTRACT_HISTORY)
+    assert isinstance(registry_, dict)
+    entries = registry_["active_features"]
+    assert isinstance(entries, list)
+    together = {"state": state, "plan": plan, "entry": entries[0], "history": [line]}
+    return {**spec_examples.documents(), "contract": together, "contract state": state, "contract plan": plan}
+
+
+ODD: list[Any] = [
+    None, True, 0, -1, 1.5, 10**18, 2**53, "", "x", "2025-02-30T00:00:00Z", "9999-12-31T23:59:60Z",
+    "0001-01-01T00:00:00+14:00", [], {}, [None], [[]], {"": None}, ["x", "x"], {"id": {}}, "a" * 5000,
+    "\u202e\U0001f600", "../../etc/passwd", "\x1b[2J",
+]  # fmt: skip
+
+
+def swapped(value: Any, odd: list[Any]) -> Iterator[Any]:
+    """The document with each of its parts replaced by something else, one at a time."""
+    yield from odd
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield {other: one for other, one in value.items() if other != key}
+            yield from ({**value, key: other} for other in swapped(inner, odd))
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            yield from ([*value[:position], other, *value[position + 1 :]] for other in swapped(inner, odd))
+
+
+@pytest.mark.parametrize("name", documents())
+def test_types_swapped(name: str) -> None:
+    """Each part of each document in turn is something else: the format copes, or refuses with a sentence."""
+    rules = registry.named(name.split(maxsplit=1)[0])
+    every = list(swapped(documents()[name], ODD))
+    for number in sample(len(every), scale(300, 3000, 10**9), name):
+        whole_way.through(every[number], rules)
+        whole_way.salvage(every[number])
+
+
+@pytest.mark.parametrize("name", spec_examples.JSON_FILES)
+def test_keys_that_stand_twice(name: str) -> None:
+    raw = spec_examples.JSON_FILES[name]
+    twice = raw.replace(b'"status"', b'"status": "x", "status"', 1)
+    with pytest.raises(Invalid, match="twice"):
+        reading.read_json(twice, "x.json")
+    assert recovered(twice).value == json.loads(raw)
+
+
+def test_nested_a_thousand_deep() -> None:
+    for depth in (DEEPEST + 2, 1000, 100_000):
+        for raw in (
+            b"[" * depth + b"]" * depth,
+            b'{"agents":' * depth + b"1" + b"}" * depth,
+            b"- " * min(depth, 1000) + b"x",
+        ):
+            with pytest.raises(Invalid, match="nested too deeply"):
+                reading.read(raw, "x.yaml" if raw.startswith(b"-") else "x.json")
+            whole_way.recover(raw)
+
+
+def test_the_limit_on_size_is_named() -> None:
+    raw = b'{"goal": "' + b"x" * (64 * MIB) + b'"}'
+    for attempt in (reading.read_json, reading.read_yaml, recovered):
+        with pytest.raises(Invalid, match="4 MiB"):
+            attempt(raw, "x.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &x 1\nb: *x\n",
+        "a: !!python/object/apply:os.system ['true']\n",
+        "a: !thing {}\n",
+        "a: 1\na: 2\n",
+        "? [a]\n: 1\n",
+        "--- 1\n--- 2\n",
+        "a: .nan\n",
+        "%YAML 9.9\n---\na: 1\n",
+        "<<: {a: 1}\n",
+        "a: |\n  x\n b\n",
+        "x: " + "&a [" * 20 + "]" * 20,
+        "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+    ],
+)
+def test_yaml_that_wants_too_much(text: str) -> None:
+    whole_way.everything(text.encode(), "state.yaml")
+    for part in range(0, len(text), 7):
+        whole_way.everything(text[:part].encode(), "state.yaml")
+
+
+NASTY = {
+    "empty lists": b'{"a":[' + b"[]," * (MIB * 4 // 3 - 10),
+    "empty objects": b"[" + b"{}," * (MIB * 4 // 3 - 10),
+    "short keys": b"{" + b",".join(b'"%d":0' % number for number in range(MIB * 4 // 12)),
+    "open brackets": b"[" * (MIB * 4),
+    "quotes": b'"\\' * (MIB * 2),
+    "escaped": b'{"a":"' + b"\\u00e9" * (MIB * 4 // 6 - 10),
+    "mojibake": b'{"a":"' + "Ã©".encode() * (MIB - 10) + b'"',
+    "within a string": json.dumps('{"a":"' + "\\" * (MIB - 10)).encode(),
+    "zeros": b'{"a":1,' + b"\0" * (MIB * 4 - 20) + b'"b":2}',
+    "zeros here and there": b'{"a":1,' + b"\0x" * (MIB * 2 - 20),
+    "small documents": b'{"a":1}\n' * (MIB // 2 - 1) + b"x",
+    "yaml": b"a: b\n" * 50_000 + b"x: [",
+    "long text": b'{"a": "' + b"x" * (4 * MIB - 20) + b'"}',
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the most memory a process had is read from /proc")
+@pytest.mark.parametrize("name", NASTY)
+def test_four_mebibytes_of_anything_fit_in_memory(name: str, tmp_path: Path) -> None:
+    """A process that reads and recovers it stays below 256 MiB, interpreter and all."""
+    file = tmp_path / ("nasty.yaml" if name == "yaml" else "nasty.json")
+    file.write_bytes(NASTY[name])
+    program = textwrap.dedent(
+        """
+        import sys
+        from holdfast.core.errors import HoldfastError
+        from holdfast.formats import reading
+        from holdfast.formats.recovering import recovered
+        raw = open(sys.argv[1], "rb").read()
+        try:
+            reading.read(raw, sys.argv[1])
+        except HoldfastError:
+            pass
+        found = recovered(raw, sys.argv[1])
+        assert found.whole or found.notes
+        # What `getrusage` says includes the process we were forked from.
+        print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+        """
+    )
+    words = [sys.executable, "-c", program, str(file)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) * 1024 < 256 * MIB

@@ -1,0 +1,74 @@
+"""Through the store and out again: exact, for whatever documents there are; also by way of another format."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import contract_documents
+import craft_documents
+import orchestrator_documents
+import pytest
+import timer_documents
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.secret_documents import redact_document
+from holdfast.formats import registry
+from holdfast.formats.entries import same
+from holdfast.formats.interface import Document
+from holdfast.formats.keeping import shown
+from holdfast.keeper.importing import take_in
+from holdfast.keeper.keeper import Keeper
+
+DOCUMENTS = {
+    "orchestrator": orchestrator_documents.documents(),
+    "timer": timer_documents.documents(),
+    "contract": contract_documents.documents(),
+    "craft": craft_documents.documents(),
+}
+FEW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=15)
+
+
+@contextmanager
+def opened() -> Iterator[Keeper]:
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "project"
+        project.mkdir()
+        with Keeper.open(str(project), home=str(Path(folder) / "home")) as keeper:
+            yield keeper
+
+
+def drawn(name: str, data: st.DataObject) -> Document:
+    return data.draw(DOCUMENTS[name].filter(lambda one: not redact_document(one).found))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@FEW
+@given(data=st.data())
+def test_what_is_imported_is_exported_to_the_letter(name: str, data: st.DataObject) -> None:
+    document, rules = drawn(name, data), registry.named(name)
+    with opened() as keeper:
+        taken = take_in(keeper, document, rules)
+        assert taken.notes == []
+        state = keeper.state(taken.session)
+        assert same(shown(state, rules), document)
+        assert state.clashes == []
+        again = take_in(keeper, document, rules)
+        assert (again.session, again.events) == (taken.session, 0)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@FEW
+@given(data=st.data())
+def test_another_formats_view_of_it_changes_nothing(name: str, data: st.DataObject) -> None:
+    """Shown in another format, taken in again from there unchanged, and still exported to the letter."""
+    document, rules = drawn(name, data), registry.named(name)
+    other = registry.named(data.draw(st.sampled_from([one for one in DOCUMENTS if one != name])))
+    with opened() as keeper:
+        session = take_in(keeper, document, rules).session
+        taken = take_in(keeper, shown(keeper.state(session), other), other)
+        assert taken.session == session
+        assert same(shown(keeper.state(session), rules), document)
