@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,18 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("task", "drop", "t2"),
     ("plan", "import", "{plan}"),
     ("run", "--", "true"),
+    ("mirror", "on", "orchestrator"),
+    ("mirror", "on", "timer"),
+    ("mirror", "on", "contract"),
+    ("mirror", "on", "craft"),
+    ("note", "mirrored"),
+    ("mirror", "off", "timer"),
+    ("import", "{document}"),
+    ("recover", "{document}", "--start"),
+    ("export", "--format", "craft", "-o", "{}/craft.json"),
+    ("convert", "{document}", "--to", "contract", "-o", "{}/contract"),
+    ("migrate", "{document}"),
+    ("contract", "acknowledge", "--spec", "{plan}", "--agent", "a"),
     ("pause", "lunch"),
     ("resume",),
     ("fail", "no"),
@@ -64,6 +77,10 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("delete", "{id}", "--confirm"),
     ("restore", "{}/backup"),
 )
+
+
+DOCUMENT = {"goal": "x", "session_id": "2026-11-01-abc123", "created": "2026-11-01T10:00:00Z", "status": "paused",
+            "agents": [], "pending_tasks": ["one"]}  # fmt: skip
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=["000", "022", "077"])
@@ -87,17 +104,19 @@ def wide(place: Path) -> list[str]:
 def test_every_file_is_private(
     umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """After each command, also while another process has the store open, nothing in the home is open to others."""
+    """After each command, also while another process has the store open, nothing that was made is open to others."""
     home, project, copies = tmp_path / "made" / "deep" / "home", tmp_path / "project", tmp_path / "copies"
     project.mkdir(mode=0o755)
     copies.mkdir(mode=0o700)
-    (tmp_path / "plan.md").write_text("# Plan\n\n- [ ] paint\n- [x] buy\n")
+    (tmp_path / "plan.md").write_text("# Plan\n\nVersion: 1.0\n\n- [ ] paint\n- [x] buy\n")
+    (tmp_path / "document.json").write_text(json.dumps(DOCUMENT))
     monkeypatch.setenv("HOLDFAST_HOME", str(home))
     monkeypatch.chdir(project)
     watcher: apsw.Connection | None = None
     session = ""
     for words in CALLS:
-        names = {"{}": str(copies), "{id}": session, "{plan}": str(tmp_path / "plan.md")}
+        names = {"{}": str(copies), "{id}": session, "{plan}": str(tmp_path / "plan.md"),
+                 "{document}": str(tmp_path / "document.json")}  # fmt: skip
         call = [names.get(word, word.replace("{}", str(copies))) for word in words]
         assert main(call) == 0, (call, capsys.readouterr().err)
         if watcher is None:
@@ -107,7 +126,7 @@ def test_every_file_is_private(
             list(watcher.execute("SELECT count(*) FROM events"))
         assert wide(tmp_path / "made") == [], call
         assert wide(copies) == [], call
-        assert os.listdir(project) == []
+        assert wide(project) == [], call
     assert watcher is not None
     watcher.close()
 

@@ -41,6 +41,19 @@ _STOPPED: Steps = (*_BEGUN, ("stop",))
 _BACKED_UP: Steps = (*_BEGUN, ("backup", "copy.db"))
 _LOST: Steps = (*_BACKED_UP, ("lose",))
 _LONG_AGO: Steps = (("start", "the goal", "--at", "2026-01-01T00:00:00Z"),)
+_DOCUMENT = (
+    '{"schema_version": "1.0", "session_id": "2026-11-01-abc123", "created": "2026-11-01T10:00:00Z", "goal": "x",'
+    ' "status": "paused", "agents": [], "pending_tasks": ["one"], "own": {"field": 1.0}}'
+)
+_GIVEN: Steps = (*_BEGUN, ("write", "given.json", _DOCUMENT), ("write", "torn.json", _DOCUMENT[:-30]))
+_SPECIFIED: Steps = (*_BEGUN, ("write", "spec.md", "# A contract\n\n**Version**: 1.0\n"))
+_MIRRORED: Steps = (
+    *_BEGUN,
+    ("mirror", "on", "orchestrator"),
+    ("mirror", "on", "timer"),
+    ("mirror", "on", "contract"),
+    ("mirror", "on", "craft"),
+)
 _GIT: Steps = (
     ("git", "init", "-q", "-b", "main"),
     ("write", "base.txt", "base\n"),
@@ -97,6 +110,13 @@ VERBS: tuple[Verb, ...] = (
     Verb(("archive", "@"), _BEGUN),
     Verb(("unarchive", "@"), (*_BEGUN, ("archive", "@"))),
     Verb(("restore", "copy.db"), _LOST),
+    Verb(("import", "given.json"), _GIVEN),
+    Verb(("recover", "torn.json", "--start"), _GIVEN),
+    Verb(("mirror", "on", "craft"), _BEGUN, in_parts=True),
+    Verb(("mirror", "off", "craft"), _MIRRORED),
+    Verb(("note", "with four mirrors on"), _MIRRORED, in_parts=True),
+    Verb(("stop",), _MIRRORED, in_parts=True),
+    Verb(("contract", "acknowledge", "--spec", "spec.md", "--agent", "a"), _SPECIFIED),
     Verb(("start", "on a branch", "--branch"), _GIT),
     Verb(("stop", "--keep"), _BRANCHED, in_parts=True),
     Verb(("stop", "--discard"), _BRANCHED, in_parts=True),

@@ -180,7 +180,14 @@ def story(agent: Document, span: Span, tokens: int | None) -> Iterator[Heard]:
 
 
 def changed(before: Document, after: Document, agent: AgentState, span: Span, tokens: int | None) -> Iterator[Heard]:
-    """What happened to an agent between two versions of a document."""
+    """What happened to an agent between two versions of a document, each thing no earlier than the one before."""
+    at = span.begin
+    for one in _changed(before, after, agent, span, tokens):
+        at = max(at, one.at)
+        yield Heard(at, one.data)
+
+
+def _changed(before: Document, after: Document, agent: AgentState, span: Span, tokens: int | None) -> Iterator[Heard]:
     told = _Telling({**after, "id": agent.id}, span, tokens, agent.ref)
     was = _Telling(before, span, tokens)
     status = agents_of.status_of(agent)

@@ -1,0 +1,539 @@
+"""Incoming: what another program or an agent writes into a mirrored file becomes events, and nobody's change is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirrored_project import (
+    CONTRACT,
+    CRAFT,
+    FORMATS,
+    HISTORY,
+    ORCHESTRATOR,
+    REGISTRY,
+    TIMER,
+    Project,
+)
+
+from holdfast import Keeper
+from holdfast.core.errors import Conflict
+from holdfast.core.model import Session
+from holdfast.keeper.session import KeptSession
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path, *FORMATS)
+
+
+@pytest.fixture
+def keeper(project: Project) -> Iterator[Keeper]:
+    with project.open() as keeper:
+        yield keeper
+
+
+@pytest.fixture
+def session(keeper: Keeper) -> KeptSession:
+    session = keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
+    session.agent("code-1", type="code", task="Code", pid=None)
+    session.add_task("Write the tests", task_id="tests")
+    return session
+
+
+def put(key: str, value: object) -> Callable[[Any], object]:
+    return lambda document: document.__setitem__(key, value)
+
+
+def agent(key: str, value: object) -> Callable[[Any], object]:
+    return lambda document: document["agents"][0].__setitem__(key, value)
+
+
+# ── each kind of edit ────────────────────────────────────────────────────────────────────────────────────
+
+
+def task_status(found: Session) -> str:
+    return found.tasks[0].status
+
+
+ORCHESTRATOR_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object], object]] = {
+    "goal": (put("goal", "Sell the shop"), lambda found: found.goal, "Sell the shop"),
+    "mode": (put("mode", "debug"), lambda found: found.mode, "debug"),
+    "status": (put("status", "paused"), lambda found: found.status, "paused"),
+    "agent progress": (agent("progress", 40), lambda found: found.agents[0].progress, 0.4),
+    "agent completed": (
+        lambda document: document["agents"][0].update(status="complete", result_summary="Fine"),
+        lambda found: (found.agents[0].status, found.agents[0].summary),
+        ("completed", "Fine"),
+    ),
+    "new agent": (
+        lambda document: document["agents"].append(
+            {"id": "test-1", "type": "test", "task": "Test", "status": "pending"}
+        ),
+        lambda found: [(one.id, one.status) for one in found.agents],
+        [("code-1", "running"), ("test-1", "pending")],
+    ),
+    "new task": (
+        lambda document: document["pending_tasks"].append("Paint it"),
+        lambda found: [one.text for one in found.tasks],
+        ["Write the tests", "Paint it"],
+    ),
+    "task done": (
+        lambda document: (
+            document["pending_tasks"].clear(),
+            document["completed_work"].append({"task": "Write the tests", "outcome": "Green", "files": ["a.py"]}),
+        ),
+        lambda found: (found.tasks[0].status, found.tasks[0].outcome, found.tasks[0].artifacts),
+        ("completed", "Green", ["a.py"]),
+    ),
+    "decision": (
+        lambda document: document["decisions_made"].append(
+            {"decision": "Brick", "rationale": "Lasts", "timestamp": document["updated"]}
+        ),
+        lambda found: [(one.chosen, one.why) for one in found.decisions],
+        [("Brick", "Lasts")],
+    ),
+    "context": (
+        lambda document: document["context_usage"].update(estimated_tokens=5000),
+        lambda found: found.context.tokens,
+        5000,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ORCHESTRATOR_EDITS)
+def test_edits_of_the_orchestrators_file(kind: str, project: Project, keeper: Keeper, session: KeptSession) -> None:
+    edit, look, expected = ORCHESTRATOR_EDITS[kind]
+    project.edit(ORCHESTRATOR, edit)
+    assert look(session.document()) == expected
+    assert keeper.told == []
+    project.in_step(keeper)
+
+
+TIMER_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object], object]] = {
+    "scope": (put("scope", "Market"), lambda found: found.scope, "Market"),
+    "task": (put("task", "Sell it now"), lambda found: found.task, "Sell it now"),
+    "summary": (put("summary", "Walls stand"), lambda found: found.summary, "Walls stand"),
+    "paused": (
+        lambda document: (
+            document.update(status="PAUSED"),
+            document["pauses"].append(
+                {
+                    "type": "MANUAL",
+                    "reason": "Lunch",
+                    "startTime": document["lastMessageTime"],
+                    "endTime": None,
+                    "durationMs": 0,
+                }
+            ),
+        ),
+        lambda found: (found.status, found.time.pauses[-1].kind, found.time.pauses[-1].reason),
+        ("paused", "manual", "Lunch"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TIMER_EDITS)
+def test_edits_of_the_timers_file(kind: str, project: Project, keeper: Keeper, session: KeptSession) -> None:
+    edit, look, expected = TIMER_EDITS[kind]
+    project.edit(TIMER, edit)
+    assert look(session.document()) == expected
+    assert keeper.told == []
+    project.in_step(keeper)
+
+
+CRAFT_EDITS: dict[str, tuple[Callable[[Any], object], Callable[[Session], object], object]] = {
+    "goal": (put("goal", "Sell the shop."), lambda found: found.goal, "Sell the shop."),
+    "progress": (put("progress", 0.5), lambda found: found.progress, 0.5),
+    "status": (put("status", "paused"), lambda found: found.status, "paused"),
+    "agent progress": (agent("progress", 0.4), lambda found: found.agents[0].progress, 0.4),
+    "new task": (
+        lambda document: document["pending_tasks"].append("Paint it"),
+        lambda found: [one.text for one in found.tasks],
+        ["Write the tests", "Paint it"],
+    ),
+    "tags": (lambda document: document["metadata"].update(tags=["shop"]), lambda found: found.tags, ["shop"]),
+}
+
+
+@pytest.mark.parametrize("kind", CRAFT_EDITS)
+def test_edits_of_a_craft_file(kind: str, project: Project, keeper: Keeper, session: KeptSession) -> None:
+    edit, look, expected = CRAFT_EDITS[kind]
+    project.edit(project.craft(), edit)
+    assert look(session.document()) == expected
+    assert keeper.told == []
+    project.in_step(keeper)
+
+
+CONTRACT_EDITS: dict[str, tuple[str, str, str, Callable[[Session], object], object]] = {
+    "model": ("state", '"sonnet"', '"opus"', lambda found: found.model, "opus"),
+    "goal": ("plan", 'name: "Build the shop"', 'name: "Sell the shop"', lambda found: found.goal, "Sell the shop"),
+    "task begun": ("plan", 'status: "pending"', "status: in_progress", task_status, "in_progress"),
+    "task done": ("plan", 'status: "pending"', 'status: "completed"', task_status, "completed"),
+    "task text": ("plan", "Write the tests", "Write all tests", lambda found: found.tasks[0].text, "Write all tests"),
+    "active task": ("state", "active_task: null", "active_task: tests", task_status, "in_progress"),
+    "paused": ("registry", 'status: "active"', "status: paused", lambda found: found.status, "paused"),
+    "completed": ("registry", 'status: "active"', "status: completed", lambda found: found.status, "completed"),
+}
+
+
+@pytest.mark.parametrize("kind", CONTRACT_EDITS)
+def test_edits_of_the_contracts_files(kind: str, project: Project, keeper: Keeper, session: KeptSession) -> None:
+    part, old, new, look, expected = CONTRACT_EDITS[kind]
+    name = {"state": project.state(), "plan": project.plan(), "registry": REGISTRY}[part]
+    text = project.file(name).read_text()
+    assert old in text
+    project.write(name, "# hands off\n" + text.replace(old, new, 1))
+    assert look(session.document()) == expected
+    assert keeper.told == []
+    assert project.file(name).read_text().startswith("# hands off\n")
+    project.in_step(keeper)
+
+
+def test_a_line_that_others_add_to_the_history_is_a_command(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    """Each line once, however often the file is looked at and added to."""
+    line = {
+        "timestamp": "2026-11-15T10:00:00Z", "command": "deploy", "arguments": "--all", "model": "opus",
+        "agent": "code-1", "task_id": None, "status": "success", "duration_ms": 12,
+    }  # fmt: skip
+    for number in range(3):
+        with (project.feature() / "history.jsonl").open("a") as file:
+            file.write(json.dumps({**line, "arguments": f"--{number}"}) + "\n")
+        assert session.document().commands.total == number + 1
+        session.note("in between")
+    assert session.document().commands.total == 3
+    lines = (project.feature() / "history.jsonl").read_text().splitlines()
+    assert sum("deploy" in one and "x-holdfast" not in one for one in lines) == 3
+    project.in_step(keeper)
+
+
+# ── what survives ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", ["orchestrator", "timer", "craft"])
+def test_unknown_fields_and_the_order_of_keys_survive(
+    name: str, project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    path = {"orchestrator": ORCHESTRATOR, "timer": TIMER, "craft": project.craft()}[name]
+    document = project.json(path)
+    mine = {"x-mine": {"z": [1, 2.0], "a": None}, **dict(reversed(document.items()))}
+    project.write(path, mine)
+    session.note("one")
+    session.message()
+    keeper.session().decide("This")
+    after = project.json(path)
+    assert after["x-mine"] == mine["x-mine"]
+    assert list(after) == list(mine)
+    project.in_step(keeper)
+
+
+def test_comments_in_yaml_survive(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    for name in (project.state(), project.plan(), REGISTRY):
+        project.write(name, f"# of {name}\n{project.file(name).read_text()}mine: [1, 2]  # stays\n")
+    session.start_task("tests")
+    session.finish_task("tests")
+    for name in (project.state(), project.plan(), REGISTRY):
+        text = project.file(name).read_text()
+        assert text.startswith(f"# of {name}\n")
+        assert "mine: [1, 2]  # stays" in text
+    assert 'status: "completed"' in project.file(project.plan()).read_text()
+
+
+def test_both_sides_changes_survive(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    """An agent holds a copy, the session goes on, the agent writes its copy with its change."""
+    copy = project.json(ORCHESTRATOR)
+    session.decide("Brick")
+    session.edit(mode="debug")
+    copy["goal"] = "Sell the shop"
+    copy["pending_tasks"].append("Paint it")
+    project.write(ORCHESTRATOR, copy)
+    found = session.document()
+    assert (found.goal, found.mode, [one.chosen for one in found.decisions]) == ("Sell the shop", "debug", ["Brick"])
+    assert [one.text for one in found.tasks] == ["Write the tests", "Paint it"]
+    assert found.conflicts == []
+    project.in_step(keeper)
+
+
+def test_a_copy_that_is_many_versions_old_loses_nobodys_changes(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    for path in (ORCHESTRATOR, project.craft()):
+        copy = project.json(path)
+        session.edit(goal=f"Goal of {path}.")
+        session.agent(f"late-{len(path)}", type="code")
+        session.decide(f"Decision of {path}")
+        copy["agents"][0]["progress"] = 30 if path == ORCHESTRATOR else 0.6
+        project.write(path, copy)
+        found = session.document()
+        assert found.goal == f"Goal of {path}."
+        assert found.agents[0].progress == (0.3 if path == ORCHESTRATOR else 0.6)
+        assert found.agents[-1].id == f"late-{len(path)}"
+        assert found.decisions[-1].chosen == f"Decision of {path}"
+        project.in_step(keeper)
+
+
+def test_the_same_field_on_both_sides_is_a_conflict(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    """Both values are told; ours stands until somebody decides. Once, however often it is looked at."""
+    copy = project.json(ORCHESTRATOR)
+    session.edit(goal="Sell the shop")
+    copy["goal"] = "Burn the shop"
+    project.write(ORCHESTRATOR, copy)
+    found = session.document()
+    assert found.goal == "Sell the shop"
+    (conflict,) = found.conflicts
+    assert conflict.field == "goal"
+    assert {one.value for one in conflict.values} == {"Sell the shop", "Burn the shop"}
+    assert any("both sides" in sentence for sentence in keeper.told)
+    session.note("later")
+    assert len(session.document().conflicts) == 1
+    project.in_step(keeper)
+
+
+def test_omission_never_removes(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    session.decide("Brick")
+    project.edit(ORCHESTRATOR, lambda document: (document["agents"].clear(), document["pending_tasks"].clear()))
+    project.edit(project.craft(), lambda document: document.update(decisions_made=[], agents=[], pending_tasks=[]))
+    found = session.document()
+    assert ([one.id for one in found.agents], [one.text for one in found.tasks]) == (["code-1"], ["Write the tests"])
+    assert [one.chosen for one in found.decisions] == ["Brick"]
+    project.in_step(keeper)
+
+
+def test_absence_is_no_edit(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    """Files that are gone come back, and the session has heard of nothing."""
+    count = len(keeper.events(session.id))
+    for name in (ORCHESTRATOR, TIMER, project.craft(), f"{CRAFT}/index.json", project.state(), project.plan()):
+        project.file(name).unlink()
+    assert session.document().status == "in_progress"
+    assert len(keeper.events(session.id)) == count
+    project.in_step(keeper)
+
+
+def test_a_lost_directory_comes_back(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    for name in (".claude", ".craft", CONTRACT):
+        os.rename(project.file(name), project.file(f"{name}-gone"))
+    session.note("on")
+    for name in (ORCHESTRATOR, TIMER, REGISTRY):
+        assert project.file(name).exists()
+    assert len((project.feature() / "history.jsonl").read_text().splitlines()) == len(keeper.events(session.id))
+    assert keeper.told == []
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────────────────
+
+
+BROKEN: dict[str, tuple[str, Callable[[Project], str]]] = {
+    "not JSON": (ORCHESTRATOR, lambda _: '{"goal": '),
+    "empty": (TIMER, lambda _: ""),
+    "no object": (TIMER, lambda _: "[1, 2]"),
+    "unknown status": (ORCHESTRATOR, lambda project: json.dumps({**project.json(ORCHESTRATOR), "status": "dancing"})),
+    "binary": (ORCHESTRATOR, lambda _: "\x00\x01\x02"),
+    "unknown version": (
+        ORCHESTRATOR, lambda project: json.dumps({**project.json(ORCHESTRATOR), "schema_version": "9.0"}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_file_is_set_aside_and_restored(
+    kind: str, project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    name, broken = BROKEN[kind]
+    text = broken(project)
+    project.write(name, text)
+    session.note("done all the same")
+    assert session.document().notes[-1].text == "done all the same"
+    (aside,) = project.rejected()
+    assert aside.startswith(f"{name}.rejected-")
+    assert project.file(aside).read_text() == text
+    assert any(os.path.basename(aside) in sentence for sentence in keeper.told)
+    (mirror,) = [one for one in keeper.mirrors.status() if one.rejected]
+    assert (mirror.rejected[0].path, mirror.rejected[0].aside) == (name, aside)
+    assert mirror.rejected[0].reason
+    check = next(one for one in keeper.doctor()[0] if one.name == "mirrors")
+    assert (check.status, aside in check.detail) == ("warning", True)
+    project.in_step(keeper)
+
+
+@pytest.mark.parametrize("part", ["state", "plan", "registry"])
+def test_a_broken_file_of_the_contract_is_set_aside_and_restored(
+    part: str, project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    name = {"state": project.state(), "plan": project.plan(), "registry": REGISTRY}[part]
+    project.write(name, "a: [1\n b: }{\n")
+    session.note("done all the same")
+    (aside,) = project.rejected()
+    assert aside.startswith(f"{name}.rejected-")
+    project.in_step(keeper)
+
+
+def test_only_the_broken_one_of_two_changed_files_is_set_aside(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    """State was changed well, the plan badly: the change of the state counts."""
+    project.write(project.state(), project.file(project.state()).read_text().replace('"sonnet"', '"opus"'))
+    project.write(project.plan(), "a: [1\n b: }{\n")
+    assert session.document().model == "opus"
+    (aside,) = project.rejected()
+    assert aside.startswith(project.plan())
+    project.in_step(keeper)
+
+
+def test_what_is_completed_does_not_go_on(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    """completed -> in_progress breaks the rules, in every format that can say it."""
+    session.stop()
+    archive = f"{HISTORY}/{project.archives()[0]}"
+    project.edit(archive, put("status", "in_progress"))
+    project.edit(project.craft(), put("status", "in_progress"))
+    project.write(REGISTRY, project.file(REGISTRY).read_text().replace('"completed"', '"active"'))
+    assert session.document().status == "completed"
+    assert len(project.rejected()) == 3
+    project.in_step(keeper)
+
+
+def test_a_finished_task_of_a_plan_does_not_go_back(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    session.finish_task("tests")
+    text = project.file(project.plan()).read_text()
+    project.write(project.plan(), text.replace('status: "completed"', 'status: "pending"'))
+    assert session.document().tasks[0].status == "completed"
+    assert [one.startswith(project.plan()) for one in project.rejected()] == [True]
+    project.in_step(keeper)
+
+
+def test_a_file_that_is_being_filled_is_waited_for(
+    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program has emptied the file and not yet filled it when we look: nothing is set aside."""
+    full = json.dumps({**project.json(ORCHESTRATOR), "goal": "Sell the shop"})
+    project.write(ORCHESTRATOR, "")
+    slept = time.sleep
+
+    def fill(seconds: float) -> None:
+        project.write(ORCHESTRATOR, full)
+        slept(0)
+
+    monkeypatch.setattr("holdfast.keeper.settling.time.sleep", fill)
+    assert session.document().goal == "Sell the shop"
+    assert project.rejected() == []
+    project.in_step(keeper)
+
+
+def test_a_strangers_file_in_a_folder_of_ours_is_left_alone(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    """It never was ours: it stays where it is, and is told of once."""
+    project.write(f"{CRAFT}/notes.json", {"my": "notes"})
+    session.note("on")
+    assert project.json(f"{CRAFT}/notes.json") == {"my": "notes"}
+    assert sum("notes.json" in sentence for sentence in keeper.told) == 1
+    keeper.told.clear()
+    session.note("again")
+    assert keeper.told == []
+    (mirror,) = [one for one in keeper.mirrors.status() if one.held]
+    assert list(mirror.held) == [f"{CRAFT}/notes.json"]
+    assert project.rejected() == []
+
+
+# ── other sessions ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def other(project: Project) -> dict[str, Any]:
+    document = project.json(ORCHESTRATOR)
+    return {
+        **document, "session_id": "2026-11-02-abcdef", "goal": "Another goal", "created": "2026-11-02T10:00:00Z",
+        "updated": "2026-11-02T11:00:00Z", "agents": [], "pending_tasks": ["One"], "decisions_made": [],
+    }  # fmt: skip
+
+
+def test_another_session_in_the_file_becomes_current(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    old = project.json(ORCHESTRATOR)["session_id"]
+    project.write(ORCHESTRATOR, other(project))
+    found = keeper.session().document()
+    assert (found.goal, found.aliases.orchestrator) == ("Another goal", "2026-11-02-abcdef")
+    assert session.document().status == "paused"
+    assert project.json(f"{HISTORY}/{old}.json")["status"] == "paused"
+    assert project.json(ORCHESTRATOR)["session_id"] == "2026-11-02-abcdef"
+    project.in_step(keeper)
+
+
+def test_the_orchestrators_own_archiving_is_understood(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    """It writes the archive itself and removes the current file."""
+    document = {**project.json(ORCHESTRATOR), "status": "complete"}
+    project.write(f"{HISTORY}/{document['session_id']}.json", document)
+    project.file(ORCHESTRATOR).unlink()
+    assert keeper.current() is None
+    assert session.document().status == "completed"
+    assert not project.file(ORCHESTRATOR).exists()
+    assert not project.file(TIMER).exists()
+    project.in_step(keeper)
+
+
+def test_an_unfinished_archive_does_not_become_current(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    project.write(f"{HISTORY}/2026-11-02-abcdef.json", {**other(project), "status": "paused"})
+    assert keeper.session().id == session.id
+    assert keeper.session("2026-11-02-abcdef").document().status == "paused"
+    project.in_step(keeper)
+
+
+def test_a_new_craft_file_becomes_a_session(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    name = "0b5ed5d4-6a4f-4a3e-9a51-1f6a2d3c4b5e"
+    document = {**project.json(project.craft()), "session_id": name, "goal": "Another goal."}
+    project.write(f"{CRAFT}/{name}.json", document)
+    assert keeper.session(name).document().goal == "Another goal."
+    assert keeper.session().id == session.id
+    assert {one["session_id"] for one in project.json(f"{CRAFT}/index.json")["sessions"]} == {name, session.id}
+
+
+# ── what was there before ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_switching_on_takes_in_what_is_there(tmp_path: Path) -> None:
+    """The current file, the archives, a craft directory and the contract's features become sessions."""
+    first = Project(tmp_path / "a" if (tmp_path / "a").mkdir() is None else tmp_path, *FORMATS)
+    with first.open() as keeper:
+        keeper.start("Build the shop").stop()
+        keeper.start("Repair the shop").add_task("Paint it")
+    second = Project(tmp_path / "b" if (tmp_path / "b").mkdir() is None else tmp_path)
+    for name in (".claude", ".craft", CONTRACT):
+        os.rename(first.file(name), second.file(name))
+    for one in FORMATS:
+        with second.open() as keeper:
+            count = len(keeper.history())
+            keeper.mirrors.switch_on(one)
+            assert keeper.told == []
+            assert len(keeper.history()) > count or one == "timer"
+    with second.open() as keeper:
+        current = keeper.session().document()
+        assert current.goal in ("Repair the shop", "Build it", "Paint it") or current.task
+        goals = [row.goal for row in keeper.history(limit=None)]
+        assert goals.count("Build the shop") >= 1
+        assert goals.count("Repair the shop") >= 1
+        assert second.rejected() == []
+
+
+def test_a_hand_made_file_refuses_the_mirror(tmp_path: Path) -> None:
+    """What somebody keeps under the same name is neither taken nor touched."""
+    project = Project(tmp_path)
+    mine = {"working_on": "the shop", "next_steps": ["paint"]}
+    project.write(TIMER, mine)
+    before = project.file(TIMER).read_bytes()
+    with project.open() as keeper, pytest.raises(Conflict, match="is no timer file"):
+        keeper.mirrors.switch_on("timer")
+    assert project.file(TIMER).read_bytes() == before
+    with project.open() as keeper:
+        assert keeper.mirrors.status() == []
+    project.write(REGISTRY, "- mine\n")
+    with project.open() as keeper, pytest.raises(Conflict, match="is no contract file"):
+        keeper.mirrors.switch_on("contract")
+    assert project.file(REGISTRY).read_text() == "- mine\n"
