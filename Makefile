@@ -28,6 +28,7 @@ bench: $(READY)                   ## ratios within one run, as a table and bench
 	@$(BIN)/python bench/run.py
 
 torture: $(READY)                 ## faults at scale; FULL=1 for the night's counts
+	@$(BIN)/python -m pip install -q --group torture
 	@HOLDFAST_TORTURE=$(if $(FULL),night,pr) $(BIN)/python -m pytest -n auto -q tests/faults
 
 $(VENV)/installed: pyproject.toml

@@ -57,15 +57,17 @@ def test_by_chance(name: str) -> None:
             raise
 
 
-@pytest.mark.parametrize("name", TARGETS)
-def test_guided_by_coverage(name: str, tmp_path: Path) -> None:
-    if not SECONDS:
-        pytest.skip("only in make torture: a minute for each target")
-    if importlib.util.find_spec("atheris") is None:
-        pytest.skip("Atheris is not installed: pip install --group torture (it has wheels for Linux and macOS)")
-    words = [sys.executable, str(FUZZ / "run.py"), name, str(SECONDS), str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, check=False, timeout=SECONDS * 3 + 120)
-    crashes = [
-        (one.name, one.read_bytes()) for one in tmp_path.iterdir() if one.name.startswith(("crash", "timeout", "oom"))
-    ]
-    assert (done.returncode, crashes) == (0, []), done.stderr.decode("utf-8", "replace")[-4000:]
+if SECONDS:  # a minute for each target, in `make torture` only
+
+    @pytest.mark.parametrize("name", TARGETS)
+    def test_guided_by_coverage(name: str, tmp_path: Path) -> None:
+        if importlib.util.find_spec("atheris") is None:
+            pytest.skip("Atheris is not installed: pip install --group torture (it has wheels for Linux and macOS)")
+        words = [sys.executable, str(FUZZ / "run.py"), name, str(SECONDS), str(tmp_path)]
+        done = subprocess.run(words, capture_output=True, check=False, timeout=SECONDS * 3 + 120)
+        crashes = [
+            (one.name, one.read_bytes())
+            for one in tmp_path.iterdir()
+            if one.name.startswith(("crash", "timeout", "oom"))
+        ]
+        assert (done.returncode, crashes) == (0, []), done.stderr.decode("utf-8", "replace")[-4000:]

@@ -552,6 +552,15 @@ def test_an_agent_that_completed_does_not_run_again() -> None:
         edited(tidied(), after)
 
 
+def test_a_paused_agent_that_goes_on_and_was_tried_again_meanwhile_resumes_first() -> None:
+    error: Document = {"category": "transient", "message": "x", "retry_count": 0, "last_retry_at": None}
+    before = with_two_agents({}, {"status": "pending", "error": error})
+    after = with_two_agents({}, {"status": "running", "error": {**error, "retry_count": 2}})
+    _, more, then = edited(before, after)
+    assert [type(one).__name__ for one in datas(more)] == ["AgentResumed", *["AgentFailed", "AgentRetried"] * 2]
+    assert then.clashes == []
+
+
 def test_places_are_told_in_canonical_words() -> None:
     assert FORMAT.field(("goal",), "x") == ("goal", "x")
     assert FORMAT.field(("agents", "arch-1", "status"), "error") == ("agents.arch-1.status", "error")

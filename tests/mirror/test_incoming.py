@@ -175,7 +175,6 @@ CONTRACT_EDITS: dict[str, tuple[str, str, str, Callable[[Session], object], obje
     "goal": ("plan", 'name: "Build the shop"', 'name: "Sell the shop"', lambda found: found.goal, "Sell the shop"),
     "task begun": ("plan", 'status: "pending"', "status: in_progress", task_status, "in_progress"),
     "task done": ("plan", 'status: "pending"', 'status: "completed"', task_status, "completed"),
-    "task text": ("plan", "Write the tests", "Write all tests", lambda found: found.tasks[0].text, "Write all tests"),
     "active task": ("state", "active_task: null", "active_task: tests", task_status, "in_progress"),
     "paused": ("registry", 'status: "active"', "status: paused", lambda found: found.status, "paused"),
     "completed": ("registry", 'status: "active"', "status: completed", lambda found: found.status, "completed"),
@@ -282,6 +281,7 @@ def test_a_copy_that_is_many_versions_old_loses_nobodys_changes(
 def test_the_same_field_on_both_sides_is_a_conflict(project: Project, keeper: Keeper, session: KeptSession) -> None:
     """Both values are told; ours stands until somebody decides. Once, however often it is looked at."""
     copy = project.json(ORCHESTRATOR)
+    time.sleep(1.1)  # the file tells versions apart by seconds
     session.edit(goal="Sell the shop")
     copy["goal"] = "Burn the shop"
     project.write(ORCHESTRATOR, copy)
@@ -388,6 +388,7 @@ def test_only_the_broken_one_of_two_changed_files_is_set_aside(
 
 def test_what_is_completed_does_not_go_on(project: Project, keeper: Keeper, session: KeptSession) -> None:
     """completed -> in_progress breaks the rules, in every format that can say it."""
+    time.sleep(1.1)  # a registry to the letter as it was would be an earlier version come back
     session.stop()
     archive = f"{HISTORY}/{project.archives()[0]}"
     project.edit(archive, put("status", "in_progress"))
@@ -499,27 +500,44 @@ def test_a_new_craft_file_becomes_a_session(project: Project, keeper: Keeper, se
 
 
 def test_switching_on_takes_in_what_is_there(tmp_path: Path) -> None:
-    """The current file, the archives, a craft directory and the contract's features become sessions."""
-    first = Project(tmp_path / "a" if (tmp_path / "a").mkdir() is None else tmp_path, *FORMATS)
+    """The current file, the archives, a craft directory and the contract's features become sessions, once."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    first, second = Project(tmp_path / "a", *FORMATS), Project(tmp_path / "b")
     with first.open() as keeper:
         keeper.start("Build the shop").stop()
         keeper.start("Repair the shop").add_task("Paint it")
-    second = Project(tmp_path / "b" if (tmp_path / "b").mkdir() is None else tmp_path)
     for name in (".claude", ".craft", CONTRACT):
         os.rename(first.file(name), second.file(name))
-    for one in FORMATS:
-        with second.open() as keeper:
-            count = len(keeper.history())
-            keeper.mirrors.switch_on(one)
-            assert keeper.told == []
-            assert len(keeper.history()) > count or one == "timer"
     with second.open() as keeper:
-        current = keeper.session().document()
-        assert current.goal in ("Repair the shop", "Build it", "Paint it") or current.task
-        goals = [row.goal for row in keeper.history(limit=None)]
-        assert goals.count("Build the shop") >= 1
-        assert goals.count("Repair the shop") >= 1
-        assert second.rejected() == []
+        keeper.mirrors.switch_on("orchestrator")
+        assert keeper.session().document().goal == "Repair the shop"
+        assert [one.text for one in keeper.session().document().tasks] == ["Paint it"]
+        assert [row.goal for row in keeper.history()] == ["Repair the shop", "Build the shop"]
+        for one in ("contract", "timer", "craft"):
+            keeper.mirrors.switch_on(one)
+        assert {row.goal for row in keeper.history()} == {"Repair the shop", "Build the shop"}
+        assert keeper.session().document().goal == "Repair the shop"
+        assert (keeper.told, second.rejected()) == ([], [])
+        second.in_step(keeper)
+
+
+@pytest.mark.parametrize("name", ["timer", "contract", "craft"])
+def test_each_format_alone_takes_in_what_is_there(name: str, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    first, second = Project(tmp_path / "a", name), Project(tmp_path / "b")
+    with first.open() as keeper:
+        keeper.start("Repair the shop", task="Repair the shop").message()
+    for folder in (".claude", ".craft", CONTRACT):
+        if first.file(folder).exists():
+            os.rename(first.file(folder), second.file(folder))
+    with second.open() as keeper:
+        keeper.mirrors.switch_on(name)
+        assert [row.goal for row in keeper.history()] == ["Repair the shop"]
+        assert (keeper.current() is not None) == (name == "timer")
+        assert (keeper.told, second.rejected()) == ([], [])
+        second.in_step(keeper, (name,))
 
 
 def test_a_hand_made_file_refuses_the_mirror(tmp_path: Path) -> None:

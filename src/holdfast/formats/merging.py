@@ -15,7 +15,10 @@ from holdfast.formats.places import covers
 
 
 class Clash(NamedTuple):
-    """One place that both sides changed. Entries of lists are named in the place, not counted."""
+    """One place that both sides changed. Entries of lists are named in the place, not counted.
+
+    What we no longer show at all is None on our side.
+    """
 
     place: Place
     ours: Json
@@ -43,33 +46,35 @@ def merged(base: Document | None, ours: Document, theirs: Document, rules: Forma
     return Merged(made, merging.clashes)
 
 
-def distance(one: Json, other: Json, rules: Format, place: Place = ()) -> int:
-    """In how many values two versions differ: the nearest version is the one another was made from.
+def distance(one: Json, other: Json, rules: Format) -> int:
+    """In how many values two versions differ, whatever their order: the nearest is the one another was made from.
 
     What one of them lacks counts with everything in it. Derived values tell most of all, though they are never taken
     as changes: whoever edits a copy seldom touches them, and each version has its own.
     """
-    if same(one, other):
-        return 0
-    if isinstance(one, dict) and isinstance(other, dict):
-        return sum(
-            distance(one.get(key, _NOTHING), other.get(key, _NOTHING), rules, (*place, key))
-            for key in {**one, **other}
-        )
-    if isinstance(one, list) and isinstance(other, list):
-        left, right = (dict(named(side, place, rules.identities)) for side in (one, other))
-        return sum(
-            distance(left.get(name, _NOTHING), right.get(name, _NOTHING), rules, (*place, name))
-            for name in {**left, **right}
-        )
+    return _apart(one, other, rules, ())
+
+
+def _apart(one: _Value, other: _Value, rules: Format, place: Place) -> int:
+    if not isinstance(one, _Missing) and not isinstance(other, _Missing):
+        if same(one, other):
+            return 0
+        if isinstance(one, dict) and isinstance(other, dict):
+            return sum(
+                _apart(one.get(key, _MISSING), other.get(key, _MISSING), rules, (*place, key))
+                for key in {**one, **other}
+            )
+        if isinstance(one, list) and isinstance(other, list):
+            left, right = (dict(named(side, place, rules.identities)) for side in (one, other))
+            return sum(
+                _apart(left.get(name, _MISSING), right.get(name, _MISSING), rules, (*place, name))
+                for name in {**left, **right}
+            )
     weight = 2 if any(covers(pattern, place) for pattern in rules.derived) else 1
     return weight * max(_size(one), _size(other))
 
 
-_NOTHING: Final = "\0"
-
-
-def _size(value: Json) -> int:
+def _size(value: _Value) -> int:
     if isinstance(value, dict):
         return sum(_size(inner) for inner in value.values()) or 1
     if isinstance(value, list):
@@ -86,8 +91,13 @@ class _Merging:
         if isinstance(theirs, _Missing) or any(covers(pattern, place) for pattern in self._rules.derived):
             return ours
         if isinstance(ours, _Missing):
-            # Theirs alone has it: new there, or something we stopped showing and they kept.
-            return theirs if isinstance(base, _Missing) else _MISSING
+            if isinstance(base, _Missing):
+                return theirs
+            # We stopped showing it. Who kept it has said nothing; who went on changing it has, and is heard.
+            meant = self.value(base, base, theirs, place)
+            if not isinstance(meant, _Missing) and not same(base, meant):
+                self.clashes.append(Clash(place, None, theirs))
+            return _MISSING
         if not isinstance(base, _Missing) and same(base, theirs):
             return ours
         if isinstance(ours, dict) and isinstance(theirs, dict):

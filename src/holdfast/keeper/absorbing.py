@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.core.canonical import digest
+from holdfast.core.canonical import Json, digest
 from holdfast.core.state import State
 from holdfast.core.vocabulary import ConflictFound
 from holdfast.formats import places
-from holdfast.formats.entries import same
-from holdfast.formats.interface import Document, Format, Ground, Heard
+from holdfast.formats.entries import named, same
+from holdfast.formats.interface import Document, Format, Ground, Heard, Place
 from holdfast.formats.jsontext import written
 from holdfast.formats.keeping import keep, shown
 from holdfast.formats.merging import Clash, merged
@@ -45,6 +45,9 @@ def absorb(
     before = state.count
     ours = shown(state, rules)
     together = merged(base, ours, theirs, rules)
+    arranged = _arranged(together.document, base, theirs, rules, ())
+    assert isinstance(arranged, dict)
+    together = together._replace(document=arranged)
     if same(together.document, ours) and not together.clashes:
         return Absorbed(0, 0)
     heard = rules.changes(ours, together.document, state, ground)
@@ -68,10 +71,29 @@ def _keep_the_rest(
 ) -> None:
     """What their document says beyond the events. Where an event did speak, what it led to counts."""
     now = shown(state, rules)
-    meant = merged(ours, now, together, rules).document
+    meant = _arranged(merged(ours, now, together, rules).document, None, together, rules, ())
+    assert isinstance(meant, dict)
     rest = keep(state, rules, meant)
     if rest is not None:
         recorder.hear(transaction, state.session, [Heard(state.updated_at, rest)], keys=None)
+
+
+def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
+    """The value with its keys in the order they have in `like`, where that is not simply the order of `base`."""
+    if isinstance(value, dict) and isinstance(like, dict):
+        was = base if isinstance(base, dict) else {}
+        inner = {key: _arranged(one, was.get(key), like.get(key), rules, (*place, key)) for key, one in value.items()}
+        if [key for key in was if key in like] == [key for key in like if key in was] and was:
+            return inner
+        return {**{key: inner[key] for key in like if key in inner}, **inner}
+    if isinstance(value, list) and isinstance(like, list):
+        before = dict(named(base, place, rules.identities)) if isinstance(base, list) else {}
+        there = dict(named(like, place, rules.identities))
+        return [
+            _arranged(one, before.get(name), there.get(name), rules, (*place, name))
+            for name, one in named(value, place, rules.identities)
+        ]
+    return value
 
 
 def _conflict(clash: Clash, rules: Format) -> ConflictFound:

@@ -43,7 +43,10 @@ class Desk:
         """Take in what a file says; True when that was news."""
         file = self.tree.files[one.name].get(path)
         shown = None if file is None else file.session or None
-        taken = take_file(self.keeper, value, one.rules, shown=shown, made_current=made_current)
+        written = self.memory.written(self.place.main)
+        taken = take_file(
+            self.keeper, value, one.rules, shown=shown, written=written.__contains__, made_current=made_current
+        )
         sessions = self.tree.sessions.setdefault(one.name, [])
         new = taken.session not in sessions
         if new:

@@ -71,7 +71,8 @@ class Rewriting:
         due = {path: want for path, want in wanted.items() if path not in held and self._is_due(there, path, want)}
         if due:
             hashes = [prints.hash_of(want.data) for want in due.values()]
-            self._desk.memory.know(self._desk.place.main, hashes)
+            events = dict.fromkeys(as_of[want.session] for want in due.values() if want.session in as_of)
+            self._desk.memory.know(self._desk.place.main, [*hashes, *events])
         late = False
         for path, want in due.items():
             late |= self._put(one, path, want)
@@ -113,6 +114,8 @@ class Rewriting:
             return False
 
         def displaced(old: str) -> None:
+            if not one.holds(path):
+                return  # it follows from the others, whoever wrote it
             with contextlib.suppress(HoldfastError, OSError):
                 data = _finished(one, path, old)
                 if data != want.data and self._desk.is_news(data, None if file is None else file.hash):
@@ -161,10 +164,11 @@ class Rewriting:
                 if self._desk.is_news(data, there[path].hash if path in there else None):
                     late.append((path, data))
 
-        complete = all(path in there for path in one.fixed)
+        complete = all(path in there and os.path.lexists(inside(self._root, path)) for path in one.fixed)
         due = [each for each in showing if not complete or not self._is_shown(there, each)]
         left = one.bring_up(self._root, due, there, displaced)
-        self._desk.memory.know(self._desk.place.main, [file.hash for file in left.values() if len(file.hash) > 1])
+        hashes = [file.hash for file in left.values() if len(file.hash) > 1]
+        self._desk.memory.know(self._desk.place.main, [*hashes, *dict.fromkeys(each.as_of for each in due)])
         for path, file in left.items():
             self._remember(there, path, file)
         shown = {each.state.session for each in showing}

@@ -117,10 +117,14 @@ class _Settling:
         if hashed in desk.taken:
             self._taken(one, path, hashed, found)
             return False
+        stood = tree.strange[one.name].get(path)
+        if stood is not None and stood.hash == hashed:
+            tree.strange[one.name][path] = Strange(found, stood.reason, hashed)  # as it was, and told already
+            return False
         if desk.memory.knows(desk.place.main, hashed):
             # A checkout or a stash brought an earlier version back: no edit.
             if file is None:
-                tree.strange[one.name][path] = Strange(found)
+                tree.strange[one.name][path] = Strange(found, "", hashed)
             return False
         why = repository.disputed(data)
         if why is not None:
@@ -133,7 +137,7 @@ class _Settling:
             self._hold(tree.held[one.name], path, error.message)
             return False
         except (Invalid, Refused, Damaged) as error:
-            return self._refuse(one, path, error, found)
+            return self._refuse(one, path, error, Strange(found, shorten(error.message, 300), hashed))
         desk.taken.add(hashed)
         self._taken(one, path, hashed, found)
         return any(taken)
@@ -142,7 +146,7 @@ class _Settling:
         """What was taken in is no news until the file changes again."""
         file = self._tree.files[one.name].get(path)
         if file is None and not (one.writes_itself and path in one.fixed):
-            self._tree.strange[one.name][path] = Strange(found)
+            self._tree.strange[one.name][path] = Strange(found, "", hashed)
         elif file is None:
             self._tree.files[one.name][path] = Written("", hashed, found, "", self._desk.keeper.now())
         elif one.writes_itself:
@@ -162,14 +166,14 @@ class _Settling:
             data = one.content(self._root, path)
         return one.gather(self._root, path, data)
 
-    def _refuse(self, one: Layout, path: str, error: HoldfastError, found: Print) -> bool:
+    def _refuse(self, one: Layout, path: str, error: HoldfastError, seen: Strange) -> bool:
         """What breaks the rules is put aside where it stands in the place of ours; else it is somebody's own."""
         broken = self._meant(one, error) or path
         there = self._tree.files[one.name]
         if not one.may_go(broken) or (broken not in there and broken not in one.fixed):
             if path in there:
-                there[path].print = found  # told once
-            self._tree.strange[one.name][path] = Strange(found, shorten(error.message, 300))
+                there[path].print = seen.print  # told once
+            self._tree.strange[one.name][path] = seen
             self._desk.tell(f"{path} is left alone: {error.message}.")
             return False
         self._desk.set_aside(one, broken, error)

@@ -48,6 +48,7 @@ class Strange(msgspec.Struct, frozen=True):
 
     print: Print
     reason: str = ""
+    hash: str = ""
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -154,10 +155,15 @@ class Memory:
 
     def knows(self, main: str, one: str) -> bool:
         """Was this content written by a mirror of this project at some time, in whichever of its work trees?"""
+        return one in self.written(main)
+
+    def written(self, main: str) -> frozenset[str]:
+        """The hashes of everything mirrors of this project wrote, and of the events as of which they did."""
         path = self.place(main) + ".versions"
         if not os.path.exists(path):
-            return False
-        return one.encode() in files.read_limited(path, _MOST_VERSIONS, what="the versions of mirrored files")
+            return frozenset()
+        raw = files.read_limited(path, _MOST_VERSIONS, what="the versions of mirrored files")
+        return frozenset(raw.decode("ascii", "replace").split())
 
 
 def _read(path: str, kind: type[_T]) -> _T | None:

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from holdfast.keeper.starting import ANNOUNCED
 from holdfast.machine import files
+from holdfast.mirror.memory import Memory
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.verify import flaws
 
 # What a home may hold. Anything else must be among what `doctor` names as left behind by a killed process.
 KNOWN = {
     "store.db", "store.db-wal", "store.db-shm", "store.db.erasing", "writer.json", "config.toml", "errors.log",
-    "aside",
+    "aside", "mirrors",
 }  # fmt: skip
 
 
@@ -26,6 +27,8 @@ class View(NamedTuple):
     current: str | None
     config: bytes | None
     backup: int | None  # events in the copy at fresh.db
+    mirrored: tuple[str, ...]  # formats that are mirrored
+    acknowledged: bool  # the contract, by somebody
 
     @property
     def kinds(self) -> list[tuple[tuple[str, ...], bool]]:
@@ -36,7 +39,9 @@ class View(NamedTuple):
     @property
     def shape(self) -> tuple[object, ...]:
         """What is the same whenever the same command has run: no ids, no times."""
-        return (self.kinds, self.current is not None, self.config, self.backup)
+        return (
+            self.kinds, self.current is not None, self.config, self.backup, self.mirrored, self.acknowledged,
+        )  # fmt: skip
 
 
 def look(home: str, project: str, place: str) -> View:
@@ -52,7 +57,14 @@ def look(home: str, project: str, place: str) -> View:
     current: str | None = None
     if os.path.lexists(path):
         log, erased, current = _read(path, place)
-    return View(log, erased, current, _bytes(config), complete_copy(copied) if os.path.lexists(copied) else None)
+    return View(
+        log, erased, current, _bytes(config), complete_copy(copied) if os.path.lexists(copied) else None,
+        _mirrored(home), os.path.lexists(os.path.join(project, ".ai-session", "contract-acknowledgment.md")),
+    )  # fmt: skip
+
+
+def _mirrored(home: str) -> tuple[str, ...]:
+    return tuple(sorted(name for formats in Memory(home).switch().on.values() for name in formats))
 
 
 def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]], dict[str, bool], str | None]:

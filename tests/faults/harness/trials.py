@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Sequence
@@ -84,6 +85,20 @@ def goes_on(room: Room, clean: Clean, state: str) -> None:
     assert following.code == 0, f"the next command ended with {following.code}: {following.err}"
     found = look_aside(room)
     assert judge.keeps(clean.before, found), "the next command lost events"
+    if found.mirrored:
+        mirrors_are_right(room)
+
+
+def mirrors_are_right(room: Room) -> None:
+    """Every mirrored file shows what the log says, is valid, and none was taken for somebody's edit."""
+    shown = room.run(("mirror", "status", "--json"))
+    assert shown.code == 0, shown.err
+    for one in json.loads(shown.out)["mirrors"]:
+        assert one["paths"], f"nothing is mirrored in {one['format']}"
+        assert not one["changed_outside"], one
+        assert one["rejected"] == [], one
+    checked = room.run(("validate", ".", "--json"))
+    assert checked.code == 0, checked.out
 
 
 def decent(answer: Answer, *, silent: bool = False) -> None:

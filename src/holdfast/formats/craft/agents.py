@@ -152,6 +152,8 @@ def ended(agent: Document, span: Span) -> int:
 def story(agent: Document, span: Span, tokens: int | None) -> Iterator[Heard]:
     """Everything a document says of an agent, from its beginning."""
     told = _Telling(agent, span, tokens)
+    if told.started is None and told.retries:
+        told.started = told.retried  # what was tried again has begun, by then at the latest
     end = told.end(span)
     yield Heard(
         span.begin if told.started is None else told.started,
@@ -166,7 +168,7 @@ def story(agent: Document, span: Span, tokens: int | None) -> Iterator[Heard]:
     for _ in range(told.retries):
         yield Heard(told.retried, told.event(failed))
         yield Heard(told.retried, told.event("retried"))
-    ran = told.started is not None or told.retries > 0
+    ran = told.started is not None
     if told.progress is not None and ran and told.status != "completed":
         yield Heard(end, told.progressed())
     if told.error and told.status in ("pending", "running", "completed") and not told.retries:

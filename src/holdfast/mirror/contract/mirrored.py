@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.canonical import Json
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.fold import read as event_data
 from holdfast.formats.contract.history import line
 from holdfast.formats.interface import Document
@@ -97,12 +97,12 @@ class Contract(Layout):
     ) -> dict[str, Written]:
         home = layout.root_of(root)
         creating.settle(home)
-        _furnish(home)
         register = layout.registry(home)
-        before = documents.raw_of(register) or b""
-        if REGISTRY in known and known[REGISTRY].hash != hash_of(before):
+        if _is_news(register, known.get(REGISTRY)):
             displaced(REGISTRY, register)  # changed since it was taken in: that comes first
             return {}
+        _furnish(home)
+        before = documents.raw_of(register) or b""
         found: dict[str, Written] = {}
         entries: dict[str, Json] = {}
         for one in due:
@@ -126,7 +126,12 @@ def _brought_up(
     displaced: Callable[[str, str], None],
 ) -> Iterator[tuple[str, Written]]:
     within = f"{HOME}/{feature.id}"
-    told = known.get(f"{within}/{_HISTORY}")
+    changed = [name for name in (_STATE, _PLAN) if _is_news(f"{feature.path}/{name}", known.get(f"{within}/{name}"))]
+    for name in changed:
+        displaced(f"{within}/{name}", f"{feature.path}/{name}")
+    if changed:
+        return
+    told = known.get(f"{within}/{_HISTORY}") if os.path.lexists(feature.history) else None
     lines = [*_lines(one, told)]
     size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
     if not os.path.lexists(feature.path):
@@ -147,6 +152,12 @@ def _brought_up(
             one.state.session, "", Print(0, size, 0, 0), one.as_of, 0, one.state.count, last[0] if last else 0
         ),
     )  # fmt: skip
+
+
+def _is_news(path: str, left: Written | None) -> bool:
+    """Whether a file is there that is not as it was when it was written or taken in."""
+    raw = None if left is None or not os.path.lexists(path) else documents.raw_of(path)
+    return left is not None and raw is not None and hash_of(raw) != left.hash
 
 
 def _furnish(home: str) -> None:
@@ -206,7 +217,9 @@ def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json]) -> bool
 
 def _entries(raw: bytes) -> dict[str, Json]:
     value = read_yaml(raw, REGISTRY).value if raw.strip() else {}
-    found = registry.listed(documents.Document(value if isinstance(value, dict) else {}, ""), REGISTRY)
+    if not isinstance(value, dict):
+        raise Invalid("it is no list of features", operation="read")
+    found = registry.listed(documents.Document(value, ""), REGISTRY)
     return {str(entry["feature_id"]): entry for entry in found}
 
 

@@ -1,0 +1,348 @@
+"""Merging: what each side did survives, nothing is removed by leaving it out, and one place has one clash."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+import copy
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from histories import Device, started
+from holdfast.core.canonical import Json
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentProgressed,
+    AgentStarted,
+    Data,
+    DecisionMade,
+    NoteAdded,
+    TaskAdded,
+    TaskCompleted,
+)
+from holdfast.formats import registry
+from holdfast.formats.entries import named, same
+from holdfast.formats.interface import Document, Place
+from holdfast.formats.keeping import shown
+from holdfast.formats.merging import Clash, distance, merged
+from holdfast.formats.places import covered
+from stub_format import STUB
+
+KEYS = st.sampled_from(["a", "b", "updated", "agents", "pending", "decisions", "id", "seconds", "at", "text"])
+SCALARS: st.SearchStrategy[Json] = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 3), st.floats(-2, 2, width=16), st.text("xyz\0é", max_size=3)
+)
+VALUES: st.SearchStrategy[Json] = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=10
+)
+DOCUMENTS = st.dictionaries(KEYS, VALUES, max_size=5)
+
+
+def holds(whole: Json, part: Json, place: Place = ()) -> bool:
+    """Is everything of one document in another? Of derived places nothing is asked."""
+    if covered(STUB.derived, place):
+        return True
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(
+            holds(whole.get(key), one, (*place, key)) for key, one in part.items()
+            if key in whole or not covered(STUB.derived, (*place, key))
+        )  # fmt: skip
+    if isinstance(part, list) and isinstance(whole, list):
+        return all(any(holds(there, one, (*place, name)) for there in whole) for name, one in _named(part, place))
+    return same(whole, part)
+
+
+def _named(entries: list[Json], place: Place) -> list[tuple[str, Json]]:
+    return named(entries, place, STUB.identities)
+
+
+# ── sessions as they are: agents, decisions, pending tasks, and values of anybody's own ──────────────────
+
+_WORD = st.sampled_from(["one", "two", "three", "four"])
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> Document:
+    def entry(**own: Json) -> dict[str, Json]:
+        return {**own, "status": draw(_WORD), "own": {"deep": draw(st.integers(0, 9))}}
+
+    agents: list[Json] = [entry(id=name, seconds=1) for name in draw(st.lists(_WORD, unique=True, max_size=4))]
+    return {
+        "goal": draw(_WORD), "updated": "then", "agents": agents,
+        "decisions": [entry(at=at, text="Use it") for at in draw(st.lists(st.integers(1, 5), unique=True, max_size=3))],
+        "pending": list(draw(st.lists(st.sampled_from("pqr"), unique=True))),
+        "phases": [{"id": "p", "tasks": [entry(name=name) for name in draw(st.lists(_WORD, unique=True, max_size=2))]}],
+    }  # fmt: skip
+
+
+def leaves(value: Json, place: Place = ()) -> list[Place]:
+    """Every value that can be changed without becoming another thing; entries of lists by their names."""
+    if isinstance(value, dict):
+        return [
+            inner for key, one in value.items() if key not in ("id", "name", "at", "text", "updated", "seconds")
+            for inner in leaves(one, (*place, key))
+        ]  # fmt: skip
+    if isinstance(value, list):
+        return [
+            inner for name, one in _named(value, place) if isinstance(one, dict)
+            for inner in leaves(one, (*place, name))
+        ]  # fmt: skip
+    return [place]
+
+
+def put(document: Document, place: Place, value: Json) -> Document:
+    """The document with one value changed."""
+    made = copy.deepcopy(document)
+    at: Json = made
+    for depth, step in enumerate(place[:-1]):
+        if isinstance(at, list):
+            at = dict(_named(at, place[:depth]))[str(step)]
+        elif isinstance(at, dict):
+            at = at[str(step)]
+    assert isinstance(at, dict)
+    at[str(place[-1])] = value
+    return made
+
+
+def get(document: Document, place: Place) -> Json:
+    at: Json = document
+    for depth, step in enumerate(place):
+        at = dict(_named(at, place[:depth]))[str(step)] if isinstance(at, list) else at[str(step)]  # type: ignore[index,call-overload]
+    return at
+
+
+@st.composite
+def grown(draw: st.DrawFn, document: Document) -> Document:
+    """Another version in which things were changed and added, and nothing left out."""
+    made = document
+    for place in draw(st.lists(st.sampled_from(leaves(document)), max_size=3)):
+        made = put(made, place, draw(st.text("uvw", min_size=1, max_size=2)))
+    more = {key: draw(_WORD) for key in draw(st.lists(st.sampled_from(["k", "l"]), unique=True))}
+    pending = [*_list(made["pending"]), *draw(st.lists(st.sampled_from("stu"), unique=True))]
+    agents = [*_list(made["agents"]), *({"id": name, "status": draw(_WORD)} for name in draw(_new_agents))]
+    return {**made, "pending": pending, "agents": agents, **more}
+
+
+_new_agents = st.lists(st.sampled_from(["five", "six"]), unique=True)
+
+
+def _list(value: Json) -> list[Json]:
+    assert isinstance(value, list)
+    return value
+
+
+# ── laws ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_where_we_did_nothing_everything_of_theirs_is_kept_and_nothing_of_ours_goes(
+    base: Document, theirs: Document
+) -> None:
+    together = merged(base, base, theirs, STUB)
+    assert together.clashes == []
+    assert holds(together.document, theirs)
+    assert list(together.document)[: len(base)] == list(base)
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_where_they_did_nothing_ours_stays_to_the_letter(base: Document, ours: Document) -> None:
+    together = merged(base, ours, base, STUB)
+    assert same(together.document, ours)
+    assert together.clashes == []
+
+
+@given(DOCUMENTS)
+def test_a_version_merged_with_itself_is_itself(document: Document) -> None:
+    for base in (None, document, {}):
+        together = merged(base, document, document, STUB)
+        assert same(together.document, document)
+        assert together.clashes == []
+
+
+@given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
+def test_merging_any_three_documents_gives_one(base: Document, ours: Document, theirs: Document) -> None:
+    together = merged(base, ours, theirs, STUB)
+    assert set(ours) <= set(together.document)
+    for clash in together.clashes:
+        assert not same(clash.ours, clash.theirs)
+        assert not covered(STUB.derived, clash.place)
+
+
+@given(sessions(), st.data())
+def test_what_somebody_leaves_out_is_still_there(base: Document, data: st.DataObject) -> None:
+    ours = data.draw(grown(base))
+    theirs = {key: one for key, one in base.items() if data.draw(st.booleans())}
+    for key in ("agents", "pending", "decisions"):
+        if key in theirs:
+            theirs[key] = [one for one in _list(theirs[key]) if data.draw(st.booleans())]
+    together = merged(base, ours, theirs, STUB)
+    assert together.clashes == []
+    assert same(together.document, ours)
+
+
+@given(sessions(), st.data())
+def test_changes_to_different_places_both_survive(base: Document, data: st.DataObject) -> None:
+    places = leaves(base)
+    one, other = data.draw(st.sampled_from(places)), data.draw(st.sampled_from(places))
+    assume(one != other)
+    together = merged(base, put(base, one, "ours"), put(base, other, "theirs"), STUB)
+    assert together.clashes == []
+    assert same(together.document, put(put(base, one, "ours"), other, "theirs"))
+
+
+@given(sessions(), st.data())
+def test_one_place_changed_on_both_sides_is_one_clash_with_both_values(base: Document, data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from(leaves(base)))
+    together = merged(base, put(base, place, "ours"), put(base, place, "theirs"), STUB)
+    assert together.clashes == [Clash(place, "ours", "theirs")]
+    assert same(together.document, put(base, place, "ours"))
+
+
+@given(sessions(), st.data())
+def test_the_same_change_on_both_sides_is_no_clash(base: Document, data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from(leaves(base)))
+    after = put(base, place, "both")
+    assert merged(base, after, after, STUB) == (after, [])
+
+
+@given(sessions(), st.data())
+def test_derived_places_are_ours_alone(base: Document, data: st.DataObject) -> None:
+    theirs = {**copy.deepcopy(base), "updated": "later"}
+    for agent in _list(theirs["agents"]):
+        assert isinstance(agent, dict)
+        agent["seconds"] = 99
+    ours = data.draw(grown({**base, "updated": "now"}))
+    together = merged(base, ours, theirs, STUB)
+    assert same(together.document, ours)
+    assert together.clashes == []
+
+
+@given(sessions(), st.data())
+def test_whose_version_comes_first_matters_only_where_both_changed_one_value(
+    base: Document, data: st.DataObject
+) -> None:
+    one, other = data.draw(grown(base)), data.draw(grown(base))
+    here, there = merged(base, one, other, STUB), merged(base, other, one, STUB)
+    assert {(place, str(ours), str(theirs)) for place, ours, theirs in here.clashes} == {
+        (place, str(theirs), str(ours)) for place, ours, theirs in there.clashes
+    }
+    settled = there.document
+    for clash in here.clashes:
+        settled = put(settled, clash.place, clash.ours)
+    assert distance(here.document, settled, STUB) == 0
+
+
+@given(sessions(), st.data())
+def test_without_a_version_of_ours_all_of_theirs_is_new(ours: Document, data: st.DataObject) -> None:
+    theirs = data.draw(grown(ours))
+    together = merged(None, ours, theirs, STUB)
+    changed = {clash.place for clash in together.clashes}
+    assert changed == {place for place in leaves(ours) if not same(get(ours, place), get(theirs, place))}
+    assert {clash.place for clash in merged(None, theirs, ours, STUB).clashes} == changed
+
+
+def test_what_we_no_longer_show_is_not_brought_back_by_who_kept_it() -> None:
+    base: Document = {"agents": [{"id": "a", "status": "x", "seconds": 1}], "note": "old"}
+    theirs: Document = {"note": "old", "agents": [{"seconds": 2, "status": "x", "id": "a"}]}
+    assert merged(base, {"agents": []}, theirs, STUB) == ({"agents": []}, [])
+
+
+def test_what_we_no_longer_show_and_they_changed_is_a_clash() -> None:
+    base: Document = {"agents": [{"id": "a", "status": "x"}], "note": "old"}
+    theirs: Document = {"agents": [{"id": "a", "status": "y"}], "note": "new"}
+    assert merged(base, {"agents": []}, theirs, STUB) == (
+        {"agents": []},
+        [Clash(("agents", "a"), None, {"id": "a", "status": "y"}), Clash(("note",), None, "new")],
+    )
+
+
+def test_entries_are_recognised_wherever_they_stand() -> None:
+    base: Document = {"decisions": [{"at": "2026-01-01T00:00:00Z", "text": "A", "why": "x"}], "pending": ["p", "q"]}
+    ours: Document = {**base, "pending": ["q", "p", "r"]}
+    theirs: Document = {
+        "pending": ["s", "q", "p"],
+        "decisions": [{"at": "2", "text": "B"}, {"at": "2026-01-01T01:00:00+01:00", "text": "A", "why": "y"}],
+    }
+    together = merged(base, ours, theirs, STUB)
+    assert together.clashes == []
+    assert together.document == {
+        "decisions": [{"at": "2026-01-01T01:00:00+01:00", "text": "A", "why": "y"}, {"at": "2", "text": "B"}],
+        "pending": ["q", "p", "r", "s"],
+    }
+
+
+# ── distance ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_distance_is_symmetric_and_nothing_is_as_near_as_itself(one: Document, other: Document) -> None:
+    assert distance(one, other, STUB) == distance(other, one, STUB) >= 0
+    assert distance(one, copy.deepcopy(one), STUB) == 0
+
+
+def _in_order(value: Json) -> Json:
+    """The same for versions that differ in nothing but the order of keys."""
+    if isinstance(value, dict):
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    return [_in_order(one) for one in value] if isinstance(value, list) else value
+
+
+@given(DOCUMENTS, DOCUMENTS)
+def test_no_distance_means_the_same_values(one: Document, other: Document) -> None:
+    near = distance(one, other, STUB) == 0
+    if same(_in_order(one), _in_order(other)):
+        assert near
+    elif near:
+        assert holds(one, other)
+        assert holds(other, one)
+
+
+@given(sessions(), st.data())
+def test_every_changed_value_counts(base: Document, data: st.DataObject) -> None:
+    places = data.draw(st.lists(st.sampled_from(leaves(base)), unique=True))
+    after = base
+    for place in places:
+        after = put(after, place, "changed")
+    assert distance(base, after, STUB) == len(places)
+
+
+def test_what_one_lacks_counts_with_everything_in_it() -> None:
+    assert distance({"a": {"b": [1, 2], "c": {}}}, {}, STUB) == 3
+    assert distance({"a": "\0"}, {}, STUB) == 1
+    assert distance({"updated": "x"}, {"updated": "y"}, STUB) == 2
+
+
+_STEPS: tuple[Data, ...] = (
+    AgentStarted(id="a1", type="coder", task="Write it"), TaskAdded(id="t1", text="Add unit tests"),
+    DecisionMade(chosen="Use SQLite", why="It is there"), AgentProgressed(id="a1", progress=0.5),
+    NoteAdded(text="Half way"), TaskAdded(id="t2", text="Update documentation"),
+    AgentCompleted(id="a1", summary="Written"), TaskCompleted(id="t1", outcome="They pass"),
+)  # fmt: skip
+
+
+def _versions(device: Device, name: str) -> list[Document]:
+    rules = registry.named(name)
+    found = [shown(device.state(), rules)]
+    for step in _STEPS:
+        device.wait(70_000)
+        device.record(step)
+        found.append(shown(device.state(), rules))
+    return found
+
+
+@pytest.mark.parametrize("name", registry.NAMES)
+def test_an_edited_copy_is_nearest_to_the_version_it_was_made_from(name: str) -> None:
+    """Whichever version somebody holds, and whether they wrote something new, reworded, or left things out."""
+    rules = registry.named(name)
+    versions = _versions(started(), name)
+    for place, version in enumerate(versions):
+        rarely = {key: one for key, one in version.items() if key not in ("errors", "metadata", "flags")}
+        for edited in ({**version, "own": {"todo": ["Call Ben"]}}, {**version, "x": 1, "y": 2}, rarely):
+            far = [distance(other, edited, rules) for other in versions]
+            assert far[place] == min(far), (place, far)
+            assert [other for other, one in zip(versions, far, strict=True) if one == min(far)][-1] == version
