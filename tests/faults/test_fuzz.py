@@ -63,7 +63,7 @@ if SECONDS:  # a minute for each target, in `make torture` only
     def test_guided_by_coverage(name: str, tmp_path: Path) -> None:
         if importlib.util.find_spec("atheris") is None:
             pytest.skip("Atheris is not installed: pip install --group torture (it has wheels for Linux and macOS)")
-        words = [sys.executable, str(FUZZ / "run.py"), name, str(SECONDS), str(tmp_path)]
+        words = [sys.executable, str(FUZZ / "guided.py"), name, str(SECONDS), str(tmp_path)]
         done = subprocess.run(words, capture_output=True, check=False, timeout=SECONDS * 3 + 120)
         crashes = [
             (one.name, one.read_bytes())

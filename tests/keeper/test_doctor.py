@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.keeper import doctor
-from holdfast.keeper.doctor import Check, examine, repair
+from holdfast.keeper.doctor import examine, repair
+from holdfast.keeper.doctor_checks import Check
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 
 NAMES = [
     "home", "store", "sqlite", "file", "chain", "state", "listing", "search", "erasure", "aside", "modes",
     "temporaries", "starts", "clock", "space", "writer", "settings", "errors", "agents", "git",
+    "mirrors", "contract",
 ]  # fmt: skip
 
 

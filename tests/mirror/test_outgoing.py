@@ -221,7 +221,9 @@ def _verbs(keeper: Keeper, chance: random.Random) -> dict[str, Callable[[], obje
     session = keeper.current()
     if session is None:
         return {
-            "start": lambda: keeper.start(chance.choice(["Build the shop", "Add ünïcode: “quotes” & #tags", "x: [y"])),
+            "start": lambda: keeper.start(
+                chance.choice(["Build the shop", "Add ünïcode: “quotes” & #tags", "x: [y"])
+            ),
             "resume": lambda: keeper.latest_unfinished() and keeper.session(keeper.history()[0].id).resume(),
         }
     agent, task = chance.choice("abc"), chance.choice(["t1", "t2", "t3"])

@@ -95,7 +95,7 @@ class _Merging:
                 return theirs
             # We stopped showing it. Who kept it has said nothing; who went on changing it has, and is heard.
             meant = self.value(base, base, theirs, place)
-            if not isinstance(meant, _Missing) and not same(base, meant):
+            if theirs is not None and not isinstance(meant, _Missing) and not same(base, meant):
                 self.clashes.append(Clash(place, None, theirs))
             return _MISSING
         if not isinstance(base, _Missing) and same(base, theirs):

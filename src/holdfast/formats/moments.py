@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import SECOND, millis, text
+from holdfast.core.times import EARLIEST, LATEST, SECOND, millis, text
 from holdfast.formats.interface import Ground
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -54,7 +54,10 @@ def _local(plain: str, ground: Ground) -> int:
     there = millis(plain + "Z")
     shift = int(ground.offset(there) / _MILLISECOND)
     # The offset of that hour counts: near a change of the clocks the first guess may be off by one.
-    return there - int(ground.offset(there - shift) / _MILLISECOND)
+    ms = there - int(ground.offset(there - shift) / _MILLISECOND)
+    if not EARLIEST <= ms <= LATEST:
+        raise Invalid(f"{plain!r} is not a time: in UTC it is outside the years 1 to 9999")
+    return ms
 
 
 def in_seconds(ms: int) -> str:

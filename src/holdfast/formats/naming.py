@@ -39,18 +39,19 @@ def began(state: State) -> int:
 
 def scope(state: State) -> str:
     """The session's scope, or the project's name."""
-    return view.word(state, "scope") or (state.project.name if state.project else "") or "project"
+    named = view.word(state, "scope") or (state.project.name if state.project else "")
+    return named if named.strip() else "project"
 
 
 def task(state: State) -> str:
     """The session's task, or the goal in at most four words."""
-    return view.word(state, "task") or " ".join((view.word(state, "goal") or "work").split()[:4])
+    return view.word(state, "task") or " ".join((view.word(state, "goal") or "").split()[:4]) or "work"
 
 
 def orchestrator_id(state: State, number: int = 1) -> str:
     """`YYYY-MM-DD-xxxxxx`: the day it began, and the first digits of its own id."""
     known = state.aliases.get("orchestrator")
-    return known or f"{text(began(state))[:10]}-{(_hex(state) * 2)[number - 1 : number + 5]}"
+    return known or f"{text(began(state))[:10]}-{_hex(state, number)[:6]}"
 
 
 def timer_id(state: State, number: int = 1) -> str:
@@ -88,6 +89,8 @@ def branch(state: State) -> str:
     return f"session/{timer_id(state)}"
 
 
-def _hex(state: State) -> str:
-    plain = state.session.replace("-", "")
-    return plain if re.match(r"[0-9a-f]{6}", plain) else digest(state.session.encode())
+def _hex(state: State, number: int) -> str:
+    """Hex digits of the session's own: those of its id, or others as often as they are taken."""
+    if number < 2 and is_uuid(state.session):
+        return state.session
+    return digest(f"{state.session} {number}".encode())

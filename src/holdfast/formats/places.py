@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.formats.interface import Place
 
-_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
+_PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
+_LONGEST_SHOWN: Final = 60
 
 
 def written(place: Place) -> str:
@@ -17,10 +19,10 @@ def written(place: Place) -> str:
     for step in place:
         if isinstance(step, int):
             parts.append(f"[{step}]")
-        elif _PLAIN.match(step):
+        elif len(step) <= _LONGEST_SHOWN and _PLAIN.match(step):
             parts.append(f".{step}")
         else:
-            parts.append(f"[{step[:60]!a}]")
+            parts.append(f"[{step[:_LONGEST_SHOWN]!a}]")
     return "".join(parts)
 
 

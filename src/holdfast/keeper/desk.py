@@ -63,7 +63,8 @@ class Desk:
         aside = self._free_name(path)
         os.rename(full, inside(self.root, aside))
         files.sync_directory(os.path.dirname(full))
-        self.tree.files[one.name].pop(path, None)
+        if path in self.tree.files[one.name]:
+            self.tree.files[one.name][path].print = prints.Print(0, 0, 0, 0)  # it belongs there, and is not
         self.tree.strange[one.name].pop(path, None)
         self._note_aside(one, path, aside, error)
 

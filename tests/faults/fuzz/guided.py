@@ -1,4 +1,4 @@
-"""Fuzz one target with Atheris, guided by coverage: `python run.py TARGET SECONDS DIRECTORY`.
+"""Fuzz one target with Atheris, guided by coverage: `python guided.py TARGET SECONDS DIRECTORY`.
 
 The directory holds what was found worth keeping; an input that fails is left there under `crash-…`.
 """
