@@ -208,6 +208,7 @@ def _pool() -> list[Data]:
         ContextMeasured(tokens=2**53 - 1, window=1), ContextMeasured(tokens=-5, window=-1, agent="a1"),
         ErrorNoted(message="no", agent="a1"), ConflictFound(field="goal", value="theirs"),
         ConflictFound(field="status", value="paused"), ConflictFound(field="agents.a1.status", value=7),
+        ConflictFound(field="agents.a2.status", value="completed"), ConflictFound(field="status", value={"a": 1}),
         ConflictFound(field="agents.a1.summary", value={"a": [1]}, stood="ours"),
         ContextMeasured(tokens=9, window=0), ContextCompressed(tokens=1), ContextCompressed(),
     ]  # fmt: skip

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from holdfast.core import view
 from holdfast.core.fold import fold
 from holdfast.core.model import Time
-from holdfast.core.state import Mark, Run, TimeState
+from holdfast.core.state import Mark, Run, State, TimeState
 from holdfast.core.vocabulary import (
     AgentAborted,
     AgentCompleted,
@@ -52,6 +52,7 @@ from holdfast.core.vocabulary import (
     SessionTimedOut,
     TaskAdded,
     Timer,
+    WorkRecorded,
 )
 from holdfast.core.worktime import Rest, Stretch, WorkTime, add_sign, measure
 
@@ -755,3 +756,50 @@ def test_an_idle_pause_that_was_said_to_go_on_goes_on_until_its_end_is_told() ->
     assert whole.until is not None
     assert [one.until for one in rest] == [NOON + 3 * MINUTE]
     assert view.worktime(device.state(), device.now).paused == 3 * MINUTE
+
+
+# ── What another program watched ─────────────────────────────────────────────────────────────────────────
+
+
+def _two_signs(*between: WorkRecorded | AwayRecorded) -> State:
+    device = started()
+    device.wait(40 * MINUTE)
+    for one in between:
+        device.record(one)
+    device.record(MessageExchanged())
+    return device.state()
+
+
+def test_a_stretch_that_another_program_watched_has_no_idle_gap() -> None:
+    whole = WorkRecorded(since=NOON, until=NOON + 40 * MINUTE)
+    assert view.worktime(_two_signs(whole), NOON + 40 * MINUTE).pauses == ()
+    assert [one.kind for one in view.worktime(_two_signs(), NOON + 40 * MINUTE).pauses] == ["idle"]
+    half = WorkRecorded(since=NOON, until=NOON + 30 * MINUTE)
+    pauses = view.worktime(_two_signs(half), NOON + 40 * MINUTE).pauses
+    assert [(one.kind, one.since, one.until) for one in pauses] == [("idle", NOON + 30 * MINUTE, NOON + 40 * MINUTE)]
+
+
+def test_a_stretch_that_cannot_have_been_is_nothing() -> None:
+    plain = view.worktime(_two_signs(), NOON + 60 * MINUTE)
+    for since, until in ((-MINUTE, MINUTE), (2 * MINUTE, MINUTE), (MINUTE, 50 * MINUTE)):
+        odd = _two_signs(WorkRecorded(since=NOON + since, until=NOON + until))
+        assert view.worktime(odd, NOON + 60 * MINUTE) == plain
+
+
+def test_a_pause_within_a_watched_stretch_is_still_a_pause() -> None:
+    state = _two_signs(
+        WorkRecorded(since=NOON, until=NOON + 40 * MINUTE),
+        AwayRecorded(since=NOON + 10 * MINUTE, until=NOON + 20 * MINUTE, reason="Tea", kind="idle"),
+    )
+    pauses = view.worktime(state, NOON + 40 * MINUTE).pauses
+    assert [(one.kind, one.since - NOON, one.length) for one in pauses] == [("idle", 10 * MINUTE, 10 * MINUTE)]
+
+
+def test_each_kind_of_past_pause_is_shown_as_what_it_was() -> None:
+    for kind in ("manual", "idle", "task", "timeout"):
+        state = _two_signs(
+            WorkRecorded(since=NOON, until=NOON + 40 * MINUTE),
+            AwayRecorded(since=NOON + MINUTE, until=NOON + 2 * MINUTE, reason="Said", kind=kind),
+        )
+        pauses = view.worktime(state, NOON + 40 * MINUTE).pauses
+        assert [(one.kind, one.reason, one.length) for one in pauses] == [(kind, "Said", MINUTE)]

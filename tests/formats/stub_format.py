@@ -1,4 +1,4 @@
-"""A format that has rules for lists and derived places and nothing else, for the tests of what works on any format."""
+"""A format that has rules for lists and derived places and nothing else, for tests of what works on any format."""
 
 from __future__ import annotations
 

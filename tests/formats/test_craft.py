@@ -356,6 +356,19 @@ def test_a_failed_agent_that_was_tried_again_has_its_retries() -> None:
     assert agent(FORMAT.render(state))["error"] == agent(document)["error"]
 
 
+def test_an_agent_that_was_tried_again_but_names_no_beginning_began_with_that() -> None:
+    error: Document = {
+        "category": "logical",
+        "message": "x",
+        "retry_count": 1,
+        "last_retry_at": "2026-01-17T14:40:00.000Z",
+    }
+    state = state_of(with_two_agents({}, {"status": "pending", "started_at": None, "error": error}), FORMAT, GROUND)
+    shown_once = FORMAT.render(state)
+    assert agent(shown_once, 1)["started_at"] == "2026-01-17T14:40:00.000Z"
+    assert FORMAT.render(state_of(shown_once, FORMAT, GROUND)) == shown_once
+
+
 def test_a_count_in_a_file_does_not_flood_the_log() -> None:
     document = with_two_agents(
         {"status": "error", "result": None, "error": {"category": "logical", "message": "x", "retry_count": 10**9}}

@@ -10,10 +10,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 import copy
 
 import pytest
+from histories import Device, started
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from stub_format import STUB
 
-from histories import Device, started
 from holdfast.core.canonical import Json
 from holdfast.core.vocabulary import (
     AgentCompleted,
@@ -31,7 +32,6 @@ from holdfast.formats.interface import Document, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.merging import Clash, distance, merged
 from holdfast.formats.places import covered
-from stub_format import STUB
 
 KEYS = st.sampled_from(["a", "b", "updated", "agents", "pending", "decisions", "id", "seconds", "at", "text"])
 SCALARS: st.SearchStrategy[Json] = st.one_of(
@@ -71,12 +71,15 @@ def sessions(draw: st.DrawFn) -> Document:
     def entry(**own: Json) -> dict[str, Json]:
         return {**own, "status": draw(_WORD), "own": {"deep": draw(st.integers(0, 9))}}
 
-    agents: list[Json] = [entry(id=name, seconds=1) for name in draw(st.lists(_WORD, unique=True, max_size=4))]
+    agents = draw(st.lists(_WORD, unique=True, max_size=4))
+    decided = draw(st.lists(st.integers(1, 5), unique=True, max_size=3))
+    tasks = draw(st.lists(_WORD, unique=True, max_size=2))
     return {
-        "goal": draw(_WORD), "updated": "then", "agents": agents,
-        "decisions": [entry(at=at, text="Use it") for at in draw(st.lists(st.integers(1, 5), unique=True, max_size=3))],
+        "goal": draw(_WORD), "updated": "then",
+        "agents": [entry(id=name, seconds=1) for name in agents],
+        "decisions": [entry(at=at, text="Use it") for at in decided],
         "pending": list(draw(st.lists(st.sampled_from("pqr"), unique=True))),
-        "phases": [{"id": "p", "tasks": [entry(name=name) for name in draw(st.lists(_WORD, unique=True, max_size=2))]}],
+        "phases": [{"id": "p", "tasks": [entry(name=name) for name in tasks]}],
     }  # fmt: skip
 
 
@@ -123,9 +126,9 @@ def grown(draw: st.DrawFn, document: Document) -> Document:
     for place in draw(st.lists(st.sampled_from(leaves(document)), max_size=3)):
         made = put(made, place, draw(st.text("uvw", min_size=1, max_size=2)))
     more = {key: draw(_WORD) for key in draw(st.lists(st.sampled_from(["k", "l"]), unique=True))}
-    pending = [*_list(made["pending"]), *draw(st.lists(st.sampled_from("stu"), unique=True))]
-    agents = [*_list(made["agents"]), *({"id": name, "status": draw(_WORD)} for name in draw(_new_agents))]
-    return {**made, "pending": pending, "agents": agents, **more}
+    pending: list[Json] = [*_list(made["pending"]), *draw(st.lists(st.sampled_from("stu"), unique=True))]
+    new: list[Json] = [{"id": name, "status": draw(_WORD)} for name in draw(_new_agents)]
+    return {**made, "pending": pending, "agents": [*_list(made["agents"]), *new], **more}
 
 
 _new_agents = st.lists(st.sampled_from(["five", "six"]), unique=True)
@@ -246,6 +249,23 @@ def test_without_a_version_of_ours_all_of_theirs_is_new(ours: Document, data: st
     assert {clash.place for clash in merged(None, theirs, ours, STUB).clashes} == changed
 
 
+@given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
+def test_in_their_words_nothing_clashes_and_nothing_that_only_we_say_is_lost(
+    base: Document, ours: Document, theirs: Document
+) -> None:
+    """Ours is what theirs led to: where both differ from the base, theirs is how it was put."""
+    together = merged(base, ours, theirs, STUB, in_their_words=True)
+    assert together.clashes == []
+    assert set(ours) <= set(together.document)
+
+
+@given(sessions(), st.data())
+def test_in_their_words_a_value_both_changed_is_theirs(base: Document, data: st.DataObject) -> None:
+    place = data.draw(st.sampled_from(leaves(base)))
+    ours, theirs = put(base, place, "ours"), put(base, place, "theirs")
+    assert merged(base, ours, theirs, STUB, in_their_words=True) == (theirs, [])
+
+
 def test_what_we_no_longer_show_is_not_brought_back_by_who_kept_it() -> None:
     base: Document = {"agents": [{"id": "a", "status": "x", "seconds": 1}], "note": "old"}
     theirs: Document = {"note": "old", "agents": [{"seconds": 2, "status": "x", "id": "a"}]}
@@ -342,7 +362,8 @@ def test_an_edited_copy_is_nearest_to_the_version_it_was_made_from(name: str) ->
     versions = _versions(started(), name)
     for place, version in enumerate(versions):
         rarely = {key: one for key, one in version.items() if key not in ("errors", "metadata", "flags")}
-        for edited in ({**version, "own": {"todo": ["Call Ben"]}}, {**version, "x": 1, "y": 2}, rarely):
+        copies: list[Document] = [{**version, "own": {"todo": ["Call Ben"]}}, {**version, "x": 1, "y": 2}, rarely]
+        for edited in copies:
             far = [distance(other, edited, rules) for other in versions]
             assert far[place] == min(far), (place, far)
             assert [other for other, one in zip(versions, far, strict=True) if one == min(far)][-1] == version

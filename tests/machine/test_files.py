@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import io
 import os
@@ -25,6 +26,7 @@ from holdfast.core.errors import (
     Refused,
 )
 from holdfast.machine import files, private, trouble
+from holdfast.machine.exchange import exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -909,6 +911,284 @@ def test_a_directory_without_permission_is_a_typed_error(place: Path) -> None:
             files.make_private_dir(str(place))
     finally:
         place.chmod(0o700)
+
+
+# --- what stood there --------------------------------------------------------------------------------
+
+
+class Displaced:
+    """Remembers what it was shown: the content, under which name, and what stood at the path by then."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.seen: list[bytes] = []
+        self.names: list[str] = []
+
+    def __call__(self, old: str) -> None:
+        assert os.path.dirname(old) == str(self.path.parent)
+        self.names.append(os.path.basename(old))
+        with open(old, "rb") as file:
+            self.seen.append(file.read())
+        assert self.path.read_bytes() == NEW
+
+
+def _no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "exchange", lambda *_: False)
+
+
+@pytest.fixture(params=["exchanging", "by a second name"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Once as the system can, once as on a file system that cannot exchange two names."""
+    if request.param != "exchanging":
+        _no_exchange(monkeypatch)
+    return str(request.param)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_what_stood_there_is_shown_before_it_goes(place: Path) -> None:
+    """Under another name in the same directory, with the new file in place already; then nothing is left of it."""
+    path = place / "state"
+    path.write_bytes(OLD)
+    displaced = Displaced(path)
+    files.write_atomic(str(path), NEW, displaced=displaced)
+    assert displaced.seen == [OLD]
+    assert displaced.names != ["state"]
+    assert os.listdir(place) == ["state"]
+
+
+@pytest.mark.usefixtures("either_way")
+def test_where_nothing_stood_nothing_is_shown(place: Path) -> None:
+    displaced = Displaced(place / "state")
+    files.write_atomic(str(place / "state"), NEW, displaced=displaced)
+    assert displaced.seen == []
+    assert os.listdir(place) == ["state"]
+
+
+def _just_before_naming(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let somebody else act in the last moment in which they can."""
+    put = files._Directory.put
+
+    def late(self: files._Directory, temporary: str, name: str, *, keep: bool) -> str | None:
+        act()
+        return put(self, temporary, name, keep=keep)
+
+    monkeypatch.setattr(files._Directory, "put", late)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_what_was_written_in_place_an_instant_before_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = place / "state"
+    path.write_bytes(OLD)
+    displaced = Displaced(path)
+    _just_before_naming(monkeypatch, lambda: path.write_bytes(b"theirs, just now"))
+    files.write_atomic(str(path), NEW, displaced=displaced)
+    assert displaced.seen == [b"theirs, just now"]
+    assert os.listdir(place) == ["state"]
+
+
+@pytest.mark.usefixtures("either_way")
+def test_what_was_renamed_into_place_an_instant_before_is_seen(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = place / "state"
+    path.write_bytes(OLD)
+    displaced = Displaced(path)
+
+    def rename() -> None:
+        (place / "theirs").write_bytes(b"theirs, in one step")
+        (place / "theirs").rename(path)
+
+    _just_before_naming(monkeypatch, rename)
+    files.write_atomic(str(path), NEW, displaced=displaced)
+    assert displaced.seen == [b"theirs, in one step"]
+    assert os.listdir(place) == ["state"]
+
+
+@pytest.mark.usefixtures("either_way")
+def test_who_had_the_old_file_open_is_heard_to_the_last_moment(place: Path) -> None:
+    """A program that opened the file before we replaced it writes into what stood there: it is what is shown."""
+    path = place / "state"
+    path.write_bytes(OLD)
+    seen: list[bytes] = []
+    with path.open("ab", buffering=0) as theirs:
+
+        def displaced(old: str) -> None:
+            theirs.write(b" and more")
+            seen.append(files.read_limited(old, 100, what="it"))
+
+        files.write_atomic(str(path), NEW, displaced=displaced)
+    assert seen == [OLD + b" and more"]
+    assert path.read_bytes() == NEW
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_file_that_was_removed_an_instant_before_is_written_all_the_same(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place / "state"
+    path.write_bytes(OLD)
+    displaced = Displaced(path)
+    _just_before_naming(monkeypatch, path.unlink)
+    files.write_atomic(str(path), NEW, displaced=displaced)
+    assert displaced.seen == []
+    assert path.read_bytes() == NEW
+    assert os.listdir(place) == ["state"]
+
+
+@pytest.mark.usefixtures("either_way")
+def test_whoever_fails_at_looking_leaves_nothing_behind(place: Path) -> None:
+    """The new file stands; the error is theirs to see."""
+    path = place / "state"
+    path.write_bytes(OLD)
+
+    def displaced(old: str) -> None:
+        raise Conflict(f"not this one: {os.path.basename(old)}")
+
+    with pytest.raises(Conflict, match="not this one"):
+        files.write_atomic(str(path), NEW, displaced=displaced)
+    assert path.read_bytes() == NEW
+    assert os.listdir(place) == ["state"]
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_displaced_file_keeps_its_mode_with_its_successor(place: Path) -> None:
+    path = place / "state"
+    path.write_bytes(OLD)
+    path.chmod(0o640)
+    files.write_atomic(str(path), NEW, displaced=lambda _: None)
+    assert mode(path) == 0o640
+
+
+def test_without_exchanging_or_second_names_the_file_is_replaced_all_the_same(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAT knows neither: there is nothing to show then, and nothing is lost that was not lost before."""
+    path = place / "state"
+    path.write_bytes(OLD)
+    _no_exchange(monkeypatch)
+
+    def forbid(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", forbid)
+    displaced = Displaced(path)
+    files.write_atomic(str(path), NEW, displaced=displaced)
+    assert displaced.seen == []
+    assert path.read_bytes() == NEW
+    assert os.listdir(place) == ["state"]
+
+
+def test_nothing_that_others_write_is_lost_unseen(place: Path) -> None:
+    """Somebody renames versions into place while we replace the file: each is read there or shown to us."""
+    path = place / "state"
+    path.write_bytes(b"theirs 0")
+    shown: list[bytes] = []
+    done = threading.Event()
+
+    def others() -> None:
+        for number in range(1, 200):
+            (place / "theirs").write_bytes(b"theirs %d" % number)
+            os.rename(place / "theirs", path)
+            # The next one would replace it, as any program does that does not look: wait until it was replaced.
+            while path.read_bytes() == b"theirs %d" % number:
+                pass
+        done.set()
+
+    writer = threading.Thread(target=others)
+    writer.start()
+    while not done.is_set():
+        files.write_atomic(
+            str(path),
+            b"ours",
+            durable=False,
+            displaced=lambda old: shown.append(files.read_limited(old, 99, what="it")),
+        )
+    writer.join()
+    assert {b"theirs %d" % number for number in range(200)} <= set(shown)
+    assert not leftovers(place)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_directory_planted_an_instant_before_stays_what_and_where_it_is(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place / "state"
+    path.write_bytes(OLD)
+    displaced = Displaced(path)
+
+    def plant() -> None:
+        path.unlink()
+        path.mkdir()
+        (path / "inside").write_bytes(b"precious")
+
+    _just_before_naming(monkeypatch, plant)
+    with pytest.raises(HoldfastError):
+        files.write_atomic(str(path), NEW, displaced=displaced)
+    assert displaced.seen == []
+    assert (path / "inside").read_bytes() == b"precious"
+    assert os.listdir(place) == ["state"]
+
+
+def test_a_link_planted_an_instant_before_is_neither_followed_nor_shown(
+    place: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place / "state"
+    path.write_bytes(OLD)
+    before = snapshot(victim)
+    displaced = Displaced(path)
+
+    def plant() -> None:
+        path.unlink()
+        path.symlink_to(victim / "file")
+
+    _just_before_naming(monkeypatch, plant)
+    files.write_atomic(str(path), NEW, displaced=displaced)
+    assert displaced.seen == []
+    assert not path.is_symlink()
+    assert path.read_bytes() == NEW
+    assert snapshot(victim) == before
+    assert os.listdir(place) == ["state"]
+
+
+def test_what_can_be_made_again_does_not_wait_for_the_disk(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither file nor directory is synced; it is whole or old all the same."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    path = place / "state"
+    files.write_atomic(str(path), OLD, durable=False)
+    files.write_atomic(str(path), NEW, durable=False, displaced=lambda _: None)
+    assert synced == []
+    assert path.read_bytes() == NEW
+    files.write_atomic(str(path), OLD)
+    assert len(synced) == 2
+
+
+def test_exchanging_two_names_is_one_step(place: Path) -> None:
+    (place / "one").write_bytes(b"1")
+    (place / "other").write_bytes(b"2")
+    folder = os.open(place, os.O_RDONLY)
+    try:
+        if not exchange(folder, "one", "other"):
+            pytest.skip("this file system cannot exchange names")
+        assert ((place / "one").read_bytes(), (place / "other").read_bytes()) == (b"2", b"1")
+        assert exchange(folder, "one", "missing") is False
+        assert sorted(os.listdir(place)) == ["one", "other"]
+    finally:
+        os.close(folder)
+
+
+@pytest.mark.parametrize("missing", ["the platform", "the call"])
+def test_a_system_that_cannot_exchange_says_so(place: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    (place / "one").write_bytes(b"1")
+    (place / "other").write_bytes(b"2")
+    if missing == "the platform":
+        monkeypatch.setattr(sys, "platform", "win32")
+    else:
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    folder = os.open(place, os.O_RDONLY)
+    try:
+        assert exchange(folder, "one", "other") is False
+    finally:
+        os.close(folder)
+    assert (place / "one").read_bytes() == b"1"
 
 
 # --- the way of Windows, as far as it can be tried elsewhere -----------------------------------------

@@ -112,8 +112,8 @@ class Project:
                 elif name == "contract":
                     found = gathered(str(root / CONTRACT / alias))
                     assert {**found, "history": None} == {**document, "history": None}
-        for path, document in expected.items():
-            assert json.loads(path.read_text()) == document, path
+        for path, meant in expected.items():
+            assert json.loads(path.read_text()) == meant, path
         there = {root / ORCHESTRATOR, root / TIMER, *(root / HISTORY).glob("*.json"), *(root / CRAFT).glob("*.json")}
         assert {one for one in there if one.exists()} - {root / CRAFT / "index.json"} == set(expected)
         if any(path.parent == root / CRAFT for path in expected):

@@ -173,7 +173,7 @@ def test_a_merge_with_conflicts_is_left_alone_until_it_is_settled(project: Proje
     session.note("going on")
     assert project.file(ORCHESTRATOR).read_text() == text
     assert any(ORCHESTRATOR in sentence and "left alone" in sentence for sentence in keeper.told)
-    assert [one.note if False else one.text for one in session.document().notes] == ["going on"]
+    assert [one.text for one in session.document().notes] == ["going on"]
     (mirror,) = [one for one in keeper.mirrors.status() if one.held]
     assert list(mirror.held) == [ORCHESTRATOR]
     assert mirror.changed_outside

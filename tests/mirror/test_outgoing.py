@@ -247,7 +247,7 @@ def _verbs(keeper: Keeper, chance: random.Random) -> dict[str, Callable[[], obje
         "note": lambda: kept.note("# not a comment\n- nor a list"),
         "message": lambda: kept.message(chance.choice(["user", "assistant"])),
         "pause": lambda: kept.pause("Lunch"),
-        "go on": lambda: kept.resume(),
+        "go on": kept.resume,
         "edit": lambda: kept.edit(goal=chance.choice(["New goal", "Other goal"]), progress=chance.random()),
         "fail session": lambda: kept.fail("Broken", category="resource"),
         "stop": lambda: kept.stop() if chance.random() < 0.3 else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.event import Event
@@ -115,7 +116,9 @@ def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
     for clash in reversed(state.clashes):  # noticed, or chosen before: by the same person, or by two at once
         place = _place(clash.writes, choice.chosen)
         if clash.field in names and place is not None:
-            if not registers or _choose(state, registers[0], clash.writes[place].value, event, settled):
+            value = clash.writes[place].value
+            stays = not registers or not _can_stand(choice.field, registers[0], value)
+            if stays or _choose(state, registers[0], value, event, settled):
                 clash.chosen = place + 1
             return
     if choice.value is not None and choice.field in state.registers and choice.field != "status":
@@ -128,12 +131,28 @@ def dispute(state: State, event: Event, found: ConflictFound) -> None:
     """Someone wrote a field without having seen what stands there: both values are kept side by side."""
     _, registers = _meant(state, found.field)
     written = Write(found.value, event.writer, event.seq, event.hash, event.at)
-    if registers:
+    if registers and _can_stand(found.field, registers[-1], found.value):
         # Beside what stands, not over it: whoever wrote it had not seen that.
         registers[-1].insert(max(len(registers[-1]) - 1, 0), written)
     else:
-        stands = Write(found.stood, "", 0, "", event.at)
+        stands = Write(value_of(registers[-1]) if registers else found.stood, "", 0, "", event.at)
         state.clashes.append(Clash(found.field, [stands, written]))
+
+
+_OF: Final = {"status": "session", "agents": "agent", "tasks": "task"}
+_STATUSES: Final = {
+    name: {*table, *(move.status for move in MOVES.values() if move.table == name)} for name, table in TABLES.items()
+}
+
+
+def _can_stand(field: str, writes: Sequence[Write], value: Json) -> bool:
+    """Files and other programs say anything; a register holds only what its own events could have written."""
+    table = _OF.get(field.partition(".")[0])
+    if table is not None:
+        return isinstance(value, str) and value in _STATUSES[table]
+    if isinstance(value_of(writes), str):
+        return isinstance(value, str)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _place(writes: Sequence[Write], chosen: str) -> int | None:

@@ -26,8 +26,10 @@ def _value(value: Json, key: str | None, found: dict[str, int]) -> Json:
     if isinstance(value, str):
         return _text(value, key, found)
     if isinstance(value, dict):
-        made = {_key(name, found): _value(one, name, found) for name, one in value.items()}
-        unchanged = len(made) == len(value) and all(
+        made: dict[str, Json] = {}
+        for name, one in value.items():
+            made[_key(name, value, made, found)] = _value(one, name, found)
+        unchanged = all(
             name == old and one is value[old] for (name, one), old in zip(made.items(), value, strict=True)
         )
         return value if unchanged else made
@@ -37,8 +39,14 @@ def _value(value: Json, key: str | None, found: dict[str, int]) -> Json:
     return value
 
 
-def _key(name: str, found: dict[str, int]) -> str:
-    return _text(name, None, found)
+def _key(name: str, of: dict[str, Json], made: dict[str, Json], found: dict[str, int]) -> str:
+    """The key without its secret, and still a key of its own: two tokens as keys have two values."""
+    clean = key = _text(name, None, found)
+    number = 1
+    while clean != name and (key in made or key in of):
+        number += 1
+        key = f"{clean} {number}"
+    return key
 
 
 def _text(value: str, key: str | None, found: dict[str, int]) -> str:

@@ -16,17 +16,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.core.canonical import Json
 from holdfast.core.state import State
+from holdfast.core.times import SECOND, millis
 from holdfast.core.vocabulary import Project
 from holdfast.formats import registry
 from holdfast.formats.conversion import carried, converted, state_of
-from holdfast.formats.entries import same
-from holdfast.formats.interface import Document, Format, Ground, Heard, Problem
+from holdfast.formats.entries import named, same
+from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem
 from holdfast.formats.merging import merged
+from holdfast.formats.moments import is_time
+from holdfast.formats.places import covered
 from holdfast.formats.remainder import remainder, restored
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 GROUND = Ground(
     project=Project(id="p" * 32, name="holdfast", path="/work/holdfast", git_branch="main"),
@@ -137,12 +141,24 @@ class FormatConformance:
         assert then.clashes == []
         assert then.not_applied == 0
         shown = self.rules.render(then)
-        # Once more: having been taken in, it is no change any longer.
-        final = restored(shown, remainder(shown, together.document, self.rules.identities), self.rules.identities)
+        meant = merged(before, shown, together.document, self.rules, in_their_words=True).document
+        final = restored(shown, remainder(shown, meant, self.rules.identities), self.rules.identities)
         assert isinstance(final, dict)
-        assert self.rules.changes(final, together.document, then, GROUND) == []
+        # Whatever they wrote is there, unless only Holdfast says such things.
+        there = dict(_values(final, self.rules))
+        for place, value in _values(after, self.rules):
+            if (place, value) not in set(_values(before, self.rules)) and not covered(self.rules.derived, place):
+                assert there.get(place) == value or self._means_the_same(place, there.get(place), value), place
+        # Once more: having been taken in, it is no change any longer.
+        assert self.rules.changes(final, merged(before, final, after, self.rules).document, then, GROUND) == []
 
     # ── what is used above ───────────────────────────────────────────────────────────────────────────────
+
+    def _means_the_same(self, place: Place, one: Json, other: Json) -> bool:  # noqa: ARG002
+        """May two values stand for one another at a place? A time may be spelled otherwise, and cut to its second."""
+        if not (isinstance(one, str) and isinstance(other, str) and is_time(one) and is_time(other)):
+            return False
+        return abs(millis(one) - millis(other)) < SECOND
 
     def _round_trip(self, document: Document) -> None:
         shown = self.rules.render(state_of(document, self.rules, GROUND))
@@ -151,6 +167,21 @@ class FormatConformance:
 
     def _errors(self, document: Document) -> list[Problem]:
         return [problem for problem in _problems(self.rules, document) if problem.severity == "error"]
+
+
+def _values(value: Json, rules: Format, place: Place = ()) -> Iterator[tuple[Place, Json]]:
+    """Every single value of a document with its place, entries of lists by name."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _values(inner, rules, (*place, key))
+    elif isinstance(value, list):
+        seen: list[Json] = []
+        for name, inner in named(value, place, rules.identities):
+            if inner not in seen:  # who repeats himself to the letter says nothing new
+                yield from _values(inner, rules, (*place, name))
+            seen.append(inner)
+    else:
+        yield place, value
 
 
 def _problems(rules: Format, document: Document) -> list[Problem]:

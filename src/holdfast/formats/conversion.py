@@ -7,11 +7,13 @@ back restores it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import msgspec
 
 from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.formats import naming, places
@@ -41,9 +43,9 @@ def converted(
     luggage = carried(document, source)
     shown = target.render(state_of(document, source, ground))
     if target.name in luggage:
-        again = restored(shown, luggage[target.name], target.identities)
-        assert isinstance(again, dict)
-        shown = again
+        # It came through other programs: what they made of it counts only if it is still a document of the format.
+        with suppress(Invalid):
+            shown = target.tidy(restored(shown, luggage[target.name], target.identities), ground).document
     if one_file:
         shown = target.alone(shown)
     home = source.render(state_of(shown, target, ground))

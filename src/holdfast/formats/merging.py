@@ -38,9 +38,14 @@ _MISSING: Final = _Missing()
 _Value = Json | _Missing
 
 
-def merged(base: Document | None, ours: Document, theirs: Document, rules: Format) -> Merged:
-    """`base` is the nearest version we wrote; without one, everything in theirs is new."""
-    merging = _Merging(rules)
+def merged(
+    base: Document | None, ours: Document, theirs: Document, rules: Format, *, in_their_words: bool = False
+) -> Merged:
+    """`base` is the nearest version we wrote; without one, everything in theirs is new.
+
+    `in_their_words`: ours says what theirs led to, so where both differ from the base, theirs is how it was put.
+    """
+    merging = _Merging(rules, in_their_words=in_their_words)
     made = merging.value(_MISSING if base is None else base, ours, theirs, ())
     assert isinstance(made, dict)
     return Merged(made, merging.clashes)
@@ -83,8 +88,9 @@ def _size(value: _Value) -> int:
 
 
 class _Merging:
-    def __init__(self, rules: Format) -> None:
+    def __init__(self, rules: Format, *, in_their_words: bool) -> None:
         self._rules = rules
+        self._in_their_words = in_their_words
         self.clashes: list[Clash] = []
 
     def value(self, base: _Value, ours: _Value, theirs: _Value, place: Place) -> _Value:
@@ -95,7 +101,11 @@ class _Merging:
                 return theirs
             # We stopped showing it. Who kept it has said nothing; who went on changing it has, and is heard.
             meant = self.value(base, base, theirs, place)
-            if theirs is not None and not isinstance(meant, _Missing) and not same(base, meant):
+            if isinstance(meant, _Missing) or same(base, meant):
+                return _MISSING
+            if self._in_their_words:
+                return theirs
+            if theirs is not None:
                 self.clashes.append(Clash(place, None, theirs))
             return _MISSING
         if not isinstance(base, _Missing) and same(base, theirs):
@@ -105,6 +115,8 @@ class _Merging:
         if isinstance(ours, list) and isinstance(theirs, list):
             return self._lists(base if isinstance(base, list) else [], ours, theirs, place)
         if same(ours, theirs) or (not isinstance(base, _Missing) and same(base, ours)):
+            return theirs
+        if self._in_their_words:
             return theirs
         self.clashes.append(Clash(place, ours, theirs))
         return ours

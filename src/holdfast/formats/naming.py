@@ -51,7 +51,7 @@ def task(state: State) -> str:
 def orchestrator_id(state: State, number: int = 1) -> str:
     """`YYYY-MM-DD-xxxxxx`: the day it began, and the first digits of its own id."""
     known = state.aliases.get("orchestrator")
-    return known or f"{text(began(state))[:10]}-{_hex(state, number)[:6]}"
+    return known or f"{text(began(state))[:10]}-{_hex(state, number)}"
 
 
 def timer_id(state: State, number: int = 1) -> str:
@@ -90,7 +90,8 @@ def branch(state: State) -> str:
 
 
 def _hex(state: State, number: int) -> str:
-    """Hex digits of the session's own: those of its id, or others as often as they are taken."""
-    if number < 2 and is_uuid(state.session):
-        return state.session
-    return digest(f"{state.session} {number}".encode())
+    """Six hex digits of the session's own: the first of its id, or others as often as those are taken."""
+    plain = state.session.replace("-", "")[:6]
+    if number < 2 and re.fullmatch(r"[0-9a-f]{6}", plain):
+        return plain
+    return digest(f"{state.session} {number}".encode())[:6]

@@ -71,11 +71,22 @@ def _keep_the_rest(
 ) -> None:
     """What their document says beyond the events. Where an event did speak, what it led to counts."""
     now = shown(state, rules)
-    meant = _arranged(merged(ours, now, together, rules).document, None, together, rules, ())
+    meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
     assert isinstance(meant, dict)
+    if _is_broken(meant, rules):
+        # Theirs and ours do not fit into one document: what we know is shown as it is here.
+        meant = {key: now.get(key, value) for key, value in meant.items()}
     rest = keep(state, rules, meant)
     if rest is not None:
         recorder.hear(transaction, state.session, [Heard(state.updated_at, rest)], keys=None)
+
+
+def _is_broken(document: Document, rules: Format) -> bool:
+    return any(
+        problem.severity == "error"
+        for kind, value in rules.files(document)
+        for problem in rules.problems(value, kind)
+    )
 
 
 def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:

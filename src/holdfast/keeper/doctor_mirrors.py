@@ -6,7 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.times import HOUR
 from holdfast.keeper.doctor_checks import REPAIR, Check
+from holdfast.machine import files
+from holdfast.mirror import prints
+from holdfast.mirror.layouts import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +31,12 @@ def mirrors(keeper: Keeper, _: Store | None) -> Check:
         return Check("mirrors", "warning", "; ".join(trouble), "Put that right; the next command writes the files.")
     held = [f"{path} is left alone: {reason}" for one in found for path, reason in one.held.items()]
     if held:
-        return Check("mirrors", "warning", "; ".join(held[:_SHOWN]), "Settle the merge; the next command goes on.")
+        return Check(
+            "mirrors",
+            "warning",
+            "; ".join(held[:_SHOWN]),
+            "Put that right, or move it away; the next command goes on.",
+        )
     aside = [f"{bad.aside}: {bad.reason}" for one in found for bad in one.rejected if _there(keeper, bad.aside)]
     if aside:
         return Check(
@@ -65,8 +74,25 @@ def restore_contract(keeper: Keeper) -> Iterator[str]:
 
 
 def settle_mirrors(keeper: Keeper) -> Iterator[str]:
-    """Write every mirrored file anew where it is not as it should be."""
+    """Write every mirrored file anew where it is not as it should be, and sweep up after writers that were killed."""
     try:
         keeper.absorb()
+        yield from _swept(keeper)
     except HoldfastError as error:
         yield f"The mirrored files could not be written: {error.message}."
+
+
+def _swept(keeper: Keeper) -> Iterator[str]:
+    """Temporary files beside mirrored ones: ours are removed; what somebody else wrote is only told of."""
+    root, mirrors = keeper.place.root, keeper.mirrors
+    folders = {os.path.dirname(inside(root, path)) for path in mirrors.paths()}
+    for folder in sorted(folders):
+        for path in files.temporaries(folder) if os.path.isdir(folder) and not os.path.islink(folder) else ():
+            found = prints.look(path, 0)
+            if found is None or found.changed // 1_000_000 > keeper.now() - HOUR:
+                continue  # its writer may still be at work
+            if mirrors.memory.knows(keeper.place.main, prints.hash_of(prints.read(path))):
+                os.unlink(path)
+                yield f"{path}, left by a writer that was killed, is removed."
+            else:
+                yield f"{path} was left by a writer that was killed: look what is in it, then remove it."

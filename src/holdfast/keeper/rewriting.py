@@ -158,11 +158,13 @@ class Rewriting:
             return False
         late: list[tuple[str, bytes]] = []
 
-        def displaced(path: str, old: str) -> None:
+        def displaced(path: str, old: str) -> bool:
             with contextlib.suppress(HoldfastError, OSError):
                 data = _finished(one, path, old)
                 if self._desk.is_news(data, there[path].hash if path in there else None):
                     late.append((path, data))
+                    return True
+            return False
 
         complete = all(path in there and os.path.lexists(inside(self._root, path)) for path in one.fixed)
         due = [each for each in showing if not complete or not self._is_shown(there, each)]

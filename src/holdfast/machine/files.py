@@ -113,7 +113,13 @@ class _Directory:
         """Give a new file its name; the name that what stood there has now, if it is to be kept for a look."""
         if keep and self.fd is not None:
             if exchange(self.fd, temporary, name):
-                return temporary
+                stood = self.look(temporary)
+                if stood is not None and stat.S_ISREG(stood.st_mode):
+                    return temporary
+                # Planted since we looked: no file to be shown or thrown away. Back, and replaced like anything else.
+                exchange(self.fd, temporary, name)
+                self.replace(temporary, name)
+                return None
             # A second name for the old file: what is written into it until the last moment is seen.
             kept = f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
             with contextlib.suppress(OSError):

@@ -112,10 +112,11 @@ class Layout(ABC):
         root: str,
         due: Sequence[Showing],
         known: Mapping[str, Written],
-        displaced: Callable[[str, str], None],
+        displaced: Callable[[str, str], bool],
     ) -> dict[str, Written]:
         """For layouts that write their files themselves, under locks of their own: how each was left.
 
+        `displaced` is told of a path where to find what stands or stood there, and says whether it is news.
         What is given has the hash of what was written; for a file that is only added to, its size instead.
         """
         raise NotImplementedError

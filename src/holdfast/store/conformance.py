@@ -397,6 +397,33 @@ class StoreConformance:
         assert put(caro, SESSION, note("c"))[0].seen == (again.head,)
         assert_sound(caro)
 
+    # ── from a clock on ──────────────────────────────────────────────────────────────────────────────────
+
+    def test_events_from_a_clock_on_are_the_rest_of_the_log(self) -> None:
+        """Whoever asks again from the last clock it knows misses nothing: that clock's own events come again."""
+        store = self.store()
+        take(store, self.history())
+        for session in (SESSION, OTHER):
+            whole = list(store.events(session))
+            assert list(store.events(session, since=0)) == whole
+            for event in whole:
+                rest = list(store.events(session, since=event.clock))
+                assert rest == [one for one in whole if one.clock >= event.clock]
+                assert event in rest
+            assert list(store.events(session, since=whole[-1].clock + 1)) == []
+        assert list(store.events(THIRD, since=1)) == []
+
+    def test_one_clock_of_two_writers_is_never_torn(self) -> None:
+        """Events with the same clock come together, in log order, those that arrived late too."""
+        store = self.store()
+        first = put(store, SESSION, started())[0]
+        theirs = [foreign(writer, 1, note(writer), clock=first.clock + 5) for writer in (CARO, BEN)]
+        take(store, theirs[:1])
+        assert list(store.events(SESSION, since=first.clock + 5)) == theirs[:1]
+        take(store, theirs[1:])
+        assert list(store.events(SESSION, since=first.clock + 5)) == theirs[::-1]
+        assert list(store.events(SESSION, since=first.clock + 1)) == theirs[::-1]
+
     # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def test_a_key_is_recorded_once(self) -> None:

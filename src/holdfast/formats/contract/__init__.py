@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.contract import documents as words
-from holdfast.formats.contract import events, rendering
+from holdfast.formats.contract import rendering
 from holdfast.formats.contract.documents import HISTORY, OWN, PLAN, REGISTRY, STATE, obj, text
 from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
 
@@ -73,9 +73,11 @@ class Contract(Format):
         return text(obj(document.get("state")).get("feature_id")) or ""
 
     def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+        from holdfast.formats.contract.events import changed, imported
+
         if before is None or state is None:
-            return events.imported(after, ground)
-        return events.changed(before, after, state, ground)
+            return imported(after, ground)
+        return changed(before, after, state, ground)
 
     def render(self, state: State, models: Mapping[str, str] = _NO_MODELS) -> Document:
         """As of the last event. `models` says how models are named that the contract has no name for."""

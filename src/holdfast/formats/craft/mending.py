@@ -102,7 +102,7 @@ class Part:
         if found is None or (type(found) is int and 0 <= found <= LARGEST):
             return
         number = _number(found)
-        if number is None or number != int(number) or not 0 <= number <= LARGEST:
+        if number is None or not 0 <= number <= LARGEST or number != int(number):
             self.set_aside(key, "is no count")
             return
         self.data[key] = int(number)

@@ -6,6 +6,7 @@ the document was last changed, and what ended the session, or paused it, last.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -34,6 +35,7 @@ from holdfast.core.vocabulary import (
 from holdfast.formats.craft import agents, fields, naming, rules
 from holdfast.formats.craft.agents import Span
 from holdfast.formats.craft.documents import PERSON
+from holdfast.formats.craft.rendering import project_path
 from holdfast.formats.folding import folded
 from holdfast.formats.interface import Document, Ground, Heard
 
@@ -67,7 +69,7 @@ def _started(document: Document, alias: str, begin: int, ground: Ground) -> Hear
         begin,
         SessionStarted(
             goal=str(document.get("goal")),
-            project=_project(fields.part(document, "metadata"), ground),
+            project=_project(document, ground),
             device=fields.said(document, "device") or ground.device,
             mode=str(document.get("mode")),
             tags=tuple(dict.fromkeys(fields.texts(fields.part(document, "metadata"), "tags"))),
@@ -77,9 +79,13 @@ def _started(document: Document, alias: str, begin: int, ground: Ground) -> Hear
     )
 
 
-def _project(metadata: Document, ground: Ground) -> Project:
-    """The project here, on the branch and commit that the document names."""
-    project = ground.project
+def _project(document: Document, ground: Ground) -> Project:
+    """The project it was found in, as the document describes it."""
+    metadata, project = fields.part(document, "metadata"), ground.project
+    path = fields.text(document, "project")
+    if path and path != project_path(project.path, project.name):
+        name = re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+        project = msgspec.structs.replace(project, path=path, name=name or project.name, git_commit=None)
     if "git_branch" in metadata:
         project = msgspec.structs.replace(project, git_branch=fields.text(metadata, "git_branch"))
     if "git_commit" in metadata:

@@ -1,6 +1,7 @@
 """The orchestrator's layout: one JSON file for the current session of a project, and one for each past one.
 
-`FORMAT` is all that others need; what it consists of stands in the modules beside this.
+`FORMAT` is all that others need; what it consists of stands in the modules beside this, each loaded when it is
+needed: a mirror that only writes waits for no rules.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
-from holdfast.formats.orchestrator import rules
-from holdfast.formats.orchestrator.reading import IDENTITIES
+from holdfast.formats.orchestrator.names import IDENTITIES, is_session_id
 from holdfast.formats.orchestrator.statuses import MEANT_AGENT, MEANT_SESSION
 
 __all__ = ["FORMAT"]
@@ -35,7 +35,7 @@ class Orchestrator(Format):
             return None
         named = value.get("session_id")
         own = _OWN & value.keys()
-        if isinstance(named, str) and rules.is_session_id(named):
+        if isinstance(named, str) and is_session_id(named):
             return self.kinds[0] if len(own) > 1 or value.keys() & _LISTS else None
         if isinstance(named, str) and len(named) == 36 and named.count("-") == 4:
             return None  # a UUID: craft
@@ -43,10 +43,14 @@ class Orchestrator(Format):
         return self.kinds[0] if known and value.keys() & _LISTS and len(own) >= 2 else None
 
     def problems(self, value: Json, kind: str) -> list[Problem]:  # noqa: ARG002 (there is one kind)
-        return rules.problems(value)
+        from holdfast.formats.orchestrator.rules import problems
+
+        return problems(value)
 
     def is_sound(self, raw: bytes, kind: str) -> bool:  # noqa: ARG002 (there is one kind)
-        return rules.is_sound(raw)
+        from holdfast.formats.orchestrator.rules import is_sound
+
+        return is_sound(raw)
 
     def tidy(self, value: Json, ground: Ground) -> Tidied:
         from holdfast.formats.orchestrator.tolerance import tidy

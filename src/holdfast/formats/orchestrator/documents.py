@@ -6,15 +6,11 @@ sound here that is not valid there.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal
 
 import msgspec
 
 from holdfast.core.canonical import LARGEST, Json
-
-SESSION_ID: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9a-f]{6}\Z")
-AGENT_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 
 Words = Annotated[str, msgspec.Meta(pattern=r"\S")]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]

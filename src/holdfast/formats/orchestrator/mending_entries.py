@@ -8,8 +8,8 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.text import shorten, slug
 from holdfast.formats.interface import Place
-from holdfast.formats.orchestrator.documents import AGENT_ID
 from holdfast.formats.orchestrator.mending import Mending, wrong
+from holdfast.formats.orchestrator.names import AGENT_ID
 from holdfast.formats.orchestrator.rules import OTHER_NAMES_OF_AGENTS, moment
 from holdfast.formats.orchestrator.statuses import ENDED, MEANT_AGENT, SPOKEN_AGENT
 from holdfast.formats.schema import kind_of

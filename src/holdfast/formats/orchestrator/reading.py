@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from holdfast.core.canonical import Json
 from holdfast.formats.entries import named
-from holdfast.formats.interface import Document, Place
+from holdfast.formats.interface import Document
+from holdfast.formats.orchestrator.names import IDENTITIES
 from holdfast.formats.orchestrator.rules import moment
-
-IDENTITIES: dict[Place, tuple[str, ...]] = {
-    ("agents",): ("id",),
-    ("completed_work",): ("task",),
-    ("decisions_made",): ("timestamp", "decision"),
-    ("errors",): ("timestamp", "agent", "message"),
-}
 
 
 def words(entry: dict[str, Json], key: str) -> str | None:

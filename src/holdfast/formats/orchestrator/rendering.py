@@ -18,8 +18,7 @@ from holdfast.formats import naming
 from holdfast.formats.interface import Document
 from holdfast.formats.moments import in_seconds
 from holdfast.formats.orchestrator import usage
-from holdfast.formats.orchestrator.documents import AGENT_ID
-from holdfast.formats.orchestrator.rules import is_session_id
+from holdfast.formats.orchestrator.names import AGENT_ID, is_session_id
 from holdfast.formats.orchestrator.statuses import ENDED, SHOWN_AGENT, SHOWN_SESSION
 
 VERSION = "1.0"

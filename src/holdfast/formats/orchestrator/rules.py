@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -16,7 +16,8 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.times import millis
 from holdfast.formats.interface import Place, Problem
-from holdfast.formats.orchestrator.documents import SESSION_ID, AgentPart, SessionDocument, decoder
+from holdfast.formats.orchestrator.documents import AgentPart, SessionDocument, decoder
+from holdfast.formats.orchestrator.names import SESSION_ID, is_day
 from holdfast.formats.orchestrator.statuses import ENDED
 from holdfast.formats.schema import problems_by_schema
 
@@ -54,7 +55,7 @@ def _of_session(document: dict[str, Json]) -> Iterator[Problem]:
         yield Problem(("updated",), "is earlier than created")
     name = document.get("session_id")
     if isinstance(name, str) and SESSION_ID.match(name):
-        if not _is_day(name[:10]):
+        if not is_day(name[:10]):
             yield Problem(("session_id",), f"must begin with a day that the calendar has, is {name[:10]}")
         elif created is not None and name[:10] != str(document["created"])[:10]:
             yield Problem(("session_id",), "names another day than created", "warning")
@@ -96,18 +97,6 @@ def moment(value: Json) -> int | None:
         return millis(value) if isinstance(value, str) else None
     except Invalid:
         return None
-
-
-def is_session_id(name: str) -> bool:
-    return SESSION_ID.match(name) is not None and _is_day(name[:10])
-
-
-def _is_day(written: str) -> bool:
-    try:
-        date.fromisoformat(written)
-    except ValueError:
-        return False
-    return True
 
 
 # ── unsaid ───────────────────────────────────────────────────────────────────────────────────────────────

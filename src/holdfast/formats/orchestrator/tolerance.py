@@ -18,7 +18,8 @@ from holdfast.formats.moments import shortest
 from holdfast.formats.orchestrator.mending import Mending, wrong
 from holdfast.formats.orchestrator.mending_entries import agents, decisions, done, errors, to_do
 from holdfast.formats.orchestrator.mending_usage import usage
-from holdfast.formats.orchestrator.rules import OTHER_NAMES, is_session_id, moment, problems
+from holdfast.formats.orchestrator.names import is_session_id
+from holdfast.formats.orchestrator.rules import OTHER_NAMES, moment, problems
 from holdfast.formats.orchestrator.statuses import MEANT_SESSION, SPOKEN_SESSION
 from holdfast.formats.schema import kind_of
 

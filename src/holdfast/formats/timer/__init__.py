@@ -1,7 +1,7 @@
 """The timer format: one small file per work tree that says how long was worked, and why not.
 
 `documents` reads it, `rules` judges it, `tolerance` puts right what is met in the wild, `events` and `rendering`
-are the way in and the way out.
+are the way in and the way out. Each is loaded when it is needed: a mirror that only writes waits for no rules.
 """
 
 from __future__ import annotations
@@ -12,9 +12,6 @@ from typing import ClassVar, Final
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
-from holdfast.formats.schema import problems_by_schema
-from holdfast.formats.timer import events, rendering, rules, tolerance
-from holdfast.formats.timer.documents import quickly, reading
 
 _TELLING: Final = frozenset(
     {"sessionId", "branchName", "startTime", "lastMessageTime", "actualWorkingMs", "totalPausedMs", "reminders"}
@@ -37,21 +34,30 @@ class Timer(Format):
         return "timer" if isinstance(value, dict) and len(_TELLING & value.keys()) >= 3 else None
 
     def problems(self, value: Json, kind: str) -> list[Problem]:
+        from holdfast.formats.schema import problems_by_schema
+        from holdfast.formats.timer.documents import reading
+        from holdfast.formats.timer.rules import broken, spelled
+
         found = problems_by_schema(value, kind)
         if isinstance(value, dict):
             seen = reading(value)
             if seen is not None:
                 spoken = {problem.place for problem in found}
-                found += [problem for problem in rules.broken(seen) if problem.place not in spoken]
-            found += rules.spelled(value)
+                found += [problem for problem in broken(seen) if problem.place not in spoken]
+            found += spelled(value)
         return found
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
+        from holdfast.formats.timer.documents import quickly
+        from holdfast.formats.timer.rules import broken
+
         seen = quickly(raw) if kind == "timer" else None
-        return seen is not None and next(rules.broken(seen), None) is None
+        return seen is not None and next(broken(seen), None) is None
 
     def tidy(self, value: Json, ground: Ground) -> Tidied:
-        return tolerance.tidied(value, ground, lambda document: self.problems(document, "timer"))
+        from holdfast.formats.timer.tolerance import tidied
+
+        return tidied(value, ground, lambda document: self.problems(document, "timer"))
 
     def alias(self, document: Document) -> str:
         name = document["sessionId"]
@@ -59,13 +65,17 @@ class Timer(Format):
         return name
 
     def changes(self, before: Document | None, after: Document, state: State | None, ground: Ground) -> list[Heard]:
+        from holdfast.formats.timer.events import changed, imported
+
         if before is None:
-            return events.imported(after, ground)
+            return imported(after, ground)
         assert state is not None
-        return events.changed(before, after, state, ground)
+        return changed(before, after, state, ground)
 
     def render(self, state: State) -> Document:
-        return rendering.rendered(state)
+        from holdfast.formats.timer.rendering import rendered
+
+        return rendered(state)
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:

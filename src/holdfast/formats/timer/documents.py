@@ -6,25 +6,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.times import millis
+from holdfast.formats.timer.names import REMINDERS
 
 Status = Literal["IN_PROGRESS", "PAUSED"]
 PauseType = Literal["AUTO_TASK", "AUTO_IDLE", "MANUAL"]
-
-# How the text's example marks the pause that the limit of working time forces.
-TIMEOUT: Final = "Timeout enforced at 90 min working time"
-# The flags of the file, and the lines of working time they stand for, in minutes.
-REMINDERS: Final = (
-    ("break40min", "break_40", 40),
-    ("warning60min", "warning_60", 60),
-    ("timeout90min", "timeout_90", 90),
-)
 
 _Utc = Annotated[
     str,

@@ -29,7 +29,8 @@ from holdfast.core.vocabulary import (
     WorkRecorded,
 )
 from holdfast.formats.interface import Document, Ground, Heard
-from holdfast.formats.timer.documents import REMINDERS, TIMEOUT, Reading, Stop, reading
+from holdfast.formats.timer.documents import Reading, Stop, reading
+from holdfast.formats.timer.names import REMINDERS, TIMEOUT
 from holdfast.formats.timer.rendering import THEIRS
 
 # Agents that only a pause in a file tells of. They end with the pause; others end when they say so.

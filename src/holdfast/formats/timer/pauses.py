@@ -13,7 +13,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats import places
 from holdfast.formats.interface import Document, Place
-from holdfast.formats.timer.documents import TIMEOUT
+from holdfast.formats.timer.names import TIMEOUT
 from holdfast.formats.timer.values import Values
 
 _OTHER_NAMES: Final = {

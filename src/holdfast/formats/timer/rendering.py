@@ -18,8 +18,7 @@ from holdfast.core.worktime import Rest
 from holdfast.formats import naming
 from holdfast.formats.interface import Document
 from holdfast.formats.moments import shortest
-from holdfast.formats.timer.documents import REMINDERS, TIMEOUT
-from holdfast.formats.timer.rules import is_id
+from holdfast.formats.timer.names import REMINDERS, TIMEOUT, is_id
 
 _TYPES: Final = {"manual": "MANUAL", "idle": "AUTO_IDLE", "task": "AUTO_TASK", "timeout": "AUTO_TASK"}
 _STOPPED: Final = frozenset({"paused", "error", "completed", "aborted"})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import date
 from typing import Final
 
 from holdfast.core.canonical import Json
@@ -15,22 +14,10 @@ from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.formats.interface import Problem
 from holdfast.formats.moments import is_time, is_utc
-from holdfast.formats.timer.documents import REMINDERS, Reading, Stop
+from holdfast.formats.timer.documents import Reading, Stop
+from holdfast.formats.timer.names import REMINDERS, is_id
 
-_ID: Final = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})-.+\Z")
 _SLUG: Final = re.compile(r"[0-9]{8}(?:-[a-z0-9]+){2,}\Z")
-
-
-def is_id(name: str) -> bool:
-    """A day that the calendar has, a dash, and something more."""
-    match = _ID.match(name)
-    if match is None:
-        return False
-    try:
-        date(int(match[1]), int(match[2]), int(match[3]))
-    except ValueError:
-        return False
-    return True
 
 
 def broken(seen: Reading) -> Iterator[Problem]:

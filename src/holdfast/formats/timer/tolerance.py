@@ -14,9 +14,8 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten, slug
 from holdfast.core.times import MINUTE, text
 from holdfast.formats.interface import Document, Ground, Note, Place, Problem, Tidied
-from holdfast.formats.timer.documents import REMINDERS
+from holdfast.formats.timer.names import REMINDERS, is_id
 from holdfast.formats.timer.pauses import Pauses
-from holdfast.formats.timer.rules import is_id
 from holdfast.formats.timer.values import Values
 
 _OTHER_NAMES: Final = {

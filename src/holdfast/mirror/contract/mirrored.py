@@ -93,14 +93,13 @@ class Contract(Layout):
         root: str,
         due: Sequence[Showing],
         known: Mapping[str, Written],
-        displaced: Callable[[str, str], None],
+        displaced: Callable[[str, str], bool],
     ) -> dict[str, Written]:
         home = layout.root_of(root)
         creating.settle(home)
         register = layout.registry(home)
-        if _is_news(register, known.get(REGISTRY)):
-            displaced(REGISTRY, register)  # changed since it was taken in: that comes first
-            return {}
+        if _is_another(register, known.get(REGISTRY)) and displaced(REGISTRY, register):
+            return {}  # changed since it was taken in: that comes first
         _furnish(home)
         before = documents.raw_of(register) or b""
         found: dict[str, Written] = {}
@@ -123,23 +122,27 @@ def _brought_up(
     document: Document,
     one: Showing,
     known: Mapping[str, Written],
-    displaced: Callable[[str, str], None],
+    displaced: Callable[[str, str], bool],
 ) -> Iterator[tuple[str, Written]]:
     within = f"{HOME}/{feature.id}"
-    changed = [name for name in (_STATE, _PLAN) if _is_news(f"{feature.path}/{name}", known.get(f"{within}/{name}"))]
-    for name in changed:
-        displaced(f"{within}/{name}", f"{feature.path}/{name}")
+    changed = [
+        name
+        for name in (_STATE, _PLAN)
+        if _is_another(f"{feature.path}/{name}", known.get(f"{within}/{name}"))
+        and displaced(f"{within}/{name}", f"{feature.path}/{name}")
+    ]
     if changed:
         return
-    told = known.get(f"{within}/{_HISTORY}") if os.path.lexists(feature.history) else None
+    told = known.get(f"{within}/{_HISTORY}")
+    there = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
+    if told is not None and told.print.size != there:
+        told = None  # somebody has added to it, or brought an earlier one back
     lines = [*_lines(one, told)]
     size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
     if not os.path.lexists(feature.path):
         creating.create(home, document, history=lines, known=True)
     else:
-        there = os.path.getsize(feature.history) if os.path.exists(feature.history) else 0
-        # Unless it is as we left it, somebody has added to it, and its size says nothing.
-        size = size + there if told is not None and told.print.size == there else 0
+        size = 0 if told is None else size + there
         updating.update(home, document, lines, displaced=_told_within(root, displaced))
     for name, part in ((_STATE, document["state"]), (_PLAN, document["plan"])):
         raw = documents.raw_of(os.path.join(feature.path, name)) or b""
@@ -154,7 +157,7 @@ def _brought_up(
     )  # fmt: skip
 
 
-def _is_news(path: str, left: Written | None) -> bool:
+def _is_another(path: str, left: Written | None) -> bool:
     """Whether a file is there that is not as it was when it was written or taken in."""
     raw = None if left is None or not os.path.lexists(path) else documents.raw_of(path)
     return left is not None and raw is not None and hash_of(raw) != left.hash
@@ -223,8 +226,11 @@ def _entries(raw: bytes) -> dict[str, Json]:
     return {str(entry["feature_id"]): entry for entry in found}
 
 
-def _told_within(root: str, displaced: Callable[[str, str], None]) -> Callable[[str, str], None]:
-    return lambda path, old: displaced(os.path.relpath(path, root).replace(os.sep, "/"), old)
+def _told_within(root: str, displaced: Callable[[str, str], bool]) -> Callable[[str, str], None]:
+    def told(path: str, old: str) -> None:
+        displaced(os.path.relpath(path, root).replace(os.sep, "/"), old)
+
+    return told
 
 
 def _lines(one: Showing, before: Written | None) -> Iterator[dict[str, Json]]:

@@ -1,0 +1,192 @@
+"""From format to format without the store: what is lost is told, what is carried comes back."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spec_examples import documents
+
+from holdfast.core.canonical import Json
+from holdfast.core.times import millis
+from holdfast.core.vocabulary import Project
+from holdfast.formats import places, registry
+from holdfast.formats.conversion import KEY, carried, converted, state_of
+from holdfast.formats.entries import same
+from holdfast.formats.interface import Document, Format, Ground
+from holdfast.formats.jsontext import written
+
+GROUND = Ground(
+    Project(id="p" * 32, name="shop", path="/home/ada/shop"), "desk", millis("2026-11-15T12:00:00Z"),
+    lambda _: timedelta(0),
+)  # fmt: skip
+NAMES = registry.NAMES
+
+
+def example(name: str) -> Document:
+    """A document of this format as import leaves it, with a field of somebody's own."""
+    rules = registry.named(name)
+    made = converted(
+        rules_of("orchestrator", documents()["orchestrator"]), registry.named("orchestrator"), rules, GROUND
+    )
+    inner: Json = {"priority": 1.50, "b": [1, {"z": None, "a": "é"}]}
+    place = "state" if name == "contract" else None
+    whole = made.document
+    if place is None:
+        return {"x-own": inner, **whole}
+    held = whole[place]
+    assert isinstance(held, dict)
+    return {**whole, place: {"x-own": inner, **held}}
+
+
+def rules_of(name: str, value: Json) -> Document:
+    return registry.named(name).tidy(value, GROUND).document
+
+
+def errors(rules: Format, document: Document) -> list[str]:
+    return [
+        problem.message for kind, value in rules.files(document) for problem in rules.problems(value, kind)
+        if problem.severity == "error"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", NAMES)
+@pytest.mark.parametrize("target", NAMES)
+def test_what_is_carried_comes_back_to_the_letter(source: str, target: str) -> None:
+    here, there = registry.named(source), registry.named(target)
+    document = example(source)
+    away, losses = converted(document, here, there, GROUND, carry=True)
+    assert losses == []
+    assert errors(there, away) == []
+    assert same(converted(away, there, here, GROUND).document, document)
+
+
+@pytest.mark.parametrize("source", NAMES)
+@pytest.mark.parametrize("target", NAMES)
+def test_what_is_not_carried_is_told_place_by_place(source: str, target: str) -> None:
+    here, there = registry.named(source), registry.named(target)
+    away, losses = converted(example(source), here, there, GROUND)
+    assert carried(away, there) == {}
+    told = [note for note in losses if "x-own" in note.place]
+    assert len(told) == 1
+    assert told[0].message.startswith(f"{target} cannot say it: ")
+    assert all(len(note.message) < 120 and note.message.isprintable() for note in losses)
+    assert places.written(told[0].place).endswith(".x-own")
+
+
+def test_luggage_survives_the_way_through_a_third_format() -> None:
+    """Out over two formats and home the same way."""
+    craft, timer, orchestrator = (registry.named(name) for name in ("craft", "timer", "orchestrator"))
+    document = example("craft")
+    first = converted(document, craft, timer, GROUND, carry=True).document
+    second = converted(first, timer, orchestrator, GROUND, carry=True).document
+    assert set(carried(second, orchestrator)) == {"craft", "timer"}
+    back = converted(second, orchestrator, timer, GROUND).document
+    assert same(back, first)
+    assert same(converted(back, timer, craft, GROUND).document, document)
+
+
+def test_what_was_changed_on_the_way_is_kept_beside_what_was_carried() -> None:
+    """Somebody works with the converted document: their change counts, the rest comes back."""
+    craft, orchestrator = registry.named("craft"), registry.named("orchestrator")
+    document = example("craft")
+    away = converted(document, craft, orchestrator, GROUND, carry=True).document
+    home = converted({**away, "goal": "Another goal."}, orchestrator, craft, GROUND).document
+    assert home["goal"] == "Another goal."
+    assert same(home["x-own"], document["x-own"])
+
+
+@pytest.mark.parametrize(
+    "luggage",
+    [
+        None, 1, [], {}, "", "{", "[]", "null", '"x"', "[" * 5000, '{"craft": 7}', '{"craft": {"v": 1}}',
+        '{"craft": {"i": 3, "m": [], "o": {}}}', '{"craft": {"r": [[1], [null, 2], "x"]}}',
+        '{"craft": {"n": {"goal": {}}, "o": [1, "goal"]}}',
+    ],
+)  # fmt: skip
+def test_spoiled_luggage_harms_nobody(luggage: Json) -> None:
+    """It came through other programs: whatever became of it, the document itself still converts."""
+    orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
+    document: Document = {**example("orchestrator"), "x-holdfast": {KEY: luggage}}
+    assert converted(document, orchestrator, craft, GROUND).document["goal"] == document["goal"]
+
+
+def test_luggage_that_would_make_another_thing_of_the_document_is_left() -> None:
+    """Replacing the whole, hiding what is required, or giving a list the shape of a number."""
+    orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
+    document = example("orchestrator")
+    plain = converted(document, orchestrator, craft, GROUND).document
+    others: list[Json] = [1, None, [], {}, {"x": 1}]
+    hiding: list[Json] = [{"v": value, "w": plain} for value in others]
+    hiding += [{"i": {key: {"v": 5, "w": one}}} for key, one in plain.items()]
+    hiding += [{"n": {key: one}} for key, one in plain.items()]
+    hiding.append({"n": plain})
+    for luggage in hiding:
+        loaded: Document = {**document, "x-holdfast": {KEY: json.dumps({"craft": luggage})}}
+        made = converted(loaded, orchestrator, craft, GROUND).document
+        assert errors(craft, made) == [], luggage
+
+
+@given(
+    st.recursive(
+        st.none() | st.text(), lambda inner: st.dictionaries(st.sampled_from("vwimnor"), inner) | st.lists(inner)
+    )
+)
+def test_any_luggage_gives_a_document(luggage: Json) -> None:
+    orchestrator, craft = registry.named("orchestrator"), registry.named("craft")
+    document: Document = {**example("orchestrator"), "x-holdfast": {KEY: json.dumps({"craft": luggage})}}
+    assert isinstance(converted(document, orchestrator, craft, GROUND).document, dict)
+
+
+def test_one_file_holds_as_much_as_it_can_and_the_rest_is_told() -> None:
+    orchestrator, contract = registry.named("orchestrator"), registry.named("contract")
+    document = example("orchestrator")
+    whole = converted(document, orchestrator, contract, GROUND)
+    alone = converted(document, orchestrator, contract, GROUND, one_file=True)
+    assert set(alone.document) < set(whole.document)
+    assert len(alone.losses) > len(whole.losses)
+    carrying = converted(document, orchestrator, contract, GROUND, one_file=True, carry=True).document
+    assert same(converted(carrying, contract, orchestrator, GROUND).document, document)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_document_is_the_same_session_everywhere(name: str) -> None:
+    rules = registry.named(name)
+    one, other = (state_of(example(name), rules, ground) for ground in (GROUND, GROUND._replace(device="phone")))
+    assert one.session == other.session
+    assert one.aliases[name] == rules.alias(example(name))
+
+
+# ── JSON as text ─────────────────────────────────────────────────────────────────────────────────────────
+
+_VALUES: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4), max_leaves=20,
+)  # fmt: skip
+
+
+@given(_VALUES)
+def test_what_is_written_reads_as_the_same(value: Json) -> None:
+    assert same(json.loads(written(value)), value)
+    assert written(value).endswith(b"\n")
+    assert written(value) == written(json.loads(written(value)))
+
+
+def test_a_document_is_written_as_people_read_it() -> None:
+    assert written({"b": "é", "a": [1, 2.0, {}], "c": {"d": []}}) == (
+        '{\n  "b": "é",\n  "a": [\n    1,\n    2.0,\n    {}\n  ],\n  "c": {\n    "d": []\n  }\n}\n'.encode()
+    )
+
+
+@pytest.mark.parametrize("value", [10**30, {"a": [2**64]}, -(2**63) - 1])
+def test_numbers_beyond_64_bits_are_written_in_full(value: Json) -> None:
+    assert same(json.loads(written(value)), value)
+
+
+@pytest.mark.parametrize("value", ["\ud800", {"\udfff": "x"}, [10**30, "half \ud83d"]])
+def test_half_a_letter_is_written_as_its_escape(value: Json) -> None:
+    """No program can write it as UTF-8; escaped it is read as it was."""
+    assert same(json.loads(written(value)), value)
