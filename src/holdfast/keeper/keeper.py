@@ -65,6 +65,7 @@ class Keeper:
         self._settings = settings
         self._opened: Store | None = None
         self._mirrors: Mirrors | None = None
+        self._writing = False
         # A command looks at mirrored files once; a program that runs for long, before everything it does.
         self.looks_once = False
         # For the surface to tell: sentences about mirrored files that were set aside or could not be written.
@@ -142,8 +143,12 @@ class Keeper:
     def transaction(self) -> Iterator[Transaction]:
         """The right to write, after taking in what others wrote into mirrored files; these follow the change."""
         self.absorb()
-        with self.store().transaction() as transaction:
-            yield transaction
+        self._writing = True  # what is asked within must not try to take in files: that would need this very right
+        try:
+            with self.store().transaction() as transaction:
+                yield transaction
+        finally:
+            self._writing = False
         if self._mirrors is not None:
             self._mirrors.write()
 
@@ -157,6 +162,8 @@ class Keeper:
 
     def absorb(self) -> None:
         """Take in what others wrote into mirrored files, where there are any."""
+        if self._writing:
+            return
         if self._mirrors is not None or os.path.isdir(self.home.mirrors):
             self.mirrors.absorb()
 

@@ -6,21 +6,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from holdfast.core import view
-from holdfast.core.fold import apply, in_log_order
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.state import State
 from holdfast.core.vocabulary import Data, SessionArchived, SessionPaused
 from holdfast.formats.keeping import shown as shown_as
-from holdfast.formats.merging import distance
 from holdfast.keeper.absorbing import absorb
 from holdfast.keeper.ground import ground
 from holdfast.keeper.importing import Taken, readied, take_in
-from holdfast.keeper.versions import MOST, nearest
+from holdfast.keeper.versions import nearest
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
-    from holdfast.core.event import Event
-    from holdfast.formats.interface import Document, Format
+    from holdfast.formats.interface import Format
     from holdfast.keeper.keeper import Keeper
 
 
@@ -45,30 +41,12 @@ def take_file(
     if not known or shown is None or state is None or rules.alias(document) != rules.alias(shown_as(state, rules)):
         taken = take_in(keeper, value, rules)
         return _made_current(keeper, taken, rules) if made_current else taken
-    base = _base(list(store.events(shown)), rules, document, written)
+    base = nearest(list(store.events(shown)), rules, document, written)
     with keeper.transaction() as transaction:
         heard = absorb(keeper.recorder, transaction, shown, document, rules, base=base, ground=here)
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
             transaction.set_current(keeper.place.root, None)
     return Taken(shown, False, heard.events, heard.conflicts, notes)
-
-
-def _base(events: list[Event], rules: Format, theirs: Document, written: Callable[[str], bool]) -> Document | None:
-    """The version a copy was made from: the nearest one that stood in a file, of equally near ones the latest."""
-    ordered = in_log_order(events)
-    stood = {event.hash for event in ordered[-MOST:] if written(event.hash)}
-    if not stood:
-        return nearest(events, rules, theirs)
-    state = State(session=ordered[0].session)
-    best: tuple[int, Document] | None = None
-    for event in ordered:
-        apply(state, event)
-        if event.hash in stood and state.created_at is not None:
-            version = shown_as(state, rules)
-            far = distance(version, theirs, rules)
-            if best is None or far <= best[0]:
-                best = far, version
-    return None if best is None else best[1]
 
 
 def _made_current(keeper: Keeper, taken: Taken, rules: Format) -> Taken:
