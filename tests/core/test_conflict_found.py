@@ -256,3 +256,16 @@ def test_in_any_history_what_stands_is_one_of_the_values_shown(history: History)
     for conflict in view.session(state, LATER).conflicts:
         if conflict.field == "goal" and conflict.chosen is None:
             assert view.word(state, "goal") in [one.value for one in conflict.values]
+
+
+def test_an_agent_whose_ending_stands_is_at_work_no_longer() -> None:
+    """Whichever event made an ending stand, its run is over: no pause goes on for it."""
+    device = started()
+    device.record(AgentStarted(id="a1", type="coder"))
+    device.now += 20 * MINUTE
+    device.record(ConflictFound(field="agents.a1.status", value="completed"))
+    shown = view.session(device.state(), device.now + 60 * MINUTE)
+    assert shown.agents[0].status == "completed"
+    assert shown.agents[0].completed_at is not None
+    assert [pause.kind for pause in shown.time.pauses] == ["task", "idle"]
+    assert shown.time.pauses[0].duration_ms == 20 * MINUTE

@@ -21,6 +21,7 @@ from holdfast.core.vocabulary import (
     OfAgent,
 )
 
+_ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
 CREATES = (AgentStarted,)
 CHANGES = (
     AgentProgressed, AgentCompleted, AgentFailed, AgentTimedOut, AgentRetried,
@@ -109,6 +110,13 @@ def changed(state: State, event: Event, data: Data) -> None:
                 agent.pid = data.pid
             if data.process is not None:
                 agent.process = data.process
+
+
+def settle(state: State, at: int) -> None:
+    """After a choice between statuses: who has ended by it is at work no longer."""
+    for agent in state.agents.values():
+        if status_of(agent) in _ENDED and agent.runs and agent.runs[-1].until is None:
+            _end(agent, at)
 
 
 def _fail(state: State, agent: AgentState, at: int, message: str, category: str) -> None:

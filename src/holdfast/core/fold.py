@@ -347,11 +347,19 @@ def _filed(state: State, event: Event, data: Data) -> None:
 def _resolved(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, ConflictResolved)
     resolve(state, event, data)
+    _settle(state, event)
 
 
 def _disputed(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, ConflictFound)
     dispute(state, event, data)
+    _settle(state, event)
+
+
+def _settle(state: State, event: Event) -> None:
+    """Where a status stands that no event of its own led to, what follows from it is made true."""
+    agents.settle(state, event.at)
+    tasks.settle(state, event.at)
 
 
 def _nothing(state: State, event: Event, data: Data) -> None:

@@ -55,6 +55,13 @@ def added(state: State, event: Event, data: Data) -> None:
     state.tasks[event.hash] = task
 
 
+def settle(state: State, at: int) -> None:
+    """After a choice between statuses: what is done by it was done then, unless it says when."""
+    for task in state.tasks.values():
+        if status_of(task) == "completed" and task.completed_at is None:
+            task.completed_at = at
+
+
 def changed(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, OfTask)
     task = find(state, data.id, data.ref)
