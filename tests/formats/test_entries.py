@@ -45,7 +45,7 @@ def test_a_name_is_the_same_wherever_the_entry_stands(ids: list[str], chance: An
 
 
 def test_entries_are_named_by_what_identifies_them() -> None:
-    assert names([{"id": "a"}, {"id": 7}, {"id": None, "x": 1}, {}]) == ["a", "7", "#2", "#3"]
+    assert names([{"id": "a"}, {"id": 7}, {"id": None, "x": 1}, {}]) == ["a", "7", '{"id":null,"x":1}', "{}"]
     assert names([{"at": 1, "text": "A", "id": "x"}], ("decided",)) == ["1\nA"]
     assert names([{"at": 1}], ("decided",)) == ["1\nnull"]
     assert names([{"b": 1, "a": 2}, {"a": 2, "b": 1}], ("done", 0)) == ['{"a":2,"b":1}', '{"a":2,"b":1}\n1']

@@ -1,26 +1,60 @@
-"""Notes on documents: assumptions made and losses accepted, for programs and for people."""
+"""What is told about documents beside the result: assumptions, losses, and why some could not be read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from holdfast.formats.places import written
+from holdfast.formats import places
 
 if TYPE_CHECKING:
     from holdfast.cli.call import Call
+    from holdfast.core.errors import HoldfastError
     from holdfast.formats.interface import Note
 
 _MOST: Final = 50
 
 
+def named(path: str) -> str:
+    return "standard input" if path == "-" else path
+
+
+def public_path(path: str) -> str:
+    """A path as JSON can hold it: a name that is no UTF-8 is escaped, as on the screen."""
+    from holdfast.machine.trouble import shown
+
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return shown(path)
+    return path
+
+
+def failure(error: HoldfastError, path: str) -> str:
+    """Why a file was not read, and what to do, for a line that has named it."""
+    from holdfast.keeper.sources import reason
+
+    said = f"{named(path)}: {reason(error, path)}"
+    return said if error.hint is None else f"{said}. {error.hint}"
+
+
+def written(paths: Sequence[str]) -> str:
+    return f"Written: {', '.join(paths)}"
+
+
+def exit_code(errors: Iterable[HoldfastError | None]) -> int:
+    """Of several files: the code of what went wrong where all agree, else that the input is invalid."""
+    codes = {error.exit_code for error in errors if error is not None}
+    return 0 if not codes else codes.pop() if len(codes) == 1 else 4
+
+
 def public_notes(notes: Sequence[Note]) -> list[dict[str, str]]:
-    return [{"path": written(note.place), "message": note.message} for note in notes]
+    return [{"path": places.written(note.place), "message": note.message} for note in notes]
 
 
 def tell_notes(call: Call, notes: Sequence[Note], *, about: str = "") -> None:
     """On stderr, one line each; a very long list is cut, and says so."""
     for note in notes[:_MOST]:
-        call.note(f"{about}{written(note.place)}: {note.message}")
+        call.note(f"{about}{places.written(note.place)}: {note.message}")
     if len(notes) > _MOST:
         call.note(f"{about}and {len(notes) - _MOST} more (all of them with --json)")

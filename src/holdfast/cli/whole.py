@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Final
+
 import msgspec
 
 from holdfast.cli.cells import wrap
@@ -22,10 +25,17 @@ from holdfast.cli.describe import (
 from holdfast.cli.glance import context_line
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session, Task
+from holdfast.core.text import shorten
 from holdfast.core.times import span
 from holdfast.keeper.wording import count, limit_words, pause_words
 
 Block = tuple[str, str, Painted]
+# Formats whose documents leave something over, under their names.
+_FORMATS: Final = frozenset(("orchestrator", "timer", "contract", "craft"))
+# Keys under which Holdfast itself sends things along.
+_LUGGAGE: Final = frozenset(("x-holdfast", "holdfast"))
+_LONGEST_FIELD: Final = 80
+_MOST_FIELDS: Final = 20
 
 
 def whole(paint: Paint, session: Session, clock: Clock) -> Painted:
@@ -109,10 +119,44 @@ def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
             for e in session.errors
         ])),
         ("Conflicts", "", _conflicts(paint, session, clock)),
-        ("Extra", "", _texts(paint, [
-            (name, msgspec.json.encode(value).decode()) for name, value in session.extra.items() if name != "redacted"
-        ])),
+        ("Extra", "", _texts(paint, _extra(session))),
     ]  # fmt: skip
+
+
+def _extra(session: Session) -> list[tuple[str, str]]:
+    """What the model has no place for; of documents, the fields that are their writers' own."""
+    told: list[tuple[str, str]] = []
+    for name, value in session.extra.items():
+        if name == "redacted":
+            continue
+        if name in _FORMATS:
+            own = list(_own_fields(value))
+            told += [(f"{name} {path}", shorten(said, _LONGEST_FIELD)) for path, said in own[:_MOST_FIELDS]]
+            if len(own) > _MOST_FIELDS:
+                told.append((name, f"and {len(own) - _MOST_FIELDS} more (all of them with --json)"))
+        else:
+            told.append((name, msgspec.json.encode(value).decode()))
+    return told
+
+
+def _own_fields(kept: object) -> Iterator[tuple[str, str]]:
+    """The unknown fields in what is kept of a document (see `formats.keeping`), by their paths."""
+    from holdfast.formats.places import written
+
+    for place, value in _unknown(kept.get("keep") if isinstance(kept, dict) else None):
+        yield written(place), value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _unknown(kept: object, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Of a remainder (see `formats.remainder`), the keys that no rendering has; the rest is bookkeeping."""
+    if not isinstance(kept, dict):
+        return
+    more, within = kept.get("m"), kept.get("i")
+    for key, value in more.items() if isinstance(more, dict) else ():
+        if key not in _LUGGAGE:
+            yield (*place, key), value
+    for key, inner in within.items() if isinstance(within, dict) else ():
+        yield from _unknown(inner, (*place, key))
 
 
 def _rows(paint: Paint, rows: list[list[str]], flexible: int) -> Painted:

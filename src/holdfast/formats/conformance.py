@@ -140,14 +140,18 @@ class FormatConformance:
         then = _folded([*started, *more], state.session)
         assert then.clashes == []
         assert then.not_applied == 0
-        shown = self.rules.render(then)
-        meant = merged(before, shown, together.document, self.rules, in_their_words=True).document
+        was, shown = self.rules.render(state), self.rules.render(then)
+        now = restored(shown, remainder(was, before, self.rules.identities), self.rules.identities)
+        assert isinstance(now, dict)
+        meant = merged(before, now, together.document, self.rules, in_their_words=True).document
         final = restored(shown, remainder(shown, meant, self.rules.identities), self.rules.identities)
         assert isinstance(final, dict)
-        # Whatever they wrote is there, unless only Holdfast says such things.
-        there = dict(_values(final, self.rules))
+        # Whatever they wrote is there, and whatever they left that did not move with it, unless only Holdfast says such
+        # things.
+        there, old, earlier, later = (dict(_values(one, self.rules)) for one in (final, before, was, shown))
         for place, value in _values(after, self.rules):
-            if (place, value) not in set(_values(before, self.rules)) and not covered(self.rules.derived, place):
+            news = place not in old or old[place] != value or earlier.get(place) == later.get(place)
+            if news and not covered(self.rules.derived, place):
                 assert there.get(place) == value or self._means_the_same(place, there.get(place), value), place
         # Once more: having been taken in, it is no change any longer.
         assert self.rules.changes(final, merged(before, final, after, self.rules).document, then, GROUND) == []

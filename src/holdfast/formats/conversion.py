@@ -42,19 +42,36 @@ def converted(
     """A tidy document of one format as one of another; as much as goes into one file, if that is to hold it."""
     luggage = carried(document, source)
     shown = target.render(state_of(document, source, ground))
+    used = False
     if target.name in luggage:
         # It came through other programs: what they made of it counts only if it is still a document of the format.
         with suppress(Invalid):
             shown = target.tidy(restored(shown, luggage[target.name], target.identities), ground).document
+            used = True
     if one_file:
         shown = target.alone(shown)
     home = source.render(state_of(shown, target, ground))
+    if not carry:
+        return Converted(shown, _lost(home, document, luggage, source, target, used=used))
     kept = remainder(home, document, source.identities)
-    lost = [] if carry else [Note(place, _said(value, target)) for place, value in losses(kept)]
-    if carry and kept is not None:
+    if kept is not None:
         luggage = {name: other for name, other in luggage.items() if name != target.name}
         shown = _loaded(shown, target, {**luggage, source.name: kept})
-    return Converted(shown, lost)
+    return Converted(shown, [])
+
+
+def _lost(
+    home: Document, document: Document, luggage: dict[str, Json], source: Format, target: Format, *, used: bool
+) -> list[Note]:
+    """What the target cannot say. What rode along for it has arrived, and is none of that."""
+    bare = _without(document, (*source.carries_at, KEY)) if luggage else document
+    lost = [Note(place, _said(value, target)) for place, value in losses(remainder(home, bare, source.identities))]
+    for name in luggage:
+        if name == target.name and not used:
+            lost.append(Note(source.carries_at, f"what rode along for {name} fits no longer, and was not used"))
+        elif name != target.name:
+            lost.append(Note(source.carries_at, f"what rides along for {name} stays behind; --carry takes it along"))
+    return lost
 
 
 def carried(document: Document, source: Format) -> dict[str, Json]:
@@ -87,6 +104,18 @@ def _with(document: Document, place: tuple[str | int, ...], value: Json) -> Docu
         return {**document, first: value}
     inner = document.get(first)
     return {**document, first: _with(inner if isinstance(inner, dict) else {}, tuple(rest), value)}
+
+
+def _without(document: Document, place: tuple[str | int, ...]) -> Document:
+    """The document without what stands at a place, nor an object around it that held nothing else."""
+    first, *rest = place
+    assert isinstance(first, str)
+    inner = document.get(first)
+    if rest and isinstance(inner, dict):
+        left = _without(inner, tuple(rest))
+        if left:
+            return {**document, first: left}
+    return {key: value for key, value in document.items() if key != first}
 
 
 def _said(value: Json, target: Format) -> str:

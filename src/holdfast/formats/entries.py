@@ -47,7 +47,8 @@ def _name(entry: Json, keys: tuple[str, ...] | None, position: int) -> str:
         return _text(entry)
     values = [entry.get(key) for key in keys or _USUAL]
     if all(value is None for value in values):
-        return f"#{position}"
+        # Where entries are known by what they say, one that says none of it is known by the rest.
+        return f"#{position}" if keys is None else _text(entry)
     return "\n".join(_spelled(value) if isinstance(value, str) else _text(value) for value in values)
 
 
@@ -57,6 +58,43 @@ def _spelled(value: str) -> str:
         with suppress(Invalid):
             return text(millis(value))
     return value
+
+
+def led_to(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> dict[str, str]:
+    """Which of our new entries each of theirs became, where it is known by another name since: theirs, then ours.
+
+    A time before the session's beginning is moved there, a path is written in one way, an error of no known shape is
+    told in a sentence. The most alike are the same, each only once.
+    """
+    pairs = sorted(
+        (_strangeness(entry, other), place, name, made)
+        for place, (name, entry) in enumerate(theirs.items())
+        for made, other in ours.items()
+    )
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for (agree, unlike, _), _, name, made in pairs:
+        if name not in found and made not in taken and (agree or not unlike):
+            found[name] = made
+            taken.add(made)
+    return found
+
+
+def _strangeness(theirs: Json, ours: Json) -> tuple[int, int, int]:
+    """How many values agree (the more, the less), contradict each other, and are ours alone. Null is no value."""
+    told = _told(ours)
+    if not isinstance(theirs, dict):
+        found = theirs in told.values()
+        return -found, not found, len(told)
+    said = _told(theirs)
+    both = said.keys() & told.keys()
+    agree = sum(same(said[key], told[key]) for key in both)
+    return -agree, len(both) - agree, len(told) - len(both)
+
+
+def _told(entry: Json) -> dict[str, Json]:
+    whole = entry if isinstance(entry, dict) else {"": entry}
+    return {key: value for key, value in whole.items() if value is not None and value not in ("", [])}
 
 
 def _text(value: Json) -> str:

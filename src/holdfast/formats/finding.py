@@ -19,6 +19,11 @@ FEATURE_FILES: Final = {
 }  # fmt: skip
 REGISTRY_FILE: Final = "active-features.yaml"
 CONTRACT_HOME: Final = ".ai-session"
+# What is looked for in a directory, for those who looked in vain.
+LOOKED_FOR: Final = (
+    "Looked for .claude/orchestrator-session.json and .claude/orchestrator-history/, .claude/session-state.json, "
+    ".ai-session/, .craft/cache/orchestration-sessions/, and for other JSON files that are session documents."
+)
 
 # Keys that tell the formats apart from each other and from other people's files. Those that anybody might use
 # (goal, status, project, summary, task) are not among them.
@@ -51,6 +56,13 @@ _HAND_MADE: Final = frozenset((
 _ENOUGH: Final = 3
 
 
+# Texts by which a broken file shows that it was meant to be a session's.
+_SIGNS: Final = (
+    b'"schema_version"', b'"session_id"', b'"sessionId"', b'"actualWorkingMs"', b"active_features:",
+    b"current_state:", b'"duration_ms"',
+)  # fmt: skip
+
+
 def placed(path: str) -> tuple[str, str] | None:
     """The format that has a file at this place, and the kind of file it is: by the names alone."""
     parts = path.replace("\\", "/").split("/")
@@ -70,6 +82,11 @@ def placed(path: str) -> tuple[str, str] | None:
     if name in FEATURE_FILES and CONTRACT_HOME in parts[-3:-2]:
         return "contract", FEATURE_FILES[name]
     return None
+
+
+def shows_signs(raw: bytes) -> bool:
+    """Was a file that cannot be read as a document meant to be a session's?"""
+    return any(sign in raw for sign in _SIGNS)
 
 
 def named_like(name: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
-from holdfast.formats.entries import named, same
+from holdfast.formats.entries import led_to, named, same
 from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.places import covers
 
@@ -133,6 +133,8 @@ class _Merging:
 
     def _lists(self, base: list[Json], ours: list[Json], theirs: list[Json], place: Place) -> Json:
         before, here, there = (dict(named(side, place, self._rules.identities)) for side in (base, ours, theirs))
+        if self._in_their_words:
+            here = self._without_what_theirs_became(before, here, there)
         made: list[Json] = []
         for name in {**here, **there}:
             one = self.value(
@@ -141,3 +143,12 @@ class _Merging:
             if not isinstance(one, _Missing):
                 made.append(one)
         return made
+
+    def _without_what_theirs_became(
+        self, before: dict[str, Json], here: dict[str, Json], there: dict[str, Json]
+    ) -> dict[str, Json]:
+        """A new entry of theirs that has another name with us is still one entry, and theirs says it."""
+        new = {name: entry for name, entry in there.items() if name not in before and name not in here}
+        since = {name: entry for name, entry in here.items() if name not in before and name not in there}
+        ours = set(led_to(new, since).values())
+        return {name: entry for name, entry in here.items() if name not in ours}

@@ -124,6 +124,37 @@ def _shown(value: Json) -> str:
     return shorten(json.dumps(value), 40)
 
 
+# The shapes our schemas ask for, in words: a regular expression tells most people nothing. What a shape is used for
+# is in the schema's own description, which says less about how it must look.
+_SHAPES: Final = {
+    r"\S": "must not be blank",
+    "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$":
+        "must be a UUID of version 4 in small letters",
+    "^[a-z0-9]+(-[a-z0-9]+)*-[0-9]{4}-[0-9]{2}-[0-9]{2}$": "must be a slug and a day such as add-search-2026-11-15",
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9a-f]{6}$": "must be a day and six hexadecimal digits such as 2026-11-15-0a1b2c",
+    "^[0-9]{8}-.+$": "must be a day, scope and task such as 20261115-search-write-index",
+    "^session/[0-9]{8}-.+$": "must be session/ and the session's id, such as session/20261115-search-write-index",
+    "^[0-9a-f]{64}$": "must be a SHA-256: 64 hexadecimal digits in small letters",
+    "^([0-9a-f]{40}|[0-9a-f]{64})$": "must be a commit: 40 or 64 hexadecimal digits in small letters",
+    "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$":
+        "must be a name of 1 to 100 letters, digits, '.', '_' or '-', not beginning with a dot or dash",
+    "^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$": "must be a version such as 1.0.0",
+    r"^(/|[A-Za-z]:[\\/]|\\\\)": "must be an absolute path such as /home/me/project",
+    r"^[^/\\]+\.json$": "must be the name of a .json file, without a directory",
+}  # fmt: skip
+
+
+def _wanted(rules: Rules) -> str:
+    """How text must look: in our words, by an example, in the words of the schema, and only then as a pattern."""
+    pattern, examples = _text(rules["pattern"]), _list(rules.get("examples", []))
+    if pattern in _SHAPES:
+        return _SHAPES[pattern]
+    if examples:
+        return f"must look like {_shown(examples[0])}"
+    said = _text(rules.get("description", "")).rstrip(".")
+    return f"must be {said[0].lower()}{said[1:]}" if said else f"must look like {pattern}"
+
+
 def _listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
@@ -257,9 +288,7 @@ class Checker:
         if "maxLength" in rules and len(value) > _number(rules["maxLength"]):
             yield Found(place, f"must have at most {rules['maxLength']} characters, has {len(value)}")
         if "pattern" in rules and not self._pattern(_text(rules["pattern"])).search(value):
-            examples = _list(rules.get("examples", []))
-            like = _shown(examples[0]) if examples else _text(rules["pattern"])
-            yield Found(place, f"must look like {like}, is {_shown(value)}")
+            yield Found(place, f"{_wanted(rules)}, is {_shown(value)}")
         if "format" in rules:
             holds, words = _FORMATS[_text(rules["format"])]
             if not holds(value):

@@ -7,18 +7,20 @@ log gets a conflict with both. Whatever no event can say is kept for the format 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.canonical import Json, digest
 from holdfast.core.state import State
 from holdfast.core.vocabulary import ConflictFound
 from holdfast.formats import places
+from holdfast.formats.contract.documents import without_history
 from holdfast.formats.entries import named, same
 from holdfast.formats.interface import Document, Format, Ground, Heard, Place
 from holdfast.formats.jsontext import written
 from holdfast.formats.keeping import keep, shown
 from holdfast.formats.merging import Clash, merged
+from holdfast.keeper.ground import configured
 
 if TYPE_CHECKING:
     from holdfast.keeper.recording import Recorder
@@ -39,22 +41,32 @@ def absorb(
     *,
     base: Document | None,
     ground: Ground,
+    known: Container[str | None] = (),
 ) -> Absorbed:
-    """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it."""
+    """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it.
+
+    `known` are the keys of the session's events: what came in under one of them is no news.
+    """
+    rules = configured(rules, ground.models)
     state = transaction.state(session)
     before = state.count
     ours = shown(state, rules)
+    lines = ours.get("history") if rules.name == "contract" else None
+    if rules.name == "contract":
+        _hear_lines(recorder, transaction, session, ours, theirs, known)
+        ours, theirs = without_history(ours), without_history(theirs)
+        base = None if base is None else without_history(base)
     together = merged(base, ours, theirs, rules)
     arranged = _arranged(together.document, base, theirs, rules, ())
     assert isinstance(arranged, dict)
     together = together._replace(document=arranged)
     if same(together.document, ours) and not together.clashes:
-        return Absorbed(0, 0)
+        return Absorbed(state.count - before, 0)
     heard = rules.changes(ours, together.document, state, ground)
     found = [Heard(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
     source = digest(written(base or {}), written(theirs))[:32]
     recorder.hear(transaction, session, [*heard, *found], keys=_keys(f"{rules.name}:{source}"))
-    _keep_the_rest(recorder, transaction, state, ours, together.document, rules)
+    _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines)
     return Absorbed(state.count - before, len(found))
 
 
@@ -66,17 +78,44 @@ def _keys(source: str) -> Iterator[str]:
         number += 1
 
 
+def _hear_lines(
+    recorder: Recorder,
+    transaction: Transaction,
+    session: str,
+    ours: Document,
+    theirs: Document,
+    known: Container[str | None],
+) -> None:
+    """Lines that others added to a history. Each is an event of its own, known by what it says, and kept nowhere else."""
+    from holdfast.formats.contract.events import commands
+
+    # What an import brought is kept with its document.
+    here = {name for name, _ in commands(ours)}
+    new = {
+        key: ran
+        for name, ran in commands(theirs)
+        if name not in here and (key := f"file:contract:{name}") not in known
+    }
+    recorder.hear(transaction, session, new.values(), keys=iter(new))
+
+
 def _keep_the_rest(
-    recorder: Recorder, transaction: Transaction, state: State, ours: Document, together: Document, rules: Format
+    recorder: Recorder,
+    transaction: Transaction,
+    state: State,
+    ours: Document,
+    together: Document,
+    rules: Format,
+    lines: Json,
 ) -> None:
     """What their document says beyond the events. Where an event did speak, what it led to counts."""
-    now = shown(state, rules)
+    now = shown(state, rules) if lines is None else without_history(shown(state, rules))
     meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
     assert isinstance(meant, dict)
     if _is_broken(meant, rules):
         # Theirs and ours do not fit into one document: what we know is shown as it is here.
         meant = {key: now.get(key, value) for key, value in meant.items()}
-    rest = keep(state, rules, meant)
+    rest = keep(state, rules, meant if lines is None else {**meant, "history": lines})
     if rest is not None:
         recorder.hear(transaction, state.session, [Heard(state.updated_at, rest)], keys=None)
 

@@ -39,14 +39,17 @@ class Desk:
     def stamps(self, one: Layout) -> dict[str, int]:
         return {folder: folder_stamp(inside(self.root, folder)) for folder in one.folders}
 
-    def record(self, one: Layout, path: str, value: Json, *, made_current: bool) -> bool:
-        """Take in what a file says; True when that was news."""
+    def record(
+        self, one: Layout, path: str, value: Json, *, made_current: bool, edited: int | None = None
+    ) -> bool:
+        """Take in what a file says, which was `edited` then; True when that was news."""
         file = self.tree.files[one.name].get(path)
         shown = None if file is None else file.session or None
         written = self.memory.written(self.place.main)
         taken = take_file(
-            self.keeper, value, one.rules, shown=shown, written=written.__contains__, made_current=made_current
-        )
+            self.keeper, value, one.rules, shown=shown, written=written.__contains__, made_current=made_current,
+            edited=edited,
+        )  # fmt: skip
         sessions = self.tree.sessions.setdefault(one.name, [])
         new = taken.session not in sessions
         if new:

@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.core import view
-from holdfast.core.errors import Conflict
+from holdfast.core.errors import Conflict, NotFound
 from holdfast.core.lifecycle import FINISHED
+from holdfast.formats.contract import Contract
 from holdfast.formats.interface import Document, Format, Note
 from holdfast.formats.keeping import shown
 from holdfast.machine import files
@@ -22,6 +23,8 @@ def exported(state: State, rules: Format) -> tuple[Document, list[Note]]:
     status = view.status_of(state)
     if rules.name == "timer" and status in FINISHED:
         notes.append(Note(("status",), f"the timer format knows no session that is {status}: shown as it was then"))
+    if isinstance(rules, Contract) and (renamed := rules.model_note(state)) is not None:
+        notes.append(Note(("state", "current_state", "model_in_use"), renamed))
     return shown(state, rules), notes
 
 
@@ -33,11 +36,20 @@ def is_layout(path: str | None, rules: Format) -> bool:
 
 def put(path: str, document: Document, rules: Format) -> list[str]:
     """Write a document to a file; one of contract to a directory, as its whole layout. Gives the paths written."""
+    above = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(above):
+        where = files.shown(os.path.dirname(path.rstrip("/")) or above)
+        raise NotFound(
+            f"there is no directory {where}",
+            hint="Make it first, or name another place.",
+            operation="write",
+            file=path,
+        )
     if is_layout(path, rules):
         from holdfast.mirror.contract.exported import put_layout
 
         return put_layout(path, document)
     if os.path.isdir(path):
-        raise Conflict(f"{path} is a directory", hint="Name the file that is to be written.", file=path)
+        raise Conflict(f"{files.shown(path)} is a directory", hint="Name the file that is to be written.", file=path)
     files.write_atomic(path, rules.write(document))
     return [path]

@@ -9,7 +9,10 @@ from holdfast.keeper import projects
 from holdfast.machine.wall import local_offset
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holdfast.core.vocabulary import Project
+    from holdfast.formats.interface import Format
     from holdfast.keeper.keeper import Keeper
 
 
@@ -21,5 +24,19 @@ def ground(keeper: Keeper, project: Project | None = None) -> Ground:
         now=keeper.now(),
         offset=local_offset,
         timer=keeper.settings.timer,
-        models={"": str(keeper.settings["contract.model"])},
+        models=models(keeper),
     )
+
+
+def models(keeper: Keeper) -> dict[str, str]:
+    """How models are named that contract has no name for."""
+    return {"*": str(keeper.settings["contract.model"])}
+
+
+def configured(rules: Format, models: Mapping[str, str]) -> Format:
+    """The format as the settings have it."""
+    if rules.name != "contract" or not models:
+        return rules
+    from holdfast.formats.contract import configured as contract
+
+    return contract(models)

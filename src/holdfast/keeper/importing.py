@@ -57,8 +57,12 @@ def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = 
             session = known
             if transaction.state(session).deleted:
                 raise Refused("this session was deleted, and what is deleted stays so", session=session)
-            base = nearest(list(store.events(session)), rules, document)
-            taken = absorb(keeper.recorder, transaction, session, document, rules, base=base, ground=here)
+            events = list(store.events(session))
+            base = nearest(events, rules, document)
+            taken = absorb(
+                keeper.recorder, transaction, session, document, rules, base=base, ground=here,
+                known={event.key for event in events},
+            )  # fmt: skip
             events, conflicts = taken
         transaction.know_project(project)
         state = transaction.state(session)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.canonical import Json
-from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.errors import HoldfastError
 from holdfast.formats.interface import Note
 from holdfast.keeper.importing import take_in
 from holdfast.keeper.sources import Source, sources
@@ -57,6 +57,7 @@ def _salvage(keeper: Keeper, path: str, value: Json) -> Imported:
 
     try:
         taken = take_in_salvaged(keeper, value)
-    except Invalid as error:
+    except HoldfastError as error:
+        error.hint = error.hint or "holdfast start GOAL begins a session without it."
         return Imported(path, None, None, "not read", 0, [], error)
     return Imported(path, None, taken.session, "new" if taken.new else "known", taken.events, taken.notes)

@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound
+from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Usage
 from holdfast.core.times import text
 from holdfast.formats.conversion import state_of
 from holdfast.formats.entries import same
@@ -47,6 +47,8 @@ class Migrated(NamedTuple):
 
 def migrate(keeper: Keeper, path: str) -> list[Migrated]:
     """Every document at a path: a file, a feature's directory, or a whole project."""
+    if path == "-":
+        raise Usage("migrate writes files anew, and standard input is none", hint="Name the file.")
     here = ground(keeper)
     found: list[Migrated] = []
     for one in sources([path]):
@@ -59,24 +61,38 @@ def migrate(keeper: Keeper, path: str) -> list[Migrated]:
 
 def back(path: str) -> list[Migrated]:
     """Undo the last migration of the files at a path: the old ones get their names again, the new ones stay aside."""
-    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     latest: dict[str, tuple[str, str]] = {}
-    for at, _, names in os.walk(folder):
-        for name in sorted(names):
-            match = _KEPT.match(os.path.join(at, name))
-            if match is not None and (os.path.isdir(path) or os.path.abspath(match["path"]) == os.path.abspath(path)):
-                latest[match["path"]] = (match[0], match["stamp"])
+    for one in _beside(path):
+        match = _KEPT.match(one)
+        if match is not None and (os.path.isdir(path) or match["path"] == path):
+            latest[match["path"]] = (match[0], match["stamp"])
     if not latest:
-        raise NotFound(f"nothing at {shown(path)} was migrated", file=path)
+        raise NotFound(
+            f"nothing at {shown(path)} was migrated",
+            hint="What migrate replaced is kept as FILE.before-TIME, and none is there.",
+            file=path,
+        )
     found: list[Migrated] = []
     for name, (kept, stamp) in sorted(latest.items()):
         old = files.read_limited(kept, _LIMIT, what="the file from before")
         aside = _free(f"{name}.after-{stamp}")
-        _copy(name, aside)
+        if os.path.lexists(name):
+            _copy(name, aside)
         files.write_atomic(name, old)
         os.unlink(kept)
-        found.append(Migrated(name, None, None, "brought back", aside, []))
+        found.append(Migrated(name, None, None, "brought back", aside if os.path.lexists(aside) else None, []))
     return found
+
+
+def _beside(path: str) -> list[str]:
+    """Every file in a directory, at any depth, or beside a file; oldest migration first."""
+    if os.path.isdir(path):
+        return sorted(os.path.join(at, name) for at, _, names in os.walk(path) for name in names)
+    folder = os.path.dirname(path)
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder or "."))
+    except OSError as error:
+        raise files.explain(error, "read", path) from error
 
 
 def _migrated(source: Source, here: Ground, now: int) -> list[Migrated]:
@@ -110,7 +126,7 @@ def _texts(source: Source, document: Document) -> dict[str, bytes]:
         return {} if same(document, source.value) else {source.path: source.rules.write(document)}
     from holdfast.formats.yamltext import written
 
-    folder = os.path.dirname(os.path.abspath(source.path))
+    folder = source.path if os.path.isdir(source.path) else os.path.dirname(source.path)
     found: dict[str, bytes] = {}
     for part, name in _PARTS.items():
         if part in source.value and not same(document.get(part), source.value[part]):

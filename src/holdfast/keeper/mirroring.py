@@ -79,7 +79,7 @@ class Mirrors:
         """The layouts of the mirrors that are on here, as the project's main work tree says."""
         if not self.memory.exists():
             return []
-        return [layout(name) for name in self.memory.switch().on.get(self._place.main, {})]
+        return [self._layout(name) for name in self.memory.switch().on.get(self._place.main, {})]
 
     def paths(self) -> list[str]:
         """Every path that mirrors use here: none of them counts as somebody's work."""
@@ -92,7 +92,7 @@ class Mirrors:
 
     def switch_on(self, name: str) -> None:
         """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone."""
-        one = layout(name)
+        one = self._layout(name)
         if any(other.name == name for other in self.formats()):
             raise Conflict(f"the mirror {name} is on already", hint="holdfast mirror status shows it.")
         self._refuse_strangers(one)
@@ -227,6 +227,11 @@ class Mirrors:
             self._inside = False
 
     # ── what is used above ───────────────────────────────────────────────────────────────────────────────
+
+    def _layout(self, name: str) -> Layout:
+        from holdfast.keeper.ground import models
+
+        return layout(name, models(self._keeper) if name == "contract" else None)
 
     def _ground(self) -> Ground:
         from holdfast.keeper.ground import ground

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.formats.conversion import state_of
+from holdfast.formats.finding import LOOKED_FOR
 from holdfast.formats.interface import Format, Ground, Note
 from holdfast.formats.meaning import LISTS, completed, meant
 from holdfast.formats.reading import LIMIT
@@ -58,16 +59,27 @@ class Rescue(NamedTuple):
 def recover(keeper: Keeper, path: str) -> list[Rescue]:
     """What is left of a file, or of every session file in a directory. Raises when there is none."""
     here = ground(keeper)
+    if path != "-" and not os.path.lexists(path):
+        raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
     if not os.path.isdir(path):
         return [_rescue(keeper, path, here)]
     walked = session_files(path)
     files = [*(file for file, _ in walked.placed), *walked.loose]
     if not files and not walked.closed:
-        raise NotFound(f"there is no session file in {shown(path)}", file=path)
+        raise _none_in(path)
     found = [_carefully(keeper, file, here) for file in files]
+    # Among files that lie about anywhere, whole ones of other programs are not meant.
+    placed = {file for file, _ in walked.placed}
+    found = [one for one in found if one.path in placed or one.rules is not None or not one.whole]
+    if not found and not walked.closed:
+        raise _none_in(path)
     for folder, error in walked.closed:
         found.append(_unread(folder, explain(error, "read", folder)))
     return found
+
+
+def _none_in(path: str) -> NotFound:
+    return NotFound(f"there is no session file in {shown(path)}", hint=LOOKED_FOR, operation="read", file=path)
 
 
 def start(keeper: Keeper, rescue: Rescue) -> tuple[str, list[Note]]:

@@ -25,6 +25,7 @@ class Setting(NamedTuple):
     low: float = 0
     high: float = 0
     project: bool = True
+    choices: tuple[str, ...] = ()
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -35,7 +36,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("timer.timeout_minutes", 90, "working time at which the session pauses", 0.01, 10080),
     Setting("history.archive_after_days", 7, "finished sessions count as archived after this many days", 0, 36500),
     Setting("history.limit", 20, "how many sessions `history` shows", 1, 100_000),
-    Setting("contract.model", "sonnet", "what a model that contract 1.0 does not list is mirrored as"),
+    Setting(
+        "contract.model", "sonnet", "what a model that contract 1.0 does not list is mirrored as",
+        choices=("gemini", "opus", "sonnet"),
+    ),
     Setting("device.name", "", "what this device is called (default: its host name)", project=False),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}
@@ -144,6 +148,10 @@ def _read(path: str, *, from_project: bool) -> dict[str, int | float | str | boo
 
 
 def _checked(which: Setting, value: object, where: str) -> int | float | str | bool:
+    if which.choices:
+        if isinstance(value, str) and value in which.choices:
+            return value
+        raise Invalid(f"{which.name} must be one of {', '.join(which.choices)}", file=where)
     if isinstance(which.default, str):
         if isinstance(value, str) and len(value) <= 100 and value.isprintable():
             return value

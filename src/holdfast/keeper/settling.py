@@ -132,7 +132,11 @@ class _Settling:
             return False
         try:
             values = self._gathered(one, path, data)
-            taken = [desk.record(one, where, value, made_current=path in one.fixed) for where, value in values]
+            edited = found.changed // 1_000_000
+            taken = [
+                desk.record(one, where, value, made_current=path in one.fixed, edited=edited)
+                for where, value in values
+            ]
         except Conflict as error:  # another file it belongs with waits for somebody to finish a merge
             self._hold(tree.held[one.name], path, error.message)
             return False

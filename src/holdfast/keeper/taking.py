@@ -28,10 +28,11 @@ def take_file(
     shown: str | None,
     written: Callable[[str], bool],
     made_current: bool,
+    edited: int | None = None,
 ) -> Taken:
     """`shown` is the session the file showed when it was left, if any. A new session can be `made_current`.
 
-    `written` says of an event whether a file was written as of it.
+    `written` says of an event whether a file was written as of it. `edited` is when the file was changed, if known.
     """
     store = keeper.store()
     state = None if shown is None else store.state(shown)
@@ -41,12 +42,22 @@ def take_file(
     if not known or shown is None or state is None or rules.alias(document) != rules.alias(shown_as(state, rules)):
         taken = take_in(keeper, value, rules)
         return _made_current(keeper, taken, rules) if made_current else taken
-    base = nearest(list(store.events(shown)), rules, document, written)
+    events = list(store.events(shown))
+    base = nearest(events, rules, document, written)
+    here = here._replace(now=_moment(edited, state, here.now))
     with keeper.transaction() as transaction:
-        heard = absorb(keeper.recorder, transaction, shown, document, rules, base=base, ground=here)
+        heard = absorb(
+            keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
+            known={event.key for event in events},
+        )  # fmt: skip
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
             transaction.set_current(keeper.place.root, None)
     return Taken(shown, False, heard.events, heard.conflicts, notes)
+
+
+def _moment(edited: int | None, state: State, now: int) -> int:
+    """When a change was made that names no time: when its file was. A clock that cannot be right counts for nothing."""
+    return edited if edited is not None and state.time.start <= edited <= now else now
 
 
 def _made_current(keeper: Keeper, taken: Taken, rules: Format) -> Taken:

@@ -38,12 +38,6 @@ _FLAGS: Final = (
 )  # fmt: skip
 _USUAL: Final = 1 << 16
 
-# Texts by which a broken file shows that it was meant to be a session's.
-_SIGNS: Final = (
-    b'"schema_version"', b'"session_id"', b'"sessionId"', b'"actualWorkingMs"', b"active_features:",
-    b"current_state:", b'"duration_ms"',
-)  # fmt: skip
-
 
 class Finding(msgspec.Struct):
     """A problem as it is told: a JSON path, what is wrong there, how bad it is, and the line where known."""
@@ -86,7 +80,7 @@ class Validator:
         if path == "-" or not os.path.isdir(path):
             return [self._named(path)]
         walked = session_files(path)
-        found = [_unreadable(folder, explain(error, "read", folder).message) for folder, error in walked.closed]
+        found = [_unreadable(folder, explain(error, "read", folder)) for folder, error in walked.closed]
         features: dict[str, list[tuple[str, str]]] = {}
         for file, (format_name, kind) in walked.placed:
             if self._only is not None and self._only.name != format_name:
@@ -101,7 +95,7 @@ class Validator:
             what = "session file" if self._only is None else f"{self._only.name} file"
             raise NotFound(
                 f"there is no {what} in {shown(path)}",
-                hint="Session files stand in .claude, .ai-session and .craft/cache/orchestration-sessions.",
+                hint=finding.LOOKED_FOR,
                 operation="read",
                 file=path,
             )
@@ -113,7 +107,7 @@ class Validator:
         try:
             raw = _quick_read(path)
         except OSError as error:
-            return _unreadable(path, explain(error, "read", path).message, format_name)
+            return _unreadable(path, explain(error, "read", path), format_name)
         if plain(raw) is not None and registry.named(format_name).is_sound(raw, kind):
             return Verdict(path, format_name, True, [])
         return self._carefully(raw, path)
@@ -123,7 +117,7 @@ class Validator:
         try:
             raw = _quick_read(path)
         except OSError as error:
-            return _unreadable(path, explain(error, "read", path).message)
+            return _unreadable(path, explain(error, "read", path))
         value = plain(raw)
         if isinstance(value, dict):
             likely = registry.named(finding.likely(value)[0])
@@ -132,17 +126,17 @@ class Validator:
                 return Verdict(path, likely.name, True, [])
         read = None if path.endswith(".jsonl") else _read_or_say(raw, path)
         if isinstance(read, Unread) or read is None:
-            return self._carefully(raw, path) if any(sign in raw for sign in _SIGNS) else None
+            return self._carefully(raw, path) if finding.shows_signs(raw) else None
         known = finding.recognised(read.value, os.path.abspath(path))
         return None if known is None or self._only not in (None, known[0]) else self._document(read, path)
 
     def _named(self, path: str) -> Verdict:
         try:
-            raw = read_limited(path, LINES_LIMIT if path.endswith(".jsonl") else LIMIT, what="the session file")
+            raw = read_limited(path, LINES_LIMIT if path.endswith(".jsonl") else LIMIT, what="a session file")
         except NotFound:
             raise
         except HoldfastError as error:
-            return _unreadable(path, error.message)
+            return _unreadable(path, error)
         place = finding.placed(os.path.abspath(path))
         if place is not None and self._only is None and plain(raw) is not None:
             owner, kind = registry.named(place[0]), place[1]
@@ -276,5 +270,7 @@ def _verdict(path: str, owner: Format, told: list[Finding]) -> Verdict:
     return Verdict(path, owner.name, all(one.severity != "error" for one in told), told)
 
 
-def _unreadable(path: str, message: str, format_name: str | None = None) -> Verdict:
-    return Verdict(path, format_name, False, [Finding("$", message, "error")])
+def _unreadable(path: str, error: HoldfastError, format_name: str | None = None) -> Verdict:
+    from holdfast.keeper.sources import reason
+
+    return Verdict(path, format_name, False, [Finding("$", reason(error, path), "error")])

@@ -65,9 +65,17 @@ class Layout(ABC):
     # Whether `bring_up` writes the files, or whoever asks for `wanted`.
     writes_itself: ClassVar[bool] = False
 
+    def __init__(self, models: Mapping[str, str] | None = None) -> None:
+        """`models`: how models are named that a format has no name for."""
+        self.models = models or {}
+
     @property
     def rules(self) -> Format:
         return registry.named(self.name)
+
+    def notes(self, showing: Showing) -> list[str]:  # noqa: ARG002
+        """What is shown otherwise than it is, to be told once."""
+        return []
 
     @abstractmethod
     def holds(self, path: str) -> bool:
@@ -193,13 +201,13 @@ def _row(state: State, name: str) -> Row:
     )  # fmt: skip
 
 
-def _contract() -> Layout:
+def _contract(models: Mapping[str, str] | None) -> Layout:
     from holdfast.mirror.contract.mirrored import Contract
 
-    return Contract()
+    return Contract(models)
 
 
-LAYOUTS: Final[dict[str, Callable[[], Layout]]] = {
+LAYOUTS: Final[dict[str, Callable[[Mapping[str, str] | None], Layout]]] = {
     "orchestrator": Orchestrator,
     "timer": Timer,
     "contract": _contract,
@@ -207,10 +215,10 @@ LAYOUTS: Final[dict[str, Callable[[], Layout]]] = {
 }
 
 
-def layout(name: str) -> Layout:
+def layout(name: str, models: Mapping[str, str] | None = None) -> Layout:
     if name not in LAYOUTS:
         raise Invalid(f"there is no format {name[:40]!a}", hint=f"Formats are {', '.join(LAYOUTS)}.")
-    return LAYOUTS[name]()
+    return LAYOUTS[name](models)
 
 
 def inside(root: str, path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call, put
-from holdfast.cli.notes import public_notes, tell_notes
+from holdfast.cli.notes import public_notes, tell_notes, written
 
 
 def run(call: Call) -> None:
@@ -24,6 +24,8 @@ def run(call: Call) -> None:
             {"from": source.rules.name, "to": target.name, "document": document, "paths": paths,
              "notes": public_notes(notes)}, lambda _: "",
         )  # fmt: skip
-    elif not paths:
+    elif paths:
+        call.note(written(paths))
+    else:
         put(target.write(document).decode())
     tell_notes(call, notes)

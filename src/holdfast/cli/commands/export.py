@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call, put
-from holdfast.cli.notes import public_notes, tell_notes
+from holdfast.cli.notes import public_notes, tell_notes, written
 
 
 def run(call: Call) -> None:
     from holdfast.formats import registry
     from holdfast.keeper.exporting import exported
     from holdfast.keeper.exporting import put as put_file
+    from holdfast.keeper.ground import configured, models
 
-    rules = registry.named(call.parsed.need("format"))
+    rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
     session = call.keeper.session(call.parsed.text("id") or "@", at=call.at)
     document, notes = exported(session.state(at=call.at), rules)
     out = call.parsed.text("out")
@@ -22,7 +23,7 @@ def run(call: Call) -> None:
              "notes": public_notes(notes)}, lambda _: "",
         )  # fmt: skip
     elif paths:
-        call.note(f"Written: {', '.join(paths[:5])}{' …' if len(paths) > 5 else ''}")
+        call.note(written(paths))
     else:
         put(rules.write(document).decode())
     tell_notes(call, notes)

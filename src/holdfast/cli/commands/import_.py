@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
-from holdfast.cli.notes import public_notes, tell_notes
+from holdfast.cli.notes import exit_code, failure, named, public_notes, public_path, tell_notes
 from holdfast.cli.paint import Paint, Painted
 
 if TYPE_CHECKING:
@@ -21,27 +21,32 @@ def run(call: Call) -> int:
     call.answer(
         {"files": [_public(one) for one in found], "notes": public_notes(notes),
          "sessions": list(dict.fromkeys(one.session for one in found if one.session is not None))},
-        lambda paint: "" if call.quiet else _painted(paint, found),
+        lambda paint: _painted(paint, found, quiet=call.quiet),
     )  # fmt: skip
     for one in found:
-        tell_notes(call, one.notes, about=f"{one.path} " if len(found) > 1 else "")
+        tell_notes(call, one.notes, about=f"{named(one.path)} " if len(found) > 1 else "")
+    # The notes have said so, file by file.
+    call.keeper.recorder.redacted.clear()
     call.tell()
-    return 4 if any(one.error is not None for one in found) else 0
+    return exit_code(one.error for one in found)
 
 
 def _public(one: Imported) -> dict[str, object]:
     return {
-        "path": one.path, "format": one.format, "session": one.session, "result": one.result, "events": one.events,
-        "error": None if one.error is None else one.error.message, "notes": public_notes(one.notes),
+        "path": public_path(one.path), "format": one.format, "session": one.session, "result": one.result,
+        "events": one.events, "error": None if one.error is None else one.error.message,
+        "hint": None if one.error is None else one.error.hint, "notes": public_notes(one.notes),
     }  # fmt: skip
 
 
-def _painted(paint: Paint, found: list[Imported]) -> Painted:
+def _painted(paint: Paint, found: list[Imported], *, quiet: bool) -> Painted:
+    """A line for each file; those that went well need no confirmation with `--quiet`."""
     lines = []
     for one in found:
         if one.error is not None:
-            lines.append(paint.join(paint.red("not read"), f"  {one.path}: {one.error.message}"))
-        else:
+            lines.append(paint.join(paint.red("not read"), f"  {failure(one.error, one.path)}"))
+        elif not quiet:
             assert one.session is not None
-            lines.append(paint.join(one.result, f"  {one.path} ", paint.dim(f"{one.format} → {one.session[:8]}")))
+            what = paint.dim(f"{one.format or 'hand-made'} → {one.session[:8]}")
+            lines.append(paint.join(one.result, f"  {named(one.path)} ", what))
     return Painted("\n".join(lines))

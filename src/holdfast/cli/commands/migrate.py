@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
-from holdfast.cli.notes import public_notes, tell_notes
+from holdfast.cli.notes import exit_code, failure, public_notes, public_path, tell_notes
 from holdfast.cli.paint import Paint, Painted
 
 if TYPE_CHECKING:
@@ -17,28 +17,28 @@ def run(call: Call) -> int:
 
     path = call.parsed.need("path")
     found = migrating.back(path) if call.parsed.flag("back") else migrating.migrate(call.keeper, path)
-    call.answer(
-        {"files": [_public(one) for one in found]}, lambda paint: "" if call.quiet else _painted(paint, found)
-    )
+    call.answer({"files": [_public(one) for one in found]}, lambda paint: _painted(paint, found, quiet=call.quiet))
     for one in found:
         tell_notes(call, one.notes, about=f"{one.path} " if len(found) > 1 else "")
-    return 4 if any(one.error is not None for one in found) else 0
+    return exit_code(one.error for one in found)
 
 
 def _public(one: Migrated) -> dict[str, object]:
     return {
-        "path": one.path, "format": one.format, "from": one.version, "result": one.result, "kept": one.kept,
+        "path": public_path(one.path), "format": one.format, "from": one.version, "result": one.result,
+        "kept": None if one.kept is None else public_path(one.kept),
         "notes": public_notes(one.notes), "error": None if one.error is None else one.error.message,
+        "hint": None if one.error is None else one.error.hint,
     }  # fmt: skip
 
 
-def _painted(paint: Paint, found: list[Migrated]) -> Painted:
+def _painted(paint: Paint, found: list[Migrated], *, quiet: bool) -> Painted:
+    """A line for each file; those that went well need no confirmation with `--quiet`."""
     lines = []
     for one in found:
         if one.error is not None:
-            hint = "" if one.error.hint is None else f" {one.error.hint}"
-            lines.append(paint.join(paint.red(one.result), f"  {one.path}: {one.error.message}.{hint}"))
-        else:
+            lines.append(paint.join(paint.red(one.result), f"  {failure(one.error, one.path)}"))
+        elif not quiet:
             kept = "" if one.kept is None else f"  (kept: {one.kept})"
             lines.append(paint.join(one.result, f"  {one.path}", paint.dim(kept)))
     return Painted("\n".join(lines))

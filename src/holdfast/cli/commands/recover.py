@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
-from holdfast.cli.notes import public_notes, tell_notes
+from holdfast.cli.notes import failure, named, public_notes, public_path, tell_notes
 from holdfast.cli.paint import Paint, Painted
-from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.errors import Failed, HoldfastError, Invalid
 from holdfast.keeper.wording import count, one_line
 
 if TYPE_CHECKING:
@@ -28,12 +28,10 @@ def run(call: Call) -> int:
     files = [_public(one, more.get(number, [])) for number, one in enumerate(found)]
     call.answer(
         {"files": files, "sessions": list(dict.fromkeys(sessions.values()))},
-        lambda paint: Painted(
-            "\n".join(_lines(paint, one, sessions.get(number), quiet=call.quiet) for number, one in enumerate(found))
-        ),
+        lambda paint: _painted(paint, found, sessions, quiet=call.quiet),
     )
     for number, one in enumerate(found):
-        about = f"{one.path} " if len(found) > 1 else ""
+        about = f"{named(one.path)} " if len(found) > 1 else ""
         tell_notes(call, [*one.notes, *more.get(number, [])], about=about)
         if number in failed:
             call.note(f"{about}no session was made of it: {failed[number].message}")
@@ -76,25 +74,35 @@ def _nothing(path: str, found: list[Rescue]) -> HoldfastError:
 
 def _public(one: Rescue, more: list[Note]) -> dict[str, object]:
     return {
-        "path": one.path, "format": None if one.rules is None else one.rules.name, "whole": one.whole,
+        "path": public_path(one.path), "format": None if one.rules is None else one.rules.name, "whole": one.whole,
         "document": one.document, "notes": public_notes([*one.notes, *more]), "lost_from": one.lost_from,
         "known": one.known, "error": None if one.error is None else one.error.message,
     }  # fmt: skip
 
 
+def _painted(paint: Paint, found: list[Rescue], sessions: dict[int, str], *, quiet: bool) -> Painted:
+    lines = [_lines(paint, one, sessions.get(number), quiet=quiet) for number, one in enumerate(found)]
+    if all(one.whole for one in found) and not quiet:
+        said = "It is whole" if len(found) == 1 else f"{count(len(found), 'file')} looked at, all whole"
+        lines.append(paint.plain(f"{said}: nothing needs to be recovered."))
+    return Painted("\n".join(lines))
+
+
 def _lines(paint: Paint, one: Rescue, session: str | None, *, quiet: bool) -> Painted:
     what = "no known format" if one.rules is None else one.rules.name
     if not one.something:
-        why = one.error.message if one.error is not None else "nothing in it is complete"
-        return paint.join(paint.red("lost"), f"  {one.path}: ", why)
+        if one.error is not None:
+            # What could not be opened may well be sound.
+            verdict = "not read" if isinstance(one.error, Failed) else "lost"
+            return paint.join(paint.red(verdict), f"  {failure(one.error, one.path)}")
+        return paint.join(paint.red("lost"), f"  {named(one.path)}: nothing in it is complete")
     verdict = paint.green("whole") if one.whole else paint.yellow("recovered")
-    lines = [paint.join(verdict, f"  {one.path} ", paint.dim(f"({what})"))]
+    lines = [paint.join(verdict, f"  {named(one.path)} ", paint.dim(f"({what})"))]
     if not quiet:
         lines += [paint.plain(f"  {line}") for line in _details(one)]
     if one.known is not None:
-        lines.append(
-            paint.plain(f"  the log knows this session, and there nothing is lost: holdfast show {one.known}")
-        )
+        lost = "" if one.whole else ", and there nothing is lost"
+        lines.append(paint.plain(f"  the log knows this session{lost}: holdfast show {one.known}"))
         if one.rules is not None and not one.whole:
             lines.append(paint.dim(f"  holdfast mirror on {one.rules.name} writes its file again"))
     elif session is not None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call, put
+from holdfast.cli.notes import named, public_path
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.core.errors import Usage
 from holdfast.keeper.validating import Finding, Validator, Verdict
 from holdfast.keeper.wording import count
 
 INVALID = 4
+# A blank at which no line is broken, while lines are broken.
+_GLUE = "\ue000"
 
 
 def run(call: Call) -> int:
@@ -27,6 +30,8 @@ def run(call: Call) -> int:
         offset=local_offset,
     )  # fmt: skip
     verdicts = validator.check(paths)
+    for verdict in verdicts:
+        verdict.path = public_path(verdict.path)
     call.answer({"files": verdicts}, lambda paint: _show(paint, verdicts, quiet=call.quiet))
     return 0 if all(verdict.valid for verdict in verdicts) else INVALID
 
@@ -46,7 +51,12 @@ def _show(paint: Paint, verdicts: list[Verdict], *, quiet: bool) -> Painted:
     lines: list[Painted] = []
     for verdict in verdicts:
         if verdict.problems:
-            lines.append(paint.join(paint.bold(verdict.path), paint.dim(f"  {verdict.format or 'no format'}")))
+            lines.append(
+                paint.join(
+                    paint.bold(named(verdict.path)),
+                    paint.dim(f"  {verdict.format or 'no format'}"),
+                )
+            )
             for found in verdict.problems:
                 lines += _lines(paint, found)
     wrong = sum(not verdict.valid for verdict in verdicts)
@@ -62,5 +72,7 @@ def _lines(paint: Paint, found: Finding) -> list[Painted]:
     where = found.path
     if found.line is not None and not found.message.startswith(f"line {found.line}:"):
         where += f" (line {found.line})"
-    first, *rest = wrap(paint.plain(f"{where}  {found.message}"), paint.width - 11) or [""]
-    return [paint.join("  ", mark, "  ", first), *(paint.plain(" " * 11 + line) for line in rest)]
+    glued = f"{paint.plain(where)}  ".replace(" ", _GLUE)
+    broken = wrap(f"{glued}{paint.plain(found.message)}", paint.width - 11) or [""]
+    first, *rest = (Painted(line.replace(_GLUE, " ")) for line in broken)
+    return [paint.join("  ", mark, "  ", first), *(Painted(" " * 11 + line) for line in rest)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Final
 
+from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.contract import documents as words
@@ -31,6 +32,10 @@ class Contract(Format):
     }
     derived = frozenset({("state", "current_state", "last_updated"), ("entry", "last_active")})
     carries_at = ("state", OWN)
+
+    def __init__(self, models: Mapping[str, str] = _NO_MODELS) -> None:
+        """`models` says how models are named that the contract has no name for."""
+        self.models = models
 
     def detects(self, value: Json) -> str | None:
         if not isinstance(value, dict):
@@ -79,9 +84,13 @@ class Contract(Format):
             return imported(after, ground)
         return changed(before, after, state, ground)
 
-    def render(self, state: State, models: Mapping[str, str] = _NO_MODELS) -> Document:
-        """As of the last event. `models` says how models are named that the contract has no name for."""
-        return rendering.rendered(state, models)
+    def render(self, state: State) -> Document:
+        """As of the last event."""
+        return rendering.rendered(state, self.models)
+
+    def model_note(self, state: State) -> str | None:
+        """What is to be said when the session's model goes under another's name."""
+        return words.model_note(view.word(state, "model"), self.models)
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:
@@ -119,3 +128,8 @@ class Contract(Format):
 
 
 FORMAT: Final = Contract()
+
+
+def configured(models: Mapping[str, str]) -> Contract:
+    """The format with names for models that it has none for."""
+    return Contract(models)

@@ -26,6 +26,8 @@ STATE_FILE: Final = "state.yaml"
 
 MODELS: Final = ("gemini", "opus", "sonnet")
 USUAL_MODEL: Final = "sonnet"
+# In a mapping of models: whichever is not named.
+ANY_MODEL: Final = "*"
 
 # Holdfast's own keys in other people's files: the whole event in a history line, and what the lists cannot say.
 OWN: Final = "x-holdfast"
@@ -74,7 +76,7 @@ def model_name(real: str | None, models: Mapping[str, str]) -> str:
     for family in MODELS:
         if family in plain:
             return family
-    mapped = models.get(real or "")
+    mapped = models.get(real or "") or models.get(ANY_MODEL)
     return mapped if mapped in MODELS else USUAL_MODEL
 
 

@@ -7,12 +7,14 @@ active is in progress, even where the plan was not kept up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from holdfast.core import tasks as tasks_of
 from holdfast.core import view
-from holdfast.core.canonical import Json
+from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINAL, SESSION, TASK, allows, refusal
 from holdfast.core.state import State, TaskState
@@ -324,6 +326,22 @@ def _unsaid(now: int, last: int, completed: int | None, target: str) -> int:
 
 
 # ── what is used above ───────────────────────────────────────────────────────────────────────────────────
+
+
+def commands(document: Document) -> Iterator[tuple[str, Heard]]:
+    """What each line of history tells that somebody else wrote, with a name for the line: the same wherever it is read.
+
+    The model is no part of the name: one that the contract does not know may be written in several ways.
+    """
+    seen: Counter[str] = Counter()
+    for line in words.lines(document):
+        ran = _command(line)
+        if ran is None or not isinstance(line, dict):
+            continue
+        told = {key: value for key, value in line.items() if key != "model"}
+        name = digest(json.dumps(told, sort_keys=True).encode(errors="surrogatepass"))[:32]
+        seen[name] += 1
+        yield (name if seen[name] == 1 else f"{name}:{seen[name]}"), ran
 
 
 def _command(line: Json) -> Heard | None:

@@ -69,7 +69,7 @@ def create(
         with locked(layout.creating_lock(root), patience=PATIENCE, what=f"creating {feature_id}"):
             _settle(root)
             _refuse_duplicate(root, feature, known=known)
-            _furnish(root)
+            furnish(root)
             _build(root, feature, contents)
             _register(root, feature, entry)
     return feature
@@ -108,8 +108,8 @@ def _refuse_duplicate(root: str, feature: Feature, *, known: bool) -> None:
         )
 
 
-def _furnish(root: str) -> None:
-    """What stands beside the features, where it is missing."""
+def furnish(root: str) -> None:
+    """What stands beside the features, where it is missing. To be called with the lock of creators held."""
     if not os.path.lexists(layout.readme(root)):
         write_atomic(layout.readme(root), _README)
 

@@ -54,13 +54,15 @@ def told(feature_id: str, lines: list[Mapping], hints: Mapping) -> Told:
 
 
 def _from_events(feature_id: str, lines: list[Mapping]) -> Told | None:
-    from holdfast.formats import registry
-    from holdfast.formats.contract.history import restored
+    from holdfast.formats.contract import configured
+    from holdfast.formats.contract.history import event_of, restored
 
     session = restored(lines)
     if session is None:
         return None
-    document = registry.named("contract").render(session)
+    # The name its model went by then, which a setting may have chosen.
+    named = [line.get("model") for line in lines if event_of(line) is not None]
+    document = configured({words.ANY_MODEL: str(named[-1])}).render(session)
     state, plan, entry = (document[name] for name in ("state", "plan", "entry"))
     assert isinstance(state, dict)
     assert isinstance(plan, dict)

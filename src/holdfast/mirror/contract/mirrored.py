@@ -168,7 +168,7 @@ def _furnish(home: str) -> None:
     layout.made(home)
     if not os.path.lexists(layout.readme(home)):
         with locked(layout.creating_lock(home), what="creating"):
-            creating._furnish(home)  # noqa: SLF001 (one text for both ways of making the directory)
+            creating.furnish(home)
     if not os.path.lexists(layout.registry(home)):
         with locked(layout.registry_lock(home), what="beginning the registry"):
             if not os.path.lexists(layout.registry(home)):
