@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from calling import Calling
+from calling import Calling, checked
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
 import spec_examples as examples
@@ -257,3 +260,240 @@ def test_a_feature_of_the_contract_is_migrated_file_by_file(holdfast: Calling) -
     text = (holdfast.project / folder / "state.yaml").read_text()
     assert text.startswith("# ours\n")
     assert "2025-01-09T15:30:45Z" in text
+
+
+# ── what is said, and how ────────────────────────────────────────────────────────────────────────────────
+
+HAND_MADE = {"working_on": "Fix the index", "next_steps": ["Test it"], "notes": "slow"}
+
+
+def feature(holdfast: Calling) -> str:
+    folder = ".ai-session/ai-orchestrator-2025-01-09"
+    put(holdfast, f"{folder}/state.yaml", examples.CONTRACT_STATE)
+    put(holdfast, f"{folder}/implementation-plan.yaml", examples.CONTRACT_PLAN)
+    put(holdfast, f"{folder}/history.jsonl", examples.CONTRACT_HISTORY)
+    put(holdfast, ".ai-session/active-features.yaml", examples.CONTRACT_REGISTRY)
+    return folder
+
+
+def standard_input(holdfast: Calling, content: bytes) -> None:
+    holdfast.patch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content), isatty=lambda: False))
+
+
+def test_salvaging_tells_the_mapping(holdfast: Calling) -> None:
+    path = put(holdfast, "hand.json", HAND_MADE)
+    code, out, err = holdfast("import", "--salvage", path)
+    session = holdfast.document("history")["sessions"][0]["id"]
+    assert (code, out) == (0, f"new  hand.json hand-made → {session[:8]}\n")
+    assert "$.working_on: taken as the goal\n" in err
+    assert "$.next_steps[0]: taken as pending task\n" in err
+
+
+def test_a_file_that_is_not_read_is_named_once(holdfast: Calling) -> None:
+    """With what is wrong and what to do; so too with --quiet, which leaves out only what went well."""
+    put(holdfast, "own.json", {"name": "x"})
+    put(holdfast, "torn.json", examples.ORCHESTRATOR[:300])
+    put(holdfast, "empty.json", b"")
+    put(holdfast, "good.json", examples.ORCHESTRATOR)
+    code, out, _ = holdfast("import", "own.json", "torn.json", "empty.json", "good.json", "--quiet")
+    assert code == 4
+    lines = out.splitlines()
+    assert [line.split(": ")[0] for line in lines] == [
+        "not read  own.json", "not read  torn.json", "not read  empty.json",
+    ]  # fmt: skip
+    for line, name, advice in zip(
+        lines, ("own", "torn", "empty"), ("--salvage", "recover", "Name a file"), strict=True
+    ):
+        assert line.count(f"{name}.json") == 1
+        assert advice in line
+
+
+def test_secrets_are_told_once(holdfast: Calling) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
+    document = {**json.loads(examples.ORCHESTRATOR), "goal": f"Use {token}"}
+    assert holdfast("import", put(holdfast, "a.json", document)).err.lower().count("cut out") == 1
+
+
+@pytest.mark.parametrize("target", [name for name in FORMATS if name != "orchestrator"])
+def test_what_rode_along_and_was_used_is_no_loss(holdfast: Calling, target: str) -> None:
+    """For another format it stays behind, and that is told."""
+    put(holdfast, "a.json", examples.ORCHESTRATOR)
+    there = "there.yaml" if target == "contract" else "there.json"
+    assert holdfast("convert", "a.json", "--to", target, "--carry", "-o", there).code == 0
+    back = holdfast.document("convert", there, "--to", "orchestrator")
+    assert [note for note in back["notes"] if "holdfast" in note["path"]] == []
+    other = next(name for name in FORMATS if name not in (target, "orchestrator"))
+    notes = holdfast.document("convert", there, "--to", other)["notes"]
+    assert [note["message"] for note in notes if "holdfast" in note["path"]] == [
+        "what rides along for orchestrator stays behind; --carry takes it along"
+    ]
+
+
+def test_migrate_names_files_as_they_were_named(holdfast: Calling) -> None:
+    document = json.loads(examples.ORCHESTRATOR)
+    del document["schema_version"]
+    put(holdfast, "a.json", document)
+    put(holdfast, "deep/a.json", document)
+    for path in ("a.json", "deep/a.json", str(holdfast.project / "a.json")):
+        assert holdfast("migrate", path).out.startswith(f"migrated  {path}  (kept: {path}.before-")
+        assert holdfast("migrate", path, "--back").out.startswith(f"brought back  {path}  (kept: {path}.after-")
+    holdfast.refused(2, "migrate", "-")
+
+
+def test_what_was_migrated_comes_back_even_when_the_new_file_is_gone(holdfast: Calling) -> None:
+    document = json.loads(examples.ORCHESTRATOR)
+    del document["schema_version"]
+    put(holdfast, "a.json", document)
+    holdfast.document("migrate", "a.json")
+    (holdfast.project / "a.json").unlink()
+    assert holdfast.document("migrate", "a.json", "--back")["files"][0]["kept"] is None
+    assert json.loads((holdfast.project / "a.json").read_bytes()) == document
+
+
+def test_show_tells_the_fields_of_others_and_no_bookkeeping(holdfast: Calling) -> None:
+    document = json.loads(examples.ORCHESTRATOR)
+    document["own"] = {"deep": [1, 2]}
+    document["agents"][0]["colour"] = "red"
+    document["created"] = document["created"].replace("Z", ".000Z")
+    holdfast.document("import", put(holdfast, "a.json", document))
+    shown = holdfast("show", "2025-12-27-abc123").out
+    extra = shown[shown.index("\nExtra\n") :].split("\n\n")[0].splitlines()[2:]
+    assert [line.split() for line in extra] == [
+        ["orchestrator", "$.own", '{"deep":[1,2]}'],
+        ["orchestrator", "$.agents.arch-1.colour", "red"],
+    ]
+    kept = holdfast.session("show", "2025-12-27-abc123")["extra"]["orchestrator"]
+    assert kept["keep"]["m"] == {"own": {"deep": [1, 2]}}
+
+
+def test_show_has_no_extra_where_only_spellings_are_kept(holdfast: Calling) -> None:
+    document = json.loads(examples.ORCHESTRATOR)
+    document["created"] = document["created"].replace("Z", ".000Z")
+    holdfast.document("import", put(holdfast, "a.json", document))
+    assert "Extra" not in holdfast("show", "2025-12-27-abc123").out
+
+
+def test_a_feature_goes_by_its_directory(holdfast: Calling) -> None:
+    folder = feature(holdfast)
+    for path in (".ai-session", folder, "."):
+        (one,) = holdfast.document("import", path)["files"]
+        assert one["path"].removeprefix("./") == folder
+        assert holdfast("import", path).out.split()[1].removeprefix("./") == folder
+    (holdfast.project / folder / "state.yaml").write_text("a: [1\n")
+    line = holdfast("import", ".ai-session").out
+    assert line.startswith(f"not read  {folder}/state.yaml: line ")
+    assert line.count("state.yaml") == 1
+
+
+def test_a_file_only_called_like_one_of_the_contract_gets_no_lock_beside_it(holdfast: Calling) -> None:
+    put(holdfast, "infra/state.yaml", b"resources: []\n")
+    assert holdfast("import", "infra/state.yaml").code == 4
+    assert [path.name for path in (holdfast.project / "infra").iterdir()] == ["state.yaml"]
+
+
+def test_a_document_of_another_format_than_was_said(holdfast: Calling) -> None:
+    path = put(holdfast, "t.json", examples.TIMER_JUST_STARTED)
+    code, out, _ = holdfast("import", path, "--format", "craft", "--json")
+    (one,) = json.loads(out)["files"]
+    assert (code, one["error"]) == (4, "t.json: it is a document of the format timer, not craft")
+    assert "timer" in one["hint"]
+    assert "timer" in holdfast.refused(4, "convert", path, "--from", "craft", "--to", "contract")["message"]
+    assert holdfast.document("import", path, "--format", "timer")["files"][0]["result"] == "new"
+
+
+def test_standard_input_is_read_and_named(holdfast: Calling) -> None:
+    standard_input(holdfast, examples.ORCHESTRATOR)
+    assert holdfast("import", "-").out.startswith("new  standard input orchestrator → ")
+    standard_input(holdfast, examples.ORCHESTRATOR)
+    assert holdfast.document("convert", "-", "--to", "timer")["from"] == "orchestrator"
+    standard_input(holdfast, examples.CONTRACT_STATE)
+    assert holdfast.document("convert", "-", "--to", "craft")["from"] == "contract"
+    standard_input(holdfast, b'{"a": ')
+    assert holdfast("import", "-").out.startswith("not read  standard input: line 1: ")
+
+
+def test_where_an_export_cannot_go(holdfast: Calling) -> None:
+    """Each with its own code; nothing is made, and a link is not written through."""
+    holdfast.session("start", "Add OAuth")
+    (holdfast.project / "there").mkdir()
+    target = holdfast.project / put(holdfast, "mine.json", {"mine": 1})
+    (holdfast.project / "link.json").symlink_to(target)
+    put(holdfast, "a.json", examples.ORCHESTRATOR)
+    for words in (["export", "--format", "timer"], ["convert", "a.json", "--to", "timer"]):
+        assert holdfast.refused(5, *words, "-o", "there")["kind"] == "conflict"
+        assert holdfast.refused(1, *words, "-o", "link.json")["kind"] == "refused"
+        assert "nowhere" in holdfast.refused(3, *words, "-o", "nowhere/x.json")["message"]
+    for words in (["export", "--format", "contract"], ["convert", "a.json", "--to", "contract"]):
+        assert holdfast.refused(3, *words, "-o", "nowhere/x")["hint"]
+        assert holdfast.refused(4, *words, "-o", "mine.json")["hint"]
+        done = holdfast(*words, "-o", "features")
+        assert done.code == 0
+        assert "Written: features" in done.err
+        assert holdfast.refused(5, *words, "-o", "features")["hint"]
+    assert json.loads(target.read_bytes()) == {"mine": 1}
+    assert not (holdfast.project / "nowhere").exists()
+    assert holdfast("export", "--format", "timer", "-o", "-").out == holdfast("export", "--format", "timer").out
+
+
+def test_nothing_is_imported_when_one_of_the_paths_is_not_there(holdfast: Calling) -> None:
+    put(holdfast, "a.json", examples.ORCHESTRATOR)
+    holdfast.refused(3, "import", "a.json", "nowhere.json")
+    assert holdfast.document("history", "--all-projects")["sessions"] == []
+    (holdfast.project / "none").mkdir()
+    code, out, _ = holdfast("import", "none", "a.json", "--json")
+    assert (code, [one["result"] for one in json.loads(out)["files"]]) == (3, ["not read", "new"])
+
+
+def test_a_broken_session_among_other_files_is_told(holdfast: Calling) -> None:
+    put(holdfast, "d/torn.json", examples.ORCHESTRATOR[:300])
+    put(holdfast, "d/good.json", examples.ORCHESTRATOR)
+    put(holdfast, "d/other.json", b"{")
+    code, out, _ = holdfast("import", "d")
+    assert (code, [line.split()[-4:][0] for line in out.splitlines() if line.startswith("new")]) == (
+        4,
+        ["d/good.json"],
+    )
+    assert "d/torn.json" in out
+    assert "d/other.json" not in out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
+@pytest.mark.parametrize("command", ["import", "validate", "recover", "migrate"])
+def test_a_name_that_is_no_utf_8_is_told(holdfast: Calling, command: str) -> None:
+    path = os.fsencode(holdfast.project) + b"/b\xff\x1b.json"
+    with open(path, "wb") as file:
+        file.write(examples.ORCHESTRATOR)
+    (one,) = holdfast.document(command, ".")["files"]
+    assert one["path"] == "./b\\udcff\\x1b.json"
+    assert "\x1b" not in holdfast(command, ".").out
+
+
+HOSTILE: dict[str, bytes] = {
+    "bytes": bytes(range(256)) * 8, "nothing": b"", "large": b'{"a":"' + b"x" * (5 << 20) + b'"}', "null": b"null",
+    "deep": b"[" * 100_000, "half": b'{"sessionId": "\\ud800"}', "endless": b'{"sessionId": 1e999999}',
+    "odd": b'{"schema_version": "1.0", "session_id": 5, "agents": [5, null], "created": {}, "mode": [], "errors": 1}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_input_is_an_answer_with_advice(holdfast: Calling, name: str) -> None:
+    """One JSON document each time, and whoever is refused is told what to do."""
+    put(holdfast, "x.json", HOSTILE[name])
+    for words in (["import"], ["import", "--salvage"], ["convert", "--to", "craft"], ["migrate"], ["recover"]):
+        code, out, err = holdfast(*words, "x.json", "--json")
+        document = checked(out)
+        assert err == ""
+        errors = [document["error"]] if "error" in document else [one for one in document["files"] if one["error"]]
+        # What recover reads of a file is an answer, even where no session can be made of it.
+        assert code in ((4,) if errors and words != ["recover"] else (0, 4))
+        assert all(one["hint"] for one in errors)
+        assert holdfast(*words, "x.json").code == code
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_and_a_link_to_itself_hold_nothing_up(holdfast: Calling) -> None:
+    os.mkfifo(holdfast.project / "pipe.json")
+    (holdfast.project / "self.json").symlink_to("self.json")
+    for words in (["import"], ["convert", "--to", "craft"], ["migrate"], ["recover"]):
+        assert "named pipe" in "".join(holdfast(*words, "pipe.json")[1:])
+        assert holdfast(*words, "self.json").code == 1

@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 from calling import Calling, Out
 
+from holdfast.core.errors import Failed
+from holdfast.keeper import recovering
+from holdfast.machine.files import read_limited
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
 
 import spec_examples
@@ -161,3 +165,41 @@ def test_a_secret_is_not_stored(call: Calling) -> None:
     path = put(call, "hand.json", json.dumps({"goal": "x", "notes": f"key {key}"}).encode()[:-1])
     (made,) = one_file(call, str(path), "--start")["sessions"]
     assert key not in json.dumps(call.document("show", made)) + json.dumps(call.document("log", made))
+
+
+def test_sound_files_need_no_recovering_and_that_is_said(call: Calling) -> None:
+    put(call, "one.json", spec_examples.ORCHESTRATOR)
+    out = call("recover", "one.json")
+    assert (out.code, out.out.splitlines()[-1]) == (0, "It is whole: nothing needs to be recovered.")
+    put(call, "two.json", spec_examples.TIMER_JUST_STARTED)
+    put(call, "package.json", b'{"name": "x"}')  # somebody else's, and whole
+    out = call("recover", ".")
+    assert (out.code, out.out.splitlines()[-1]) == (0, "2 files looked at, all whole: nothing needs to be recovered.")
+    assert "package.json" not in out.out
+    assert call("recover", ".", "--quiet").out == "whole  ./one.json (orchestrator)\nwhole  ./two.json (timer)\n"
+    assert all(one["whole"] for one in call.document("recover", ".")["files"])
+    put(call, "torn.json", spec_examples.CRAFT[:2500])
+    assert "nothing needs" not in call("recover", ".").out
+
+
+def test_a_directory_without_session_files_says_what_was_looked_for(call: Calling) -> None:
+    put(call, "package.json", b'{"name": "x"}')
+    error = call.refused(3, "recover", ".")
+    assert "no session file" in error["message"]
+    assert ".claude/session-state.json" in error["hint"]
+
+
+def test_what_cannot_be_opened_is_not_called_lost(call: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(call, ".claude/session-state.json", spec_examples.TIMER_JUST_STARTED)
+    put(call, ".claude/orchestrator-session.json", spec_examples.ORCHESTRATOR)
+
+    def closed(path: str, limit: int, *, what: str) -> bytes:
+        if "session-state" in path:
+            raise Failed(f"cannot read {path}: permission denied")
+        return read_limited(path, limit, what=what)
+
+    monkeypatch.setattr(recovering, "read_limited", closed)
+    out = call("recover", ".").out
+    assert "not read  ./.claude/session-state.json: it cannot be read: permission denied" in out
+    assert "lost" not in out
+    assert "whole  ./.claude/orchestrator-session.json" in out

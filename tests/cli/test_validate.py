@@ -6,7 +6,9 @@ import copy
 import io
 import json
 import os
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,9 @@ from typing import Any
 import jsonschema
 import pytest
 from calling import Calling, checked
+
+from holdfast.core.canonical import Json
+from holdfast.formats import schema
 
 SESSION: dict[str, Any] = {
     "schema_version": "1.0", "session_id": "2026-01-05-abc123", "created": "2026-01-05T08:00:00Z",
@@ -354,3 +359,85 @@ def test_checking_leaves_no_trace(hold: Calling) -> None:
     files(hold, ".")
     assert sorted(path.name for path in hold.project.rglob("*")) == before
     assert not hold.home.exists()
+
+
+# ── what a person reads ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("width", ["40", "60", "80", "200"])
+def test_two_blanks_stand_before_every_message(hold: Calling, width: str) -> None:
+    """Whether the line had to be broken or not."""
+    hold.patch.setenv("COLUMNS", width)
+    broken = changed(mode="fast", session_id="x", goal=5)
+    broken["agents"][0]["id"] = "../x"
+    put(hold, "x.json", broken)
+    out = hold("validate", "x.json").out
+    heads = [line for line in out.splitlines() if line.startswith("  error")]
+    assert len(heads) == 4
+    for head in heads:
+        assert re.match(r"  error    \$[^ ]+ \(line \d+\)(  must|$)", head), head
+
+
+def test_a_shape_is_told_in_words(hold: Calling) -> None:
+    put(hold, "x.json", changed(session_id="x", goal=" "))
+    said = {one["path"]: one["message"] for one in files(hold, "x.json", code=4)["x.json"]["problems"]}
+    assert said["$.session_id"] == 'must be a day and six hexadecimal digits such as 2026-11-15-0a1b2c, is "x"'
+    assert said["$.goal"] == "must not be blank"
+
+
+def test_no_schema_asks_for_a_shape_that_has_no_words() -> None:
+    """A regular expression never reaches a person."""
+    asked = set()
+    for file in Path(schema.__file__).with_name("schemas").iterdir():
+        asked |= set(patterns(json.loads(file.read_bytes())))
+    assert len(asked) > 5
+    for pattern in asked - {r"\S"}:  # "must not be blank"
+        (found,) = schema.Checker({"type": "string", "pattern": pattern}).problems("\n~")
+        assert pattern not in found.message
+
+
+def patterns(rules: Any) -> Iterator[str]:
+    if isinstance(rules, dict):
+        if isinstance(rules.get("pattern"), str):
+            yield rules["pattern"]
+        for inner in rules.values():
+            yield from patterns(inner)
+    elif isinstance(rules, list):
+        for inner in rules:
+            yield from patterns(inner)
+
+
+def test_a_pattern_without_words_of_its_own_is_told_as_described() -> None:
+    rules: dict[str, Json] = {"type": "string", "pattern": "^[xyz]$", "description": "One of the three axes."}
+    (found,) = schema.Checker(rules).problems("w")
+    assert found.message == 'must be one of the three axes, is "w"'
+
+
+def test_a_file_that_cannot_be_read_is_named_once(hold: Calling) -> None:
+    put(hold, "x.json", b'{"a":"' + b"x" * (5 << 20) + b'"}')
+    (found,) = files(hold, "x.json", code=4)["x.json"]["problems"]
+    assert found["message"] == "it is larger than 4 MiB"
+    assert hold("validate", "x.json").out.count("x.json") == 1
+
+
+def test_what_was_looked_for_in_vain(hold: Calling) -> None:
+    error = hold.refused(3, "validate", ".")
+    for place in (".claude/orchestrator-session.json", ".claude/session-state.json", ".ai-session/", ".craft/cache/"):
+        assert place in error["hint"]
+
+
+def test_in_a_mirrored_project_only_session_files_are_listed(hold: Calling) -> None:
+    """Neither locks, nor what was set aside, nor what a migration left."""
+    hold.session("start", "Add search")
+    for name in ("orchestrator", "timer", "contract", "craft"):
+        hold.document("mirror", "on", name)
+    put(hold, ".claude/session-state.json", '{"sessionId": "torn')
+    hold("note", "sets the torn file aside")
+    aside = [path.name for path in (hold.project / ".claude").iterdir() if ".rejected-" in path.name]
+    locks = [path.name for path in (hold.project / ".ai-session").rglob(".*lock")]
+    assert aside
+    assert locks
+    put(hold, ".claude/session-state.json.before-20260105T080000Z", "{")
+    listed = {Path(path).name for path in files(hold, ".")}
+    assert not {name for name in listed if name in (*aside, *locks) or name.startswith(".") or ".before-" in name}
+    assert {"orchestrator-session.json", "session-state.json", "state.yaml", "active-features.yaml"} <= listed

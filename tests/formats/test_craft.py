@@ -51,7 +51,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 
 from histories import History, histories
 
-UUID4 = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+SHA1 = "a1b2c3d4e5f6789012345678901234567890abcd"
 
 
 def tidied() -> Document:
@@ -108,10 +108,13 @@ def session(*more: Heard) -> State:
 
 def test_the_example_of_the_text_has_an_id_and_a_hash_that_break_its_own_rules() -> None:
     assert said(example()) == [
-        ("$.session_id", f'must look like {UUID4}, is "abc12345-def6-7890-ghij-klmnopqrstuv"'),
+        (
+            "$.session_id",
+            'must be a UUID of version 4 in small letters, is "abc12345-def6-7890-ghij-klmnopqrstuv"',
+        ),
         (
             "$.files_modified[0].hash_after",
-            'must look like ^[0-9a-f]{64}$, is "a1b2c3d4e5f6789012345678901234567890abcd"',
+            f'must be a SHA-256: 64 hexadecimal digits in small letters, is "{SHA1}"',
         ),
     ]
 
@@ -539,6 +542,25 @@ def test_a_note_written_after_another_is_that_note_alone() -> None:
     notes = obj(after["metadata"])["notes"]
     obj(after["metadata"])["notes"] = f"{notes}\nAsk Ana"
     assert datas(edited(tidied(), after)[1]) == [NoteAdded(text="Ask Ana")]
+
+
+def test_what_is_said_to_have_happened_before_the_session_is_shown_once_and_as_it_was_written() -> None:
+    early = "2026-01-17T13:00:00.000Z"
+    decided: Document = {"timestamp": early, "context": "", "options": [], "chosen": "JWT", "reasoning": None}
+    touched: Document = {
+        "path": "./b.py", "action": "created", "agent_id": "person", "timestamp": early, "lines_added": 1,
+        "lines_removed": None, "hash_before": None, "hash_after": None,
+    }  # fmt: skip
+    before, after = tidied(), tidied()
+    arr(after["decisions_made"]).extend([decided, dict(decided)])
+    arr(after["files_modified"]).append(touched)
+    _, more, then = edited(before, after)
+    assert [(one.at, type(one.data).__name__) for one in more] == [
+        (START, "DecisionMade"), (START, "DecisionMade"), (START, "FileChanged"),
+    ]  # fmt: skip
+    meant = merged(before, FORMAT.render(then), after, FORMAT, in_their_words=True).document
+    assert [one for one in arr(meant["decisions_made"]) if obj(one)["chosen"] == "JWT"] == [decided, decided]
+    assert [one for one in arr(meant["files_modified"]) if obj(one)["lines_added"] == 1] == [touched]
 
 
 def test_what_only_derived_fields_say_is_no_change() -> None:

@@ -325,3 +325,15 @@ def _used(document: Document) -> Json:
     usage = document["context_usage"]
     assert isinstance(usage, dict)
     return usage["estimated_tokens"]
+
+
+def test_errors_of_any_shape_are_shown_once_and_as_they_were_written() -> None:
+    errors: list[Json] = [{}, "the disk is full", {"category": "odd"}, {"error": "x", "code": 7}]
+    after = changed(errors=errors)
+    heard = RULES.changes(EXAMPLE, after, state_of(EXAMPLE, RULES, GROUND), GROUND)
+    assert [type(one.data) for one in heard] == [ErrorNoted] * 4
+    begun = RULES.changes(None, EXAMPLE, None, GROUND)
+    then = RULES.render(folded([*begun, *heard], "0123456789abcdef0123456789abcdef"))
+    meant = merged(EXAMPLE, then, after, RULES, in_their_words=True).document
+    assert meant["errors"] == errors
+    assert RULES.changes(meant, after, state_of(EXAMPLE, RULES, GROUND), GROUND) == []

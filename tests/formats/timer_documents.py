@@ -20,7 +20,9 @@ from holdfast.formats.timer.names import TIMEOUT
 MINUTE = 60_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SLUG = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=8)
-_WORDS = st.text(max_size=30) | st.lists(_SLUG, min_size=2, max_size=4).map(" ".join)
+# No NUL: the store refuses that, and says so.
+_LETTERS = st.characters(codec="utf-8", exclude_characters="\0")
+_WORDS = st.text(_LETTERS, max_size=30) | st.lists(_SLUG, min_size=2, max_size=4).map(" ".join)
 # Around the thresholds of five and ten minutes, where mistakes live.
 _SPANS = st.sampled_from(
     [0, 1, 1000, MINUTE, 5 * MINUTE, 5 * MINUTE + 1, 10 * MINUTE, 10 * MINUTE + 1, 45 * MINUTE]
@@ -29,8 +31,8 @@ _LENGTHS = _SPANS.filter(bool) | st.just(0)
 _UNKNOWN = st.sampled_from(["", "note", "x-own", "id", "paused_at", "Type", "sessionid", "é", "a b"])
 _VALUES: st.SearchStrategy[Json] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    | st.text(_LETTERS, max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(_LETTERS, max_size=3), inner, max_size=2),
     max_leaves=4,
 )  # fmt: skip
 
@@ -133,10 +135,10 @@ spellings = st.builds(
 _PLAIN = Spelling(None, False, True, True, {}, {}, {}, 0)
 
 _reasons = {
-    "MANUAL": st.sampled_from(["lunch", "meeting", ""]) | st.text(max_size=10),
-    "AUTO_IDLE": st.just("User idle") | st.text(max_size=10),
+    "MANUAL": st.sampled_from(["lunch", "meeting", ""]) | st.text(_LETTERS, max_size=10),
+    "AUTO_IDLE": st.just("User idle") | st.text(_LETTERS, max_size=10),
     "AUTO_TASK": st.sampled_from(["Task agent: explore", TIMEOUT, "Task agent", "Agent at work: x", ""])
-    | st.text(max_size=10),
+    | st.text(_LETTERS, max_size=10),
 }
 _types = st.sampled_from(sorted(_reasons))
 

@@ -146,12 +146,13 @@ class FormatConformance:
         meant = merged(before, now, together.document, self.rules, in_their_words=True).document
         final = restored(shown, remainder(shown, meant, self.rules.identities), self.rules.identities)
         assert isinstance(final, dict)
-        # Whatever they wrote is there, and whatever they left that did not move with it, unless only Holdfast says such
-        # things.
-        there, old, earlier, later = (dict(_values(one, self.rules)) for one in (final, before, was, shown))
+        # What they wrote is there, and what they left that nothing else moved: but for what only Holdfast says.
+        there, old = (dict(_values(one, self.rules)) for one in (final, before))
+        moved = _moved(dict(_values(was, self.rules)), dict(_values(shown, self.rules)))
         for place, value in _values(after, self.rules):
-            news = place not in old or old[place] != value or earlier.get(place) == later.get(place)
-            if news and not covered(self.rules.derived, place):
+            is_new = place not in old or old[place] != value
+            stays = not any(place[:length] in moved for length in range(1, len(place) + 1))
+            if (is_new or stays) and not covered(self.rules.derived, place):
                 assert there.get(place) == value or self._means_the_same(place, there.get(place), value), place
         # Once more: having been taken in, it is no change any longer.
         assert self.rules.changes(final, merged(before, final, after, self.rules).document, then, GROUND) == []
@@ -186,6 +187,17 @@ def _values(value: Json, rules: Format, place: Place = ()) -> Iterator[tuple[Pla
             seen.append(inner)
     else:
         yield place, value
+
+
+def _moved(before: dict[Place, Json], after: dict[Place, Json]) -> set[Place]:
+    """Places where one rendering says other than another, or where one has an object or entry and the other none."""
+    parts = ({place[:length] for place in one for length in range(len(place))} for one in (before, after))
+    changed = {
+        place
+        for place in {**before, **after}
+        if (place in before) != (place in after) or before.get(place) != after.get(place)
+    }
+    return changed.union(set.symmetric_difference(*parts))
 
 
 def _problems(rules: Format, document: Document) -> list[Problem]:

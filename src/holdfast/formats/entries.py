@@ -21,6 +21,10 @@ from holdfast.formats.places import covers
 Identities = Mapping[Place, tuple[str, ...]]
 
 _USUAL: Final = ("id",)
+# What stands for the key of an entry that is a value by itself: no key of a document.
+_ALONE: Final = "\0"
+# How far from its own position an entry is looked for under another name: long lists are in order.
+_NEAR: Final = 32
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d", re.ASCII)
 
 
@@ -66,34 +70,38 @@ def led_to(theirs: Mapping[str, Json], ours: Mapping[str, Json]) -> dict[str, st
     A time before the session's beginning is moved there, a path is written in one way, an error of no known shape is
     told in a sentence. The most alike are the same, each only once.
     """
-    pairs = sorted(
-        (_strangeness(entry, other), place, name, made)
-        for place, (name, entry) in enumerate(theirs.items())
-        for made, other in ours.items()
-    )
+    became = [(name, _told(entry)) for name, entry in ours.items()]
+    pairs: list[tuple[tuple[int, int, int], int, int, str]] = []
+    for place, (name, entry) in enumerate(theirs.items()):
+        said = _told(entry)
+        for other in range(max(place - _NEAR, 0), min(place + _NEAR, len(became))):
+            strangeness = _strangeness(said, became[other][1])
+            if strangeness[0] or not strangeness[1]:
+                pairs.append((strangeness, place, other, name))
     found: dict[str, str] = {}
-    taken: set[str] = set()
-    for (agree, unlike, _), _, name, made in pairs:
-        if name not in found and made not in taken and (agree or not unlike):
-            found[name] = made
-            taken.add(made)
+    taken: set[int] = set()
+    for _, _, other, name in sorted(pairs):
+        if name not in found and other not in taken:
+            found[name] = became[other][0]
+            taken.add(other)
     return found
 
 
-def _strangeness(theirs: Json, ours: Json) -> tuple[int, int, int]:
-    """How many values agree (the more, the less), contradict each other, and are ours alone. Null is no value."""
-    told = _told(ours)
-    if not isinstance(theirs, dict):
-        found = theirs in told.values()
-        return -found, not found, len(told)
-    said = _told(theirs)
-    both = said.keys() & told.keys()
-    agree = sum(same(said[key], told[key]) for key in both)
-    return -agree, len(both) - agree, len(told) - len(both)
+def _strangeness(theirs: dict[str, Json], ours: dict[str, Json]) -> tuple[int, int, int]:
+    """How many values agree (the more, the less strange), contradict each other, and are ours alone."""
+    if _ALONE in ours:
+        return 0, 1, 1  # it is its own name: another name is another entry
+    if _ALONE in theirs:
+        found = theirs[_ALONE] in ours.values()
+        return -found, not found, len(ours)
+    both = theirs.keys() & ours.keys()
+    agree = sum(same(theirs[key], ours[key]) for key in both)
+    return -agree, len(both) - agree, len(ours) - len(both)
 
 
 def _told(entry: Json) -> dict[str, Json]:
-    whole = entry if isinstance(entry, dict) else {"": entry}
+    """The values of an entry that say something; of one that is no object, itself."""
+    whole = entry if isinstance(entry, dict) else {_ALONE: entry}
     return {key: value for key, value in whole.items() if value is not None and value not in ("", [])}
 
 

@@ -127,7 +127,6 @@ def _shown(value: Json) -> str:
 # The shapes our schemas ask for, in words: a regular expression tells most people nothing. What a shape is used for
 # is in the schema's own description, which says less about how it must look.
 _SHAPES: Final = {
-    r"\S": "must not be blank",
     "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$":
         "must be a UUID of version 4 in small letters",
     "^[a-z0-9]+(-[a-z0-9]+)*-[0-9]{4}-[0-9]{2}-[0-9]{2}$": "must be a slug and a day such as add-search-2026-11-15",
@@ -288,7 +287,7 @@ class Checker:
         if "maxLength" in rules and len(value) > _number(rules["maxLength"]):
             yield Found(place, f"must have at most {rules['maxLength']} characters, has {len(value)}")
         if "pattern" in rules and not self._pattern(_text(rules["pattern"])).search(value):
-            yield Found(place, f"{_wanted(rules)}, is {_shown(value)}")
+            yield Found(place, f"{_wanted(rules)}, is {_shown(value)}" if value.strip() else "must not be blank")
         if "format" in rules:
             holds, words = _FORMATS[_text(rules["format"])]
             if not holds(value):

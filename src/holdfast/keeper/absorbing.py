@@ -86,7 +86,7 @@ def _hear_lines(
     theirs: Document,
     known: Container[str | None],
 ) -> None:
-    """Lines that others added to a history. Each is an event of its own, known by what it says, and kept nowhere else."""
+    """Lines that others added to a history: each an event, known by what it says, and kept nowhere else."""
     from holdfast.formats.contract.events import commands
 
     # What an import brought is kept with its document.

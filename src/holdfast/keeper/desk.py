@@ -17,6 +17,7 @@ from holdfast.mirror.memory import Memory, Rejected, Tree
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
+    from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
 
 
@@ -32,6 +33,9 @@ class Desk:
         self.root = keeper.place.root
         # Hashes of what was taken in since the lock was had: no need to take it in twice.
         self.taken: set[str] = set()
+        # Sessions as they were read, and how far the log was before that.
+        self._states: dict[str, State | None] = {}
+        self._as_of: str | None = None
 
     def nanos(self) -> int:
         return self.keeper.wall.micros() * 1000
@@ -39,10 +43,26 @@ class Desk:
     def stamps(self, one: Layout) -> dict[str, int]:
         return {folder: folder_stamp(inside(self.root, folder)) for folder in one.folders}
 
-    def record(
-        self, one: Layout, path: str, value: Json, *, made_current: bool, edited: int | None = None
-    ) -> bool:
+    def as_of(self) -> str:
+        """How far the log was before anything was rendered: what is recorded after that is news for the next look."""
+        if self._as_of is None:
+            self._states.clear()
+            self._as_of = stamp(self.keeper)
+        return self._as_of
+
+    def state(self, session: str) -> State | None:
+        """A session as of then. Several formats show it, and it is read once."""
+        self.as_of()
+        if session not in self._states:
+            self._states[session] = self.keeper.store().state(session)
+        return self._states[session]
+
+    def keep(self, state: State) -> None:
+        self._states[state.session] = state
+
+    def record(self, one: Layout, path: str, value: Json, *, made_current: bool, edited: int | None = None) -> bool:
         """Take in what a file says, which was `edited` then; True when that was news."""
+        self._as_of = None
         file = self.tree.files[one.name].get(path)
         shown = None if file is None else file.session or None
         written = self.memory.written(self.place.main)
@@ -100,7 +120,9 @@ class Desk:
 def stamp(keeper: Keeper) -> str:
     """Changes with everything that is recorded, and with what this work tree is at."""
     store = keeper.existing_store()
-    return "" if store is None else f"{store.latest_time()} {store.current(keeper.place.root)}"
+    if store is None:
+        return ""
+    return f"{store.latest_time()} {store.current(keeper.place.root)} {keeper.settings['contract.model']}"
 
 
 def refuse_links(root: str, path: str) -> None:

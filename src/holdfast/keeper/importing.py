@@ -57,11 +57,11 @@ def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = 
             session = known
             if transaction.state(session).deleted:
                 raise Refused("this session was deleted, and what is deleted stays so", session=session)
-            events = list(store.events(session))
-            base = nearest(events, rules, document)
+            told = list(store.events(session))
+            base = nearest(told, rules, document)
             taken = absorb(
                 keeper.recorder, transaction, session, document, rules, base=base, ground=here,
-                known={event.key for event in events},
+                known={event.key for event in told},
             )  # fmt: skip
             events, conflicts = taken
         transaction.know_project(project)

@@ -19,7 +19,7 @@ from holdfast.keeper.aliases import give
 from holdfast.keeper.desk import Desk, refuse_links
 from holdfast.machine import files
 from holdfast.mirror import prints
-from holdfast.mirror.layouts import Layout, Showing, Wanted, inside
+from holdfast.mirror.layouts import Layout, Showing, inside
 from holdfast.mirror.memory import Written
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store
 
 NO_PRINT: Final = prints.Print(0, 0, 0, 0)
+_MOST_NOTED: Final = 50
 _TICK: Final = 20_000_000  # nanoseconds: names made within it may hide behind each other
 # A program that had emptied the file when we replaced it is about to fill it.
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1)
@@ -66,36 +67,55 @@ class Rewriting:
     def _write_wanted(self, one: Layout, showing: Sequence[Showing]) -> bool:
         there = self._tree.files[one.name]
         held = self._tree.held.get(one.name, {})
-        wanted = one.wanted(self._root, showing)
+        as_left = {path: file for path, file in there.items() if path not in held and self._is_as_left(path, file)}
+        wanted = one.wanted(self._root, showing, as_left)
         as_of = {each.state.session: each.as_of for each in showing}
-        due = {path: want for path, want in wanted.items() if path not in held and self._is_due(there, path, want)}
+        counts = {each.state.session: each.state.count for each in showing}
+        due = {
+            path: want
+            for path, want in wanted.items()
+            if path not in held and want.data is not None and self._is_due(there, path, want.data, want.session)
+        }
         if due:
-            hashes = [prints.hash_of(want.data) for want in due.values()]
+            hashes = [prints.hash_of(want.data or b"") for want in due.values()]
             events = dict.fromkeys(as_of[want.session] for want in due.values() if want.session in as_of)
             self._desk.memory.know(self._desk.place.main, [*hashes, *events])
         late = False
         for path, want in due.items():
-            late |= self._put(one, path, want)
-            self._remember(there, path, Written(want.session, prints.hash_of(want.data), NO_PRINT, "", 0))
+            data = want.data or b""
+            late |= self._put(one, path, data)
+            self._remember(there, path, Written(want.session, prints.hash_of(data), NO_PRINT, "", 0))
         for path, want in wanted.items():
             if path in there:
                 there[path].as_of = as_of.get(want.session, "")
+                there[path].events = counts.get(want.session, 0)
         for path in [path for path in there if path not in wanted and path not in held]:
             late |= self._take_away(one, path, there.pop(path))
+        strange = self._tree.strange.get(one.name, {})
+        for path in one.fixed:
+            # Somebody put a session there that has ended: it has been taken in, and stands in the archive.
+            found = strange.get(path)
+            if found is not None and path not in wanted and found.hash in self._desk.taken:
+                late |= self._take_away(one, path, Written("", found.hash, found.print, "", 0))
+                del strange[path]
         return late
 
-    def _is_due(self, there: dict[str, Written], path: str, want: Wanted) -> bool:
+    def _is_as_left(self, path: str, file: Written) -> bool:
+        found = prints.look(inside(self._root, path), self._desk.nanos())
+        return found is not None and found.fits(file.print) and not file.print.young
+
+    def _is_due(self, there: dict[str, Written], path: str, data: bytes, session: str) -> bool:
         full = inside(self._root, path)
         file, found = there.get(path), prints.look(full, self._desk.nanos())
-        hashed = prints.hash_of(want.data)
+        hashed = prints.hash_of(data)
         if found is None:
             return True
         if file is None:
             if prints.hash_of(prints.read(full)) != hashed:
                 return True
-            there[path] = Written(want.session, hashed, found, "", self._desk.keeper.now())
+            there[path] = Written(session, hashed, found, "", self._desk.keeper.now())
             return False
-        if file.hash != hashed or file.session != want.session:
+        if file.hash != hashed or file.session != session:
             return True
         if not found.fits(file.print) or file.print.young:
             if prints.hash_of(prints.read(full)) != hashed:
@@ -103,14 +123,14 @@ class Rewriting:
             file.print = found  # touched, or young no more
         return False
 
-    def _put(self, one: Layout, path: str, want: Wanted) -> bool:
+    def _put(self, one: Layout, path: str, new: bytes) -> bool:
         """Write one file; what somebody wrote between our look and this moment is taken in, not lost."""
         full = inside(self._root, path)
         refuse_links(self._root, path)
         files.make_private_dir(os.path.dirname(full))
         file = self._tree.files[one.name].get(path)
         late: list[bytes] = []
-        if not os.path.lexists(full) and _put_new(full, want.data):
+        if not os.path.lexists(full) and _put_new(full, new):
             return False
 
         def displaced(old: str) -> None:
@@ -118,10 +138,10 @@ class Rewriting:
                 return  # it follows from the others, whoever wrote it
             with contextlib.suppress(HoldfastError, OSError):
                 data = _finished(one, path, old)
-                if data != want.data and self._desk.is_news(data, None if file is None else file.hash):
+                if data != new and self._desk.is_news(data, None if file is None else file.hash):
                     late.append(data)
 
-        files.write_atomic(full, want.data, displaced=displaced)
+        files.write_atomic(full, new, displaced=displaced)
         return bool(late) and self._take_in_late(one, path, late[0])
 
     def _take_away(self, one: Layout, path: str, file: Written) -> bool:
@@ -129,7 +149,8 @@ class Rewriting:
         full = inside(self._root, path)
         if prints.look(full, self._desk.nanos()) is None:
             return False
-        if prints.hash_of(prints.read(full)) != file.hash:
+        hashed = prints.hash_of(prints.read(full))
+        if hashed != file.hash and hashed not in self._desk.taken:
             return True  # the next round takes it in
         folder = os.path.dirname(full)
         aside = _temporary(folder)
@@ -166,25 +187,53 @@ class Rewriting:
                     return True
             return False
 
-        complete = all(path in there and os.path.lexists(inside(self._root, path)) for path in one.fixed)
-        due = [each for each in showing if not complete or not self._is_shown(there, each)]
+        named = one.models.get("*", "")
+        complete = self._tree.model in ("", named) and all(
+            path in there and os.path.lexists(inside(self._root, path)) for path in one.fixed
+        )
+        by_session: dict[str, list[tuple[str, Written]]] = {}
+        for path, file in there.items():
+            by_session.setdefault(file.session, []).append((path, file))
+        due = [
+            each
+            for each in showing
+            if not complete or not self._is_shown(by_session.get(each.state.session, []), each)
+        ]
         left = one.bring_up(self._root, due, there, displaced)
         hashes = [file.hash for file in left.values() if len(file.hash) > 1]
         self._desk.memory.know(self._desk.place.main, [*hashes, *dict.fromkeys(each.as_of for each in due)])
         for path, file in left.items():
             self._remember(there, path, file)
+        self._tree.model = named
+        self._tell_notes(one, due)
         shown = {each.state.session for each in showing}
-        for path in [path for path, file in there.items() if file.session and file.session not in shown]:
-            gone = there.pop(path)
-            if gone.hash:
-                self._take_away(one, path, gone)
+        gone = {path: file for path, file in there.items() if file.session and file.session not in shown}
+        for path, file in gone.items():
+            if file.hash:
+                self._take_away(one, path, file)
+        if gone and not late:
+            features = {path.split("/")[1] for path, file in gone.items() if self._is_deleted(file.session)}
+            for path, file in one.erase(self._root, features, there, displaced).items() if features else ():
+                self._desk.memory.know(self._desk.place.main, [file.hash] if len(file.hash) > 1 else [])
+                self._remember(there, path, file)
+            for path in gone:
+                del there[path]
         return any([self._take_in_late(one, path, data) for path, data in late])  # noqa: C419 (each of them)
 
-    def _is_shown(self, there: dict[str, Written], each: Showing) -> bool:
-        of_it = [(path, file) for path, file in there.items() if file.session == each.state.session]
+    def _is_deleted(self, session: str) -> bool:
+        state = self._desk.keeper.store().state(session)
+        return state is not None and bool(state.deleted)
+
+    def _tell_notes(self, one: Layout, due: Sequence[Showing]) -> None:
+        for note in (note for each in due for note in one.notes(each)):
+            if note not in self._tree.noted:
+                self._tree.noted = [*self._tree.noted, note][-_MOST_NOTED:]
+                self._desk.tell(f"{note[0].upper()}{note[1:]}.")
+
+    def _is_shown(self, of_it: Sequence[tuple[str, Written]], each: Showing) -> bool:
         now = self._desk.nanos()
         return bool(of_it) and all(
-            file.as_of == each.as_of
+            (file.as_of, file.events) == (each.as_of, each.state.count)
             and (found := prints.look(inside(self._root, path), now)) is not None
             and found.fits(file.print)
             for path, file in of_it
@@ -217,11 +266,12 @@ class Rewriting:
                 ids.append(current)
         found: list[Showing] = []
         for session in list(ids):
-            state = store.state(session)
+            state = self._desk.state(session)
             if state is None or state.deleted or state.created_at is None:
                 ids.remove(session)
             else:
                 known = give(keeper, state, one.name)
+                self._desk.keep(known)
                 found.append(Showing(known, session == current, _events(store, session)))
         return found
 

@@ -37,7 +37,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("history.archive_after_days", 7, "finished sessions count as archived after this many days", 0, 36500),
     Setting("history.limit", 20, "how many sessions `history` shows", 1, 100_000),
     Setting(
-        "contract.model", "sonnet", "what a model that contract 1.0 does not list is mirrored as",
+        "contract.model",
+        "sonnet",
+        "what a model that contract 1.0 does not list is mirrored as",
         choices=("gemini", "opus", "sonnet"),
     ),
     Setting("device.name", "", "what this device is called (default: its host name)", project=False),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.text import shorten
-from holdfast.keeper.desk import Desk, refuse_links, stamp
+from holdfast.keeper.desk import Desk, refuse_links
 from holdfast.keeper.rewriting import Rewriting
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, inside
@@ -61,8 +61,7 @@ class _Settling:
             for path in (*one.fixed, *(f"{folder}/-" for folder in one.folders)):
                 refuse_links(self._root, path)
             taken = self._take_in_all(one, everything=everything)
-            # Noted before anything is rendered: what is recorded from here on is news for the next look.
-            as_of = stamp(self._desk.keeper)
+            as_of = self._desk.as_of()
             late = self._writing.write_all(one)
         except (HoldfastError, OSError) as error:
             reason = error.message if isinstance(error, HoldfastError) else str(error)
@@ -156,6 +155,13 @@ class _Settling:
         elif one.writes_itself:
             file.print = found
             file.hash = hashed if file.hash else ""
+            self._make_due(one, path)
+
+    def _make_due(self, one: Layout, path: str) -> None:
+        """What was taken in need not be what is true: the file is written again where it differs."""
+        for where, file in self._tree.files[one.name].items():
+            if file.hash and (where == path or path in one.fixed):
+                file.as_of = ""
 
     def _gathered(self, one: Layout, path: str, data: bytes) -> list[tuple[str, Json]]:
         """The documents in a file. One that makes no sense and was written just now may not be finished."""
@@ -180,6 +186,13 @@ class _Settling:
             self._tree.strange[one.name][path] = seen
             self._desk.tell(f"{path} is left alone: {error.message}.")
             return False
+        if isinstance(error, Refused) and one.is_shared(broken):
+            # Others' entries stand in it too: they stay, a copy is put aside, and ours is written again.
+            data = one.content(self._root, broken)
+            self._desk.taken.add(prints.hash_of(data))
+            self._desk.put_aside(one, broken, data, error)
+            self._taken(one, broken, prints.hash_of(data), seen.print)
+            return True
         self._desk.set_aside(one, broken, error)
         return True
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from holdfast.core import view
-from holdfast.core.lifecycle import FINISHED
+from holdfast.core import agents, tasks, view
+from holdfast.core.errors import Refused
+from holdfast.core.lifecycle import FINAL, FINISHED
 from holdfast.core.vocabulary import Data, SessionArchived, SessionPaused
 from holdfast.formats.keeping import shown as shown_as
 from holdfast.keeper.absorbing import absorb
@@ -16,7 +17,8 @@ from holdfast.keeper.versions import nearest
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
-    from holdfast.formats.interface import Format
+    from holdfast.core.state import State
+    from holdfast.formats.interface import Document, Format, Place
     from holdfast.keeper.keeper import Keeper
 
 
@@ -42,6 +44,7 @@ def take_file(
     if not known or shown is None or state is None or rules.alias(document) != rules.alias(shown_as(state, rules)):
         taken = take_in(keeper, value, rules)
         return _made_current(keeper, taken, rules) if made_current else taken
+    _refuse_contradictions(value, document, state, rules)
     events = list(store.events(shown))
     base = nearest(events, rules, document, written)
     here = here._replace(now=_moment(edited, state, here.now))
@@ -55,8 +58,54 @@ def take_file(
     return Taken(shown, False, heard.events, heard.conflicts, notes)
 
 
+def _refuse_contradictions(value: Json, document: Document, state: State, rules: Format) -> None:
+    """An end that is still there does not make an agent or a task ended that the file calls unfinished again.
+
+    An import reads such a document kindly. Here somebody changed a status that stood, and is to know that it stands.
+    """
+    ended = {f"agents.{one.id}.status" for one in state.agents.values() if agents.status_of(one) in FINAL["agent"]}
+    ended |= {f"tasks.{one.id}.status" for one in state.tasks.values() if tasks.status_of(one) in FINAL["task"]}
+    read = dict(_statuses(document, rules))
+    plan = value.get("plan") if isinstance(value, dict) else None
+    for phase in _objects(plan.get("phases")) if isinstance(plan, dict) else ():
+        for task in _objects(phase.get("tasks")):
+            if task.get("completed_at") is not None:
+                read[f"tasks.{task.get('task_id')}.status"] = "completed"
+    for field, said in _statuses(value, rules):
+        if field in ended and field in read and read[field] != said:
+            kind, name, _ = field.split(".", 2)
+            raise Refused(
+                f"the {kind[:-1]} {name} is {str(read[field]).replace('_', ' ')} and cannot become "
+                f"{str(said).replace('_', ' ')[:20]}",
+                hint=f"Only reopening leads back: holdfast task reopen {name}" if kind == "tasks" else None,
+            )
+
+
+def _statuses(document: Json, rules: Format) -> Iterator[tuple[str, Json]]:
+    """Every agent's and task's status as a document spells it, by its canonical field."""
+    if not isinstance(document, dict):
+        return
+    found: list[tuple[Place, Json]] = [
+        (("agents", str(one.get("id")), "status"), one.get("status")) for one in _objects(document.get("agents"))
+    ]
+    plan = document.get("plan")
+    for phase in _objects(plan.get("phases")) if isinstance(plan, dict) else ():
+        place = ("plan", "phases", str(phase.get("phase_id")), "tasks")
+        found += [
+            ((*place, str(one.get("task_id")), "status"), one.get("status")) for one in _objects(phase.get("tasks"))
+        ]
+    for where, status in found:
+        meant = rules.field(where, status) if isinstance(status, str) else None
+        if meant is not None:
+            yield meant
+
+
+def _objects(value: Json) -> list[dict[str, Json]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
 def _moment(edited: int | None, state: State, now: int) -> int:
-    """When a change was made that names no time: when its file was. A clock that cannot be right counts for nothing."""
+    """When a change was made that names no time: when its file was, unless that clock cannot be right."""
     return edited if edited is not None and state.time.start <= edited <= now else now
 
 

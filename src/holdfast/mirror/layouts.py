@@ -10,7 +10,7 @@ import os
 import posixpath
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from holdfast.core import view
@@ -49,10 +49,13 @@ class Showing(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a file should hold, and of which session; no session for what is derived from several."""
+    """What a file should hold, and of which session; no session for what is derived from several.
+
+    No data for a file that stands there as it should be.
+    """
 
     session: str
-    data: bytes
+    data: bytes | None
 
 
 class Layout(ABC):
@@ -82,8 +85,8 @@ class Layout(ABC):
         """Could this file, by its path within the tree, be (part of) the document of a session?"""
 
     @abstractmethod
-    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:
-        """Every file of these sessions, by its path within the tree."""
+    def wanted(self, root: str, sessions: Sequence[Showing], left: Mapping[str, Written]) -> dict[str, Wanted]:
+        """Every file of these sessions, by its path within the tree. `left` are files that nobody touched since."""
 
     def listed(self, root: str) -> list[str]:
         """The files that are in its folders now."""
@@ -115,6 +118,10 @@ class Layout(ABC):
         """May the file be set aside when it breaks the rules?"""
         return True
 
+    def is_shared(self, path: str) -> bool:  # noqa: ARG002
+        """Do several sessions stand in this file, and perhaps some of other programs?"""
+        return False
+
     def bring_up(
         self,
         root: str,
@@ -127,6 +134,16 @@ class Layout(ABC):
         `displaced` is told of a path where to find what stands or stood there, and says whether it is news.
         What is given has the hash of what was written; for a file that is only added to, its size instead.
         """
+        raise NotImplementedError
+
+    def erase(
+        self,
+        root: str,
+        feature_ids: Collection[str],
+        known: Mapping[str, Written],
+        displaced: Callable[[str, str], bool],
+    ) -> dict[str, Written]:
+        """For the same layouts: take away what is left of deleted sessions. Gives files that have changed by it."""
         raise NotImplementedError
 
     def written(self, showing: Showing) -> tuple[Document, bytes]:
@@ -144,11 +161,21 @@ class Orchestrator(Layout):
     def holds(self, path: str) -> bool:
         return path == self.current or _is_json_in(path, self.archive)
 
-    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:  # noqa: ARG002
+    def wanted(
+        self,
+        root: str,  # noqa: ARG002
+        sessions: Sequence[Showing],
+        left: Mapping[str, Written],
+    ) -> dict[str, Wanted]:
         found: dict[str, Wanted] = {}
+        stands = _standing(left)
         for one in sessions:
-            document, data = self.written(one)
             here = one.current and one.unfinished
+            before = stands.get((one.state.session, one.as_of, one.state.count))
+            if before is not None and here == (before == self.current):
+                found[before] = Wanted(one.state.session, None)
+                continue
+            document, data = self.written(one)
             path = self.current if here else f"{self.archive}/{safe_name(self.rules.alias(document))}.json"
             found[path] = Wanted(one.state.session, data)
         return found
@@ -163,7 +190,12 @@ class Timer(Layout):
     def holds(self, path: str) -> bool:
         return path == self.current
 
-    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:  # noqa: ARG002
+    def wanted(
+        self,
+        root: str,  # noqa: ARG002
+        sessions: Sequence[Showing],
+        left: Mapping[str, Written],  # noqa: ARG002
+    ) -> dict[str, Wanted]:
         here = next((one for one in sessions if one.current and one.unfinished), None)
         return {} if here is None else {self.current: Wanted(here.state.session, self.written(here)[1])}
 
@@ -177,19 +209,65 @@ class Craft(Layout):
     def holds(self, path: str) -> bool:
         return _is_json_in(path, self.folder) and path != self.index
 
-    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:  # noqa: ARG002
-        from holdfast.formats.craft import index
-
+    def wanted(
+        self,
+        root: str,
+        sessions: Sequence[Showing],
+        left: Mapping[str, Written],
+    ) -> dict[str, Wanted]:
         found: dict[str, Wanted] = {}
-        rows: list[Row] = []
+        stands = _standing(left)
+        fresh: list[Row] = []
         for one in sessions:
+            before = stands.get((one.state.session, one.as_of, one.state.count))
+            if before is not None:
+                found[before] = Wanted(one.state.session, None)
+                continue
             document, data = self.written(one)
             name = f"{safe_name(self.rules.alias(document))}.json"
             found[f"{self.folder}/{name}"] = Wanted(one.state.session, data)
-            rows.append(_row(one.state, name.removesuffix(".json")))
+            fresh.append(_row(one.state, name.removesuffix(".json")))
         if found:
-            found[self.index] = Wanted("", self.rules.write(index(rows)))
+            found[self.index] = Wanted("", self._indexed(root, sessions, found, fresh, left))
         return found
+
+    def _indexed(
+        self,
+        root: str,
+        sessions: Sequence[Showing],
+        found: Mapping[str, Wanted],
+        fresh: list[Row],
+        left: Mapping[str, Written],
+    ) -> bytes | None:
+        """The index: what it says of sessions that nothing happened in is taken from the one that stands there."""
+        from holdfast.formats.craft import index
+
+        names = {posixpath.basename(path).removesuffix(".json") for path in found}
+        new = {row.id for row in fresh}
+        if self.index in left:
+            value = read(read_file(inside(root, self.index)), self.index).value
+            listed = value.get("sessions") if isinstance(value, dict) else None
+            there = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            if not new and {one.get("session_id") for one in there} == names:
+                return None
+            kept = [one for one in there if one.get("session_id") in names - new]
+            if len(kept) == len(names - new):
+                made = index(fresh)
+                ours = made["sessions"]
+                assert isinstance(ours, list)
+                every = [*kept, *(one for one in ours if isinstance(one, dict))]
+                every.sort(key=lambda one: str(one.get("session_id")))
+                every.sort(key=lambda one: str(one.get("updated_at")), reverse=True)
+                return self.rules.write({**made, "sessions": [*every]})
+        return self.rules.write(index([_row(one.state, self._name(one)) for one in sessions]))
+
+    def _name(self, one: Showing) -> str:
+        return safe_name(self.rules.alias(shown(one.state, self.rules)))
+
+
+def _standing(left: Mapping[str, Written]) -> dict[tuple[str, str, int], str]:
+    """Where a session stands as of an event, and with how many."""
+    return {(file.session, file.as_of, file.events): path for path, file in left.items() if file.session}
 
 
 def _row(state: State, name: str) -> Row:

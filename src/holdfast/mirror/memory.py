@@ -38,7 +38,7 @@ class Written(msgspec.Struct):
     as_of: str
     # When, for people: milliseconds.
     at: int
-    # Of a history: how many events are in it, and the clock of the last.
+    # How many events are in it, and of a history the clock of the last.
     events: int = 0
     clock: int = 0
 
@@ -79,6 +79,9 @@ class Tree(msgspec.Struct):
     strange: dict[str, dict[str, Strange]] = {}
     # format -> how far the log was when the files were last brought up to date
     as_of: dict[str, str] = {}
+    # How models were named that contract has no name for, and which of them were told of.
+    model: str = ""
+    noted: list[str] = []
 
     def reject(self, name: str, rejected: Rejected) -> None:
         self.rejected[name] = [*self.rejected.get(name, []), rejected][-_MOST_REJECTED:]

@@ -24,8 +24,8 @@ def run(call: Call) -> None:
             {"from": source.rules.name, "to": target.name, "document": document, "paths": paths,
              "notes": public_notes(notes)}, lambda _: "",
         )  # fmt: skip
-    elif paths:
-        call.note(written(paths))
-    else:
+    elif not paths:
         put(target.write(document).decode())
     tell_notes(call, notes)
+    if paths:
+        call.note(written(paths))

@@ -77,6 +77,7 @@ def _public(one: Rescue, more: list[Note]) -> dict[str, object]:
         "path": public_path(one.path), "format": None if one.rules is None else one.rules.name, "whole": one.whole,
         "document": one.document, "notes": public_notes([*one.notes, *more]), "lost_from": one.lost_from,
         "known": one.known, "error": None if one.error is None else one.error.message,
+        "hint": None if one.error is None else one.error.hint,
     }  # fmt: skip
 
 
@@ -127,6 +128,10 @@ def _details(one: Rescue) -> list[str]:
                 "entries" if isinstance(one.document, list) else "",
             )
         )
+    if one.error is not None:
+        from holdfast.keeper.sources import reason
+
+        lines.append(reason(one.error, one.path))
     if one.lost_from is not None:
         lines.append(f"lost from byte {one.lost_from:,} (line {one.lost_line or 1:,}) on")
     elif not one.whole:

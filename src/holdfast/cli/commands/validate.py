@@ -72,7 +72,11 @@ def _lines(paint: Paint, found: Finding) -> list[Painted]:
     where = found.path
     if found.line is not None and not found.message.startswith(f"line {found.line}:"):
         where += f" (line {found.line})"
-    glued = f"{paint.plain(where)}  ".replace(" ", _GLUE)
-    broken = wrap(f"{glued}{paint.plain(found.message)}", paint.width - 11) or [""]
+    where, message, cells = paint.plain(where), paint.plain(found.message), paint.width - 11
+    glued = f"{where}  ".replace(" ", _GLUE)
+    if paint.width_of(glued + message.partition(" ")[0]) > cells:
+        broken = [*wrap(where, cells), *wrap(message, cells)]
+    else:
+        broken = wrap(glued + message, cells)
     first, *rest = (Painted(line.replace(_GLUE, " ")) for line in broken)
     return [paint.join("  ", mark, "  ", first), *(Painted(" " * 11 + line) for line in rest)]

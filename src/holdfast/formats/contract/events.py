@@ -329,7 +329,7 @@ def _unsaid(now: int, last: int, completed: int | None, target: str) -> int:
 
 
 def commands(document: Document) -> Iterator[tuple[str, Heard]]:
-    """What each line of history tells that somebody else wrote, with a name for the line: the same wherever it is read.
+    """What each line of history tells that somebody else wrote, with a name that follows from what it says.
 
     The model is no part of the name: one that the contract does not know may be written in several ways.
     """

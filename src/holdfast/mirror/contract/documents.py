@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -20,6 +21,9 @@ from holdfast.machine.private import open_private
 from holdfast.machine.trouble import again, explain, shown
 
 LIMIT: Final = reading.LIMIT
+# Somebody who writes all the time is not waited for.
+_MOST_TRIES: Final = 5
+_WAITS: Final = (0.01, 0.02, 0.05, 0.1)
 _MARKS: Final = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 
 Mapping = dict[str, Json]
@@ -40,15 +44,7 @@ def load(path: str) -> Document | None:
     raw = raw_of(path)
     if raw is None:
         return None
-    if unmerged(raw):
-        raise unfinished(path)
-    try:
-        value = reading.read_yaml(raw, path).value
-    except Invalid as error:
-        raise _damaged(path, error.message) from error
-    if not isinstance(value, dict):
-        raise _damaged(path, f"{shown(path)} is no mapping of names to values")
-    return Document(value, raw.decode())
+    return parsed(raw, path)
 
 
 def raw_of(path: str) -> bytes | None:
@@ -86,6 +82,67 @@ def unfinished(path: str) -> Conflict:
     )
 
 
+def parsed(raw: bytes, path: str) -> Document:
+    """What the bytes of a file say. Raises like `load`."""
+    if unmerged(raw):
+        raise unfinished(path)
+    try:
+        value = reading.read_yaml(raw, path).value
+    except Invalid as error:
+        raise _damaged(path, error.message) from error
+    if not isinstance(value, dict):
+        raise _damaged(path, f"{shown(path)} is no mapping of names to values")
+    return Document(value, raw.decode())
+
+
+def rewrite(
+    path: str,
+    change: Callable[[bytes | None], bytes | None],
+    displaced: Callable[[str], None] | None = None,
+) -> None:
+    """Write what `change` makes of the file; None when it is as it should be.
+
+    Somebody who knows no lock may write between the reading and the writing. Then the change is made again, to what
+    they wrote, and `displaced` is told where that stands for a moment.
+    """
+    found = raw_of(path)
+    expected = found
+    for _ in range(_MOST_TRIES):
+        data = change(found)
+        if data is None:
+            return
+        late: list[bytes] = []
+
+        def look(stood: str, expected: bytes | None = expected, late: list[bytes] = late) -> None:
+            theirs = _finished(stood)
+            if theirs is None or theirs == expected:
+                return
+            if displaced is not None:
+                displaced(stood)
+            try:
+                parsed(theirs, path)
+                late.append(theirs)
+            except HoldfastError:
+                # Whoever was in the middle of writing has lost nothing: it stands beside.
+                write_atomic(_aside(path, os.stat(stood).st_mtime_ns // 1_000_000), theirs)
+
+        write_atomic(path, data, displaced=look)
+        if not late:
+            return
+        found, expected = late[0], data
+
+
+def _finished(path: str) -> bytes | None:
+    """A file's bytes. Who had just emptied it gets a moment to fill it."""
+    raw = raw_of(path)
+    for wait in _WAITS:
+        if raw is None or raw.strip():
+            break
+        time.sleep(wait)
+        raw = raw_of(path)
+    return raw
+
+
 def save(path: str, value: Mapping, over: Document | None, displaced: Callable[[str], None] | None = None) -> None:
     """Write the value; what the file had besides it (comments, order, spelling) stays."""
     write_atomic(path, written(value, over), displaced=displaced)
@@ -99,17 +156,22 @@ def written(value: Mapping, over: Document | None = None) -> bytes:
 
 def set_aside(path: str, now: int) -> str:
     """Give a file that cannot be used another name, under which it is kept: `NAME.rejected-20261115T093000Z`."""
+    aside = _aside(path, now)
+    try:
+        os.rename(path, aside)
+        sync_directory(os.path.dirname(path))
+    except OSError as error:
+        raise explain(error, "set aside", path) from error
+    return aside
+
+
+def _aside(path: str, now: int) -> str:
     stamp = time_text(now)[:19].replace("-", "").replace(":", "") + "Z"
     aside = f"{path}.rejected-{stamp}"
     number = 1
     while os.path.lexists(aside):
         number += 1
         aside = f"{path}.rejected-{stamp}-{number}"
-    try:
-        os.rename(path, aside)
-        sync_directory(os.path.dirname(path))
-    except OSError as error:
-        raise explain(error, "set aside", path) from error
     return aside
 
 

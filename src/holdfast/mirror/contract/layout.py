@@ -60,6 +60,11 @@ class Feature(NamedTuple):
         """There from before the directory gets its name until its entry is in the registry: holds that entry."""
         return os.path.join(self.path, ".unregistered")
 
+    @property
+    def deleted(self) -> str:
+        """There when the feature was deleted, and others' lines or artifacts are what is left of it."""
+        return os.path.join(self.path, ".deleted")
+
 
 def registry(root: str) -> str:
     return os.path.join(root, "active-features.yaml")
@@ -116,6 +121,15 @@ def features(root: str) -> list[Feature]:
     except OSError as error:
         raise explain(error, "list", root) from error
     return [feature(root, name) for name in names]
+
+
+def kept(root: str) -> list[Feature]:
+    """The features that were not deleted: of one that was, only what others wrote is left."""
+    return [
+        one
+        for one in features(root)
+        if not os.path.lexists(one.deleted) or os.path.lexists(one.state) or os.path.lexists(one.plan)
+    ]
 
 
 def is_there(root: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,12 +16,13 @@ import msgspec
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.fold import read as event_data
+from holdfast.formats.contract import configured
 from holdfast.formats.contract.history import line
-from holdfast.formats.interface import Document
+from holdfast.formats.interface import Document, Format
 from holdfast.formats.keeping import shown
 from holdfast.formats.reading import read, read_yaml
 from holdfast.machine.files import read_limited
-from holdfast.mirror.contract import creating, documents, history, layout, registry, updating
+from holdfast.mirror.contract import creating, documents, erasing, history, layout, registry, updating
 from holdfast.mirror.contract.gathering import gathered
 from holdfast.mirror.layouts import Layout, Showing, Wanted, inside, safe_name
 from holdfast.mirror.locks import locked
@@ -46,11 +47,24 @@ class Contract(Layout):
     folders = (HOME,)
     writes_itself = True
 
+    @property
+    def rules(self) -> Format:
+        return configured(self.models)
+
+    def notes(self, showing: Showing) -> list[str]:
+        note = configured(self.models).model_note(showing.state)
+        return [] if note is None else [note]
+
     def holds(self, path: str) -> bool:
         parts = path.split("/")
         return path == REGISTRY or (len(parts) == 3 and parts[0] == HOME and parts[2] in _PARTS)
 
-    def wanted(self, root: str, sessions: Sequence[Showing]) -> dict[str, Wanted]:  # noqa: ARG002
+    def wanted(
+        self,
+        root: str,  # noqa: ARG002
+        sessions: Sequence[Showing],  # noqa: ARG002
+        left: Mapping[str, Written],  # noqa: ARG002
+    ) -> dict[str, Wanted]:
         return {}  # it writes its files itself
 
     def listed(self, root: str) -> list[str]:
@@ -77,7 +91,14 @@ class Contract(Layout):
 
     def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
         """One file as it was, with the others as they are."""
-        if path == REGISTRY or path.endswith(_HISTORY):
+        if path == REGISTRY:
+            entries = _entries(data)
+            found = [(where, value) for where, value in self.gather(root, path, data) if isinstance(value, dict)]
+            return [
+                (where, {**value, "entry": entries.get(where.split("/")[1], value.get("entry"))})
+                for where, value in found
+            ]
+        if path.endswith(_HISTORY):
             return self.gather(root, path, data)
         document = gathered(os.path.dirname(inside(root, path)))
         return [(path, {**document, "plan" if path.endswith(_PLAN) else "state": read(data, path).value})]
@@ -87,6 +108,9 @@ class Contract(Layout):
 
     def may_go(self, path: str) -> bool:
         return not path.endswith(_HISTORY)  # what restores the others is not touched
+
+    def is_shared(self, path: str) -> bool:
+        return path == REGISTRY
 
     def bring_up(
         self,
@@ -107,12 +131,31 @@ class Contract(Layout):
         for one in due:
             document = shown(one.state, self.rules)
             feature = layout.feature(home, safe_name(self.rules.alias(document)))
-            found.update(_brought_up(root, home, feature, document, one, known, displaced))
+            found.update(_brought_up(root, home, feature, document, one, known, displaced, self.models))
             entries[feature.id] = document["entry"]
         after = documents.raw_of(register) or b""
         ours = _undated(before) == _undated(after) or _only_ours(before, after, entries)
         found[REGISTRY] = Written("", hash_of(after) if ours else _UNSURE, _NOWHERE, "", 0)
         return found
+
+    def erase(
+        self,
+        root: str,
+        feature_ids: Collection[str],
+        known: Mapping[str, Written],
+        displaced: Callable[[str, str], bool],
+    ) -> dict[str, Written]:
+        home = layout.root_of(root)
+        register = layout.registry(home)
+        before = documents.raw_of(register) or b""
+        for name in feature_ids:
+            if layout.is_id(name):
+                erasing.erase(layout.feature(home, name))
+                registry.drop(home, name, _told_within(root, displaced))
+        after = documents.raw_of(register) or b""
+        left = known.get(REGISTRY)
+        ours = left is not None and left.hash == hash_of(before) and _only_ours(before, after, {}, feature_ids)
+        return {REGISTRY: Written("", hash_of(after) if ours else _UNSURE, _NOWHERE, "", 0)}
 
 
 def _brought_up(
@@ -123,6 +166,7 @@ def _brought_up(
     one: Showing,
     known: Mapping[str, Written],
     displaced: Callable[[str, str], bool],
+    models: Mapping[str, str],
 ) -> Iterator[tuple[str, Written]]:
     within = f"{HOME}/{feature.id}"
     changed = [
@@ -137,7 +181,7 @@ def _brought_up(
     there = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
     if told is not None and told.print.size != there:
         told = None  # somebody has added to it, or brought an earlier one back
-    lines = [*_lines(one, told)]
+    lines = [*_lines(one, told, models)]
     size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
     if not os.path.lexists(feature.path):
         creating.create(home, document, history=lines, known=True)
@@ -147,7 +191,7 @@ def _brought_up(
     for name, part in ((_STATE, document["state"]), (_PLAN, document["plan"])):
         raw = documents.raw_of(os.path.join(feature.path, name)) or b""
         hashed = hash_of(raw) if _says(raw, part) else _UNSURE
-        yield f"{within}/{name}", Written(one.state.session, hashed, _NOWHERE, one.as_of, 0)
+        yield f"{within}/{name}", Written(one.state.session, hashed, _NOWHERE, one.as_of, 0, one.state.count)
     last = one.state.last
     yield (
         f"{within}/{_HISTORY}",
@@ -206,13 +250,13 @@ def _undated(raw: bytes) -> bytes:
     return _LAST_ACTIVE.sub(b"", raw)
 
 
-def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json]) -> bool:
-    """Whether nothing but these entries is another in the registry."""
+def _only_ours(before: bytes, after: bytes, entries: Mapping[str, Json], gone: Collection[str] = ()) -> bool:
+    """Whether nothing but these entries is another in the registry, or gone from it."""
     try:
         was, now = (_entries(raw) for raw in (before, after))
     except HoldfastError:
         return False
-    others = {name: entry for name, entry in was.items() if name not in entries}
+    others = {name: entry for name, entry in was.items() if name not in entries and name not in gone}
     return others == {name: entry for name, entry in now.items() if name not in entries} and all(
         _holds(now.get(name), entry) for name, entry in entries.items()
     )
@@ -233,7 +277,7 @@ def _told_within(root: str, displaced: Callable[[str, str], bool]) -> Callable[[
     return told
 
 
-def _lines(one: Showing, before: Written | None) -> Iterator[dict[str, Json]]:
+def _lines(one: Showing, before: Written | None, models: Mapping[str, str]) -> Iterator[dict[str, Json]]:
     """A line for every event that is not in the history yet; for all, when that is not certain."""
     since = 0
     if before is not None and before.session == one.state.session and before.clock:
@@ -242,4 +286,4 @@ def _lines(one: Showing, before: Written | None) -> Iterator[dict[str, Json]]:
             since = before.clock
     for event in one.events(since):
         if before is None or not since or event.hash != before.as_of:
-            yield line(event, event_data(event), one.state)
+            yield line(event, event_data(event), one.state, models)

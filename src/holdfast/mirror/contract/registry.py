@@ -6,11 +6,15 @@ id; everybody else's entries, keys and comments stay as they are, and nobody's t
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Damaged, Invalid, Refused
 from holdfast.core.times import millis
+from holdfast.formats import reading, yamltext
 from holdfast.machine.trouble import shown
 from holdfast.mirror.contract import documents, layout
 from holdfast.mirror.contract.documents import Document, Mapping
@@ -20,6 +24,11 @@ LIST: Final = "active_features"
 # Dozens of processes may each want to add an entry at the same moment.
 PATIENCE: Final = 30.0
 _ENDED: Final = "completed"
+# A registry with nothing in it but entries of plain values, one to a line, and comments on lines of their own.
+_PLAIN: Final = re.compile(
+    rb"(?: *#[^\n]*\n|\n)*active_features:\n"
+    rb'(?: *#[^\n]*\n|\n| *- feature_id: [^\n]*\n| +[a-z_]+: (?:"[^"\\\n]*"|[A-Za-z0-9_.:+-]+)\n)*'
+)
 
 
 def entries(root: str) -> list[Mapping]:
@@ -33,8 +42,12 @@ def entry(root: str, feature_id: str) -> Mapping | None:
     return next((one for one in entries(root) if one.get("feature_id") == feature_id), None)
 
 
-def put(root: str, entry: Mapping) -> None:
-    """Add an entry, or bring the one of this feature up to date. What the entry does not name stays."""
+def put(root: str, entry: Mapping, displaced: Callable[[str, str], None] | None = None) -> None:
+    """Add an entry, or bring the one of this feature up to date. What the entry does not name stays.
+
+    `displaced` is told, with the path, where to find what somebody wrote in the very moment; it stays, with the entry
+    in it.
+    """
     feature_id = entry.get("feature_id")
     if not isinstance(feature_id, str):
         raise Invalid("an entry of the registry needs a feature_id")
@@ -43,15 +56,74 @@ def put(root: str, entry: Mapping) -> None:
         layout.checked_id(feature_id)
         layout.need(root)
         with locked(layout.registry_lock(root), patience=PATIENCE, what=f"registering {feature_id}"):
-            found = _load(root)
-            known = [] if found is None else listed(found, path)
-            at = next((n for n, one in enumerate(known) if one.get("feature_id") == feature_id), None)
-            old = None if at is None else known[at]
-            new = entry if old is None else _moved(old, entry)
-            if new == old:
-                return
-            changed = [*known, new] if at is None else [*known[:at], new, *known[at + 1 :]]
-            documents.save(path, {**(found.value if found else {}), LIST: [*changed]}, found)
+            documents.rewrite(path, partial(_with, path, feature_id, entry), _told(path, displaced))
+
+
+def drop(root: str, feature_id: str, displaced: Callable[[str, str], None] | None = None) -> None:
+    """Take a feature's entry out. Everybody else's entries and comments stay."""
+    path = layout.registry(root)
+    with layout.concerning("delete", feature_id=feature_id, file=path):
+        layout.checked_id(feature_id)
+        layout.need(root)
+        with locked(layout.registry_lock(root), patience=PATIENCE, what=f"removing {feature_id}"):
+            documents.rewrite(path, partial(_without, path, feature_id), _told(path, displaced))
+
+
+def _with(path: str, feature_id: str, entry: Mapping, raw: bytes | None) -> bytes | None:
+    quick = None if raw is None else _in_place(raw, feature_id, entry)
+    if quick is not None:
+        return None if quick == raw else quick
+    found = None if raw is None else documents.parsed(raw, path)
+    known = [] if found is None else listed(found, path)
+    at = next((n for n, one in enumerate(known) if one.get("feature_id") == feature_id), None)
+    old = None if at is None else known[at]
+    new = entry if old is None else _moved(old, entry)
+    if new == old:
+        return None
+    changed = [*known, new] if at is None else [*known[:at], new, *known[at + 1 :]]
+    return documents.written({**(found.value if found else {}), LIST: [*changed]}, found)
+
+
+def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:
+    """The registry with new values in one entry, without reading the others; None when that is not certain to do.
+
+    With hundreds of features, reading all of it would take longer than everything else that a command does.
+    """
+    named = re.compile(rb'^( *)- feature_id: "?' + re.escape(feature_id.encode()) + rb'"?\n', re.MULTILINE)
+    heads = list(named.finditer(raw))
+    if len(heads) != 1 or _PLAIN.fullmatch(raw) is None:
+        return None
+    start = heads[0].start()
+    after = re.compile(rb"^" + heads[0][1] + rb"- ", re.MULTILINE).search(raw, start + 1)
+    end = len(raw) if after is None else after.start()
+    block = raw[start:end]
+    value = reading.read_yaml(block, "").value
+    old = value[0] if isinstance(value, list) and len(value) == 1 else None
+    if not isinstance(old, dict):
+        return None
+    new = _moved(old, entry)
+    if list(new) != list(old):
+        return None
+    for key in (key for key in new if new[key] != old[key]):
+        line = re.compile(rb"^( *(?:- )?" + key.encode() + rb": ).*$", re.MULTILINE)
+        if not isinstance(new[key], str) or len(line.findall(block)) != 1:
+            return None
+        said = yamltext.inline(new[key]).encode()
+        block = line.sub(lambda found, said=said: found[1] + said, block)  # type: ignore[misc]
+    return raw[:start] + block + raw[end:]
+
+
+def _without(path: str, feature_id: str, raw: bytes | None) -> bytes | None:
+    found = None if raw is None else documents.parsed(raw, path)
+    known = [] if found is None else listed(found, path)
+    left = [one for one in known if one.get("feature_id") != feature_id]
+    if found is None or len(left) == len(known):
+        return None
+    return documents.written({**found.value, LIST: [*left]}, found)
+
+
+def _told(path: str, displaced: Callable[[str, str], None] | None) -> Callable[[str], None] | None:
+    return None if displaced is None else partial(displaced, path)
 
 
 def listed(found: Document, path: str) -> list[Mapping]:

@@ -57,14 +57,14 @@ def examine(root: str) -> list[Finding]:
             return []
         found = [
             Finding(CHECK, fault.sentence(root), feature.id)
-            for feature in layout.features(root)
+            for feature in layout.kept(root)
             for fault in _faults(feature)
         ]
         fault = _registry_fault(root)
         if fault is not None:
             return [*found, Finding(CHECK, fault.sentence(root))]
         named = {one.get("feature_id") for one in registry.entries(root)}
-        unlisted = [one.id for one in layout.features(root) if one.id not in named]
+        unlisted = [one.id for one in layout.kept(root) if one.id not in named]
         return found + [Finding(CHECK, f"{one} is not listed in the registry", one) for one in unlisted]
 
 
@@ -80,7 +80,7 @@ def _faults(feature: Feature) -> list[_Fault]:
 def _registry_fault(root: str) -> _Fault | None:
     path = layout.registry(root)
     fault = _fault(path, lambda found: registry.listed(found, path) is not None)
-    return None if fault is not None and fault.kind == "missing" and not layout.features(root) else fault
+    return None if fault is not None and fault.kind == "missing" and not layout.kept(root) else fault
 
 
 def _fault(path: str, is_sound: Callable[[Document], bool]) -> _Fault | None:
@@ -115,7 +115,7 @@ def restore(root: str, *, now: int | None = None) -> list[str]:
         return []
     moment = Wall().now() if now is None else now
     said: list[str] = [] if _merging(root) else creating.settle(root)
-    for feature in layout.features(root):
+    for feature in layout.kept(root):
         said += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
     said += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
     said += _guarded(partial(_sweep, root, moment), "temporary files")
@@ -206,7 +206,7 @@ def _restore_registry(root: str, now: int) -> list[str]:
         with locked(layout.registry_lock(root), patience=registry.PATIENCE, what="restoring the registry"):
             said = _remake(root, now)
     known = {one.get("feature_id") for one in registry.entries(root)}
-    for feature in layout.features(root):
+    for feature in layout.kept(root):
         if feature.id not in known:
             registry.put(root, _entry(root, feature))
             said.append(f"{feature.id} was not listed in the registry: it is now.")
@@ -221,7 +221,7 @@ def _remake(root: str, now: int) -> list[str]:
     raw = documents.raw_of(path) or b""
     saved = _salvaged(raw.decode("utf-8", "replace"))
     # Those whose directory is there are known better by it than by a damaged list.
-    made = {one.id: _entry(root, one) for one in layout.features(root)}
+    made = {one.id: _entry(root, one) for one in layout.kept(root)}
     entries = {**{str(one["feature_id"]): one for one in saved}, **made}
     aside = documents.set_aside(path, now) if fault.kind == "damaged" else None
     documents.save(path, {registry.LIST: [*entries.values()]}, None)

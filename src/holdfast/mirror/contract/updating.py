@@ -6,9 +6,11 @@ anything is written; `restoring` puts it right.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as AnyMapping
+from functools import partial
 from typing import NamedTuple
 
 from holdfast.core.canonical import Json
@@ -57,12 +59,15 @@ def update(
         layout.need(root)
         _need(feature)
         with locked(feature.lock, patience=patience, what=f"updating {feature.id}"):
-            old, old_plan = documents.load(feature.state), documents.load(feature.plan)
+            # Neither is written where the other cannot be.
+            documents.load(feature.state), documents.load(feature.plan)
             # History first: state and plan can be restored from it, never the other way round.
             history.append(feature.history, lines)
-            _write(feature.plan, plan, old_plan, displaced)
-            _write(feature.state, _not_earlier(state, old), old, displaced)
-        registry.put(root, {**entry, "feature_id": feature.id})
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(feature.deleted)  # begun anew
+            _write(feature.plan, plan, displaced)
+            _write(feature.state, state, displaced)
+        registry.put(root, {**entry, "feature_id": feature.id}, displaced)
 
 
 def _need(feature: Feature) -> None:
@@ -70,17 +75,13 @@ def _need(feature: Feature) -> None:
         raise NotFound(f"there is no directory of feature {feature.id}", hint="Name another feature.")
 
 
-def _write(path: str, value: Mapping, old: Document | None, displaced: Callable[[str, str], None] | None) -> None:
-    made = value if old is None else _with_kept(old.value, value)
-    if old is not None and old.value == made:
-        return
+def _write(path: str, value: Mapping, displaced: Callable[[str, str], None] | None) -> None:
+    def over(raw: bytes | None) -> bytes | None:
+        old = None if raw is None else documents.parsed(raw, path)
+        made = value if old is None else _with_kept(old.value, _not_earlier(value, old))
+        return None if old is not None and old.value == made else documents.written(made, old)
 
-    def look(stood: str) -> None:
-        # What we read a moment ago is no news.
-        if displaced is not None and old is not None and documents.raw_of(stood) != old.text.encode():
-            displaced(path, stood)
-
-    documents.save(path, made, old, look)
+    documents.rewrite(path, over, None if displaced is None else partial(displaced, path))
 
 
 def _with_kept(old: Mapping, new: Mapping) -> Mapping:

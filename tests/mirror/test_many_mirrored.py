@@ -1,0 +1,85 @@
+"""Many sessions in one project: a change to one of them costs what one costs, whatever else is mirrored."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from mirrored_project import CRAFT, FORMATS, Project
+
+from holdfast.core.state import State
+from holdfast.formats import registry as formats
+from holdfast.formats.contract import Contract
+from holdfast.formats.interface import Document
+from holdfast.mirror.contract import documents, registry
+
+PLAIN = b"""\
+# Ours.
+active_features:
+  - feature_id: "one-2026-11-01"
+    started_at: "2026-11-01T09:00:00Z"
+    last_active: "2026-11-01T09:00:00Z"
+    status: "active"
+  # Hers.
+  - feature_id: two-2026-11-02
+    started_at: 2026-11-02T09:00:00Z
+    last_active: 2026-11-02T09:00:00Z
+    status: paused
+    owner: grace
+"""
+
+
+def test_only_what_changed_is_rendered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = Project(tmp_path, *FORMATS)
+    with project.open() as keeper:
+        for number in range(4):
+            keeper.start(f"Build number {number}").stop()
+        session = keeper.start("Build the last one")
+    time.sleep(0.05)  # files that were written this instant are read again
+    with project.open() as keeper:
+        keeper.absorb()
+    rendered: list[tuple[str, str]] = []
+    for rules in {type(formats.named(name)) for name in FORMATS} | {Contract}:
+        real = rules.render
+
+        def counted(self: Contract, state: State, real: object = real) -> Document:
+            rendered.append((self.name, state.session))
+            return real(self, state)  # type: ignore[operator,no-any-return]
+
+        monkeypatch.setattr(rules, "render", counted)
+    before = {one: one.stat().st_mtime_ns for one in project.file(CRAFT).glob("*.json")}
+    with project.open() as keeper:
+        keeper.session(session.id).note("x")
+    assert {one for _, one in rendered} == {session.id}
+    assert {name for name, _ in rendered} == set(FORMATS)
+    changed = {one.name for one, at in before.items() if one.stat().st_mtime_ns != at}
+    assert changed == {f"{session.id}.json", "index.json"}
+    monkeypatch.undo()
+    with project.open() as keeper:
+        project.in_step(keeper)
+
+
+@pytest.mark.parametrize("name", ["one-2026-11-01", "two-2026-11-02"])
+def test_an_entry_changed_in_place_reads_as_one_changed_in_the_whole(name: str, tmp_path: Path) -> None:
+    entry = {"feature_id": name, "last_active": "2026-11-15T09:00:00Z", "status": "completed"}
+    path = tmp_path / "active-features.yaml"
+    path.write_bytes(PLAIN)
+    registry.put(str(tmp_path), {**entry})
+    quick = path.read_bytes()
+    # A mark that only the whole way copes with.
+    path.write_bytes(PLAIN + b"other: [1]\n")
+    registry.put(str(tmp_path), {**entry})
+    whole = documents.load(str(path))
+    assert whole is not None
+    assert documents.parsed(quick, "").value == {key: value for key, value in whole.value.items() if key != "other"}
+    assert b"# Hers." in quick
+    assert len(quick.splitlines()) == len(PLAIN.splitlines())
+
+
+def test_an_entry_that_says_nothing_new_leaves_the_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "active-features.yaml"
+    path.write_bytes(PLAIN)
+    before = path.stat()
+    registry.put(str(tmp_path), {"feature_id": "one-2026-11-01", "status": "active"})
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
