@@ -21,6 +21,7 @@ from holdfast.core.vocabulary import (
     TYPE_OF,
     AgentAborted,
     AgentCompleted,
+    AgentEdited,
     AgentFailed,
     AgentInterrupted,
     AgentPaused,
@@ -67,6 +68,7 @@ from holdfast.core.vocabulary import (
     TaskBlocked,
     TaskCompleted,
     TaskDropped,
+    TaskEdited,
     TaskReopened,
     TaskStarted,
     Timer,
@@ -220,7 +222,7 @@ def _pool() -> list[Data]:
         pool += [
             AgentStarted(id=agent, type="coder", pid=3, process=_PROCESS),
             AgentStarted(id=agent, type="t", pending=True), AgentStarted(id=agent, type="t", background=True),
-            AgentProgressed(id=agent, progress=-1e308),
+            AgentProgressed(id=agent, progress=-1e308), AgentEdited(id=agent, summary="s", type="u"),
             AgentCompleted(id=agent, tokens=5), AgentFailed(id=agent, category="odd", message="m"),
             AgentTimedOut(id=agent), AgentRetried(id=agent, pid=4, process=_PROCESS), AgentPaused(id=agent),
             AgentResumed(id=agent), AgentAborted(id=agent),
@@ -230,7 +232,7 @@ def _pool() -> list[Data]:
         pool += [
             TaskAdded(id=task, text="one"), TaskAdded(id=task, text="two"), TaskStarted(id=task),
             TaskCompleted(id=task, outcome="o", artifacts=("f", "f")), TaskBlocked(id=task), TaskReopened(id=task),
-            TaskDropped(id=task, outcome="o"),
+            TaskDropped(id=task, outcome="o"), TaskEdited(id=task, text="other", artifacts=("g",)),
         ]  # fmt: skip
     return pool
 

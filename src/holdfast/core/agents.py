@@ -9,6 +9,7 @@ from holdfast.core.state import AgentState, Failure, Run, State, Write
 from holdfast.core.vocabulary import (
     AgentAborted,
     AgentCompleted,
+    AgentEdited,
     AgentFailed,
     AgentInterrupted,
     AgentPaused,
@@ -25,7 +26,7 @@ _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
 CREATES = (AgentStarted,)
 CHANGES = (
     AgentProgressed, AgentCompleted, AgentFailed, AgentTimedOut, AgentRetried,
-    AgentPaused, AgentResumed, AgentAborted, AgentInterrupted,
+    AgentPaused, AgentResumed, AgentAborted, AgentInterrupted, AgentEdited,
 )  # fmt: skip
 
 
@@ -75,6 +76,12 @@ def changed(state: State, event: Event, data: Data) -> None:
         # A measurement, not a move: the later one counts, and two devices measuring is no conflict.
         if status_of(agent) not in FINISHED:
             agent.progress = min(max(data.progress, 0.0), 1.0)
+        return
+    if isinstance(data, AgentEdited):  # likewise a correction
+        agent.type = data.type if data.type is not None else agent.type
+        agent.task = data.task if data.task is not None else agent.task
+        agent.blocking_on = data.blocking_on if data.blocking_on is not None else agent.blocking_on
+        agent.summary = data.summary if data.summary is not None else agent.summary
         return
     if not write_status(state, "agent", agent.status, f"agents.{agent.id}.status", event):
         return

@@ -12,12 +12,13 @@ from holdfast.core.vocabulary import (
     TaskBlocked,
     TaskCompleted,
     TaskDropped,
+    TaskEdited,
     TaskReopened,
     TaskStarted,
 )
 
 CREATES = (TaskAdded,)
-CHANGES = (TaskStarted, TaskCompleted, TaskBlocked, TaskReopened, TaskDropped)
+CHANGES = (TaskStarted, TaskCompleted, TaskBlocked, TaskReopened, TaskDropped, TaskEdited)
 
 
 def find(state: State, task_id: str, ref: str | None = None) -> TaskState | None:
@@ -68,7 +69,12 @@ def changed(state: State, event: Event, data: Data) -> None:
     if task is None:
         state.not_applied += 1
         return
-    if not write_status(state, "task", task.status, f"tasks.{task.id}.status", event):
+    if isinstance(data, TaskEdited):
+        # A correction, not a move: the later one counts.
+        task.text = data.text if data.text is not None else task.text
+        task.phase = data.phase if data.phase is not None else task.phase
+        task.agent = data.agent if data.agent is not None else task.agent
+    elif not write_status(state, "task", task.status, f"tasks.{task.id}.status", event):
         return
     task.outcome = data.outcome if data.outcome is not None else task.outcome
     task.artifacts = (

@@ -395,6 +395,16 @@ class AgentInterrupted(OfAgent, frozen=True, kw_only=True):
     last_seen: Whole
 
 
+@_event("agent.edited", searched="summary")
+class AgentEdited(OfAgent, frozen=True, kw_only=True):
+    """Facts about an agent changed. Only what is named changes; its status does not."""
+
+    type: str | None = None
+    task: str | None = None
+    blocking_on: str | None = None
+    summary: str | None = None
+
+
 # ── The plan ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -444,6 +454,15 @@ class TaskReopened(OfTask, frozen=True, kw_only=True):
 @_event("task.dropped", searched="outcome")
 class TaskDropped(OfTask, frozen=True, kw_only=True):
     pass
+
+
+@_event("task.edited", searched="text outcome")
+class TaskEdited(OfTask, frozen=True, kw_only=True):
+    """Facts about a task changed. Only what is named changes, artifacts are added; its status does not change."""
+
+    text: str | None = None
+    phase: str | None = None
+    agent: str | None = None
 
 
 # ── What was decided, changed, used ──────────────────────────────────────────────────────────────────────
