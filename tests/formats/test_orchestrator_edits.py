@@ -337,3 +337,13 @@ def test_errors_of_any_shape_are_shown_once_and_as_they_were_written() -> None:
     meant = merged(EXAMPLE, then, after, RULES, in_their_words=True).document
     assert meant["errors"] == errors
     assert RULES.changes(meant, after, state_of(EXAMPLE, RULES, GROUND), GROUND) == []
+
+
+def test_of_work_done_twice_under_the_same_words_the_one_that_is_meant_gets_its_outcome() -> None:
+    before = changed(completed_work=[{"task": "Fix", "outcome": "a"}, {"task": "Fix", "outcome": "b"}])
+    start = RULES.changes(None, before, None, GROUND)
+    for outcomes in (("new", "b"), ("a", "new")):
+        work: list[Json] = [{"task": "Fix", "outcome": outcome, "files": []} for outcome in outcomes]
+        more = RULES.changes(before, {**before, "completed_work": work}, state_of(before, RULES, GROUND), GROUND)
+        then = RULES.render(folded([*start, *more], "0123456789abcdef0123456789abcdef"))
+        assert then["completed_work"] == work

@@ -86,12 +86,18 @@ def placed(path: str) -> tuple[str, str] | None:
 
 def shows_signs(raw: bytes) -> bool:
     """Was a file that cannot be read as a document meant to be a session's?"""
-    return any(sign in raw for sign in _SIGNS)
+    bare = raw.replace(b"\0", b"") if b"\0" in raw else raw  # UTF-16 is the same signs with zeros between
+    return any(sign in bare for sign in _SIGNS)
 
 
 def named_like(name: str) -> bool:
     """Could a file of this name be a session's, wherever it stands?"""
     return name.endswith(".json") or name in FEATURE_FILES or name == REGISTRY_FILE
+
+
+def may_be_meant(name: str) -> bool:
+    """Could a file of this name be a session's, where somebody collected some?"""
+    return named_like(name) or name.endswith((".yaml", ".yml"))
 
 
 def likely(keys: Iterable[str]) -> list[str]:

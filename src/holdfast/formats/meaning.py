@@ -65,6 +65,25 @@ def meant(value: Json, path: str = "") -> Meant | None:
     return Meant(rules, rules.kinds[0])
 
 
+def is_anothers(raw: bytes, path: str) -> bool:
+    """Is a file that the strict reader refuses another program's own, sound in its way?
+
+    Settings with comments, YAML with anchors or several documents: nothing of it is lost, and no session is in it.
+    """
+    from holdfast.formats.mending_yaml import is_yaml
+    from holdfast.formats.recovering import recovered
+
+    if finding.shows_signs(raw):
+        return False
+    if path.lower().endswith((".yaml", ".yml")):
+        return is_yaml(raw)
+    try:
+        found = recovered(raw, path)
+    except HoldfastError:
+        return False
+    return found.lost_from is None and bool(found.value) and meant(found.value) is None
+
+
 def completed(value: Json, what: Meant, ground: Ground, *, cut: bool) -> Tidied | HoldfastError:
     """The format's document with everything missing derived, and what had to be assumed; or why that cannot be.
 

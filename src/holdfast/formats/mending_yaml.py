@@ -15,6 +15,7 @@ from holdfast.formats.reading import read_yaml
 
 # Bytes parsed in all: the parser reads some hundred thousand a second.
 _EFFORT: Final = 2 << 20
+_EMPTY: Final = 2  # a stream begins and ends
 _LIKE_YAML: Final = re.compile(
     r"(?:\s*(?:#[^\n]*)?\n)*(?:---|- |[A-Za-z_][A-Za-z0-9_ -]{0,60}:(?:[ \t]|\r?\n|\Z))", re.ASCII
 )
@@ -30,6 +31,20 @@ class Lines(NamedTuple):
 
 def looks_like_yaml(text: str) -> bool:
     return _LIKE_YAML.match(text) is not None
+
+
+def is_yaml(raw: bytes) -> bool:
+    """Is it sound YAML, of whatever kind: with anchors, tags and several documents? Nothing is built from it."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    text = raw.decode("utf-8-sig", "replace")
+    if len(text) > _EFFORT:
+        return True
+    try:
+        return sum(1 for _ in YAML(typ="safe", pure=True).parse(text)) > _EMPTY and "\ufffd" not in text
+    except (YAMLError, ValueError, IndexError, AttributeError, AssertionError, TypeError, KeyError, RecursionError):
+        return False  # the parser's own mistakes, met on nonsense only
 
 
 def lines_that_parse(text: str) -> Lines | None:

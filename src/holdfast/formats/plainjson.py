@@ -11,12 +11,13 @@ from typing import Final
 import msgspec
 
 from holdfast.core.canonical import DEEPEST, Json
+from holdfast.core.text import LONGEST_TEXT
 
 LIMIT: Final = 4 << 20  # bytes of a document
 _KEY: Final = re.compile(rb'"\s*:')
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_NUMBER: Final = b"0" * 30  # what the careful reader may refuse
-_NOT_PLAIN: Final = (b"\\u002", b"\\u003", b"\r")
+_NOT_PLAIN: Final = (b"\\u002", b"\\u003", b"\\u0000", b"\r")
 _MANY_PARTS: Final = 50_000
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -27,9 +28,10 @@ def plain(raw: bytes) -> Json:
 
     A key that stands twice is lost in reading. So the places that may be keys are counted before, and again in what
     was read, written anew: as often means that none was lost. The count could only be fooled by quotes and colons
-    spelled `\u0022` and `\u003a`, so text with those is not plain.
+    spelled `\u0022` and `\u003a`, so text with those is not plain. Nor is what may hold text that no event can: a
+    NUL, or more than all of this.
     """
-    if len(raw) > LIMIT or any(sign in raw for sign in _NOT_PLAIN) or _LONG_NUMBER in raw.translate(_DIGITS_ALIKE):
+    if len(raw) > LONGEST_TEXT or any(sign in raw for sign in _NOT_PLAIN) or _LONG_NUMBER in raw.translate(_DIGITS_ALIKE):
         return None
     spaced = b" :" in raw or b"\n:" in raw or b"\t:" in raw
     keys = len(_KEY.findall(raw)) if spaced else raw.count(b'":')

@@ -67,7 +67,7 @@ def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = 
         transaction.know_project(project)
         state = transaction.state(session)
         if make_current and view.status_of(state) not in FINISHED:
-            transaction.set_current(keeper.place.root, session)
+            keeper.make_current(transaction, session)
     return Taken(session, known is None, events, conflicts, notes)
 
 

@@ -152,6 +152,12 @@ class Keeper:
         if self._mirrors is not None:
             self._mirrors.write()
 
+    def make_current(self, transaction: Transaction, session: str) -> None:
+        """Point this work tree at a session; mirrors will show it, whatever comes after it."""
+        if self._mirrors is not None or os.path.isdir(self.home.mirrors):
+            self.mirrors.note_current(session)
+        transaction.set_current(self.place.root, session)
+
     @property
     def mirrors(self) -> Mirrors:
         if self._mirrors is None:

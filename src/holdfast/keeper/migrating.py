@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Usage
+from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Usage
 from holdfast.core.times import text
 from holdfast.formats.conversion import state_of
 from holdfast.formats.entries import same
@@ -74,6 +74,7 @@ def back(path: str) -> list[Migrated]:
         )
     found: list[Migrated] = []
     for name, (kept, stamp) in sorted(latest.items()):
+        _refuse_link(name)
         old = files.read_limited(kept, _LIMIT, what="the file from before")
         aside = _free(f"{name}.after-{stamp}")
         if os.path.lexists(name):
@@ -104,6 +105,8 @@ def _migrated(source: Source, here: Ground, now: int) -> list[Migrated]:
         if not new:
             return [Migrated(source.path, rules.name, version, "current", None, [])]
         _check(document, rules, here)
+        for path in new:
+            _refuse_link(path)
         return [
             Migrated(path, rules.name, version, "migrated", _switch(path, data, now), [*source.notes, *notes])
             for path, data in new.items()
@@ -155,8 +158,23 @@ def _switch(path: str, data: bytes, now: int) -> str:
     stamp = text(now)[:19].replace("-", "").replace(":", "") + "Z"
     kept = _free(f"{path}.before-{stamp}")
     _copy(path, kept)
-    files.write_atomic(path, data)
+    try:
+        files.write_atomic(path, data)
+    except HoldfastError:
+        os.unlink(kept)  # nothing was migrated, and the old file is where it was
+        raise
     return kept
+
+
+def _refuse_link(path: str) -> None:
+    """Asked before anything is written: what a link leads to belongs to another place."""
+    if os.path.islink(path):
+        raise Refused(
+            f"{shown(path)} is a symbolic link, and a file is migrated where it stands",
+            hint=f"Migrate what it leads to: holdfast migrate {shown(os.path.realpath(path))}",
+            operation="write",
+            file=path,
+        )
 
 
 def _copy(path: str, other: str) -> None:

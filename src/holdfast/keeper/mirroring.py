@@ -13,11 +13,12 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core import view
-from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, Refused
+from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.keeper.desk import refuse_links, stamp
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, folder_stamp, inside, layout
+from holdfast.mirror.locks import locked
 from holdfast.mirror.memory import Memory, Rejected, Tree
 
 if TYPE_CHECKING:
@@ -100,8 +101,21 @@ class Mirrors:
             repository.ignore(self._place.root, one.ignored)
         self._keeper.home.prepare()
         self._keeper.store()
+        self._begin_with_what_comes(name)
         self.memory.set(self._place.main, name, self._keeper.now())
         self._settle([one], everything=True)
+
+    def _begin_with_what_comes(self, name: str) -> None:
+        """Sessions that were begun here for the sake of other mirrors are not shown in this one."""
+        with locked(self.memory.lock(self._place.root), what="switching a mirror on"):
+            tree = self.memory.tree(self._place.root)
+            tree.came[name] = len(self.memory.sessions(self._place.root))
+            self.memory.save(tree)
+
+    def note_current(self, session: str) -> None:
+        """A session is about to become current here."""
+        if self.formats():
+            self.memory.note_session(self._place.root, session)
 
     def switch_off(self, name: str) -> None:
         """Stop mirroring. The files stay as they are."""
@@ -220,6 +234,8 @@ class Mirrors:
         self._inside = True
         try:
             settle(self._keeper, self.memory, formats, self.tell, everything=everything)
+        except Busy:
+            return  # whoever holds the lock writes what was recorded until it lets go
         except HoldfastError as error:
             # The log has everything; the files follow when they can.
             self.tell(f"The mirrored files could not be written: {error.message}.")

@@ -88,7 +88,7 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
 
     with keeper.transaction() as transaction:
         keeper.recorder.within(transaction, session.id, build, at=at)
-        transaction.set_current(keeper.place.root, session.id)
+        keeper.make_current(transaction, session.id)
     return found[0]
 
 

@@ -260,6 +260,9 @@ class Rewriting:
         store = keeper.store()
         current = store.current(self._root)
         ids = self._tree.sessions.setdefault(one.name, [])
+        came = self._desk.memory.sessions(self._root)
+        ids += [session for session in dict.fromkeys(came[self._tree.came.get(one.name, 0) :]) if session not in ids]
+        self._tree.came[one.name] = len(came)
         if current is not None and current not in ids:
             state = store.state(current)
             if state is not None and view.status_of(state) not in FINISHED:
@@ -267,7 +270,9 @@ class Rewriting:
         found: list[Showing] = []
         for session in list(ids):
             state = self._desk.state(session)
-            if state is None or state.deleted or state.created_at is None:
+            if state is None or state.created_at is None:
+                continue  # about to begin, in another process
+            if state.deleted:
                 ids.remove(session)
             else:
                 known = give(keeper, state, one.name)

@@ -55,5 +55,5 @@ def take_in_salvaged(keeper: Keeper, value: Json, *, make_current: bool = False)
         else:
             events = 0
         if make_current and view.status_of(transaction.state(session)) not in FINISHED:
-            transaction.set_current(keeper.place.root, session)
+            keeper.make_current(transaction, session)
     return Taken(session, events > 0, events, 0, [*mapping, *notes])

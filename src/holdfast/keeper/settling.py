@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.text import shorten
-from holdfast.keeper.desk import Desk, refuse_links
+from holdfast.keeper.desk import Desk, refuse_links, stamp
 from holdfast.keeper.rewriting import Rewriting
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, inside
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # Somebody who writes the file every millisecond is asked to wait, not waited for.
 _MOST_ROUNDS: Final = 5
+_MOST_TURNS: Final = 20
 # Programs that empty a file and then fill it are given this long before what they wrote counts as broken.
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1, 0.15)
 _FRESH: Final = 500_000_000  # nanoseconds
@@ -37,14 +38,23 @@ def settle(
 ) -> None:
     """Bring files and log together. With `everything`, folders are read even if nothing seems to have come."""
     with locked(memory.lock(keeper.place.root), what="writing mirrored files"):
-        desk = Desk(keeper, memory, memory.tree(keeper.place.root), tell)
-        settling = _Settling(desk)
-        for _ in range(_MOST_ROUNDS):
-            # What one format took in, the others must show.
-            taken = [settling.settled(one, everything=everything) for one in formats]
-            if not any(taken):
+        for _ in range(_MOST_TURNS):
+            before = stamp(keeper)
+            desk = Desk(keeper, memory, memory.tree(keeper.place.root), tell)
+            _settle(desk, formats, everything=everything)
+            memory.save(desk.tree)
+            # Whoever recorded something meanwhile waits for the lock, perhaps in vain: it is written for them.
+            if stamp(keeper) == before:
                 break
-        memory.save(desk.tree)
+
+
+def _settle(desk: Desk, formats: Sequence[Layout], *, everything: bool) -> None:
+    settling = _Settling(desk)
+    for _ in range(_MOST_ROUNDS):
+        # What one format took in, the others must show.
+        taken = [settling.settled(one, everything=everything) for one in formats]
+        if not any(taken):
+            return
 
 
 class _Settling:

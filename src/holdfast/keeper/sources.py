@@ -15,9 +15,10 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, NotFound
 from holdfast.formats import finding, registry
 from holdfast.formats.interface import Format, Note
+from holdfast.formats.meaning import is_anothers
 from holdfast.formats.nodes import Unread as NoDocument
 from holdfast.formats.reading import LIMIT, Read, read, read_json, read_yaml
-from holdfast.keeper.session_files import session_files
+from holdfast.keeper.session_files import session_files, suspicious
 from holdfast.machine.files import explain, read_limited, shown
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -88,6 +89,7 @@ def _in_directory(path: str, name: str | None) -> Iterator[Source | Unread]:
     walked = session_files(path)
     features: set[str] = set()
     placed = [file for file, (_, kind) in walked.placed if kind not in _NOT_SESSIONS]
+    found: list[tuple[str, Source | Unread]] = []
     for file in [*placed, *walked.loose]:
         feature = _feature_of(file)
         if feature is not None and feature in features:
@@ -97,20 +99,31 @@ def _in_directory(path: str, name: str | None) -> Iterator[Source | Unread]:
         one = _source(file, name)
         if feature is not None:
             one = one._replace(path=_shown_as(one, os.path.dirname(file)))
+        found.append((file, one))
+    asked = suspicious(path, [file for file, one in found if isinstance(one, Source)])
+    for file, one in found:
         # Among files that lie about anywhere, only what is recognised is meant, or was before it broke.
-        if file in placed or (one.kind not in _NOT_SESSIONS if isinstance(one, Source) else _was_meant(file, one)):
+        if file in placed or (
+            one.kind not in _NOT_SESSIONS
+            if isinstance(one, Source)
+            else _was_meant(file, one, asked=not walked.placed and asked(file))
+        ):
             yield one
     for folder, error in walked.closed:
         yield Unread(folder, explain(error, "read", folder))
 
 
-def _was_meant(file: str, one: Unread) -> bool:
-    """Was a file that could not be read a session's, as far as can be seen? What is closed may be."""
+def _was_meant(file: str, one: Unread, *, asked: bool) -> bool:
+    """Was a file that could not be read a session's, as far as can be seen? What is closed may be.
+
+    `asked`: it is where sessions are, so it may be unless it is plainly something else.
+    """
     if not isinstance(one.error, NoDocument) or file.endswith(".jsonl"):
         return isinstance(one.error, Failed)
     with suppress(HoldfastError):
-        return finding.shows_signs(read_limited(file, LIMIT, what=_WHAT))
-    return False
+        raw = read_limited(file, LIMIT, what=_WHAT)
+        return finding.shows_signs(raw) or (asked and not is_anothers(raw, file))
+    return asked
 
 
 def one_source(path: str, name: str | None = None) -> Source:

@@ -59,7 +59,7 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
             begins = msgspec.structs.replace(data, project=project)
             transaction.record(session, Draft(begins, moment, keeper.recorder.actor))
             transaction.know_project(project)
-            transaction.set_current(keeper.place.root, session)
+            keeper.make_current(transaction, session)
     except BaseException:
         if opened is not None:
             with suppress(HoldfastError):  # what went wrong first is told; the next start undoes what is left

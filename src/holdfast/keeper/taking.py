@@ -124,5 +124,5 @@ def _made_current(keeper: Keeper, taken: Taken, rules: Format) -> Taken:
             if view.status_of(earlier) == "in_progress":
                 away.insert(0, SessionPaused(reason="Replaced by another session"))
             keeper.recorder.within(transaction, earlier.session, lambda _: away)
-        transaction.set_current(keeper.place.root, taken.session)
+        keeper.make_current(transaction, taken.session)
     return taken

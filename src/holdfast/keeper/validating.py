@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,7 @@ from holdfast.formats.interface import Format, Ground, Place, Problem, Severity
 from holdfast.formats.nodes import Unread
 from holdfast.formats.places import written
 from holdfast.formats.plainjson import LIMIT, plain
-from holdfast.keeper.session_files import session_files
+from holdfast.keeper.session_files import refuse_circle, session_files, suspicious
 from holdfast.machine.files import read_limited, shown
 from holdfast.machine.trouble import explain
 
@@ -37,6 +37,16 @@ _FLAGS: Final = (
     | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 )  # fmt: skip
 _USUAL: Final = 1 << 16
+# The contract's files of which a session can be made.
+_PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
+# What a line of history is tried with, which is of no session by itself.
+_ANY_STATE: Final[dict[str, Json]] = {
+    "version": "1.0", "feature_id": "any-2000-01-01",
+    "current_state": {
+        "active_task": None, "model_in_use": "sonnet", "started_at": "2000-01-01T00:00:00Z",
+        "last_updated": "2000-01-01T00:00:00Z",
+    },
+}  # fmt: skip
 
 
 class Finding(msgspec.Struct):
@@ -57,6 +67,13 @@ class Verdict(msgspec.Struct):
     problems: list[Finding]
 
 
+class _Broken(NamedTuple):
+    """A file that cannot be read and shows no sign of what it was."""
+
+    path: str
+    raw: bytes
+
+
 class Validator:
     """Checks files. It is told the time and the zone, because tolerance reads local times."""
 
@@ -74,6 +91,7 @@ class Validator:
         for path in named:
             if path != "-" and not os.path.lexists(path):
                 raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
+            refuse_circle(path)
         return [verdict for path in named for verdict in self._below(path)]
 
     def _below(self, path: str) -> list[Verdict]:
@@ -90,7 +108,13 @@ class Validator:
             else:
                 found.append(self._placed(file, format_name, kind))
         found += self._features(features)
-        found += [verdict for file in walked.loose if (verdict := self._loose(file)) is not None]
+        loose = [self._loose(file) for file in walked.loose]
+        asked = suspicious(path, [one.path for one in loose if isinstance(one, Verdict) and one.format is not None])
+        for one in loose:
+            if isinstance(one, Verdict):
+                found.append(one)
+            elif one is not None and not walked.placed and asked(one.path) and not _is_anothers(one):
+                found.append(self._carefully(one.raw, one.path))
         if not found:
             what = "session file" if self._only is None else f"{self._only.name} file"
             raise NotFound(
@@ -112,8 +136,8 @@ class Validator:
             return Verdict(path, format_name, True, [])
         return self._carefully(raw, path)
 
-    def _loose(self, path: str) -> Verdict | None:
-        """A file that is a session's only if it looks like one."""
+    def _loose(self, path: str) -> Verdict | _Broken | None:
+        """A file that is a session's only if it looks like one; a broken one may be, by where it lies."""
         try:
             raw = _quick_read(path)
         except OSError as error:
@@ -126,7 +150,9 @@ class Validator:
                 return Verdict(path, likely.name, True, [])
         read = None if path.endswith(".jsonl") else _read_or_say(raw, path)
         if isinstance(read, Unread) or read is None:
-            return self._carefully(raw, path) if finding.shows_signs(raw) else None
+            if finding.shows_signs(raw):
+                return self._carefully(raw, path)
+            return None if read is None else _Broken(path, raw)
         known = finding.recognised(read.value, os.path.abspath(path))
         return None if known is None or self._only not in (None, known[0]) else self._document(read, path)
 
@@ -161,7 +187,9 @@ class Validator:
             hint = "holdfast import --salvage takes over what it can recognise"
             return Verdict(path, None, False, [Finding("$", f"{why}; {hint}", "error", read.line(()))])
         owner, kind = known
-        problems = self._tolerated(read.value, owner, kind) if self._lenient else owner.problems(read.value, kind)
+        problems = [] if self._lenient else owner.problems(read.value, kind)
+        if all(problem.severity != "error" for problem in problems):
+            problems = [*problems, *self._refused(read.value, owner, kind)]
         told = [_told(problem, read.line) for problem in problems[:MOST]]
         if not self._lenient:
             told += [Finding("$", note.message, "warning") for note in read.notes]
@@ -175,20 +203,21 @@ class Validator:
             return self._only, place[1]
         return self._only, self._only.detects(value) or self._only.kinds[0]
 
-    def _tolerated(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+    def _refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
         """What import could not cope with. Only what makes a session by itself can be tried."""
-        document = value
-        if owner.name == "contract":
-            if kind != "contract-state":
-                return [] if isinstance(value, dict) else [Problem((), "must be an object")]
-            document = {"state": value}
-        elif kind != owner.kinds[0]:
-            return []
-        try:
-            owner.tidy(document, self._ground)
-        except Invalid as error:
-            return [Problem((), error.message)]
-        return []
+        from holdfast.formats.acceptance import untakeable
+
+        if owner.name != "contract":
+            return untakeable(value, owner, self._ground) if kind == owner.kinds[0] else []
+        if kind == "contract-history":
+            document: Json = {"state": _ANY_STATE, "history": [value]}
+        elif kind in _PARTS:
+            document = {_PARTS[kind]: value}
+        else:
+            return [] if isinstance(value, dict) else [Problem((), "must be an object")]
+        # Its own places begin after the part, and after the line's number.
+        steps = 2 if kind == "contract-history" else 1
+        return [Problem(one.place[steps:], one.message) for one in untakeable(document, owner, self._ground)]
 
     @property
     def _ground(self) -> Ground:
@@ -208,11 +237,16 @@ class Validator:
             elif not self._lenient:
                 told += [
                     Finding(written(problem.place), f"line {number}: {problem.message}", problem.severity, number)
-                    for problem in owner.problems(read.value, kind)
+                    for problem in owner.problems(read.value, kind) or self._line_refused(read.value, owner, kind)
                 ]
             if len(told) >= MOST:
                 break
         return _verdict(path, owner, told)
+
+    def _line_refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+        from holdfast.formats.acceptance import suspect
+
+        return self._refused(value, owner, kind) if suspect(value) else []
 
     # ── the contract's features ──────────────────────────────────────────────────────────────────────────
 
@@ -244,6 +278,12 @@ def _quick_read(path: str) -> bytes:
         return b"".join(parts)
     finally:
         os.close(fd)
+
+
+def _is_anothers(one: _Broken) -> bool:
+    from holdfast.formats.meaning import is_anothers
+
+    return is_anothers(one.raw, one.path)
 
 
 # ── telling ──────────────────────────────────────────────────────────────────────────────────────────────

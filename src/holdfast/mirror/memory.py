@@ -79,6 +79,8 @@ class Tree(msgspec.Struct):
     strange: dict[str, dict[str, Strange]] = {}
     # format -> how far the log was when the files were last brought up to date
     as_of: dict[str, str] = {}
+    # format -> how many of the sessions that were begun or taken up here have been noticed
+    came: dict[str, int] = {}
     # How models were named that contract has no name for, and which of them were told of.
     model: str = ""
     noted: list[str] = []
@@ -140,6 +142,24 @@ class Memory:
         files.write_atomic(self.place(tree.root) + ".json", msgspec.json.encode(tree) + b"\n", durable=False)
 
     # ── every version ever written ───────────────────────────────────────────────────────────────────────
+
+    def note_session(self, root: str, session: str) -> None:
+        """Before a session becomes current here: should another one replace it at once, it is still to be shown."""
+        fd = files.open_private(self._came(root), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            os.write(fd, f"{session}\n".encode())
+        finally:
+            os.close(fd)
+
+    def sessions(self, root: str) -> list[str]:
+        """The sessions that were begun or taken up here while something was mirrored, in that order."""
+        path = self._came(root)
+        if not os.path.exists(path):
+            return []
+        return files.read_limited(path, _MOST, what="what mirrors remember").decode("ascii", "replace").split()
+
+    def _came(self, root: str) -> str:
+        return self.place(root) + ".sessions"
 
     def know(self, main: str, hashes: list[str]) -> None:
         """Remember versions before they are written: whatever happens then, they are known as ours."""

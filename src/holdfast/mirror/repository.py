@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files
 from holdfast.machine.worktree import Place
 
@@ -40,6 +40,13 @@ def unmerged(place: Place) -> set[str]:
 def ignore(root: str, lines: tuple[str, ...]) -> bool:
     """Add lines to the work tree's `.gitignore` that are not there yet; says whether anything was added."""
     path = os.path.join(root, ".gitignore")
+    if os.path.islink(path):
+        raise Refused(
+            ".gitignore is a link, and Holdfast follows no links in a project",
+            hint=f"Replace it by a file; these lines go into it: {', '.join(lines)}",
+            operation="mirror",
+            file=path,
+        )
     old = files.read_limited(path, _MOST, what=".gitignore") if os.path.lexists(path) else b""
     there = {line.strip() for line in old.decode("utf-8", "replace").splitlines()}
     missing = [line for line in lines if line not in there and f"/{line}" not in there]
@@ -49,5 +56,5 @@ def ignore(root: str, lines: tuple[str, ...]) -> bool:
     text = old if not old or old.endswith(b"\n") else old + end
     added = ["# The session's running state (kept by Holdfast, never committed)", *missing]
     text += (b"" if not text else end) + end.join(line.encode() for line in added) + end
-    files.write_atomic(path, text, follow_own_link=True)
+    files.write_atomic(path, text)
     return True

@@ -22,11 +22,12 @@ class Plan:
     def tell(self, before: Document | None, after: Document, added_at: int, moment: int) -> None:
         """New work, and what was finished. `added_at` is for tasks nobody dated."""
         known = objects(before, "completed_work")
+        tasks = self._tasks_of(known)
         for name, entry in objects(after, "completed_work").items():
             if name not in known:
                 self._finished(entry, added_at, moment)
             else:
-                self._told_again(known[name], entry, moment)
+                self._told_again(known[name], entry, tasks.get(name), moment)
         listed = names(before, "pending_tasks")
         for name, text in names(after, "pending_tasks").items():
             if name not in listed and isinstance(text, str):
@@ -46,12 +47,24 @@ class Plan:
             moment, TaskCompleted(id=name, ref=ref, outcome=words(entry, "outcome"), artifacts=_files(entry))
         )
 
-    def _told_again(self, before: dict[str, Json], after: dict[str, Json], moment: int) -> None:
+    def _tasks_of(self, entries: dict[str, dict[str, Json]]) -> dict[str, TaskState]:
+        """Which completed task each entry shows; of several of the same words, each one its own."""
+        left = list(self._done)
+        found: dict[str, TaskState] = {}
+        for name, entry in entries.items():
+            task = next((one for one in left if shown_text(one) == words(entry, "task")), None)
+            if task is not None:
+                left.remove(task)
+                found[name] = task
+        return found
+
+    def _told_again(
+        self, before: dict[str, Json], after: dict[str, Json], task: TaskState | None, moment: int
+    ) -> None:
         """Another outcome or more files of work that was done: it was taken up once more."""
         outcome, files = words(after, "outcome"), _files(after)
         if outcome in (None, words(before, "outcome")) and set(files) <= set(_files(before)):
             return
-        task = next((one for one in self._done if shown_text(one) == words(after, "task")), None)
         if task is not None:
             self._story.tell(moment, TaskReopened(id=task.id, ref=task.ref))
             self._story.tell(

@@ -74,9 +74,15 @@ def shown_agents(state: State) -> dict[str, AgentState]:
 
 
 def done(state: State) -> list[TaskState]:
-    """Completed tasks, in the order in which they were."""
+    """Completed tasks, in the order in which they were.
+
+    Those of the same words stay in the order of the plan: to tell more of one does not make it the other.
+    """
     found = [task for task in state.tasks.values() if tasks_of.status_of(task) == "completed"]
-    return sorted(found, key=lambda task: task.completed_at or 0)
+    twins: dict[str, list[TaskState]] = {}
+    for task in reversed(found):
+        twins.setdefault(shown_text(task), []).append(task)
+    return [twins[shown_text(task)].pop() for task in sorted(found, key=lambda task: task.completed_at or 0)]
 
 
 def to_do(state: State) -> list[TaskState]:

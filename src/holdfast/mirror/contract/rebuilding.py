@@ -1,0 +1,198 @@
+"""What a feature's files must have said: its history first, then whatever its other files still say.
+
+Where every event of Holdfast is there, the history alone tells. Where some are missing, or there are none, what can
+still be read in the files is kept, value by value, as far as the contract allows it: nothing is made up that
+somebody wrote down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.times import millis
+from holdfast.formats.contract import FORMAT
+from holdfast.formats.contract import documents as words
+from holdfast.formats.contract.documents import PLAN, REGISTRY, STATE, lst, obj
+from holdfast.formats.contract.history import restored
+from holdfast.mirror.contract import documents, inferring, layout, recorded, registry
+from holdfast.mirror.contract.documents import Mapping
+from holdfast.mirror.contract.inferring import Told
+from holdfast.mirror.contract.layout import Feature, count
+
+_STARTED: Final = "started_at"
+_NEW_TASK: Final[Mapping] = {
+    "agent": None, "status": "pending", "started_at": None, "completed_at": None, "artifacts": [],
+}  # fmt: skip
+
+
+def rebuilt(root: str, feature: Feature) -> Told:
+    """What the feature's files must have said."""
+    found = recorded.recorded(feature.history)
+    state, plan, entry = _read(feature.state), _read(feature.plan), _listed(root, feature.id)
+    begun = (entry.get(_STARTED), obj(plan.get("feature")).get("created_at"), _current(state).get(_STARTED))
+    hints: Mapping = {
+        _STARTED: min((one for one in begun if _is_time(one)), key=_moment, default=None),
+        "last_active": registry.later(_current(state).get("last_updated"), entry.get("last_active")),
+    }
+    told = inferring.told(feature.id, found.lines, hints)
+    if told.by_events and found.lacking is None:
+        return told
+    if told.by_events and found.lacking is not None:
+        told = _named(told, feature.id, _has_goal(found.lines))
+        source = f"{told.source}, which lacks {count(found.lacking.count, 'event')}: what {_they(found.lacking.count)}"
+        source += " told is not certain, and what the files still said is kept"
+        told = _begun(told, hints)._replace(source=source)
+    made_plan = _plan(told, plan)
+    return told._replace(plan=made_plan, state=_state(told, state, made_plan), entry=entry_over(told.entry, entry))
+
+
+def tasks_in_events(feature: Feature) -> str | None:
+    """How many tasks the events in a history know, in words; None when they know none."""
+    session = restored(recorded.recorded(feature.history).lines)
+    return count(len(session.tasks), "task") if session is not None and session.tasks else None
+
+
+def entry_over(base: Mapping, entry: Mapping) -> Mapping:
+    """An entry of the registry with everything that another says and the contract allows."""
+    said = {key: value for key, value in entry.items() if key != "feature_id"}
+    return _over(base, said, lambda one: _is_allowed({registry.LIST: [one]}, REGISTRY))
+
+
+# ── what the files still say ─────────────────────────────────────────────────────────────────────────────
+
+
+def _read(path: str) -> Mapping:
+    try:
+        found = documents.load(path)
+    except HoldfastError:
+        return {}
+    return {} if found is None else found.value
+
+
+def _listed(root: str, feature_id: str) -> Mapping:
+    """The feature's entry; nothing when it stands there twice, because then neither is known to be right."""
+    entries = [obj(one) for one in lst(_read(layout.registry(root)).get(registry.LIST))]
+    named = [one for one in entries if one.get("feature_id") == feature_id]
+    return named[0] if len(named) == 1 else {}
+
+
+def _current(state: Mapping) -> Mapping:
+    return obj(state.get("current_state"))
+
+
+def _over(base: Mapping, said: Mapping, is_allowed: Callable[[Mapping], bool]) -> Mapping:
+    """`base` with every value of `said` that is allowed there."""
+    made = base
+    for _ in range(2):  # a value may only be allowed beside one that comes after it
+        for key, value in said.items():
+            if made.get(key, ...) != value and is_allowed({**made, key: value}):
+                made = {**made, key: value}
+    return made
+
+
+def _is_allowed(value: Json, kind: str) -> bool:
+    return not any(one.severity == "error" for one in FORMAT.problems(value, kind))
+
+
+def _state(told: Told, state: Mapping, plan: Mapping) -> Mapping:
+    tasks = {task.get("task_id") for _, task in words.planned({"plan": plan})}
+
+    def allowed(now: Mapping) -> bool:
+        return now.get("active_task") in {None, *tasks} and _is_allowed({**told.state, "current_state": now}, STATE)
+
+    now = _current(told.state)
+    if now.get("active_task") not in tasks:
+        now = {**now, "active_task": None}
+    now = _over(now, _current(state), allowed)
+    others = {key: value for key, value in state.items() if key not in ("current_state", "feature_id", "version")}
+    return _over({**told.state, "current_state": now}, others, lambda one: _is_allowed(one, STATE))
+
+
+def _plan(told: Told, plan: Mapping) -> Mapping:
+    """The tasks of the file as far as they can be read; those that only events know of are added."""
+    about = {key: value for key, value in obj(plan.get("feature")).items() if key != "id"}
+    feature = _over(
+        obj(told.plan.get("feature")), about, lambda one: _is_allowed({"feature": one, "phases": []}, PLAN)
+    )
+    known = {str(task["task_id"]): (phase, task) for phase, task in words.planned({"plan": told.plan})}
+    phases: dict[str, Mapping] = {}
+    done: set[str] = set()
+    for phase, task in words.planned({"plan": plan}):
+        name = task.get("task_id")
+        if isinstance(name, str) and name and name not in done:
+            base = known[name][1] if name in known else {"task_id": name, "description": name, **_NEW_TASK}
+            _put(phases, phase, _over(base, task, _is_task))
+            done.add(name)
+    if told.by_events or not done:
+        for name, (phase, task) in known.items():
+            if name not in done:
+                _put(phases, phase, task)
+    return {**told.plan, "feature": feature, "phases": [*phases.values()]}
+
+
+def _put(phases: dict[str, Mapping], phase: Mapping, task: Mapping) -> None:
+    given, name = phase.get("phase_id"), phase.get("name")
+    key = given if isinstance(given, str) and given else words.LOOSE
+    usual = words.LOOSE_NAME if key == words.LOOSE else key
+    base: Mapping = {"phase_id": key, "name": usual, "tasks": []}
+    if isinstance(name, str):
+        base = _over(base, {"name": name}, lambda one: _is_phase(one))
+    there = phases.setdefault(key, base)
+    phases[key] = {**there, "tasks": [*lst(there.get("tasks")), task]}
+
+
+def _is_task(task: Mapping) -> bool:
+    return _is_phase({"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": [task]})
+
+
+def _is_phase(phase: Mapping) -> bool:
+    problems = FORMAT.problems({"phases": [phase]}, PLAN)
+    return not any(one.severity == "error" and one.place[:1] == ("phases",) for one in problems)
+
+
+# ── a history with gaps ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _has_goal(lines: list[Mapping]) -> bool:
+    session = restored(lines)
+    return session is not None and "goal" in session.words
+
+
+def _named(told: Told, feature_id: str, has_goal: bool) -> Told:
+    """Without its beginning, a session has no goal: the feature's name has to do."""
+    if has_goal:
+        return told
+    name = inferring.name_of(feature_id)
+    about: Mapping = {**obj(told.plan.get("feature")), "name": name, "description": name}
+    return told._replace(plan={**told.plan, "feature": about})
+
+
+def _begun(told: Told, hints: Mapping) -> Told:
+    """As early as any file says."""
+    started = hints.get(_STARTED)
+    now = _current(told.state)
+    if not _is_time(started) or _moment(started) >= _moment(now.get(_STARTED)):
+        return told
+    return told._replace(
+        state={**told.state, "current_state": {**now, _STARTED: started}},
+        plan={**told.plan, "feature": {**obj(told.plan.get("feature")), "created_at": started}},
+        entry={**told.entry, _STARTED: started},
+    )
+
+
+def _they(number: int) -> str:
+    return "it" if number == 1 else "they"
+
+
+def _is_time(value: Json) -> bool:
+    try:
+        return isinstance(value, str) and millis(value) is not None
+    except Invalid:
+        return False
+
+
+def _moment(value: Json) -> int:
+    return millis(value) if isinstance(value, str) and _is_time(value) else 2**62
