@@ -99,8 +99,9 @@ def test_verify_of_nothing_is_not_found(root: Path, spec: Path) -> None:
     with pytest.raises(NotFound):
         acknowledging.verify(str(root), str(spec))
     acknowledge(root, spec, "one")
-    with pytest.raises(NotFound, match="agent two has not"):
+    with pytest.raises(NotFound, match="agent two has not") as found:
         acknowledging.verify(str(root), str(spec), "two")
+    assert found.value.hint == f"holdfast contract acknowledge --spec {spec} --agent two"
 
 
 def test_verify_refuses_another_version_and_a_changed_text(root: Path, spec: Path) -> None:

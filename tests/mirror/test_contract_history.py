@@ -166,3 +166,12 @@ def test_a_link_in_its_place_is_not_followed(path: str, tmp_path: Path) -> None:
     with pytest.raises(Refused):
         history.append(path, [line(1)])
     assert (tmp_path / "other").read_text() == "keep\n"
+
+
+def test_a_thorough_append_believes_no_line_about_those_before_it(path: str) -> None:
+    """Nor one whose event was changed: what is added is what is not there as it was written."""
+    history.append(path, [line(number, pad="x" * 500) for number in range(1, 401)])
+    before = Path(path).read_bytes()
+    assert history.append(path, [line(7)]) == 0
+    assert history.append(path, [line(7)], thorough=True) == 1
+    assert Path(path).read_bytes().startswith(before)

@@ -10,56 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract_feature import ASIDE, NOW, Feature, doubtful, loaded, tree
 
-from holdfast import Keeper
-from holdfast.core.fold import fold
-from holdfast.core.fold import read as data_of
 from holdfast.formats import registry as formats
-from holdfast.formats.contract.history import line
-from holdfast.formats.reading import read_yaml
-from holdfast.mirror.contract import creating, documents, layout, registry
-from holdfast.mirror.contract.restoring import examine, restore
+from holdfast.mirror.contract import documents, layout, registry
+from holdfast.mirror.contract.examining import examine
+from holdfast.mirror.contract.restoring import restore
 
-NOW = 1_794_000_000_000
-ASIDE = ".rejected-20261106T212000Z"
 FILES = ("state.yaml", "implementation-plan.yaml")
-
-
-class Feature:
-    """A feature made by Holdfast, with its whole history, in a directory that no store knows."""
-
-    def __init__(self, root: Path, home: Path, feature: str = "login", *, paused: bool = False) -> None:
-        project = home / "elsewhere"
-        project.mkdir(parents=True, exist_ok=True)
-        with Keeper.open(str(project), home=str(home / "home"), actor="ann") as keeper:
-            session = keeper.start(f"Build the {feature}", feature=feature, replace=True)
-            session.add_task("Design it", task_id="design", phase="one", agent="arch-1")
-            session.start_task("design")
-            session.finish_task("design", artifacts=["docs/design.md"])
-            session.add_task("Write it", task_id="write")
-            session.start_task("write")
-            session.note("half-way")
-            if paused:
-                session.pause("lunch")
-            events = keeper.events(session.id)
-        rules = formats.named("contract")
-        self.document = rules.render(fold(events, session.id))
-        self.lines = [
-            line(one, data_of(one), fold(events[: number + 1], session.id)) for number, one in enumerate(events)
-        ]
-        self.root = root
-        self.id = str(self.document["state"]["feature_id"])  # type: ignore[index,call-overload]
-        creating.create(str(root), self.document, history=self.lines)
-
-    def path(self, name: str) -> Path:
-        return self.root / self.id / name
-
-    def whole(self) -> None:
-        """Every file says what it said, and nothing is wrong any more."""
-        assert loaded(self.path("state.yaml")) == self.document["state"]
-        assert loaded(self.path("implementation-plan.yaml")) == self.document["plan"]
-        assert registry.entry(str(self.root), self.id) == self.document["entry"]
-        assert examine(str(self.root)) == []
 
 
 @pytest.fixture
@@ -71,14 +29,6 @@ def root(tmp_path: Path) -> Path:
 def feature(root: Path, tmp_path: Path) -> Feature:
     root.parent.mkdir()
     return Feature(root, tmp_path / "other")
-
-
-def loaded(path: Path) -> Any:
-    return read_yaml(path.read_bytes(), str(path)).value
-
-
-def tree(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
 def test_what_is_whole_is_left_as_it_is(feature: Feature) -> None:
@@ -96,7 +46,7 @@ def test_there_is_nothing_to_restore_where_there_is_nothing(root: Path) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_comes_back_from_the_events_in_history(feature: Feature, name: str) -> None:
     feature.path(name).unlink()
-    assert [(one.detail, one.session) for one in examine(str(feature.root))] == [
+    assert [(one.detail, one.feature) for one in examine(str(feature.root))] == [
         (f"{feature.id}/{name} is missing", feature.id)
     ]
     assert restore(str(feature.root), now=NOW) == [
@@ -167,13 +117,17 @@ def test_a_history_that_git_united_is_sorted_and_each_event_counted_once(feature
     restore(str(feature.root), now=NOW)
     feature.whole()
     assert path.read_bytes() == history
+    assert [told.partition("history.jsonl ")[2][:38] for told in doubtful(feature.root)] == [
+        "has 2 lines that cannot be read: line ", "has 1 line that the contract does not "
+    ]  # fmt: skip
 
 
 def test_an_event_that_was_tampered_with_is_not_believed(feature: Feature) -> None:
     path = feature.path("history.jsonl")
     path.write_text(path.read_text().replace("half-way", "all-done"))
     feature.path("state.yaml").unlink()
-    assert "from the events" in restore(str(feature.root), now=NOW)[0]
+    assert "which has 1 line that somebody changed: what stood there is not" in restore(str(feature.root), now=NOW)[0]
+    assert ["changed since Holdfast wrote it" in told for told in doubtful(feature.root)] == [True]
     assert "all-done" not in feature.path("state.yaml").read_text()
 
 
@@ -218,7 +172,9 @@ def test_lines_without_events_restore_what_they_tell_and_that_is_said(foreign: P
         {"feature_id": OLD, "started_at": "2025-01-09T10:00:00Z", "last_active": "2025-01-09T12:00:00Z",
          "status": "active"}
     ]  # fmt: skip
-    assert examine(str(foreign)) == []
+    (told,) = doubtful(foreign)
+    assert f"{OLD}/history.jsonl has 1 line that the contract does not allow: line 2, $.timestamp must be" in told
+    assert len(examine(str(foreign))) == 1
     assert restore(str(foreign), now=NOW) == []
 
 

@@ -7,11 +7,14 @@ characters in the text; `recovering` turns them into bytes and lines.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
+from holdfast.core.text import shorten
 from holdfast.formats import nodes
+from holdfast.formats.entries import same
 from holdfast.formats.interface import Place
 from holdfast.formats.mending_scalars import QUOTED, Cut, Remark, Scalars, Unreadable
 
@@ -22,6 +25,12 @@ _STEP: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 # Not where entries begin at the margin, as documents do.
 _OPENING: Final = re.compile(r'\{(?!\s*\n")\s{0,99}"[^"\\\n]{1,100}"')
 _TO_THE_QUOTE: Final = re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_LONGEST_SHOWN: Final = 60
+_NEAR: Final = 1000
+_MOST_TRIED: Final = 32
+_DECODER: Final = json.JSONDecoder()
+# Text that ends where an object begins with its first key.
+_INTO_AN_OBJECT: Final = re.compile(r'\{\s{0,99}"\Z')
 
 Container = dict[str, Json] | list[Json]
 
@@ -53,6 +62,44 @@ def opening(text: str, start: int) -> str | None:
     """How a document begins: the same words again are another one."""
     found = _OPENING.match(text, start)
     return found[0] if found else None
+
+
+class Gluing:
+    """Whole documents within text that was torn before its closing quote, looked for in one file.
+
+    In sound JSON no text can end in front of a key. So it is the next document's own quote that seems to end it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._left = _MOST_TRIED
+
+    def at(self, start: int, end: int) -> int | None:
+        """Where one begins in what was taken for a single document; None when none does."""
+        alike = opening(self._text, start)
+        first = True
+        for found in _STEP.finditer(self._text, start, end):
+            if self._left <= 0:
+                return None
+            begins = _INTO_AN_OBJECT.search(found[0]) if found[0][0] == '"' else None
+            if begins is None:
+                continue
+            at = found.start() + begins.start()
+            if first or (alike is not None and self._text.startswith(alike, at)):
+                self._left -= 1
+                if _is_whole(self._text, at):
+                    return at
+            first = False
+        return None
+
+
+def _is_whole(text: str, at: int) -> bool:
+    """Does a whole object stand here, and after it nothing or another one?"""
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        return False
+    return bool(value) and text[end : end + _NEAR].lstrip("\0 \t\r\n")[:1] in ("", "{")
 
 
 def rest_of(text: str, start: int, end: int, root: Container) -> Mended:
@@ -93,12 +140,13 @@ def _tail(text: str, start: int, end: int, root: Container, *, quoted: bool) -> 
 class _Frame:
     """A list or object that is being read, and the key whose value comes next."""
 
-    __slots__ = ("key", "made", "opened")
+    __slots__ = ("began", "key", "made", "opened")
 
     def __init__(self, made: Container, opened: int) -> None:
         self.made = made
         self.opened = opened
         self.key: str | None = None
+        self.began = opened  # where that key stands
 
 
 class _Mender(Scalars):
@@ -217,10 +265,7 @@ class _Mender(Scalars):
         if self.text[following] != ":":
             return self._skip(began, following)
         self._expect_comma(began, frame)
-        assert isinstance(frame.made, dict)
-        if key in frame.made:
-            self.say(began, "the key stands there twice; the last one counts")
-        frame.key = key
+        frame.key, frame.began = key, began
         at = self.space(following + 1)
         if at < self.end and self.text[at] in ",}":
             self.say(began, "a value is missing", lost=True)
@@ -341,9 +386,19 @@ class _Mender(Scalars):
         if isinstance(frame.made, list):
             frame.made.append(value)
         elif frame.key is not None:
-            frame.made.pop(frame.key, None)  # so that what was put last stands last
+            if frame.key in frame.made:
+                # So that what was put last stands last.
+                self._dropped(frame.made.pop(frame.key), value, frame)
             frame.made[frame.key] = value
             frame.key = None
+
+    def _dropped(self, first: Json, last: Json, frame: _Frame) -> None:
+        """Of a key that stands twice only the last value is kept; one that says something else is lost by that."""
+        if same(first, last):
+            self.say(frame.began, "the key stands there twice, with the same value")
+            return
+        told = shorten(json.dumps(first, ensure_ascii=False), _LONGEST_SHOWN)
+        self.say(frame.began, f"the key stands there twice; the last one counts, and {told} is dropped", lost=True)
 
     def place(self) -> Place:
         steps = (frame.key if isinstance(frame.made, dict) else len(frame.made) for frame in self.stack)

@@ -14,15 +14,20 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats.damaged_text import Layer, is_read_wrongly, unwrapped
 from holdfast.formats.interface import Note
-from holdfast.formats.mending_json import Mended, mended, opening, rest_of
+from holdfast.formats.mending_json import Gluing, Mended, mended, opening, rest_of
 from holdfast.formats.mending_scalars import Remark
-from holdfast.formats.mending_yaml import lines_that_parse, looks_like_yaml
+from holdfast.formats.mending_yaml import Lines, lines_that_parse, looks_like_yaml
 from holdfast.formats.nodes import MOST_PARTS
 from holdfast.formats.reading import LIMIT, read_json, read_lines, read_yaml
 
 _MOST_NOTES: Final = 100
 _BETWEEN: Final = re.compile(r"[\s\0,\ufeff]*")
 _AT_THE_MARGIN: Final = re.compile(r"^[{\[]", re.MULTILINE)
+
+
+# YAML's own line between documents, and lines that hold none.
+_DOCUMENT: Final = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+_NOTHING: Final = re.compile(r"^(?:---|\.\.\.)?[ \t\r]*(?:#.*)?\n?", re.MULTILINE)
 
 
 class Recovered(NamedTuple):
@@ -141,6 +146,7 @@ def _pieces(text: str, report: _Report) -> list[_Piece]:
     position = 0
     alike: str | None = None
     hole = text.find("\0")
+    gluing = Gluing(text)
     while len(pieces) < MOST_PARTS:
         between = _BETWEEN.match(text, position)
         assert between is not None
@@ -150,7 +156,7 @@ def _pieces(text: str, report: _Report) -> list[_Piece]:
         if text[position] in "{[":
             if 0 <= hole < position:
                 hole = text.find("\0", position)
-            piece = _Piece(position, _with_hole(text, position, hole, alike))
+            piece = _Piece(position, _not_glued(text, position, hole, alike, gluing))
             pieces.append(piece)
             alike = opening(text, pieces[0].start)
             position = max(piece.found.end, position + 1)
@@ -170,6 +176,15 @@ def _following(text: str, position: int) -> int:
     """Where the next document may begin: at the beginning of a line."""
     found = _AT_THE_MARGIN.search(text, position + 1)
     return len(text) if found is None else found.start()
+
+
+def _not_glued(text: str, start: int, hole: int, alike: str | None, gluing: Gluing) -> Mended:
+    """A document; where it was torn within text and a whole one follows at once, up to there."""
+    found = _with_hole(text, start, hole, alike)
+    if found.whole and found.lost_from is None:
+        return found
+    at = gluing.at(start, found.end)
+    return found if at is None else mended(text, start, at, alike)
 
 
 def _with_hole(text: str, start: int, hole: int, alike: str | None) -> Mended:
@@ -205,13 +220,28 @@ def _without_beginning(text: str, position: int, end: int) -> _Piece | None:
 def _from_yaml(layer: Layer, report: _Report) -> Recovered:
     zeros = layer.text.find("\0")
     text = layer.text if zeros < 0 else layer.text[: layer.text.rfind("\n", 0, zeros) + 1]
-    found = lines_that_parse(text)
-    if found is None:
-        report.lose(0, "not even its first lines are YAML")
+    marks = [found.start() for found in _DOCUMENT.finditer(text)] if _DOCUMENT.search(text, 1) else []
+    starts = sorted({0, *marks})
+    told: list[tuple[int, Lines]] = []
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        part = text[start:end]
+        if not _NOTHING.sub("", part):
+            continue
+        found = lines_that_parse(part)
+        if found is None:
+            report.lose(start, "not even its first lines are YAML")
+            continue
+        told.append((start, found))
+        if not found.whole or (zeros >= 0 and end == len(text)):
+            report.lose(start + found.characters, "from here on it is no longer YAML")
+    if not told:
         return report.made(None, [])
-    if not found.whole or zeros >= 0:
-        report.lose(found.characters, "from here on it is no longer YAML")
-    return report.made(found.value, [found.value])
+    whole = [one for one in told if one[1].whole]
+    chosen = whole[-1] if whole else max(told, key=lambda one: one[1].characters)
+    if len(told) > 1:
+        which = "the last one counts" if chosen is told[-1] else "the one that begins here counts"
+        report.say(chosen[0], f"{len(told)} documents in one file: {which}")
+    return report.made(chosen[1].value, [found.value for _, found in told])
 
 
 # ── what is told ─────────────────────────────────────────────────────────────────────────────────────────

@@ -68,7 +68,7 @@ class Desk:
         written = self.memory.written(self.place.main)
         taken = take_file(
             self.keeper, value, one.rules, shown=shown, written=written.__contains__, made_current=made_current,
-            edited=edited,
+            edited=edited, file_of=lambda place: inside(self.root, one.part(path, place)),
         )  # fmt: skip
         sessions = self.tree.sessions.setdefault(one.name, [])
         new = taken.session not in sessions

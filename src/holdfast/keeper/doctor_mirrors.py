@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import HOUR
 from holdfast.keeper.doctor_checks import REPAIR, Check
+from holdfast.keeper.wording import count
 from holdfast.machine import files
 from holdfast.mirror import prints
 from holdfast.mirror.layouts import inside
@@ -15,7 +17,10 @@ from holdfast.mirror.layouts import inside
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from holdfast.core.event import Event
+    from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
+    from holdfast.mirror.contract.layout import Feature
     from holdfast.store.interface import Store
 
 _SHOWN = 3
@@ -50,27 +55,77 @@ def _there(keeper: Keeper, path: str) -> bool:
     return os.path.lexists(os.path.join(keeper.place.root, *path.split("/")))
 
 
-def contract(keeper: Keeper, _: Store | None) -> Check:
+def contract(keeper: Keeper, store: Store | None) -> Check:
     """The contract's directory, whether it is mirrored or not: another program's files can be damaged too."""
-    from holdfast.mirror.contract import layout, restoring
+    from holdfast.mirror.contract import examining, layout
 
     root = layout.root_of(keeper.place.root)
     if not os.path.isdir(root):
         return Check("contract", "ok", "there is no .ai-session here")
-    found = restoring.examine(root)
+    found = examining.examine(root)
     if not found:
         return Check("contract", "ok", f"{root} is sound")
-    told = "; ".join(one.detail for one in found[:_SHOWN])
-    return Check("contract", "failed", told, REPAIR)
+    known = {feature.id for feature, _, _ in _lost_lines(root, store)} if store is not None else set[str]()
+    mended = [one for one in found if one.advice is None or (one.kind == "lacking" and one.feature in known)]
+    first = mended or found
+    told = "; ".join(one.detail for one in first[:_SHOWN])
+    more = f"; and {len(found) - len(first[:_SHOWN])} more" if len(found) > len(first[:_SHOWN]) else ""
+    if mended:
+        return Check("contract", "failed", told + more, REPAIR)
+    advice = dict.fromkeys(one.advice for one in found[:_SHOWN] if one.advice is not None)
+    return Check("contract", "warning", told + more, " ".join(advice))
 
 
 def restore_contract(keeper: Keeper) -> Iterator[str]:
-    """Bring back what is damaged or missing, from the history alone."""
+    """Bring back what is damaged or missing, from the history alone; and into the history what the store knows."""
     from holdfast.mirror.contract import layout, restoring
 
     root = layout.root_of(keeper.place.root)
-    if os.path.isdir(root):
-        yield from restoring.restore(root, now=keeper.now())
+    if not os.path.isdir(root):
+        return
+    with contextlib.suppress(HoldfastError):  # the doctor has said so
+        keeper.absorb()  # what people wrote comes first
+    yield from _lines_again(keeper, root)
+    yield from restoring.restore(root, now=keeper.now())
+
+
+# ── lines that were taken out of a history ───────────────────────────────────────────────────────────────
+
+
+def _lines_again(keeper: Keeper, root: str) -> Iterator[str]:
+    """A history is only ever added to: what is missing in it comes at its end."""
+    from holdfast.core.fold import read as data_of
+    from holdfast.formats.contract.history import line
+    from holdfast.keeper.ground import models
+    from holdfast.mirror.contract import history, layout
+
+    store = keeper.existing_store() if layout.is_there(root) else None
+    for feature, state, events in _lost_lines(root, store) if store is not None else ():
+        lines = [line(event, data_of(event), state, models(keeper)) for event in events]
+        added = history.append(feature.history, lines, thorough=True)
+        if added:
+            yield f"{feature.id}/history.jsonl lacked {count(added, 'event')} that the store knows: added at its end."
+
+
+def _lost_lines(root: str, store: Store) -> Iterator[tuple[Feature, State, list[Event]]]:
+    """The features whose history lacks events that the store knows, and these events."""
+    from holdfast.mirror.contract import layout, recorded
+
+    for feature in layout.kept(root):
+        try:
+            lacking = recorded.recorded(feature.history).lacking
+        except HoldfastError:
+            continue  # what is wrong with it is told elsewhere
+        is_gone = not os.path.lexists(feature.history)
+        if lacking is None and not is_gone:
+            continue
+        for session in store.find(feature.id):
+            state = store.state(session)
+            if state is None or state.aliases.get("contract") != feature.id:
+                continue
+            events = [event for event in store.events(session) if is_gone or (lacking and lacking.has(event))]
+            if events:
+                yield feature, state, events
 
 
 def settle_mirrors(keeper: Keeper) -> Iterator[str]:

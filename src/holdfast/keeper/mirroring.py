@@ -18,7 +18,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.keeper.desk import refuse_links, stamp
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, folder_stamp, inside, layout
-from holdfast.mirror.locks import locked
+from holdfast.mirror.locks import PATIENCE, locked
 from holdfast.mirror.memory import Memory, Rejected, Tree
 
 if TYPE_CHECKING:
@@ -61,12 +61,15 @@ class Mirrors:
         if not formats:
             return
         tree = self.memory.tree(self._place.root)
+        patience = PATIENCE
         try:
             if all(self._untouched(tree, one) for one in formats):
-                return
+                if all(self._shows_the_truth(tree, one) for one in formats):
+                    return
+                patience = 0.0  # who is at it writes what is true; nobody else's word is waited for
         except HoldfastError:
             pass  # told below, file by file
-        self._settle(formats)
+        self._settle(formats, patience=patience)
 
     def write(self) -> None:
         """Bring the files up to date after a change."""
@@ -96,6 +99,8 @@ class Mirrors:
         one = self._layout(name)
         if any(other.name == name for other in self.formats()):
             raise Conflict(f"the mirror {name} is on already", hint="holdfast mirror status shows it.")
+        for path in (*one.fixed, *(f"{folder}/-" for folder in one.folders)):
+            refuse_links(self._place.root, path)
         self._refuse_strangers(one)
         if one.ignored and self._place.git:
             repository.ignore(self._place.root, one.ignored)
@@ -191,7 +196,7 @@ class Mirrors:
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _untouched(self, tree: Tree, one: Layout) -> bool:
-        """One `stat` a file: is everything as we left it, and does it show what is true now?"""
+        """One `stat` a file: is everything as we left it?"""
         root, now = self._place.root, self._nanos()
         there, strange = tree.files.get(one.name, {}), tree.strange.get(one.name, {})
         if one.name in tree.trouble or tree.held.get(one.name):
@@ -213,7 +218,7 @@ class Mirrors:
             elif found is None or not found.fits(strange[path].print) or strange[path].print.young:
                 return False
         stamps = {folder: folder_stamp(inside(root, folder)) for folder in one.folders}
-        return stamps == tree.listed.get(one.name, {}) and self._shows_the_truth(tree, one)
+        return stamps == tree.listed.get(one.name, {})
 
     def _shows_the_truth(self, tree: Tree, one: Layout) -> bool:
         """Whoever changed a session last may have died before its files were written."""
@@ -228,12 +233,12 @@ class Mirrors:
         shown = [file for file in tree.files.get(one.name, {}).values() if file.session == current]
         return bool(shown) and all(file.as_of == as_of for file in shown)
 
-    def _settle(self, formats: Sequence[Layout], *, everything: bool = False) -> None:
+    def _settle(self, formats: Sequence[Layout], *, everything: bool = False, patience: float = PATIENCE) -> None:
         from holdfast.keeper.settling import settle
 
         self._inside = True
         try:
-            settle(self._keeper, self.memory, formats, self.tell, everything=everything)
+            settle(self._keeper, self.memory, formats, self.tell, everything=everything, patience=patience)
         except Busy:
             return  # whoever holds the lock writes what was recorded until it lets go
         except HoldfastError as error:

@@ -1,6 +1,7 @@
 """Recovering damaged session files: what can still be read of each, and a session made of it if asked to.
 
-The file itself is only read. Where the log knows the session, the log is the better source and nothing is lost.
+The file itself is only read. Where the log knows the session, the log is the better source, unless the file tells
+more.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Rescue(NamedTuple):
     contents: Contents | None = None
     # The session in the log that this file shows.
     known: str | None = None
+    # What the file tells and the log does not, united with what that knows; None when it tells nothing more.
+    more: dict[str, Json] | None = None
     # Why no session can be made of it, or why it could not be read at all.
     error: HoldfastError | None = None
 
@@ -85,10 +88,14 @@ def _none_in(path: str) -> NotFound:
 def start(keeper: Keeper, rescue: Rescue) -> tuple[str, list[Note]]:
     """The session of a recovered document, current here unless another one is; and what was assumed.
 
-    Where the log knows it, that is the session, as it stands there.
+    Where the log knows it, that is the session: as it stands there, with what only the file tells.
     """
     if rescue.known is not None:
-        return rescue.known, []
+        if rescue.more is None or rescue.rules is None:
+            return rescue.known, []
+        from holdfast.keeper.importing import take_in
+
+        return rescue.known, take_in(keeper, rescue.more, rescue.rules).notes
     free = keeper.current() is None
     if rescue.rules is None:
         from holdfast.keeper.salvaging import take_in_salvaged
@@ -137,7 +144,51 @@ def _rescue(keeper: Keeper, path: str, here: Ground) -> Rescue:
     notes = found.notes if found.whole else [*found.notes, *tidy.notes]
     document = found.value if found.whole else tidy.document
     contents, known = _contents(tidy.document, what.rules, here), _known(keeper, found, tidy.document, what.rules)
-    return plain._replace(rules=what.rules, document=document, notes=notes, contents=contents, known=known)
+    more = None
+    if known is not None:
+        said = tidy.document if found.whole else _said_itself(tidy.document, found.value)
+        more = _more(keeper, known, said, what.rules, here)
+    return plain._replace(
+        rules=what.rules, document=document, notes=notes, contents=contents, known=known, more=more
+    )
+
+
+def _said_itself(tidy: dict[str, Json], read: Json) -> dict[str, Json]:
+    """Of a document that lost its end, what it says itself: nothing that had to be assumed to complete it."""
+    pruned = _without_assumed(tidy, read)
+    assert isinstance(pruned, dict)
+    return pruned
+
+
+def _without_assumed(tidy: Json, read: Json) -> Json:
+    if isinstance(tidy, dict) and isinstance(read, dict):
+        return {key: _without_assumed(value, read[key]) for key, value in tidy.items() if key in read}
+    if isinstance(tidy, list) and isinstance(read, list) and len(tidy) == len(read):
+        return [_without_assumed(one, other) for one, other in zip(tidy, read, strict=True)]
+    return tidy
+
+
+def _more(keeper: Keeper, session: str, said: dict[str, Json], rules: Format, here: Ground) -> dict[str, Json] | None:
+    """The document of what the log and the file know together, where the file knows more."""
+    from holdfast.formats.keeping import shown as shown_in
+    from holdfast.formats.merging import merged
+    from holdfast.keeper.ground import configured
+    from holdfast.keeper.versions import nearest
+
+    store = keeper.existing_store()
+    state = None if store is None else store.state(session)
+    if store is None or state is None:
+        return None
+    rules = configured(rules, here.models)
+    ours = shown_in(state, rules)
+    # Without the version it was made from, everything that has happened since would count as said by the file.
+    together = merged(nearest(list(store.events(session)), rules, said), ours, said, rules)
+    try:
+        if not together.clashes and not rules.changes(ours, together.document, state, here):
+            return None
+    except HoldfastError:
+        return None  # what the rules forbid is nothing that could be added
+    return merged(None, said, ours, rules).document
 
 
 def _no_session(path: str, kind: str) -> HoldfastError:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, Refused
+from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.text import shorten
 from holdfast.keeper.desk import Desk, refuse_links, stamp
 from holdfast.keeper.rewriting import Rewriting
+from holdfast.keeper.sweeping import sweep
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, inside
-from holdfast.mirror.locks import locked
+from holdfast.mirror.locks import PATIENCE, locked
 from holdfast.mirror.memory import Memory, Strange, Written
 
 if TYPE_CHECKING:
@@ -31,21 +32,59 @@ _MOST_TURNS: Final = 20
 # Programs that empty a file and then fill it are given this long before what they wrote counts as broken.
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1, 0.15)
 _FRESH: Final = 500_000_000  # nanoseconds
+_WHAT: Final = "writing mirrored files"
+_LOOK_AGAIN: Final = 0.05  # seconds
 
 
 def settle(
+    keeper: Keeper,
+    memory: Memory,
+    formats: Sequence[Layout],
+    tell: Callable[[str], None],
+    *,
+    everything: bool,
+    patience: float = PATIENCE,
+) -> None:
+    """Bring files and log together. With `everything`, folders are read even if nothing seems to have come.
+
+    Whoever finds another at it asks to be served, and leaves as soon as that is done: many at once settle few times.
+    Without `patience` nobody is waited for. Raises `Busy` when it took too long.
+    """
+    root = keeper.place.root
+    try:
+        with locked(memory.lock(root), patience=0, what=_WHAT):
+            _settle_for_all(keeper, memory, formats, tell, everything=everything)
+    except Busy:
+        if not patience:
+            raise
+    else:
+        return
+    mine = memory.ask(root)
+    until = time.monotonic() + patience
+    while everything or memory.tree(root).served < mine:
+        try:
+            with locked(memory.lock(root), patience=_LOOK_AGAIN, what=_WHAT):
+                if everything or memory.tree(root).served < mine:
+                    _settle_for_all(keeper, memory, formats, tell, everything=everything)
+                return
+        except Busy:
+            if time.monotonic() > until:
+                raise
+
+
+def _settle_for_all(
     keeper: Keeper, memory: Memory, formats: Sequence[Layout], tell: Callable[[str], None], *, everything: bool
 ) -> None:
-    """Bring files and log together. With `everything`, folders are read even if nothing seems to have come."""
-    with locked(memory.lock(keeper.place.root), what="writing mirrored files"):
-        for _ in range(_MOST_TURNS):
-            before = stamp(keeper)
-            desk = Desk(keeper, memory, memory.tree(keeper.place.root), tell)
-            _settle(desk, formats, everything=everything)
-            memory.save(desk.tree)
-            # Whoever recorded something meanwhile waits for the lock, perhaps in vain: it is written for them.
-            if stamp(keeper) == before:
-                break
+    for _ in range(_MOST_TURNS):
+        before, asked = stamp(keeper), memory.asked(keeper.place.root)
+        desk = Desk(keeper, memory, memory.tree(keeper.place.root), tell)
+        _settle(desk, formats, everything=everything)
+        desk.tree.served = asked
+        memory.save(desk.tree)
+        # Whoever recorded something meanwhile waits to be served.
+        if (stamp(keeper), memory.asked(keeper.place.root)) == (before, asked):
+            break
+    memory.count_anew(desk.tree)
 
 
 def _settle(desk: Desk, formats: Sequence[Layout], *, everything: bool) -> None:
@@ -73,6 +112,7 @@ class _Settling:
             taken = self._take_in_all(one, everything=everything)
             as_of = self._desk.as_of()
             late = self._writing.write_all(one)
+            sweep(self._desk, one)
         except (HoldfastError, OSError) as error:
             reason = error.message if isinstance(error, HoldfastError) else str(error)
             tree.trouble[one.name] = reason

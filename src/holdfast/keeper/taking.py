@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core import agents, tasks, view
 from holdfast.core.errors import Refused
@@ -11,9 +11,13 @@ from holdfast.core.lifecycle import FINAL, FINISHED
 from holdfast.core.vocabulary import Data, SessionArchived, SessionPaused
 from holdfast.formats.keeping import shown as shown_as
 from holdfast.keeper.absorbing import absorb
-from holdfast.keeper.ground import ground
+from holdfast.keeper.edited import Strange, moved_beginning, strange, told, without_assumptions
+from holdfast.keeper.ground import configured, ground
 from holdfast.keeper.importing import Taken, readied, take_in
 from holdfast.keeper.versions import nearest
+
+# Formats in which every session has a file or a directory under its own id.
+_BY_THEIR_IDS: Final = frozenset({"contract", "craft"})
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
@@ -31,22 +35,38 @@ def take_file(
     written: Callable[[str], bool],
     made_current: bool,
     edited: int | None = None,
+    file_of: Callable[[Place], str] | None = None,
 ) -> Taken:
     """`shown` is the session the file showed when it was left, if any. A new session can be `made_current`.
 
     `written` says of an event whether a file was written as of it. `edited` is when the file was changed, if known.
+    `file_of` names the file in which a place of the document stands.
     """
     store = keeper.store()
     state = None if shown is None else store.state(shown)
     here = ground(keeper, state.project if state is not None else None)
-    document, notes = readied(keeper, value, rules, here)
-    known = shown is not None and state is not None and not state.deleted
-    if not known or shown is None or state is None or rules.alias(document) != rules.alias(shown_as(state, rules)):
+    rules = configured(rules, here.models)
+    ours = None if state is None or state.deleted else shown_as(state, rules)
+    document: Json = rules.tidy(value, here).document
+    if ours is not None:
+        tidy, document = document, without_assumptions(value, document, ours, rules)
+    assert isinstance(document, dict)
+    if shown is None or state is None or ours is None or rules.alias(document) != rules.alias(ours):
+        if ours is not None and (rules.name in _BY_THEIR_IDS or not made_current):
+            raise Refused(
+                "the id names the session and its file, and cannot be changed",
+                hint=f"Put it back to {rules.alias(ours)}.",
+                file=None if file_of is None else file_of(("state",)),
+            )
         taken = take_in(keeper, value, rules)
         return _made_current(keeper, taken, rules) if made_current else taken
-    _refuse_contradictions(value, document, state, rules)
+    assert isinstance(tidy, dict)
+    _refuse_contradictions(value, tidy, state, rules)
+    _refuse(strange(value, tidy, rules, here), file_of)
+    document, notes = readied(keeper, document, rules, here)
     events = list(store.events(shown))
     base = nearest(events, rules, document, written)
+    _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
     here = here._replace(now=_moment(edited, state, here.now))
     with keeper.transaction() as transaction:
         heard = absorb(
@@ -56,6 +76,15 @@ def take_file(
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
             transaction.set_current(keeper.place.root, None)
     return Taken(shown, False, heard.events, heard.conflicts, notes)
+
+
+def _refuse(found: Strange | None, file_of: Callable[[Place], str] | None) -> None:
+    if found is not None:
+        raise Refused(
+            told(found),
+            hint="holdfast validate lists everything that is wrong with a file.",
+            file=None if file_of is None else file_of(found.place),
+        )
 
 
 def _refuse_contradictions(value: Json, document: Document, state: State, rules: Format) -> None:

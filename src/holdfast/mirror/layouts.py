@@ -21,7 +21,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.formats import registry
-from holdfast.formats.interface import Document, Format
+from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.reading import read
 from holdfast.mirror.memory import Written
@@ -113,6 +113,10 @@ class Layout(ABC):
         except Invalid:
             return True
         return False
+
+    def part(self, path: str, place: Place) -> str:  # noqa: ARG002
+        """The file in which a place of the document stands that `path` tells the session of."""
+        return path
 
     def may_go(self, path: str) -> bool:  # noqa: ARG002
         """May the file be set aside when it breaks the rules?"""

@@ -24,6 +24,7 @@ _MOST: Final = 16 << 20
 _MOST_VERSIONS: Final = 64 << 20
 # A quarter of a million versions; of more, the older half is forgotten.
 _MANY_VERSIONS: Final = 16 << 20
+_MANY_ASKED: Final = 1 << 16
 # Of the reasons why files were set aside, the latest are told.
 _MOST_REJECTED: Final = 20
 
@@ -84,6 +85,8 @@ class Tree(msgspec.Struct):
     # How models were named that contract has no name for, and which of them were told of.
     model: str = ""
     noted: list[str] = []
+    # Whoever asked before this many had asked has been served: files and log were brought together since.
+    served: int = 0
 
     def reject(self, name: str, rejected: Rejected) -> None:
         self.rejected[name] = [*self.rejected.get(name, []), rejected][-_MOST_REJECTED:]
@@ -140,6 +143,34 @@ class Memory:
     def save(self, tree: Tree) -> None:
         files.make_private_dir(self.folder)
         files.write_atomic(self.place(tree.root) + ".json", msgspec.json.encode(tree) + b"\n", durable=False)
+
+    # ── who waits ────────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, root: str) -> int:
+        """Ask that files and log be brought together by whoever is at it. The number to be served."""
+        fd = files.open_private(self._asked(root), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            os.write(fd, b".")
+            return os.fstat(fd).st_size  # that of somebody after us, perhaps: then we are served with them
+        finally:
+            os.close(fd)
+
+    def asked(self, root: str) -> int:
+        """How many have asked so far."""
+        try:
+            return os.stat(self._asked(root)).st_size
+        except FileNotFoundError:
+            return 0
+
+    def count_anew(self, tree: Tree) -> None:
+        """Forget who asked when it has become many. The tree first: nobody may seem served who is not."""
+        if self.asked(tree.root) > _MANY_ASKED:
+            tree.served = 0
+            self.save(tree)
+            os.truncate(self._asked(tree.root), 0)
+
+    def _asked(self, root: str) -> str:
+        return self.place(root) + ".asked"
 
     # ── every version ever written ───────────────────────────────────────────────────────────────────────
 

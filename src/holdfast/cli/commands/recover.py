@@ -85,7 +85,10 @@ def _painted(paint: Paint, found: list[Rescue], sessions: dict[int, str], *, qui
     lines = [_lines(paint, one, sessions.get(number), quiet=quiet) for number, one in enumerate(found)]
     if all(one.whole for one in found) and not quiet:
         said = "It is whole" if len(found) == 1 else f"{count(len(found), 'file')} looked at, all whole"
-        lines.append(paint.plain(f"{said}: nothing needs to be recovered."))
+        new = not sessions and any(one.rules is not None and one.error is None for one in found)
+        new = new and any(one.known is None for one in found)
+        take = f" holdfast import {'PATH' if len(found) > 1 else named(found[0].path)} takes it in." if new else ""
+        lines.append(paint.plain(f"{said}: nothing needs to be recovered.{take}"))
     return Painted("\n".join(lines))
 
 
@@ -102,13 +105,26 @@ def _lines(paint: Paint, one: Rescue, session: str | None, *, quiet: bool) -> Pa
     if not quiet:
         lines += [paint.plain(f"  {line}") for line in _details(one)]
     if one.known is not None:
-        lost = "" if one.whole else ", and there nothing is lost"
-        lines.append(paint.plain(f"  the log knows this session{lost}: holdfast show {one.known}"))
+        lines += [paint.plain(f"  {line}") for line in _about_the_log(one, started=session is not None)]
         if one.rules is not None and not one.whole:
             lines.append(paint.dim(f"  holdfast mirror on {one.rules.name} writes its file again"))
     elif session is not None:
         lines.append(paint.plain(f"  session {session}: holdfast show {session[:8]}, holdfast resume {session[:8]}"))
     return Painted("\n".join(lines))
+
+
+def _about_the_log(one: Rescue, *, started: bool) -> list[str]:
+    """What the log knows of the session, and whether the file knows more."""
+    show = f"holdfast show {one.known}"
+    if one.more is None:
+        return [f"the log knows this session{'' if one.whole else ', and there nothing is lost'}: {show}"]
+    if started:
+        return [f"the log knows this session, and now has what only this file told: {show}"]
+    unite = f"holdfast import {named(one.path)}" if one.whole else f"holdfast recover {named(one.path)} --start"
+    return [
+        f"the log knows this session ({show}), but this file tells more",
+        f"{unite} unites them",
+    ]
 
 
 def _details(one: Rescue) -> list[str]:

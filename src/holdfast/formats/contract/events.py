@@ -34,6 +34,7 @@ from holdfast.core.vocabulary import (
     TaskBlocked,
     TaskCompleted,
     TaskDropped,
+    TaskEdited,
     TaskReopened,
     TaskStarted,
 )
@@ -201,11 +202,14 @@ def _plan_changes(before: Document, after: Document, state: State, at: int) -> l
         Heard(at, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(after) if id_ not in state.phases
     ]
     shown = rendering.shown_tasks(state)
-    old = {_id(task): task for _, task in words.planned(before)}
+    old = {_id(task): (phase, task) for phase, task in words.planned(before)}
+    moved = _moved(old, after)
     statuses: dict[str, str] = {}
     for phase, task in words.planned(after):
         name = _id(task)
         known = shown.get(name)
+        if name in moved and phase.get("phase_id") != moved[name]:
+            continue  # where it stood before: omission never removes, but nothing stands in two phases
         if known is None and name not in statuses:
             begun = [
                 time for time in (_ms(task.get("started_at")), _ms(task.get("completed_at"))) if time is not None
@@ -216,12 +220,54 @@ def _plan_changes(before: Document, after: Document, state: State, at: int) -> l
         elif known is not None:
             status = statuses.setdefault(name, tasks_of.status_of(known))
             was = old.get(name)
-            if was is None or _target(was) != _target(task):
-                heard += _moves(task, status, _target(task), known.created_at, at, known)
+            moves: list[Heard] = []
+            if was is None or _target(was[1]) != _target(task):
+                moves = _moves(task, status, _target(task), known.created_at, at, known)
                 statuses[name] = _target(task)
+            heard += [*_corrected(phase, task, was, known, at, told=bool(moves)), *moves]
     # After whatever the plan says of it.
     final = max([at, *(one.at for one in heard)])
     return [*heard, *_newly_active(before, after, state, statuses, final)]
+
+
+def _moved(old: Mapping[str, tuple[dict[str, Json], dict[str, Json]]], after: Document) -> dict[str, Json]:
+    """Tasks that were put into another phase, and into which."""
+    found: dict[str, Json] = {}
+    for phase, task in words.planned(after):
+        was = old.get(_id(task))
+        if was is not None and was[0].get("phase_id") != phase.get("phase_id"):
+            found[_id(task)] = phase.get("phase_id")
+    return found
+
+
+def _corrected(
+    phase: dict[str, Json],
+    task: dict[str, Json],
+    was: tuple[dict[str, Json], dict[str, Json]] | None,
+    known: TaskState,
+    at: int,
+    *,
+    told: bool,
+) -> list[Heard]:
+    """Other facts about a task: its words, its phase, who does it, and files that no change of status tells of."""
+    before = {} if was is None else was[1]
+    about, agent = text(task.get("description")), text(task.get("agent"))
+    there = text(phase.get("phase_id"))
+    stood = known.phase or words.LOOSE
+    files = () if told else tuple(path for path in _artifacts(task) if path not in known.artifacts)
+    edit = TaskEdited(
+        id=known.id,
+        ref=known.ref,
+        text=about if (about or "").strip() and about not in (before.get("description"), known.text) else None,
+        phase=there if was is not None and there not in (None, was[0].get("phase_id"), stood) else None,
+        agent=agent if agent and agent not in (before.get("agent"), known.agent) else None,
+        artifacts=files,
+    )
+    return [] if edit == TaskEdited(id=known.id, ref=known.ref) else [Heard(at, edit)]
+
+
+def _artifacts(task: dict[str, Json]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for path in lst(task.get("artifacts")) if isinstance(path, str) and path))
 
 
 def _newly_active(before: Document, after: Document, state: State, statuses: dict[str, str], at: int) -> list[Heard]:
@@ -293,7 +339,7 @@ def _moves(
             f"the task {id_} is {status.replace('_', ' ')} and cannot become {target.replace('_', ' ')}",
             hint=f"Only reopening leads back: holdfast task reopen {id_}" if status in FINAL["task"] else None,
         )
-    artifacts = tuple(path for path in lst(task.get("artifacts")) if isinstance(path, str))
+    artifacts = _artifacts(task)
     started, completed = _ms(task.get("started_at")), _ms(task.get("completed_at"))
     heard: list[Heard] = []
     now = first

@@ -21,6 +21,7 @@ from holdfast.formats.contract.tidying import Notes, at_end, number_text, rename
 from holdfast.formats.contract.tolerant_history import lines_tidied
 from holdfast.formats.contract.tolerant_plan import plan_tidied
 from holdfast.formats.interface import Document, Ground, Place, Tidied
+from holdfast.formats.numbering import is_newer, parts
 
 _PARTS: Final = ("state", "plan", "entry", "history")
 _CURRENT: Final = ("active_task", "model_in_use", "started_at", "last_updated")
@@ -118,7 +119,7 @@ def _version(state: Document, notes: Notes) -> None:
         return
     given = state["version"]
     plain = number_text(given).removeprefix("v")
-    if given != words.VERSION and plain in ("1", "1.0", "1.0.0", ""):
+    if given != words.VERSION and (not plain or (parts(plain) is not None and not is_newer(plain, words.VERSION))):
         notes.say(("state", "version"), 'is read as "1.0"')
         state["version"] = words.VERSION
     elif plain != words.VERSION:

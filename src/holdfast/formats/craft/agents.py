@@ -12,6 +12,7 @@ from holdfast.core.times import SECOND
 from holdfast.core.vocabulary import (
     AgentAborted,
     AgentCompleted,
+    AgentEdited,
     AgentFailed,
     AgentPaused,
     AgentProgressed,
@@ -223,6 +224,24 @@ def _changed(before: Document, after: Document, agent: AgentState, span: Span, t
         yield Heard(end, told.noted())
     if status == "running" and told.progress is not None and told.progress != was.progress:
         yield Heard(end, told.progressed())
+    yield from _corrected(before, after, agent, span)  # last: what names no time pushes nothing aside
+
+
+def _corrected(before: Document, after: Document, agent: AgentState, span: Span) -> Iterator[Heard]:
+    """Other facts about an agent, whatever became of its status."""
+    new = {
+        key: said
+        for key in ("type", "blocking_on", "output_summary")
+        if (said := fields.said(after, key)) is not None and said != fields.text(before, key)
+    }
+    if before.get("status") != "completed" and after.get("status") == "completed":
+        new.pop("output_summary", None)  # its end says it
+    edit = AgentEdited(
+        id=agent.id, ref=agent.ref, type=new.get("type"), blocking_on=new.get("blocking_on"),
+        summary=new.get("output_summary"),
+    )  # fmt: skip
+    if edit != AgentEdited(id=agent.id, ref=agent.ref):
+        yield Heard(span.usual, edit)
 
 
 def _runs(agent: AgentState, steps: tuple[str, ...]) -> bool:

@@ -17,6 +17,7 @@ from holdfast.core.times import SECOND, millis
 from holdfast.formats.craft.documents import VERSION
 from holdfast.formats.interface import Document, Place, Problem
 from holdfast.formats.moments import is_utc
+from holdfast.formats.numbering import is_newer
 from holdfast.formats.schema import problems_by_schema
 
 MOST_SENTENCES: Final = 3
@@ -43,12 +44,6 @@ def problems(value: Json, kind: str) -> list[Problem]:
 
 def sentences(text: str) -> int:
     return sum(1 for part in _SENTENCE.split(text) if part.strip())
-
-
-def major(version: str) -> int | None:
-    """The first number of a version, when it is one."""
-    found = _VERSION.match(version)
-    return None if found is None else int(found[1])
 
 
 def is_inside(path: str) -> bool:
@@ -79,13 +74,13 @@ def _session(document: Document) -> Iterator[Problem]:
 
 
 def _version(version: Json) -> Iterator[Problem]:
-    number = major(version) if isinstance(version, str) else None
-    if number is None or version == VERSION:
-        return
-    if number == 1:
-        yield Problem(("schema_version",), f"is {version}, newer than {VERSION}, the version known here", "warning")
+    if not isinstance(version, str) or _VERSION.match(version) is None or version == VERSION:
+        return  # the schema says what is no version
+    said = shorten(version, 40)
+    if is_newer(version, VERSION):
+        yield Problem(("schema_version",), f"is {said}, newer than {VERSION}, the version known here")
     else:
-        yield Problem(("schema_version",), f"must be 1.x, is {shorten(str(version), 40)}")
+        yield Problem(("schema_version",), f"must be {VERSION}, is {said}")
 
 
 def _agents(agents: list[tuple[int, Document]]) -> Iterator[Problem]:

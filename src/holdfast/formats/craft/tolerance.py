@@ -20,6 +20,7 @@ from holdfast.formats.craft.documents import VERSION
 from holdfast.formats.craft.mending import Part, words_of
 from holdfast.formats.craft.rendering import NO_GOAL, SCHEMA, project_path
 from holdfast.formats.interface import Document, Ground, Note, Problem, Tidied
+from holdfast.formats.numbering import is_newer
 
 _STATUSES: Final = ("in_progress", "paused", "completed", "error", "aborted")
 _STATUS_WORDS: Final = {
@@ -30,7 +31,8 @@ _STATUS_WORDS: Final = {
 _BACKENDS: Final = ("claude-desktop", "local", "s3")
 _ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
 _COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
-_NEWER: Final = re.compile(r"\s*v?(\d+)(?:\.|\s*\Z)", re.ASCII)
+# Of versions that are not numbers alone ("2.0-beta"), those that are newer for certain.
+_NEWER: Final = re.compile(r"\s*v?(?:[2-9]|[1-9]\d+)(?:\.|\s*\Z)", re.ASCII)
 
 
 def tidy(value: Json, ground: Ground) -> Tidied:
@@ -74,13 +76,12 @@ def _version(part: Part) -> None:
     if found is None:
         part.missing("schema_version", VERSION)
         return
-    number = _NEWER.match(str(found))
-    if number is not None and int(number[1]) > 1:
+    if is_newer(found, VERSION) or _NEWER.match(str(found)):
         raise Invalid(
             f"$.schema_version is {shorten(str(found), 40)}, which this program does not know",
             hint=f"It knows craft {VERSION}; a newer Holdfast may know more.",
         )
-    if not isinstance(found, str) or rules.major(found) != 1:
+    if found != VERSION:
         part.data["schema_version"] = VERSION
         part.say("schema_version", f"{shorten(str(found), 40)!a} is taken as {VERSION}")
 

@@ -13,6 +13,7 @@ from holdfast.core.vocabulary import (
     TYPE_OF,
     AgentAborted,
     AgentCompleted,
+    AgentEdited,
     AgentFailed,
     AgentInterrupted,
     AgentPaused,
@@ -87,6 +88,7 @@ class Agents:
     def changed(self, before: Entry, after: Entry, agent: AgentState) -> None:
         name, ref = agent.id, agent.ref
         now = agents_of.status_of(agent)
+        self._correct(before, after, agent)
         status = after.get("status")
         tokens = whole(after, "context_tokens")
         finishes = status == "complete" and before.get("status") != "complete"
@@ -105,6 +107,21 @@ class Agents:
             self._story.tell(self._moment, AgentResumed(id=name, ref=ref))
             self._story.tell(self._moment, moved)
             self._story.tell(self._moment, AgentPaused(id=name, ref=ref))
+
+    def _correct(self, before: Entry, after: Entry, agent: AgentState) -> None:
+        """Other facts about it, whatever became of its status."""
+        new = {
+            key: said
+            for key in ("type", "task", "result_summary")
+            if (said := words(after, key)) is not None and said != words(before, key)
+        }
+        if before.get("status") != after.get("status") and after.get("status") in ("complete", "failed"):
+            new.pop("result_summary", None)  # its end says it
+        edit = AgentEdited(
+            id=agent.id, ref=agent.ref, type=new.get("type"), task=new.get("task"), summary=new.get("result_summary")
+        )
+        if edit != AgentEdited(id=agent.id, ref=agent.ref):
+            self._story.tell(self._moment, edit)
 
     def _move(self, after: Entry, agent: AgentState, now: str, moved: AgentProgressed | None) -> None:
         """From the status it has to the one it is said to have, by way of work where there is no direct way."""

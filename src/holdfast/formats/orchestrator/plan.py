@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.core import tasks as tasks_of
 from holdfast.core.canonical import Json
 from holdfast.core.state import State, TaskState
-from holdfast.core.vocabulary import TaskAdded, TaskCompleted, TaskReopened, TaskStarted
+from holdfast.core.vocabulary import TaskAdded, TaskCompleted, TaskEdited, TaskStarted
 from holdfast.formats.interface import Document
 from holdfast.formats.orchestrator.reading import names, objects, words
 from holdfast.formats.orchestrator.rendering import done, shown_text, to_do
@@ -61,15 +61,14 @@ class Plan:
     def _told_again(
         self, before: dict[str, Json], after: dict[str, Json], task: TaskState | None, moment: int
     ) -> None:
-        """Another outcome or more files of work that was done: it was taken up once more."""
+        """Another outcome or more files of work that was done: a correction, it was done when it was done."""
         outcome, files = words(after, "outcome"), _files(after)
         if outcome in (None, words(before, "outcome")) and set(files) <= set(_files(before)):
             return
         if task is not None:
-            self._story.tell(moment, TaskReopened(id=task.id, ref=task.ref))
-            self._story.tell(
-                moment, TaskCompleted(id=task.id, ref=task.ref, outcome=outcome or task.outcome, artifacts=files)
-            )
+            new = tuple(path for path in files if path not in task.artifacts)
+            said = outcome if outcome not in (None, words(before, "outcome")) else None
+            self._story.tell(moment, TaskEdited(id=task.id, ref=task.ref, outcome=said, artifacts=new))
 
     def _take(self, text: str) -> TaskState | None:
         """The open task of these words; nobody copies them without changing a capital or a space."""

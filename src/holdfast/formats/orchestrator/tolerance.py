@@ -15,6 +15,7 @@ from holdfast.core.text import shorten
 from holdfast.core.times import millis
 from holdfast.formats.interface import Document, Ground, Place, Tidied
 from holdfast.formats.moments import shortest
+from holdfast.formats.numbering import is_newer, parts
 from holdfast.formats.orchestrator.mending import Mending, wrong
 from holdfast.formats.orchestrator.mending_entries import agents, decisions, done, errors, to_do
 from holdfast.formats.orchestrator.mending_usage import usage
@@ -95,11 +96,11 @@ def _version(value: Json, mending: Mending) -> str:
         mending.note(place, f"is missing, taken as {VERSION}")
         return VERSION
     said = str(value).strip().removeprefix("v") if isinstance(value, (str, int, float)) else ""
-    if value != VERSION and said in ("1", "1.0", "1.0.0"):
-        mending.note(place, f"{said} is taken as {VERSION}")
-    elif said != VERSION:
+    if parts(value) is None or is_newer(value, VERSION):
         told = shorten(said, 30) if said else kind_of(value)
         raise wrong(place, f"is {told}, a version that Holdfast does not know", f"Holdfast knows version {VERSION}.")
+    if value != VERSION:
+        mending.note(place, f"{said} is taken as {VERSION}")
     return VERSION
 
 

@@ -105,17 +105,14 @@ def verify(root: str, spec_file: str, agent: str | None = None) -> list[Acknowle
             found = [one for one in found if one.agent == _agent(agent)]
         if not found:
             who = "nobody" if agent is None else f"agent {shown(_agent(agent))}"
-            raise NotFound(
-                f"{who} has not acknowledged the contract",
-                hint=f"holdfast contract acknowledge --spec {shown(spec_file)}",
-            )
+            raise NotFound(f"{who} has not acknowledged the contract", hint=_command(spec_file, agent))
         for one in found:
             _check(one, spec)
     return found
 
 
 def _check(told: Acknowledgment, spec: Specification) -> None:
-    again = f"Read it, then: holdfast contract acknowledge --spec {shown(spec.file)} --agent {shown(told.agent)}"
+    again = f"Read it, then: {_command(spec.file, told.agent)}"
     missing = [name for name in ("date", "version", "checksum") if not getattr(told, name)]
     if missing:
         raise Invalid(f"the acknowledgment of {shown(told.agent)} has no {missing[0]}", hint=again)
@@ -126,6 +123,13 @@ def _check(told: Acknowledgment, spec: Specification) -> None:
         )
     if told.checksum.lower() != spec.checksum:
         raise Refused(f"the contract has changed since {shown(told.agent)} acknowledged it", hint=again)
+
+
+def _command(spec_file: str, agent: str | None) -> str:
+    from shlex import quote
+
+    whom = "" if agent is None else f" --agent {quote(shown(agent))}"
+    return f"holdfast contract acknowledge --spec {quote(shown(spec_file))}{whom}"
 
 
 def _agent(name: str) -> str:

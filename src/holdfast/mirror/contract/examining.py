@@ -137,7 +137,10 @@ def _misfit(root: str, feature: Feature, state: Document, plan: Document) -> Fau
     if why is None:
         return None
     active = words.current({"state": state.value}).get("active_task")
-    told = rebuilding.rebuilt(root, feature).plan
+    try:
+        told = rebuilding.rebuilt(root, feature).plan
+    except HoldfastError:
+        told = {}
     is_known = any(task.get("task_id") == active for _, task in words.planned({"plan": told}))
     return Fault(feature.plan if is_known else feature.state, "damaged", why, feature.id)
 
@@ -194,8 +197,10 @@ def _doubts(found: Recorded) -> list[tuple[Kind, str]]:
         told = count(len(found.wrong), "line")
         made.append(("unused", f"has {told} that the contract does not allow: line {number}, {why}"))
     if found.lacking is not None:
-        told = count(found.lacking.count, "event")
-        spans = [str(one.first) if one.first == one.last else f"{one.first}-{one.last}" for one in found.lacking.spans]
+        told = count(found.lacking.number, "event")
+        spans = [
+            str(one.first) if one.first == one.last else f"{one.first}-{one.last}" for one in found.lacking.spans
+        ]
         made.append(("lacking", f"lacks {told} of session {found.lacking.session[:8]}: number {', '.join(spans)}"))
     return made
 

@@ -80,10 +80,11 @@ def lock_of(path: str) -> str:
 # ── appending ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def append(path: str, lines: Sequence[Mapping[str, Json]]) -> int:
+def append(path: str, lines: Sequence[Mapping[str, Json]], *, thorough: bool = False) -> int:
     """Add lines at the end, each in one write; those whose event is there already are left out. How many were added.
 
-    When this returns, they survive a power cut.
+    `thorough` believes no line about the events before it, nor one that was changed: for histories with gaps. When
+    this returns, the lines survive a power cut.
     """
     if not lines:
         return 0
@@ -92,7 +93,7 @@ def append(path: str, lines: Sequence[Mapping[str, Json]]) -> int:
         fresh = not os.path.lexists(path)
         fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            new = _missing(fd, encoded)
+            new = _missing(fd, encoded, thorough=thorough)
             if new and not _ends_well(fd):
                 _write(fd, b"\n", path)
             for one in new:
@@ -108,8 +109,8 @@ def append(path: str, lines: Sequence[Mapping[str, Json]]) -> int:
     return len(new)
 
 
-def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]]) -> list[bytes]:
-    there = _written(fd, _TAIL)
+def _missing(fd: int, encoded: list[tuple[Mapping[str, Json], bytes]], *, thorough: bool) -> list[bytes]:
+    there = _intact(fd) if thorough else _written(fd, _TAIL)
     if not there.whole and any(there.has(line) is None for line, _ in encoded):
         there = _written(fd, None)
     found: list[bytes] = []
@@ -176,6 +177,16 @@ def _written(fd: int, tail: int | None) -> Written:
                 hashes.add(event.hash)
                 latest[event.writer] = max(event.seq, latest.get(event.writer, 0))
     return Written(frozenset(hashes), latest, whole)
+
+
+def _intact(fd: int) -> Written:
+    """The events of those lines that are still as they were written."""
+    from holdfast.formats.contract.history import event_of as verified
+
+    os.lseek(fd, 0, os.SEEK_SET)
+    with os.fdopen(os.dup(fd), "rb") as file:
+        found = [verified(_line(raw)) for raw in file if _MARK in raw]
+    return Written(frozenset(one.hash for one in found if one is not None), {}, whole=True)
 
 
 def _line(raw: bytes) -> Line:

@@ -28,6 +28,7 @@ class Told(NamedTuple):
     plan: Mapping
     entry: Mapping
     source: str
+    by_events: bool = False
 
 
 class _Dated(NamedTuple):
@@ -56,13 +57,14 @@ def told(feature_id: str, lines: list[Mapping], hints: Mapping) -> Told:
 def _from_events(feature_id: str, lines: list[Mapping]) -> Told | None:
     from holdfast.formats.contract import configured
     from holdfast.formats.contract.history import event_of, restored
+    from holdfast.formats.keeping import shown
 
     session = restored(lines)
     if session is None:
         return None
     # The name its model went by then, which a setting may have chosen.
     named = [line.get("model") for line in lines if event_of(line) is not None]
-    document = configured({words.ANY_MODEL: str(named[-1])}).render(session)
+    document = shown(session, configured({words.ANY_MODEL: str(named[-1])}))
     state, plan, entry = (document[name] for name in ("state", "plan", "entry"))
     assert isinstance(state, dict)
     assert isinstance(plan, dict)
@@ -74,7 +76,13 @@ def _from_events(feature_id: str, lines: list[Mapping]) -> Told | None:
         {**plan, "feature": {**about, "id": feature_id}} if isinstance(about, dict) else plan,
         {**entry, "feature_id": feature_id},
         "from the events in its history",
+        by_events=True,
     )
+
+
+def name_of(feature_id: str) -> str:
+    """What a feature may be called when nothing says so: the words in its id."""
+    return feature_id[: -_DAY - 1].replace("-", " ").capitalize()
 
 
 def _inferred(feature_id: str, dated: list[_Dated], started: int, last: int, source: str) -> Told:
@@ -92,7 +100,7 @@ def _inferred(feature_id: str, dated: list[_Dated], started: int, last: int, sou
             "last_updated": end,
         },
     }
-    name = feature_id[: -_DAY - 1].replace("-", " ").capitalize()
+    name = name_of(feature_id)
     tasks = _tasks(dated)
     phases: list[Json] = [{"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": tasks}] if tasks else []
     plan: Mapping = {

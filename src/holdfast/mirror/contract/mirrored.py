@@ -18,7 +18,7 @@ from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.fold import read as event_data
 from holdfast.formats.contract import configured
 from holdfast.formats.contract.history import line
-from holdfast.formats.interface import Document, Format
+from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.reading import read, read_yaml
 from holdfast.machine.files import read_limited
@@ -105,6 +105,10 @@ class Contract(Layout):
 
     def is_torn(self, path: str, data: bytes) -> bool:
         return not data.strip() or super().is_torn(path, data)
+
+    def part(self, path: str, place: Place) -> str:
+        name = {"state": _STATE, "plan": _PLAN}.get(str(place[0]) if place else "state")
+        return REGISTRY if name is None else f"{os.path.dirname(path)}/{name}"
 
     def may_go(self, path: str) -> bool:
         return not path.endswith(_HISTORY)  # what restores the others is not touched

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.times import millis
@@ -21,6 +22,7 @@ from holdfast.mirror.contract import documents, inferring, layout, recorded, reg
 from holdfast.mirror.contract.documents import Mapping
 from holdfast.mirror.contract.inferring import Told
 from holdfast.mirror.contract.layout import Feature, count
+from holdfast.mirror.contract.recorded import Recorded
 
 _STARTED: Final = "started_at"
 _NEW_TASK: Final[Mapping] = {
@@ -38,20 +40,21 @@ def rebuilt(root: str, feature: Feature) -> Told:
         "last_active": registry.later(_current(state).get("last_updated"), entry.get("last_active")),
     }
     told = inferring.told(feature.id, found.lines, hints)
-    if told.by_events and found.lacking is None:
-        return told
-    if told.by_events and found.lacking is not None:
-        told = _named(told, feature.id, _has_goal(found.lines))
-        source = f"{told.source}, which lacks {count(found.lacking.count, 'event')}: what {_they(found.lacking.count)}"
-        source += " told is not certain, and what the files still said is kept"
-        told = _begun(told, hints)._replace(source=source)
+    if told.by_events:
+        told = told._replace(source=told.source + _uncertain(found))
+        if found.lacking is None and not found.changed:
+            return told
+        told = _begun(_named(told, feature.id, _has_goal(found.lines)), hints)
     made_plan = _plan(told, plan)
     return told._replace(plan=made_plan, state=_state(told, state, made_plan), entry=entry_over(told.entry, entry))
 
 
 def tasks_in_events(feature: Feature) -> str | None:
     """How many tasks the events in a history know, in words; None when they know none."""
-    session = restored(recorded.recorded(feature.history).lines)
+    try:
+        session = restored(recorded.recorded(feature.history).lines)
+    except HoldfastError:  # what is wrong with it is told of it
+        return None
     return count(len(session.tasks), "task") if session is not None and session.tasks else None
 
 
@@ -139,7 +142,7 @@ def _put(phases: dict[str, Mapping], phase: Mapping, task: Mapping) -> None:
     usual = words.LOOSE_NAME if key == words.LOOSE else key
     base: Mapping = {"phase_id": key, "name": usual, "tasks": []}
     if isinstance(name, str):
-        base = _over(base, {"name": name}, lambda one: _is_phase(one))
+        base = _over(base, {"name": name}, _is_phase)
     there = phases.setdefault(key, base)
     phases[key] = {**there, "tasks": [*lst(there.get("tasks")), task]}
 
@@ -158,7 +161,7 @@ def _is_phase(phase: Mapping) -> bool:
 
 def _has_goal(lines: list[Mapping]) -> bool:
     session = restored(lines)
-    return session is not None and "goal" in session.words
+    return session is not None and bool(view.word(session, "goal"))
 
 
 def _named(told: Told, feature_id: str, has_goal: bool) -> Told:
@@ -183,8 +186,18 @@ def _begun(told: Told, hints: Mapping) -> Told:
     )
 
 
-def _they(number: int) -> str:
-    return "it" if number == 1 else "they"
+def _uncertain(found: Recorded) -> str:
+    """What keeps a history from being the whole truth, and what that means."""
+    said: list[str] = []
+    if found.lacking is not None:
+        said.append(f"lacks {count(found.lacking.number, 'event')}")
+    if found.changed:
+        said.append(f"has {count(len(found.changed), 'line')} that somebody changed")
+    lost = bool(said)
+    if found.unreadable:
+        said.append(f"has {count(len(found.unreadable), 'line')} that cannot be read")
+    kept = ": what stood there is not certain, and what the files still said is kept" if lost else ""
+    return f", which {' and '.join(said)}{kept}" if said else ""
 
 
 def _is_time(value: Json) -> bool:

@@ -39,7 +39,7 @@ class Lacking(NamedTuple):
     spans: list[Span]
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         return sum(one.last - one.first + 1 for one in self.spans)
 
     def has(self, event: Event) -> bool:
@@ -59,7 +59,7 @@ class Recorded(NamedTuple):
 
 
 def recorded(path: str, *, strict: bool = False) -> Recorded:
-    """What the history at a path holds; nothing when there is none. What lines should be is only asked if `strict`."""
+    """What the history at a path holds; nothing when there is none. `strict` asks the contract about every line."""
     lines: list[Line] = []
     unreadable: list[int] = []
     changed: list[int] = []

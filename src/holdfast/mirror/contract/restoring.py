@@ -1,8 +1,8 @@
-"""What is missing or damaged in an `.ai-session/` directory, and bringing it back from history alone.
+"""Bringing back what is missing or damaged in an `.ai-session/` directory, from history alone.
 
 No store is needed: a fresh clone, or a machine that never ran Holdfast before, restores as well. What cannot be
-understood is set aside under its own name, never deleted; what cannot be read, or waits for a person to finish a
-merge, is left as it is and said. History itself is never written to.
+understood is set aside under its own name, never deleted; what cannot be read, or waits for a person to decide, is
+left as it is and said. History itself is never written to.
 """
 
 from __future__ import annotations
@@ -13,100 +13,27 @@ import re
 import textwrap
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
-from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid
+from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.times import HOUR
 from holdfast.formats import reading
+from holdfast.formats.contract import FORMAT
+from holdfast.formats.contract.documents import REGISTRY
 from holdfast.machine.files import temporaries
 from holdfast.machine.private import open_private
 from holdfast.machine.wall import Wall
-from holdfast.mirror.contract import creating, documents, history, inferring, layout, registry
-from holdfast.mirror.contract.documents import Document, Mapping
+from holdfast.mirror.contract import creating, documents, inferring, layout, registry
+from holdfast.mirror.contract.documents import Mapping
+from holdfast.mirror.contract.examining import MENDED, Fault, error_of, faults, is_bare, registry_fault
 from holdfast.mirror.contract.inferring import Told
 from holdfast.mirror.contract.layout import Feature, count
+from holdfast.mirror.contract.rebuilding import entry_over, rebuilt
 from holdfast.mirror.locks import locked
-from holdfast.store.interface import Finding
 
-CHECK: Final = "contract"
 _ITEM: Final = re.compile(r"^(?=[ \t]*-[ \t]+[\w\"'])", re.MULTILINE)
-_ENTRY: Final = ("feature_id", "started_at", "last_active", "status")
-
-# What can be wrong with a file: the first two are put right, the others left alone.
-Kind = Literal["missing", "damaged", "unreadable", "unmerged"]
-MENDED: Final = frozenset({"missing", "damaged"})
-
-
-class _Fault(NamedTuple):
-    path: str
-    kind: Kind
-    why: str
-
-    def sentence(self, root: str) -> str:
-        name = os.path.relpath(self.path, root)
-        return f"{name} is missing" if self.kind == "missing" else f"{name} is {self.kind}: {self.why}"
-
-
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def examine(root: str) -> list[Finding]:
-    """Everything that `restore` would put right, or could not. Changes nothing."""
-    with layout.concerning("read", file=root):
-        if not layout.is_there(root):
-            return []
-        found = [
-            Finding(CHECK, fault.sentence(root), feature.id)
-            for feature in layout.kept(root)
-            for fault in _faults(feature)
-        ]
-        fault = _registry_fault(root)
-        if fault is not None:
-            return [*found, Finding(CHECK, fault.sentence(root))]
-        named = {one.get("feature_id") for one in registry.entries(root)}
-        unlisted = [one.id for one in layout.kept(root) if one.id not in named]
-        return found + [Finding(CHECK, f"{one} is not listed in the registry", one) for one in unlisted]
-
-
-def _faults(feature: Feature) -> list[_Fault]:
-    looked = (
-        _fault(feature.state, lambda found: _is_state(found, feature.id)),
-        _fault(feature.plan, _is_plan),
-        None if os.path.lexists(feature.history) else _Fault(feature.history, "missing", ""),
-    )
-    return [fault for fault in looked if fault is not None]
-
-
-def _registry_fault(root: str) -> _Fault | None:
-    path = layout.registry(root)
-    fault = _fault(path, lambda found: registry.listed(found, path) is not None)
-    return None if fault is not None and fault.kind == "missing" and not layout.kept(root) else fault
-
-
-def _fault(path: str, is_sound: Callable[[Document], bool]) -> _Fault | None:
-    try:
-        found = documents.load(path)
-        if found is None:
-            return _Fault(path, "missing", "")
-        return None if is_sound(found) else _Fault(path, "damaged", "it is not what its name says")
-    except Damaged as error:
-        return _Fault(path, "damaged", error.message)
-    except Conflict as error:
-        return _Fault(path, "unmerged", error.message)
-    except HoldfastError as error:
-        return _Fault(path, "unreadable", error.message)
-
-
-def _is_state(found: Document, feature_id: str) -> bool:
-    now = found.value.get("current_state")
-    return found.value.get("feature_id", feature_id) == feature_id and isinstance(now, dict) and "started_at" in now
-
-
-def _is_plan(found: Document) -> bool:
-    return isinstance(found.value.get("feature"), dict) and isinstance(found.value.get("phases", []), list)
-
-
-# ── restoring ────────────────────────────────────────────────────────────────────────────────────────────
+# Files that contradict each other are put right one after the other.
+_ROUNDS: Final = 3
 
 
 def restore(root: str, *, now: int | None = None) -> list[str]:
@@ -118,6 +45,7 @@ def restore(root: str, *, now: int | None = None) -> list[str]:
     for feature in layout.kept(root):
         said += _guarded(partial(_restore_feature, root, feature, moment), feature.id)
     said += _guarded(partial(_restore_registry, root, moment), os.path.basename(layout.registry(root)))
+    said += _guarded(partial(_restore_readme, root), "README.md")
     said += _guarded(partial(_sweep, root, moment), "temporary files")
     return said + ([] if _merging(root) else creating.settle(root))
 
@@ -131,7 +59,7 @@ def _guarded(step: Callable[[], list[str]], what: str) -> list[str]:
 
 
 def _merging(root: str) -> bool:
-    fault = _registry_fault(root)
+    fault = registry_fault(root)
     return fault is not None and fault.kind != "missing"
 
 
@@ -148,57 +76,43 @@ def _sweep(root: str, now: int) -> list[str]:
 
 
 def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
-    if not _faults(feature):
+    if not faults(root, feature):
         return []
+    said: list[str] = []
     with locked(feature.lock, what=f"restoring {feature.id}"):
-        said: list[str] = []
-        for fault in _faults(feature):  # again: another process may have been quicker
-            if fault.kind not in MENDED:
-                said.append(f"Left alone: {fault.sentence(root)}.")
-            elif fault.path == feature.history:
-                os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
-                said.append(f"{feature.id}/history.jsonl was missing: there is an empty one now.")
-            else:
-                said.append(_mend(feature, fault, rebuilt(root, feature), now))
-        return said
+        for _ in range(_ROUNDS):
+            found = faults(root, feature)  # again: another process may have been quicker
+            mended = [one for one in found if one.kind in MENDED]
+            if not mended:
+                break
+            said += [_mend(feature, fault, partial(rebuilt, root, feature), now) for fault in mended]
+    return said + [f"Left alone: {fault.sentence(root)}." for fault in found if fault.kind not in MENDED]
 
 
-def _mend(feature: Feature, fault: _Fault, told: Told, now: int) -> str:
+def _mend(feature: Feature, fault: Fault, told: Callable[[], Told], now: int) -> str:
+    if fault.path == feature.history:
+        os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
+        return f"{feature.id}/history.jsonl was missing: there is an empty one now."
+    made = told()  # while the damaged one is still there: some of it may be readable
     aside = documents.set_aside(fault.path, now) if fault.kind == "damaged" else None
-    documents.save(fault.path, told.state if fault.path == feature.state else told.plan, None)
+    documents.save(fault.path, made.state if fault.path == feature.state else made.plan, None)
     kept = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
-    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {told.source}.{kept}"
+    return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {made.source}.{kept}"
 
 
-def rebuilt(root: str, feature: Feature) -> Told:
-    """What the feature's files must have said, by its history and whatever else is left."""
-    lines: list[Mapping] = []
-    if os.path.lexists(feature.history):
-        lines = [line for _, line in history.read(feature.history) if not isinstance(line, Invalid)]
-    return inferring.told(feature.id, lines, {} if lines else _hints(root, feature))
-
-
-def _hints(root: str, feature: Feature) -> Mapping:
-    """When it began and was last active, by files that are whole."""
-    found: Mapping = {}
-    with contextlib.suppress(HoldfastError):  # it may be damaged too
-        found = registry.entry(root, feature.id) or found
-    for path, key, name in ((feature.plan, "feature", "created_at"), (feature.state, "current_state", "started_at")):
-        try:
-            document = documents.load(path)
-        except HoldfastError:
-            continue
-        part = document.value.get(key) if document is not None else None
-        if isinstance(part, dict):
-            found = {"started_at": part.get(name), "last_active": part.get("last_updated"), **found}
-    return found
+def _restore_readme(root: str) -> list[str]:
+    if not is_bare(root):
+        return []
+    with locked(layout.creating_lock(root), patience=creating.PATIENCE, what="restoring README.md"):
+        creating.furnish(root)
+    return ["README.md was missing: it is there again."]
 
 
 # ── the registry ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _restore_registry(root: str, now: int) -> list[str]:
-    fault = _registry_fault(root)
+    fault = registry_fault(root)
     if fault is not None and fault.kind not in MENDED:
         return [f"Left alone: {fault.sentence(root)}."]
     said: list[str] = []
@@ -214,29 +128,62 @@ def _restore_registry(root: str, now: int) -> list[str]:
 
 
 def _remake(root: str, now: int) -> list[str]:
-    fault = _registry_fault(root)
+    fault = registry_fault(root)
     if fault is None or fault.kind not in MENDED:
         return []
     path = layout.registry(root)
     raw = documents.raw_of(path) or b""
-    saved = _salvaged(raw.decode("utf-8", "replace"))
-    # Those whose directory is there are known better by it than by a damaged list.
-    made = {one.id: _entry(root, one) for one in layout.kept(root)}
-    entries = {**{str(one["feature_id"]): one for one in saved}, **made}
+    found = _parsed(raw, path)
+    saved = _salvaged(raw.decode("utf-8", "replace")) if found is None else _listed(found.value)
+    names = [str(one["feature_id"]) for one in saved]
+    kept = {one.id: one for one in layout.kept(root)}
+    entries: dict[str, Mapping] = {}
+    for name, one in zip(names, saved, strict=True):
+        # One that is listed once and as it should be stays; others are known better by their directory.
+        if names.count(name) == 1 and found is not None and _is_entry(one):
+            entries[name] = one
+        elif name not in entries:
+            entries[name] = entry_over(inferring.told(name, [], one).entry, one)
+            if name in kept:
+                entries[name] = {**entries[name], **_entry(root, kept[name])}
+    entries = {**entries, **{name: _entry(root, one) for name, one in kept.items() if name not in entries}}
     aside = documents.set_aside(path, now) if fault.kind == "damaged" else None
-    documents.save(path, {registry.LIST: [*entries.values()]}, None)
-    kept = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
-    return [f"{os.path.basename(path)} was {fault.kind}: made anew with {count(len(entries), 'feature')}.{kept}"]
+    documents.save(path, {**(found.value if found else {}), registry.LIST: [*entries.values()]}, found)
+    told = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
+    return [f"{os.path.basename(path)} was {fault.kind}: made anew with {count(len(entries), 'feature')}.{told}"]
 
 
 def _entry(root: str, feature: Feature) -> Mapping:
     """The feature's entry by its history; times by its state, which may be later than its last line."""
     entry = rebuilt(root, feature).entry
-    state = documents.load(feature.state)
+    try:
+        state = documents.load(feature.state)
+    except HoldfastError:  # unmerged, or nothing that could be read
+        return entry
     now = state.value.get("current_state") if state is not None else None
     if not isinstance(now, dict):
         return entry
     return {**entry, "last_active": registry.later(now.get("last_updated"), entry.get("last_active"))}
+
+
+def _parsed(raw: bytes, path: str) -> documents.Document | None:
+    try:
+        return documents.parsed(raw, path)
+    except HoldfastError:
+        return None
+
+
+def _listed(value: Mapping) -> list[Mapping]:
+    entries = value.get(registry.LIST)
+    return [
+        one
+        for one in (entries if isinstance(entries, list) else [])
+        if isinstance(one, dict) and layout.is_id(str(one.get("feature_id")))
+    ]
+
+
+def _is_entry(entry: Mapping) -> bool:
+    return error_of(FORMAT.problems({registry.LIST: [entry]}, REGISTRY)) is None
 
 
 def _salvaged(text: str) -> list[Mapping]:
@@ -258,6 +205,6 @@ def _read_entry(text: str) -> Mapping | None:
     except Invalid:
         return None
     entry = value[0] if isinstance(value, list) and len(value) == 1 else None
-    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in _ENTRY):
+    if not isinstance(entry, dict) or not _is_entry(entry):
         return None
     return entry if layout.is_id(str(entry["feature_id"])) else None

@@ -1,0 +1,187 @@
+"""What somebody made of a mirrored file, read with less kindness than an import.
+
+An import puts right whatever can be understood. Here a program or a person changed one of our own documents: what is
+left out was not removed, what is merely spelled otherwise is understood, and what would have to be reinterpreted
+breaks the rules. The beginning of a session and the name of its file are not changed at all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.text import shorten
+from holdfast.core.times import millis
+from holdfast.formats import moments, places
+from holdfast.formats.entries import named
+from holdfast.formats.places import at, covered
+
+if TYPE_CHECKING:
+    from holdfast.formats.interface import Document, Format, Ground, Place
+
+# Where each format says when the session began.
+BEGINNINGS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "orchestrator": (("created",),),
+    "timer": (("startTime",),),
+    "craft": (("created_at",),),
+    "contract": (
+        ("state", "current_state", "started_at"), ("plan", "feature", "created_at"), ("entry", "started_at"),
+    ),
+}  # fmt: skip
+# Lines of history are somebody's own, each by itself, and only ever added.
+_APART: Final = frozenset({"history"})
+_KEPT: Final = "_as_found"
+# One word that two of the formats spell in two ways.
+_TWINS: Final = {"complete": "completed"}
+
+
+class Strange(NamedTuple):
+    """A place that breaks the rules, and why."""
+
+    place: Place
+    why: str
+
+
+# ── what breaks the rules ────────────────────────────────────────────────────────────────────────────────
+
+
+def strange(value: Json, made: Document, rules: Format, ground: Ground) -> Strange | None:
+    """The first value that was reinterpreted, not merely respelled, to make a tidy document of what was written."""
+    return next(_Comparing(rules, ground).differences(value, made, ()), None)
+
+
+class _Comparing:
+    def __init__(self, rules: Format, ground: Ground) -> None:
+        self._rules, self._ground = rules, ground
+
+    def differences(self, raw: Json, made: Json, place: Place) -> Iterator[Strange]:
+        if raw is None or raw == made or covered(self._rules.derived, place):
+            return
+        if isinstance(raw, dict) and isinstance(made, dict):
+            yield from self._of_objects(raw, made, place)
+        elif isinstance(raw, list) and isinstance(made, list):
+            yield from self._of_lists(raw, made, place)
+        elif not self._is_respelled(raw, made):
+            yield Strange(place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(made)}")
+
+    def _of_objects(self, raw: dict[str, Json], made: dict[str, Json], place: Place) -> Iterator[Strange]:
+        more = [value for key, value in made.items() if key not in raw and not key.endswith(_KEPT)]
+        for key, value in raw.items():
+            if not place and key in _APART:
+                continue
+            if key in made:
+                if value not in more:  # else it stands there, beside the nearest word the format has
+                    yield from self.differences(value, made[key], (*place, key))
+            elif f"{key}{_KEPT}" in made and f"{key}{_KEPT}" not in raw and value is not None:
+                yield Strange((*place, key), f"{_shown(value)} breaks the rules")
+
+    def _of_lists(self, raw: list[Json], made: list[Json], place: Place) -> Iterator[Strange]:
+        said = [one for one in raw if one not in (None, "", {}, [])]
+        if len(said) > len(made):
+            yield Strange(place, "has entries that break the rules, and would have to be left out")
+            return
+        found = raw if len(raw) <= len(made) else said
+        names = [name for name, _ in named(made, place, self._rules.identities)]
+        for position, one in enumerate(found):
+            name = names[position] if isinstance(made[position], dict) else position
+            yield from self.differences(one, made[position], (*place, name))
+
+    def _is_respelled(self, raw: Json, made: Json) -> bool:
+        if isinstance(raw, bool) or isinstance(made, bool):
+            return str(raw).strip().lower() == str(made).lower()
+        if isinstance(raw, (str, int, float)) and isinstance(made, (str, int, float)):
+            if _plain(raw) == _plain(made) or self._same_time(raw, made):
+                return True
+            number = _number(raw)
+            return number is not None and number == _number(made)
+        if isinstance(raw, str):
+            return isinstance(made, (dict, list)) and bool(raw.strip())
+        return isinstance(raw, dict) and (isinstance(made, list) or made in raw.values())
+
+    def _same_time(self, raw: Json, made: Json) -> bool:
+        if not isinstance(raw, str) or not isinstance(made, str):
+            return False
+        try:
+            return moments.read(raw, self._ground).ms == millis(made)
+        except Invalid:
+            return False
+
+
+def _plain(value: float | str) -> str:
+    """A word without its capitals, dashes and spaces."""
+    said = re.sub(r"[\W_]+", "", str(value).casefold())
+    return _TWINS.get(said, said)
+
+
+def _number(value: float | str) -> float | None:
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "a list"
+    return ascii(shorten(str(value), 40)) if isinstance(value, str) else shorten(str(value), 40)
+
+
+def moved_beginning(theirs: Document, known: list[Document], rules: Format) -> Strange | None:
+    """A session began when it began: where a file says otherwise than every version we know."""
+    for place in BEGINNINGS[rules.name]:
+        said = _moment(at(theirs, place))
+        told = {moment for one in known if (moment := _moment(at(one, place))) is not None}
+        if said is not None and told and said not in told:
+            return Strange(place, "says when the session began, and cannot be changed")
+    return None
+
+
+def _moment(value: Json) -> int | None:
+    try:
+        return millis(value) if isinstance(value, str) else None
+    except Invalid:
+        return None
+
+
+# ── what was left out ────────────────────────────────────────────────────────────────────────────────────
+
+
+def without_assumptions(raw: Json, made: Json, ours: Json, rules: Format, place: Place = ()) -> Json:
+    """The tidy document with what is true now, wherever it would say something that nobody wrote."""
+    if isinstance(raw, dict) and isinstance(made, dict) and isinstance(ours, dict):
+        renamed = [value for key, value in raw.items() if key not in ours and value is not None]
+        found: dict[str, Json] = {}
+        for key, value in made.items():
+            if raw.get(key) is not None:
+                found[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key))
+            elif key in ours and not any(_is_said(value, other) for other in renamed):
+                found[key] = ours[key]
+            else:
+                found[key] = value
+        return found
+    if isinstance(raw, list) and isinstance(made, list) and isinstance(ours, list) and len(raw) <= len(made):
+        there = dict(named(ours, place, rules.identities))
+        entries = named(made, place, rules.identities)
+        return [
+            without_assumptions(raw[position], one, there.get(name), rules, (*place, name))
+            if position < len(raw)
+            else one
+            for position, (name, one) in enumerate(entries)
+        ]
+    return made
+
+
+def _is_said(made: Json, other: Json) -> bool:
+    """Whether a value came from a key of another name."""
+    if made == other or type(made) is not type(other):
+        return made == other
+    if isinstance(made, dict) and isinstance(other, dict):
+        return not made.keys().isdisjoint(other)
+    return isinstance(made, list) or _moment(made) is not None
+
+
+def told(found: Strange) -> str:
+    return f"{places.written(found.place)} {found.why}"

@@ -1,0 +1,65 @@
+"""Versions: newer in any part is refused by name, older is put right with a note, in every format that has one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.times import millis
+from holdfast.core.vocabulary import Project
+from holdfast.formats import registry
+from holdfast.formats.interface import Document, Ground
+from holdfast.formats.numbering import is_newer, is_older
+
+NOW = millis("2026-11-15T12:00:00Z")
+GROUND = Ground(Project(id="p", name="shop", path="/shop"), "desk", NOW, lambda _: timedelta(0))
+PLACES = {"orchestrator": "schema_version", "craft": "schema_version", "contract": "version"}
+
+
+def document(name: str, version: Json) -> Document:
+    """A small document of this version: whatever else it lacks, an import would derive."""
+    if name == "contract":
+        current: Json = {"started_at": "2026-11-15T10:00:00Z"}
+        return {"version": version, "feature_id": "shop-2026-11-15", "current_state": current}
+    return {
+        "schema_version": version, "goal": "Build the shop", "created": "2026-11-15T10:00:00Z",
+        "created_at": "2026-11-15T10:00:00.000Z",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0.1", "1.1.0", "2.0", "2.0.0", "v1.2", 2, 1.1])
+@pytest.mark.parametrize("name", PLACES)
+def test_a_newer_version_is_refused_by_name(name: str, version: Json) -> None:
+    with pytest.raises(Invalid, match=str(version).removeprefix("v").replace(".", r"\.")):
+        registry.named(name).tidy(document(name, version), GROUND)
+
+
+@pytest.mark.parametrize("version", ["0.9", "0.9.0"])
+@pytest.mark.parametrize("name", PLACES)
+def test_an_older_version_is_put_right_with_a_note(name: str, version: Json) -> None:
+    rules = registry.named(name)
+    made, notes = rules.tidy(document(name, version), GROUND)
+    inner = made["state"] if name == "contract" else made
+    assert isinstance(inner, dict)
+    assert inner[PLACES[name]] == rules.version
+    assert [note for note in notes if note.place[-1] == PLACES[name]]
+
+
+@pytest.mark.parametrize("version", ["1.1.0", "1.0.1", "2.0.0", "0.9.0"])
+def test_any_other_version_is_an_error_to_validate(version: str) -> None:
+    rules = registry.named("craft")
+    made = {**rules.tidy(document("craft", "1.0.0"), GROUND).document, "schema_version": version}
+    (found,) = rules.problems(made, "craft")
+    assert (found.place, found.severity) == (("schema_version",), "error")
+
+
+def test_versions_are_compared_by_their_parts() -> None:
+    assert is_newer("1.10", "1.9")
+    assert is_newer("1.0.1", "1.0")
+    assert not is_newer("1.0.0", "1.0")
+    assert is_older("0.9.9", "1.0")
+    assert not is_newer("draft", "1.0")
+    assert not is_older(None, "1.0")

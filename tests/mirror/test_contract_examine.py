@@ -1,0 +1,158 @@
+"""Looking at an `.ai-session/` directory: what `validate` calls an error the doctor finds, and says who mends it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from contract_feature import ASIDE, NOW, Feature, doubtful, mendable
+
+from holdfast import Keeper
+from holdfast.keeper.doctor_checks import REPAIR, Check
+from holdfast.keeper.validating import Validator
+from holdfast.mirror.contract.restoring import restore
+
+REGISTRY, PLAN, STATE = "active-features.yaml", "implementation-plan.yaml", "state.yaml"
+GHOST = "  - {feature_id: ghost-2026-11-15, started_at: '2026-11-15T10:00:00Z', last_active: '2026-11-15T10:00:00Z',"
+
+
+@pytest.fixture
+def feature(tmp_path: Path) -> Feature:
+    (tmp_path / "project").mkdir()
+    return Feature(tmp_path / "project" / ".ai-session", tmp_path / "other")
+
+
+def errors(root: Path) -> list[str]:
+    """The files `validate` finds errors in."""
+    checking = Validator(format_name=None, lenient=False, now=2**44, offset=lambda _: timedelta(0))
+    verdicts = checking.check([str(root)])
+    return [Path(one.path).name for one in verdicts if any(each.severity == "error" for each in one.problems)]
+
+
+def check(feature: Feature, tmp_path: Path) -> Check:
+    with Keeper.open(str(feature.root.parent), home=str(tmp_path / "fresh")) as keeper:
+        return next(one for one in keeper.doctor()[0] if one.name == "contract")
+
+
+def replaced(pattern: str, by: str) -> Callable[[str], str]:
+    def change(text: str) -> str:
+        made = re.sub(pattern, by, text, flags=re.DOTALL)
+        assert made != text
+        return made
+
+    return change
+
+
+def doubled(text: str) -> str:
+    return text + text.partition("active_features:\n")[2]
+
+
+DAMAGE: list[tuple[str, Callable[[str], str]]] = [
+    (STATE, replaced(r'model_in_use: "\w+"', "model_in_use: 5")),
+    (STATE, replaced(r'model_in_use: "\w+"', 'model_in_use: "gpt"')),
+    (STATE, replaced(r'last_updated: "(\d+)-\d\d', r'last_updated: "\1-13')),
+    (STATE, replaced(r'active_task: "\w+"', 'active_task: "nobody"')),
+    (PLAN, replaced('status: "completed"', 'status: "finished"')),
+    (PLAN, replaced('task_id: "write"', 'task_id: "design"')),
+    (PLAN, replaced(r"phases:.*", "")),
+    (PLAN, replaced(r"phases:.*", "phases: null\n")),
+    (PLAN, replaced(r"\n  id: \S+", '\n  id: "another-2026-11-15"')),
+    (REGISTRY, doubled),
+    (REGISTRY, replaced('status: "active"', 'status: "zzz"')),
+    (REGISTRY, lambda _: "active_features: null\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "damage"), DAMAGE)
+def test_what_validate_refuses_is_found_and_comes_back(
+    feature: Feature, tmp_path: Path, name: str, damage: Callable[[str], str]
+) -> None:
+    path = feature.root / name if name == REGISTRY else feature.path(name)
+    path.write_text(damage(path.read_text()))
+    broken = path.read_bytes()
+    assert name in errors(feature.root)
+    assert len(mendable(feature.root)) == 1
+    found = check(feature, tmp_path)
+    assert (found.status, found.fix) == ("failed", REPAIR)
+    assert len(restore(str(feature.root), now=NOW)) == 1
+    feature.whole()
+    assert Path(f"{path}{ASIDE}").read_bytes() == broken
+    assert errors(feature.root) == []
+    assert check(feature, tmp_path).status == "ok"
+
+
+def test_a_plan_without_the_tasks_that_history_knows_is_damaged(feature: Feature) -> None:
+    """It is valid, but leaving a task out never meant that it is gone."""
+    path = feature.path(PLAN)
+    path.write_text(replaced(r"phases:.*", "phases: []\n")(path.read_text()))
+    feature.path(STATE).write_text(
+        replaced(r'active_task: "\w+"', "active_task: null")(feature.path(STATE).read_text())
+    )
+    (told,) = mendable(feature.root)
+    assert "its tasks are gone, and the history knows 2 tasks" in told
+    restore(str(feature.root), now=NOW)
+    assert 'task_id: "design"' in path.read_text()
+    assert mendable(feature.root) == []
+
+
+def test_what_people_edited_is_no_damage(feature: Feature) -> None:
+    """A file that is valid and says something else than the history stays as it is."""
+    path = feature.path(PLAN)
+    path.write_text(
+        "# mine\n" + path.read_text().replace("Design it", "Design it well").replace("Build", "Construct")
+    )
+    before = path.read_bytes()
+    assert (mendable(feature.root), doubtful(feature.root)) == ([], [])
+    assert restore(str(feature.root), now=NOW) == []
+    assert path.read_bytes() == before
+
+
+def test_a_missing_readme_comes_back(feature: Feature) -> None:
+    readme = feature.root / "README.md"
+    before = readme.read_bytes()
+    readme.unlink()
+    assert mendable(feature.root) == ["README.md is missing"]
+    assert restore(str(feature.root), now=NOW) == ["README.md was missing: it is there again."]
+    assert readme.read_bytes() == before
+    assert mendable(feature.root) == []
+
+
+DOUBTS: list[tuple[str, Callable[[str], str], str, str]] = [
+    (STATE, replaced('version: "1.0"', 'version: "9.0"'), "is of version 9.0 of the contract", "upgrade"),
+    (REGISTRY, lambda text: text + GHOST + " status: active}\n", "lists ghost-2026-11-15, which has no", "directory"),
+    ("history.jsonl", lambda text: text + "garbage\n", "has 1 line that cannot be read: line 9", "never changed"),
+    ("history.jsonl", lambda text: text + '{"timestamp": "20', "has 1 line that cannot be read: line 9", "never"),
+    (PLAN, lambda text: f"<<<<<<< HEAD\n{text}=======\n{text}>>>>>>> x\n", "is unmerged", "Settle the merge"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change", "told", "advice"), DOUBTS)
+def test_what_only_a_person_can_decide_is_a_warning_and_left_alone(
+    feature: Feature, tmp_path: Path, name: str, change: Callable[[str], str], told: str, advice: str
+) -> None:
+    path = feature.root / name if name == REGISTRY else feature.path(name)
+    path.write_text(change(path.read_text()))
+    before = path.read_bytes()
+    (found,) = doubtful(feature.root)
+    assert told in found
+    restore(str(feature.root), now=NOW)
+    assert path.read_bytes() == before
+    seen = check(feature, tmp_path)
+    assert seen.status == "warning"
+    assert seen.fix is not None
+    assert advice in seen.fix
+    assert "--repair" not in seen.fix
+
+
+def test_entries_of_a_damaged_registry_keep_what_can_be_kept(feature: Feature) -> None:
+    """One of a feature that is elsewhere: its status is no word of the contract, the rest is as it was."""
+    path = feature.root / REGISTRY
+    path.write_text("# ours\n" + path.read_text() + GHOST + " status: zzz, owner: bo}\n")
+    restore(str(feature.root), now=NOW)
+    feature.whole()
+    assert path.read_text().startswith("# ours\n")
+    assert "owner: bo" in path.read_text().replace('"', "")
+    assert errors(feature.root) == []

@@ -1,0 +1,154 @@
+"""Lines taken out of a history: the gap is seen, said, and closed where the store still knows what was in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from contract_feature import NOW, Feature, doubtful, loaded, mendable
+from mirrored_project import Project
+
+from holdfast import Keeper
+from holdfast.formats.contract.history import events_of
+from holdfast.keeper.doctor_checks import Check
+from holdfast.mirror.contract import registry
+from holdfast.mirror.contract.recorded import lacking
+from holdfast.mirror.contract.restoring import restore
+
+
+@pytest.fixture
+def feature(tmp_path: Path) -> Feature:
+    (tmp_path / "project").mkdir()
+    return Feature(tmp_path / "project" / ".ai-session", tmp_path / "other")
+
+
+def without(path: Path, *numbers: int) -> None:
+    """Take out lines, counted from 0."""
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for number, line in enumerate(lines) if number not in numbers))
+
+
+def kept(feature: Feature, part: str) -> Any:
+    return feature.document[part]
+
+
+@pytest.mark.parametrize(("numbers", "told"), [((0,), "1 event of session"), ((1, 2, 4), "3 events of session")])
+def test_a_line_that_is_taken_out_is_noticed(feature: Feature, numbers: tuple[int, ...], told: str) -> None:
+    without(feature.path("history.jsonl"), *numbers)
+    (found,) = doubtful(feature.root)
+    assert f"{feature.id}/history.jsonl lacks {told}" in found
+    before = feature.path("history.jsonl").read_bytes()
+    assert restore(str(feature.root), now=NOW) == []
+    assert feature.path("history.jsonl").read_bytes() == before
+
+
+def test_lines_that_a_merge_doubled_and_mixed_are_no_gap(feature: Feature) -> None:
+    path = feature.path("history.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*reversed(lines), *lines]))
+    assert doubtful(feature.root) == []
+
+
+def test_an_event_that_another_writer_had_seen_is_missed_too(feature: Feature) -> None:
+    """The last of a writer leaves no gap of its own, but whoever went on from it names it."""
+    events = events_of(json.loads(line) for line in feature.path("history.jsonl").read_text().splitlines())
+    later = msgspec.structs.replace(events[0], writer="other", seq=1, seen=(events[-1].head,))
+    found = lacking([*events[:-1], later])
+    assert found is not None
+    assert (found.number, found.has(events[-1]), found.has(events[0])) == (1, True, False)
+
+
+@pytest.mark.parametrize("name", ["state.yaml", "implementation-plan.yaml"])
+def test_restoring_from_a_history_without_its_beginning_makes_nothing_up(feature: Feature, name: str) -> None:
+    """Goal, start and model come from the files that are left, and what is uncertain is said."""
+    without(feature.path("history.jsonl"), 0)
+    feature.path(name).write_text("torn: [")
+    (said,) = restore(str(feature.root), now=NOW)
+    assert "which lacks 1 event: what stood there is not certain" in said
+    now = loaded(feature.path("state.yaml"))["current_state"]
+    about = loaded(feature.path("implementation-plan.yaml"))["feature"]
+    assert now["started_at"] == about["created_at"] == kept(feature, "entry")["started_at"]
+    assert now["model_in_use"] == kept(feature, "state")["current_state"]["model_in_use"]
+    assert about["name"] == ("Build the login" if name == "state.yaml" else "Login")
+    assert mendable(feature.root) == []
+    assert ["lacks 1 event" in told for told in doubtful(feature.root)] == [True]
+
+
+def test_what_can_be_read_of_a_damaged_plan_is_kept_where_history_has_gaps(feature: Feature) -> None:
+    path = feature.path("implementation-plan.yaml")
+    without(feature.path("history.jsonl"), 0, 3)
+    path.write_text(path.read_text().replace('status: "in_progress"', 'status: "busy"'))
+    restore(str(feature.root), now=NOW)
+    assert loaded(path) == kept(feature, "plan")
+
+
+def test_without_any_event_the_readable_parts_of_a_plan_are_kept(feature: Feature) -> None:
+    path = feature.path("implementation-plan.yaml")
+    feature.path("history.jsonl").write_text("")
+    path.write_text(path.read_text().replace('status: "completed"', 'status: "finished"') + "owner: bo\n")
+    restore(str(feature.root), now=NOW)
+    (one, two) = [task for phase in loaded(path)["phases"] for task in phase["tasks"]]
+    assert (one["description"], one["status"], one["artifacts"]) == ("Design it", "pending", ["docs/design.md"])
+    assert two == kept(feature, "plan")["phases"][1]["tasks"][0]
+    assert loaded(path)["feature"]["name"] == "Build the login"
+
+
+def test_a_registry_made_anew_from_a_gapped_history_keeps_the_start(feature: Feature) -> None:
+    without(feature.path("history.jsonl"), 0)
+    (feature.root / "active-features.yaml").unlink()
+    restore(str(feature.root), now=NOW)
+    assert registry.entry(str(feature.root), feature.id) == kept(feature, "entry")
+
+
+# ── with the store ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def check(keeper: Keeper) -> Check:
+    return next(one for one in keeper.doctor()[0] if one.name == "contract")
+
+
+@pytest.mark.parametrize("change", ["taken out", "changed", "all gone"])
+def test_the_doctor_adds_again_what_the_store_knows(tmp_path: Path, change: str) -> None:
+    """At the end of the file: a history is only ever added to."""
+    project = Project(tmp_path, "contract")
+    with project.open() as keeper:
+        session = keeper.start("Build the shop")
+        session.add_task("Design it")
+        session.note("half-way")
+        keeper.mirrors.switch_off("contract")
+        path = project.feature() / "history.jsonl"
+        whole = path.read_text().splitlines()
+        if change == "taken out":
+            without(path, 0, 2)
+        elif change == "changed":
+            path.write_text(path.read_text().replace("Design it", "Scrap it"))
+        else:
+            path.unlink()
+        left = path.read_text() if path.exists() else ""
+        found = check(keeper)
+        assert (found.status, found.fix) == ("failed", "holdfast doctor --repair")
+        _, said = keeper.doctor(repair=True)
+        assert any("that the store knows: added at its end" in one for one in said)
+        now = path.read_text()
+        assert now.startswith(left)
+        hashes = {json.loads(line)["x-holdfast"]["hash"] for line in now.splitlines()}
+        assert hashes == {json.loads(line)["x-holdfast"]["hash"] for line in whole}
+        assert check(keeper).status == ("warning" if change == "changed" else "ok")
+
+
+def test_a_home_that_does_not_know_the_session_warns_and_goes_on_warning(tmp_path: Path) -> None:
+    project = Project(tmp_path, "contract")
+    with project.open() as keeper:
+        keeper.start("Build the shop").note("half-way")
+    without(project.feature() / "history.jsonl", 0)
+    with Keeper.open(str(project.path), home=str(tmp_path / "fresh")) as keeper:
+        for _ in range(2):
+            found = check(keeper)
+            assert found.status == "warning"
+            assert "lacks 1 event of session" in found.detail
+            assert found.fix is not None
+            assert "--repair" not in found.fix
+            keeper.doctor(repair=True)

@@ -1,0 +1,289 @@
+"""Edits of mirrored files: facts that are corrected are taken in; what cannot be changed is refused, set aside, told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirrored_project import CONTRACT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
+
+from holdfast import Keeper
+from holdfast.core.errors import Refused
+from holdfast.formats.reading import read_yaml
+from holdfast.keeper import settling
+from holdfast.keeper.session import KeptSession
+from holdfast.mirror.locks import locked
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path, *FORMATS)
+
+
+@pytest.fixture
+def keeper(project: Project) -> Iterator[Keeper]:
+    with project.open() as keeper:
+        yield keeper
+
+
+@pytest.fixture
+def session(keeper: Keeper) -> KeptSession:
+    session = keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
+    session.agent("code-1", type="code", task="Code", pid=None).done(summary="Coded")
+    session.agent("test-1", type="test", task="Test", pid=None)
+    session.add_task("Write the tests", task_id="tests")
+    session.add_task("Paint it", task_id="paint")
+    session.finish_task("paint")
+    return session
+
+
+def text_edit(project: Project, name: str, old: str, new: str) -> None:
+    text = project.file(name).read_text()
+    assert old in text
+    project.write(name, text.replace(old, new, 1))
+
+
+def plan(project: Project) -> Any:
+    return read_yaml(project.file(project.plan()).read_bytes(), "").value
+
+
+# ── facts that are corrected ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_tasks_words_agent_and_files_are_taken_from_the_plan(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    document = plan(project)
+    task = document["phases"][0]["tasks"][0]
+    task.update(description="Write all the tests", agent="test-1", artifacts=["tests/all.py"])
+    project.write(project.plan(), document)
+    found = session.document().tasks[0]
+    assert (found.text, found.agent, list(found.artifacts)) == ("Write all the tests", "test-1", ["tests/all.py"])
+    assert found.status == "pending"
+    assert "Write all the tests" in project.json(ORCHESTRATOR)["pending_tasks"]
+    assert "Write the tests" not in project.json(ORCHESTRATOR)["pending_tasks"]
+    assert project.rejected() == []
+    project.in_step(keeper)
+
+
+def test_a_task_that_moved_stands_in_its_new_phase_alone(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    document = plan(project)
+    task = document["phases"][0]["tasks"].pop(0)
+    document["phases"].append({"phase_id": "later", "name": "Later", "tasks": [task]})
+    project.write(project.plan(), document)
+    assert session.document().tasks[0].phase == "later"
+    where = {
+        task["task_id"]: phase["phase_id"] for phase in plan(project)["phases"] for task in phase["tasks"]
+    }
+    assert where == {"tests": "later", "paint": "tasks"}
+    project.in_step(keeper)
+
+
+def test_facts_about_agents_are_taken_from_either_format(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    def orchestrator(document: Any) -> None:
+        document["agents"][0].update(type="backend", task="Code it all", result_summary="Coded it all")
+        document["completed_work"][0].update(outcome="Blue", files=["door.txt"])
+
+    project.edit(ORCHESTRATOR, orchestrator)
+    agent = session.document().agents[0]
+    assert (agent.type, agent.task, agent.summary) == ("backend", "Code it all", "Coded it all")
+    done = session.document().tasks[1]
+    assert (done.outcome, list(done.artifacts), done.status) == ("Blue", ["door.txt"], "completed")
+    project.in_step(keeper)
+
+    def craft(document: Any) -> None:
+        document["agents"][0].update(type="frontend", output_summary="Coded by craft")
+        document["agents"][1].update(blocking_on="code-1")
+
+    project.edit(project.craft(), craft)
+    one, two = session.document().agents
+    assert (one.type, one.summary, two.blocking_on) == ("frontend", "Coded by craft", "code-1")
+    assert project.json(ORCHESTRATOR)["agents"][0]["result_summary"] == "Coded by craft"
+    assert project.rejected() == []
+    project.in_step(keeper)
+
+
+def test_work_that_was_corrected_was_done_when_it_was_done(project: Project, session: KeptSession) -> None:
+    before = session.document().tasks[1].completed_at
+    project.edit(ORCHESTRATOR, lambda document: document["completed_work"][0].update(outcome="Blue"))
+    assert session.document().tasks[1].outcome == "Blue"
+    assert session.document().tasks[1].completed_at == before
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def in_json(name: Callable[[Project], str], *place: str | int, value: object) -> Callable[[Project], str]:
+    def edit(project: Project) -> str:
+        def change(document: Any) -> None:
+            for step in place[:-1]:
+                document = document[step]
+            document[place[-1]] = value
+
+        project.edit(name(project), change)
+        return name(project)
+
+    return edit
+
+
+def in_text(name: Callable[[Project], str], old: str, new: str) -> Callable[[Project], str]:
+    def edit(project: Project) -> str:
+        text_edit(project, name(project), old, new)
+        return name(project)
+
+    return edit
+
+
+def since(name: Callable[[Project], str], key: str) -> Callable[[Project], str]:
+    """Another beginning, in a YAML file."""
+
+    def edit(project: Project) -> str:
+        lines = project.file(name(project)).read_text().splitlines()
+        changed = [
+            line.partition(":")[0] + ': "2026-01-02T00:00:00Z"' if line.strip().startswith(f"{key}:") else line
+            for line in lines
+        ]
+        assert changed != lines
+        project.write(name(project), "\n".join(changed) + "\n")
+        return name(project)
+
+    return edit
+
+
+REFUSED: dict[str, tuple[Callable[[Project], str], str]] = {
+    "unknown status of a task": (in_text(Project.plan, 'status: "pending"', 'status: "finished"'), "finished"),
+    "unknown status of a done task": (in_text(Project.plan, 'status: "completed"', 'status: "finished"'), "finished"),
+    "unknown status of the registry": (in_text(lambda _: REGISTRY, '"active"', '"finished"'), "finished"),
+    "another feature": (in_text(Project.state, 'feature_id: "build', 'feature_id: "sell'), "id"),
+    "another feature in the plan": (in_text(Project.plan, 'id: "build', 'id: "sell'), "id"),
+    "another craft session": (
+        in_json(Project.craft, "session_id", value="0b5ed5d4-6a4f-4a3e-9a51-1f6a2d3c4b5e"), "id",
+    ),
+    "orchestrator began": (in_json(lambda _: ORCHESTRATOR, "created", value="2026-01-02T00:00:00Z"), "began"),
+    "timer began": (in_json(lambda _: TIMER, "startTime", value="2026-01-02T00:00:00Z"), ""),
+    "craft began": (in_json(Project.craft, "created_at", value="2026-01-02T00:00:00.000Z"), "began"),
+    "state began": (since(Project.state, "started_at"), "began"),
+    "plan began": (since(Project.plan, "created_at"), "began"),
+    "registry began": (since(lambda _: REGISTRY, "started_at"), "began"),
+    "progress beyond 1": (in_json(Project.craft, "progress", value=7.5), "7.5"),
+    "progress as a share": (in_json(lambda _: ORCHESTRATOR, "agents", 1, "progress", value=0.5), "0.5"),
+    "newer craft": (in_json(Project.craft, "schema_version", value="1.0.1"), "1.0.1"),
+    "newer orchestrator": (in_json(lambda _: ORCHESTRATOR, "schema_version", value="1.1"), "1.1"),
+    "newer contract": (in_text(Project.state, 'version: "1.0"', 'version: "1.1"'), "1.1"),
+    "older craft": (in_json(Project.craft, "schema_version", value="0.9.0"), "0.9.0"),
+    "no mode of ours": (in_json(lambda _: ORCHESTRATOR, "mode", value="dancing"), "dancing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_breaks_the_rules_is_set_aside_and_restored(
+    kind: str, project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    edit, why = REFUSED[kind]
+    before = session.document()
+    name = edit(project)
+    written = project.file(name).read_bytes()
+    assert session.document() == before
+    (aside,) = project.rejected()
+    assert aside.startswith(f"{name}.rejected-")
+    assert project.file(aside).read_bytes() == written
+    (told,) = [one for one in keeper.told if "set aside" in one]
+    assert why in told
+    assert [row.id for row in keeper.history()] == [session.id]
+    project.in_step(keeper)
+
+
+def test_another_id_in_an_archive_is_refused(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    session.stop()
+    archive = f"{HISTORY}/{project.archives()[0]}"
+    project.edit(archive, lambda document: document.update(session_id="2026-11-02-abcdef"))
+    assert [row.id for row in keeper.history()] == [session.id]
+    assert len(project.rejected()) == 1
+    project.in_step(keeper)
+
+
+def test_what_is_only_spelled_otherwise_is_understood(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    """Tolerance: another word for complete, numbers as text, times with an offset, plain text for an object."""
+
+    def change(document: Any) -> None:
+        document["agents"][1].update(status="Completed", completed=document["updated"].replace("Z", "+00:00"))
+        document["agents"][1].update(context_tokens="1200")
+        document["decisions_made"].append("Use SQLite")
+
+    project.edit(ORCHESTRATOR, change)
+    found = session.document()
+    assert found.agents[1].status == "completed"
+    assert found.context.by_agent["test-1"] == 1200
+    assert found.decisions[0].chosen == "Use SQLite"
+    assert project.rejected() == []
+    project.in_step(keeper)
+
+
+# ── what is left out ─────────────────────────────────────────────────────────────────────────────────────
+
+KEYS = ("goal", "status", "mode", "agents", "session_id", "created", "completed_work", "context_usage", "project")
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_what_is_left_out_is_not_assumed_to_be_otherwise(
+    key: str, project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    session.pause()
+    before = session.document()
+    project.edit(ORCHESTRATOR, lambda document: document.pop(key))
+    assert keeper.session().document() == before
+    assert key in project.json(ORCHESTRATOR)
+    assert project.rejected() == []
+    project.in_step(keeper)
+
+
+def test_a_plan_without_its_phases_is_written_again(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    text = project.file(project.plan()).read_text()
+    project.write(project.plan(), text[: text.index("phases:")])
+    assert len(session.document().tasks) == 2
+    assert project.file(project.plan()).read_text() == text
+    project.in_step(keeper)
+
+
+# ── folders ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("name", "folder"), [("orchestrator", ".claude"), ("timer", ".claude"),
+                                              ("contract", CONTRACT), ("craft", ".craft")])  # fmt: skip
+def test_a_linked_folder_refuses_the_mirror(name: str, folder: str, tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    project.file(folder).symlink_to(outside)
+    with project.open() as keeper:
+        with pytest.raises(Refused, match="a link stands"):
+            keeper.mirrors.switch_on(name)
+        assert keeper.mirrors.status() == []
+    assert os.listdir(outside) == []
+
+
+def test_what_a_killed_writer_left_is_swept_up(project: Project, keeper: Keeper, session: KeptSession) -> None:
+    """Ours and what is torn goes; what somebody else wrote is kept under another name; what is young stays."""
+    ours = project.file(ORCHESTRATOR).read_bytes()
+    theirs = json.dumps({**json.loads(ours), "goal": "Sell the shop"})
+    folder = project.file(ORCHESTRATOR).parent
+    for name, content in (("1", ours), ("2", ours[:50]), ("3", theirs.encode()), ("4", ours)):
+        (folder / f".holdfast-{name}.tmp").write_bytes(content)
+    (project.feature() / ".holdfast-5.tmp").write_bytes(project.file(project.state()).read_bytes())
+    for left in project.path.rglob(".holdfast-*"):
+        if left.name != ".holdfast-4.tmp":
+            os.utime(left, (1_700_000_000, 1_700_000_000))
+    keeper.wall.now()
+    later(keeper)
+    session.note("on")
+    assert project.leftovers() == []
+    (aside,) = project.rejected()
+    assert project.file(aside).read_text() == theirs
