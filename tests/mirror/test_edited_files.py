@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from holdfast.formats.reading import read_yaml
 from holdfast.keeper import settling
 from holdfast.keeper.session import KeptSession
 from holdfast.mirror.locks import locked
+from holdfast.mirror.memory import Memory
 
 
 @pytest.fixture
@@ -270,20 +273,83 @@ def test_a_linked_folder_refuses_the_mirror(name: str, folder: str, tmp_path: Pa
     assert os.listdir(outside) == []
 
 
-def test_what_a_killed_writer_left_is_swept_up(project: Project, keeper: Keeper, session: KeptSession) -> None:
-    """Ours and what is torn goes; what somebody else wrote is kept under another name; what is young stays."""
+def test_what_a_killed_writer_left_is_swept_up(
+    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a minute: ours and what is torn goes; what somebody else wrote is kept under another name."""
     ours = project.file(ORCHESTRATOR).read_bytes()
     theirs = json.dumps({**json.loads(ours), "goal": "Sell the shop"})
     folder = project.file(ORCHESTRATOR).parent
-    for name, content in (("1", ours), ("2", ours[:50]), ("3", theirs.encode()), ("4", ours)):
+    for name, content in (("1", ours), ("2", ours[:50]), ("3", theirs.encode())):
         (folder / f".holdfast-{name}.tmp").write_bytes(content)
-    (project.feature() / ".holdfast-5.tmp").write_bytes(project.file(project.state()).read_bytes())
-    for left in project.path.rglob(".holdfast-*"):
-        if left.name != ".holdfast-4.tmp":
-            os.utime(left, (1_700_000_000, 1_700_000_000))
-    keeper.wall.now()
-    later(keeper)
-    session.note("on")
+    (project.feature() / ".holdfast-4.tmp").write_bytes(project.file(project.state()).read_bytes())
+    session.note("young")
+    assert len(project.leftovers()) == 4
+    monkeypatch.setattr(keeper.wall, "_read", lambda: time.time_ns() + 120_000_000_000)
+    session.note("old")
     assert project.leftovers() == []
     (aside,) = project.rejected()
     assert project.file(aside).read_text() == theirs
+
+
+# ── many at once ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_was_served_by_another_does_not_settle_again(
+    project: Project, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While somebody else holds the lock, and says that what was asked for is written, nobody waits for the lock."""
+    settled: list[str] = []
+    settle = settling._settle_for_all
+
+    def counted(*words: Any, **more: Any) -> None:
+        settled.append(threading.current_thread().name)
+        settle(*words, **more)
+
+    monkeypatch.setattr(settling, "_settle_for_all", counted)
+
+    def work() -> None:
+        with project.open() as other:
+            other.session(session.id).note("waiting")
+
+    waiting = threading.Thread(target=work, name="waiting")
+    memory, root = Memory(str(project.home)), str(project.path)
+    with locked(memory.lock(root)):
+        waiting.start()
+        while waiting.is_alive():
+            tree = memory.tree(root)
+            tree.served = memory.asked(root)
+            memory.save(tree)
+            waiting.join(0.01)
+    assert settled == []
+    assert session.document().notes[-1].text == "waiting"
+    assert settled == ["MainThread"]
+
+
+def test_who_holds_the_lock_serves_those_who_ask_meanwhile(
+    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Something recorded while files are written is written before the lock is let go, whatever the clock says."""
+    memory, root = keeper.mirrors.memory, str(project.path)
+    turns: list[int] = []
+    settle = settling._settle
+
+    def turn(*words: Any, **more: Any) -> None:
+        settle(*words, **more)
+        turns.append(memory.ask(root) if not turns else 0)
+
+    monkeypatch.setattr(settling, "_settle", turn)
+    session.note("on")
+    assert len(turns) == 2
+    assert memory.tree(root).served >= turns[0]
+
+
+def test_those_who_asked_are_counted_anew_when_they_are_many(project: Project, keeper: Keeper) -> None:
+    memory, root = keeper.mirrors.memory, str(project.path)
+    memory.ask(root)
+    with open(memory.place(root) + ".asked", "ab") as file:
+        file.write(b"." * (1 << 17))
+    session = keeper.start("Build the shop")
+    assert (memory.asked(root), memory.tree(root).served) == (0, 0)
+    session.note("on")
+    project.in_step(keeper)
