@@ -447,7 +447,7 @@ def test_nothing_is_imported_when_one_of_the_paths_is_not_there(holdfast: Callin
 def test_a_broken_session_among_other_files_is_told(holdfast: Calling) -> None:
     put(holdfast, "d/torn.json", examples.ORCHESTRATOR[:300])
     put(holdfast, "d/good.json", examples.ORCHESTRATOR)
-    put(holdfast, "d/other.json", b"{")
+    put(holdfast, "d/other.json", b'{"name": "x"}')
     code, out, _ = holdfast("import", "d")
     assert (code, [line.split()[-4:][0] for line in out.splitlines() if line.startswith("new")]) == (
         4,
@@ -497,3 +497,54 @@ def test_a_pipe_and_a_link_to_itself_hold_nothing_up(holdfast: Calling) -> None:
     for words in (["import"], ["convert", "--to", "craft"], ["migrate"], ["recover"]):
         assert "named pipe" in "".join(holdfast(*words, "pipe.json")[1:])
         assert holdfast(*words, "self.json").code == 1
+
+
+BROKEN = {
+    "cut.json": b"{", "empty.json": b"", "twice.json": b'{"a": 1, "a": 2}', "nul.json": b'{"a": "\0"}',
+    "wide.json": examples.ORCHESTRATOR.decode().encode("utf-16"), "open.yaml": b"a: [",
+}  # fmt: skip
+OTHERS = {
+    "package.json": b'{"name": "x"}', "tsconfig.json": b'{"a": 1, // why\n "b": [1, 2,],}',
+    "compose.yaml": b"a: &x 1\nb: *x\n", "k8s.yml": b"a: 1\n---\nb: 2\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["import", "validate"])
+@pytest.mark.parametrize("folder", ["old", "old/2025"])
+def test_where_sessions_were_collected_no_broken_file_is_passed_over(
+    holdfast: Calling, command: str, folder: str
+) -> None:
+    """Nor is another program's own file taken for one."""
+    for name, raw in {**BROKEN, **OTHERS, "good.json": examples.ORCHESTRATOR}.items():
+        put(holdfast, f"{folder}/{name}", raw)
+    code, out, _ = holdfast(command, "old", "--json")
+    told = {Path(one["path"]).name for one in json.loads(out)["files"]}
+    assert code == 4
+    assert told == {*(name for name in BROKEN if folder == "old" or name.endswith(".json")), "good.json"}
+
+
+@pytest.mark.parametrize("command", ["import", "validate"])
+def test_in_a_project_other_peoples_broken_files_are_not_told(holdfast: Calling, command: str) -> None:
+    put(holdfast, ".claude/orchestrator-session.json", examples.ORCHESTRATOR)
+    put(holdfast, "broken.json", b"{")
+    assert holdfast(command, ".").code == 0
+
+
+def test_migrating_a_link_leaves_nothing_behind(holdfast: Calling) -> None:
+    old = json.loads(examples.ORCHESTRATOR)
+    del old["schema_version"]
+    put(holdfast, "real.json", old)
+    (holdfast.project / "link.json").symlink_to("real.json")
+    code, out, _ = holdfast("migrate", "link.json", "--json")
+    assert (code, json.loads(out)["files"][0]["result"]) == (1, "refused")
+    assert "real.json" in json.loads(out)["files"][0]["hint"]
+    assert sorted(path.name for path in holdfast.project.iterdir()) == ["link.json", "real.json"]
+
+
+def test_links_in_a_circle_have_one_answer(holdfast: Calling) -> None:
+    (holdfast.project / "a.json").symlink_to("b.json")
+    (holdfast.project / "b.json").symlink_to("a.json")
+    for words in (["import"], ["validate"], ["convert", "--to", "craft"], ["recover"], ["migrate"]):
+        code, out, err = holdfast(*words, "a.json")
+        assert code == 1
+        assert "Remove the link" in out + err

@@ -170,11 +170,17 @@ def test_a_secret_is_not_stored(call: Calling) -> None:
 def test_sound_files_need_no_recovering_and_that_is_said(call: Calling) -> None:
     put(call, "one.json", spec_examples.ORCHESTRATOR)
     out = call("recover", "one.json")
-    assert (out.code, out.out.splitlines()[-1]) == (0, "It is whole: nothing needs to be recovered.")
+    assert (out.code, out.out.splitlines()[-1]) == (
+        0,
+        "It is whole: nothing needs to be recovered. holdfast import one.json takes it in.",
+    )
     put(call, "two.json", spec_examples.TIMER_JUST_STARTED)
     put(call, "package.json", b'{"name": "x"}')  # somebody else's, and whole
     out = call("recover", ".")
-    assert (out.code, out.out.splitlines()[-1]) == (0, "2 files looked at, all whole: nothing needs to be recovered.")
+    assert (out.code, out.out.splitlines()[-1]) == (
+        0,
+        "2 files looked at, all whole: nothing needs to be recovered. holdfast import . takes them in.",
+    )
     assert "package.json" not in out.out
     assert call("recover", ".", "--quiet").out == "whole  ./one.json (orchestrator)\nwhole  ./two.json (timer)\n"
     assert all(one["whole"] for one in call.document("recover", ".")["files"])
@@ -203,3 +209,38 @@ def test_what_cannot_be_opened_is_not_called_lost(call: Calling, monkeypatch: py
     assert "not read  ./.claude/session-state.json: it cannot be read: permission denied" in out
     assert "lost" not in out
     assert "whole  ./.claude/orchestrator-session.json" in out
+
+
+def test_a_file_that_tells_more_than_the_log_says_so(call: Calling) -> None:
+    torn = put(call, "torn.json", spec_examples.ORCHESTRATOR[:1004])
+    (known,) = one_file(call, str(torn), "--start")["sessions"]
+    assert "nothing is lost" in call("recover", str(torn)).out
+    put(call, "whole.json", spec_examples.ORCHESTRATOR)
+    out = call("recover", "whole.json").out
+    assert "this file tells more" in out
+    assert "holdfast import whole.json unites them" in out
+    assert one_file(call, "whole.json")["known"] == known
+    while call.document("import", "whole.json")["files"][0]["result"] != "known":
+        pass
+    assert "tells more" not in call("recover", "whole.json").out
+
+
+def test_what_only_a_torn_file_tells_is_added_and_nothing_assumed_is(call: Calling) -> None:
+    shorter = put(call, "shorter.json", spec_examples.ORCHESTRATOR[:700])
+    (known,) = one_file(call, str(shorter), "--start")["sessions"]
+    call("context", "--tokens", "5000")
+    before = call.session("show", known)
+    longer = put(call, "longer.json", spec_examples.ORCHESTRATOR[:1100])
+    assert "holdfast recover" in call("recover", str(longer)).out.split("tells more")[1]
+    assert one_file(call, str(longer), "--start")["sessions"] == [known]
+    session = call.session("show", known)
+    assert [task["text"] for task in session["tasks"]] == ["Architecture design"]
+    assert session["context"]["tokens"] == before["context"]["tokens"] == 5000
+    assert "nothing is lost" in call("recover", str(longer)).out
+
+
+def test_a_value_dropped_for_another_is_told(call: Calling) -> None:
+    raw = spec_examples.ORCHESTRATOR.replace(b'"goal":', b'"goal": "The first", "goal":')
+    out = call("recover", str(put(call, "twice.json", raw)))
+    assert "nothing is lost" not in out.out
+    assert '"The first" is dropped' in out.err

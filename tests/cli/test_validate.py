@@ -256,7 +256,7 @@ def test_in_a_directory_of_documents_what_is_a_session_is_checked(hold: Calling)
     put(hold, "d/bad.json", changed(mode="fast"))
     put(hold, "d/torn.json", json.dumps(SESSION)[:200])
     put(hold, "d/other.json", {"name": "x"})
-    put(hold, "d/broken.json", "{")
+    put(hold, "d/settings.json", '{"name": "x", }')
     found = files(hold, "d", code=4)
     assert {path: one["valid"] for path, one in found.items()} == {
         "d/good.json": True, "d/bad.json": False, "d/torn.json": False,
@@ -441,3 +441,28 @@ def test_in_a_mirrored_project_only_session_files_are_listed(hold: Calling) -> N
     listed = {Path(path).name for path in files(hold, ".")}
     assert not {name for name in listed if name in (*aside, *locks) or name.startswith(".") or ".before-" in name}
     assert {"orchestrator-session.json", "session-state.json", "state.yaml", "active-features.yaml"} <= listed
+
+
+@pytest.mark.parametrize("lenient", [(), ("--lenient",)])
+@pytest.mark.parametrize("goal", ["a\0b", "x" * (3 << 20)])
+def test_what_the_schema_allows_and_no_event_can_hold_is_told(
+    hold: Calling, goal: str, lenient: tuple[str, ...]
+) -> None:
+    put(hold, "x.json", changed(goal=goal))
+    (problem,) = files(hold, "x.json", *lenient, code=4)["x.json"]["problems"]
+    assert problem["path"] == "$.goal"
+    assert hold("import", "x.json").code == 4
+
+
+def test_such_text_where_it_only_rides_along_is_no_problem(hold: Calling) -> None:
+    put(hold, "x.json", changed(own="a\0b" + "x" * (2 << 20)))
+    assert files(hold, "x.json")["x.json"]["valid"]
+    assert hold("import", "x.json").code == 0
+
+
+def test_such_text_in_a_line_of_history(hold: Calling) -> None:
+    put(hold, ".ai-session/search-2026-01-05/state.yaml", STATE)
+    path = put(hold, ".ai-session/search-2026-01-05/history.jsonl", LINE.replace("plan", "pl\\u0000an"))
+    (problem,) = files(hold, str(path), code=4)[str(path)]["problems"]
+    assert (problem["path"], problem["line"]) == ("$.command", 1)
+    assert hold("import", ".").code == 4

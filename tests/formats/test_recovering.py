@@ -401,3 +401,35 @@ def test_yaml_cut_after_any_byte(name: str) -> None:
         assert not isinstance(found.value, dict) or isinstance(whole, dict)
         if isinstance(found.value, dict) and isinstance(whole, dict):
             assert set(found.value) <= set(whole)
+
+
+def test_two_documents_of_yaml_in_one_file() -> None:
+    raw = spec_examples.CONTRACT_STATE
+    newer = raw.replace(b"impl-core-commands", b"impl-tests")
+    found = recovered(raw + b"---\n" + newer, "state.yaml")
+    assert found.documents == [recovered(raw).value, recovered(newer).value]
+    assert (found.value, found.lost_from) == (found.documents[1], None)
+    torn = recovered(raw + b"---\n" + newer[:-30], "state.yaml")
+    assert torn.value == recovered(raw).value
+    assert torn.lost_from is not None
+
+
+# ── documents glued together, and keys that stand twice ──────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("second", [RAW, spec_examples.CRAFT])
+def test_a_whole_document_glued_to_a_torn_one_counts(second: bytes) -> None:
+    """Wherever the first was torn, also within text; but not where an object may stand, which could be its own."""
+    for cut in range(30, len(RAW) - 1, 7):
+        if RAW[:cut].rstrip()[-1:] in (b":", b"[", b","):
+            continue
+        found = recovered(RAW[:cut] + second)
+        assert found.value == json.loads(second), cut
+        assert part_of(found.documents[0], DOCUMENT), cut
+
+
+@pytest.mark.parametrize(("text", "lost"), [('{"a": 1, "a": 2}', True), ('{"a": [1], "b": 0, "a": [1]}', False)])
+def test_a_key_that_stands_twice_costs_a_value_only_where_they_differ(text: str, lost: bool) -> None:
+    found = recovered(text.encode())
+    assert (found.lost_from is not None) == lost
+    assert [note.place for note in found.notes] == [("a",)]

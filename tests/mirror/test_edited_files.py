@@ -1,4 +1,4 @@
-"""Edits of mirrored files: facts that are corrected are taken in; what cannot be changed is refused, set aside, told."""
+"""Edits of mirrored files: facts that are corrected are taken in; what cannot be changed is refused and set aside."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mirrored_project import CONTRACT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY,
 
 from holdfast import Keeper
 from holdfast.core.errors import Refused
+from holdfast.formats.contract.history import events_of
 from holdfast.formats.reading import read_yaml
 from holdfast.keeper import settling
 from holdfast.keeper.session import KeptSession
@@ -42,6 +43,16 @@ def session(keeper: Keeper) -> KeptSession:
     session.add_task("Paint it", task_id="paint")
     session.finish_task("paint")
     return session
+
+
+def said(session: KeptSession) -> object:
+    """What a session says, whatever time it is."""
+    found = session.document()
+    return (
+        found.id, found.goal, found.status, found.mode, found.created_at, found.progress, found.aliases,
+        [(one.id, one.type, one.task, one.status, one.progress) for one in found.agents], found.tasks,
+        found.project, found.context,
+    )  # fmt: skip
 
 
 def text_edit(project: Project, name: str, old: str, new: str) -> None:
@@ -81,9 +92,7 @@ def test_a_task_that_moved_stands_in_its_new_phase_alone(
     document["phases"].append({"phase_id": "later", "name": "Later", "tasks": [task]})
     project.write(project.plan(), document)
     assert session.document().tasks[0].phase == "later"
-    where = {
-        task["task_id"]: phase["phase_id"] for phase in plan(project)["phases"] for task in phase["tasks"]
-    }
+    where = {task["task_id"]: phase["phase_id"] for phase in plan(project)["phases"] for task in phase["tasks"]}
     assert where == {"tests": "later", "paint": "tasks"}
     project.in_step(keeper)
 
@@ -191,10 +200,10 @@ def test_what_breaks_the_rules_is_set_aside_and_restored(
     kind: str, project: Project, keeper: Keeper, session: KeptSession
 ) -> None:
     edit, why = REFUSED[kind]
-    before = session.document()
+    before = said(session)
     name = edit(project)
     written = project.file(name).read_bytes()
-    assert session.document() == before
+    assert said(session) == before
     (aside,) = project.rejected()
     assert aside.startswith(f"{name}.rejected-")
     assert project.file(aside).read_bytes() == written
@@ -240,9 +249,9 @@ def test_what_is_left_out_is_not_assumed_to_be_otherwise(
     key: str, project: Project, keeper: Keeper, session: KeptSession
 ) -> None:
     session.pause()
-    before = session.document()
+    before = said(session)
     project.edit(ORCHESTRATOR, lambda document: document.pop(key))
-    assert keeper.session().document() == before
+    assert said(keeper.session()) == before
     assert key in project.json(ORCHESTRATOR)
     assert project.rejected() == []
     project.in_step(keeper)
@@ -327,7 +336,7 @@ def test_who_was_served_by_another_does_not_settle_again(
 
 
 def test_who_holds_the_lock_serves_those_who_ask_meanwhile(
-    project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
+    project: Project, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Something recorded while files are written is written before the lock is let go, whatever the clock says."""
     memory, root = keeper.mirrors.memory, str(project.path)
@@ -339,7 +348,7 @@ def test_who_holds_the_lock_serves_those_who_ask_meanwhile(
         turns.append(memory.ask(root) if not turns else 0)
 
     monkeypatch.setattr(settling, "_settle", turn)
-    session.note("on")
+    keeper.mirrors.write()
     assert len(turns) == 2
     assert memory.tree(root).served >= turns[0]
 
@@ -352,4 +361,31 @@ def test_those_who_asked_are_counted_anew_when_they_are_many(project: Project, k
     session = keeper.start("Build the shop")
     assert (memory.asked(root), memory.tree(root).served) == (0, 0)
     session.note("on")
+    project.in_step(keeper)
+
+
+# ── lines of history ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_line_that_another_program_wrote_is_not_written_again(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    """What came from a line rides along with the next of ours: nothing is told twice, and nothing is lacking."""
+    history = project.feature() / "history.jsonl"
+    foreign = {
+        "timestamp": "2026-11-15T10:00:00Z", "command": "deploy", "arguments": "--now", "model": "gemini",
+        "agent": "other", "task_id": None, "status": "success", "duration_ms": 7,
+    }  # fmt: skip
+    with history.open("a") as file:
+        file.write(json.dumps(foreign) + "\n")
+    session.document()
+    session.note("on")
+    session.note("and on")
+    lines = [json.loads(line) for line in history.read_text().splitlines()]
+    assert [line for line in lines if "deploy" in json.dumps({**line, "x-holdfast-also": None})] == [foreign]
+    known = {event.hash for event in keeper.store().events(session.id)}
+    assert "command.ran" in {event.type for event in keeper.store().events(session.id)}
+    assert {event.hash for event in events_of(lines)} == known
+    check = next(one for one in keeper.doctor()[0] if one.name == "contract")
+    assert check.status == "ok", check.detail
     project.in_step(keeper)

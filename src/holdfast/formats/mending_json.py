@@ -21,16 +21,11 @@ from holdfast.formats.mending_scalars import QUOTED, Cut, Remark, Scalars, Unrea
 # Where reading can go on after something unreadable.
 _NEXT: Final = re.compile(r'[,\]}{\["\n]')
 # Text without an end goes to the end, or every quote in it would be tried again.
-_STEP: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+STEP: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 # Not where entries begin at the margin, as documents do.
 _OPENING: Final = re.compile(r'\{(?!\s*\n")\s{0,99}"[^"\\\n]{1,100}"')
 _TO_THE_QUOTE: Final = re.compile(r'(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _LONGEST_SHOWN: Final = 60
-_NEAR: Final = 1000
-_MOST_TRIED: Final = 32
-_DECODER: Final = json.JSONDecoder()
-# Text that ends where an object begins with its first key.
-_INTO_AN_OBJECT: Final = re.compile(r'\{\s{0,99}"\Z')
 
 Container = dict[str, Json] | list[Json]
 
@@ -64,44 +59,6 @@ def opening(text: str, start: int) -> str | None:
     return found[0] if found else None
 
 
-class Gluing:
-    """Whole documents within text that was torn before its closing quote, looked for in one file.
-
-    In sound JSON no text can end in front of a key. So it is the next document's own quote that seems to end it.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._left = _MOST_TRIED
-
-    def at(self, start: int, end: int) -> int | None:
-        """Where one begins in what was taken for a single document; None when none does."""
-        alike = opening(self._text, start)
-        first = True
-        for found in _STEP.finditer(self._text, start, end):
-            if self._left <= 0:
-                return None
-            begins = _INTO_AN_OBJECT.search(found[0]) if found[0][0] == '"' else None
-            if begins is None:
-                continue
-            at = found.start() + begins.start()
-            if first or (alike is not None and self._text.startswith(alike, at)):
-                self._left -= 1
-                if _is_whole(self._text, at):
-                    return at
-            first = False
-        return None
-
-
-def _is_whole(text: str, at: int) -> bool:
-    """Does a whole object stand here, and after it nothing or another one?"""
-    try:
-        value, end = _DECODER.raw_decode(text, at)
-    except (ValueError, RecursionError):
-        return False
-    return bool(value) and text[end : end + _NEAR].lstrip("\0 \t\r\n")[:1] in ("", "{")
-
-
 def rest_of(text: str, start: int, end: int, root: Container) -> Mended:
     """What still belongs to `root` in a text that begins somewhere within its document: entries of its own level.
 
@@ -122,7 +79,7 @@ def _tail(text: str, start: int, end: int, root: Container, *, quoted: bool) -> 
         position = closing.end()
     level: list[str] = []
     closers: list[tuple[str, int]] = []
-    for found in _STEP.finditer(text, position, end):
+    for found in STEP.finditer(text, position, end):
         step = found[0]
         if step in "[{":
             level.append("]" if step == "[" else "}")
@@ -314,7 +271,7 @@ class _Mender(Scalars):
     def _past(self, position: int) -> int:
         """The position after a list or object, whatever is in it."""
         depth = 0
-        for found in _STEP.finditer(self.text, position, self.end):
+        for found in STEP.finditer(self.text, position, self.end):
             depth += (found[0] in "[{") - (found[0] in "]}")
             if not depth:
                 return found.end()

@@ -114,7 +114,8 @@ class Scalars:
         start, end = found.span()
         if end >= self.end and within:
             raise Cut(self.end, start)  # more digits may have followed
-        if end < self.end and (self.text[end].isalnum() or self.text[end] in "._+-"):
+        # Before a bracket that opens, more digits may have followed as well: another document was glued to this one.
+        if end < self.end and (self.text[end].isalnum() or self.text[end] in "._+-{["):
             raise Unreadable(end)
         read = jsonnodes.whole if found[1] is None and found[2] is None else jsonnodes.fraction
         try:

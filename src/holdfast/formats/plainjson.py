@@ -31,7 +31,11 @@ def plain(raw: bytes) -> Json:
     spelled `\u0022` and `\u003a`, so text with those is not plain. Nor is what may hold text that no event can: a
     NUL, or more than all of this.
     """
-    if len(raw) > LONGEST_TEXT or any(sign in raw for sign in _NOT_PLAIN) or _LONG_NUMBER in raw.translate(_DIGITS_ALIKE):
+    if (
+        len(raw) > LONGEST_TEXT
+        or any(sign in raw for sign in _NOT_PLAIN)
+        or _LONG_NUMBER in raw.translate(_DIGITS_ALIKE)
+    ):
         return None
     spaced = b" :" in raw or b"\n:" in raw or b"\t:" in raw
     keys = len(_KEY.findall(raw)) if spaced else raw.count(b'":')

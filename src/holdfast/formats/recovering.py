@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats.damaged_text import Layer, is_read_wrongly, unwrapped
+from holdfast.formats.gluing import Gluing
 from holdfast.formats.interface import Note
-from holdfast.formats.mending_json import Gluing, Mended, mended, opening, rest_of
+from holdfast.formats.mending_json import Mended, mended, opening, rest_of
 from holdfast.formats.mending_scalars import Remark
 from holdfast.formats.mending_yaml import Lines, lines_that_parse, looks_like_yaml
 from holdfast.formats.nodes import MOST_PARTS

@@ -17,7 +17,7 @@ from holdfast.core.text import shorten
 from holdfast.core.times import millis
 from holdfast.formats import moments, places
 from holdfast.formats.entries import named
-from holdfast.formats.places import at, covered
+from holdfast.formats.places import at, covered, covers
 
 if TYPE_CHECKING:
     from holdfast.formats.interface import Document, Format, Ground, Place
@@ -98,7 +98,7 @@ class _Comparing:
             number = _number(raw)
             return number is not None and number == _number(made)
         if isinstance(raw, str):
-            return isinstance(made, (dict, list)) and bool(raw.strip())
+            return bool(raw.strip()) and _is_within(raw, made)
         return isinstance(raw, dict) and (isinstance(made, list) or made in raw.values())
 
     def _same_time(self, raw: Json, made: Json) -> bool:
@@ -108,6 +108,12 @@ class _Comparing:
             return moments.read(raw, self._ground).ms == millis(made)
         except Invalid:
             return False
+
+
+def _is_within(words: str, made: Json) -> bool:
+    """Whether an object or a list says these words somewhere."""
+    inner = made.values() if isinstance(made, dict) else made if isinstance(made, list) else ()
+    return any(one == words or _is_within(words, one) for one in inner)
 
 
 def _plain(value: float | str) -> str:
@@ -163,15 +169,30 @@ def without_assumptions(raw: Json, made: Json, ours: Json, rules: Format, place:
                 found[key] = value
         return found
     if isinstance(raw, list) and isinstance(made, list) and isinstance(ours, list) and len(raw) <= len(made):
-        there = dict(named(ours, place, rules.identities))
         entries = named(made, place, rules.identities)
         return [
-            without_assumptions(raw[position], one, there.get(name), rules, (*place, name))
-            if position < len(raw)
-            else one
-            for position, (name, one) in enumerate(entries)
+            without_assumptions(raw[position], one, entry, rules, (*place, name)) if position < len(raw) else one
+            for position, ((name, one), entry) in enumerate(
+                zip(entries, _ours_of(raw, entries, ours, rules, place), strict=True)
+            )
         ]
     return made
+
+
+def _ours_of(
+    raw: list[Json], entries: list[tuple[str, Json]], ours: list[Json], rules: Format, place: Place
+) -> Iterator[Json]:
+    """Which of our entries each of theirs is. One that has lost its name is the one that stood there."""
+    known = named(ours, place, rules.identities)
+    there, theirs = dict(known), {name for name, _ in entries}
+    keys = next((keys for pattern, keys in rules.identities.items() if covers(pattern, place)), ("id",))
+    for position, (name, _) in enumerate(entries):
+        one = raw[position] if position < len(raw) else None
+        nameless = isinstance(one, dict) and any(one.get(key) is None for key in keys)
+        if nameless and position < len(known) and known[position][0] not in theirs:
+            yield known[position][1]
+        else:
+            yield there.get(name)
 
 
 def _is_said(made: Json, other: Json) -> bool:

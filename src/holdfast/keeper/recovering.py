@@ -148,9 +148,7 @@ def _rescue(keeper: Keeper, path: str, here: Ground) -> Rescue:
     if known is not None:
         said = tidy.document if found.whole else _said_itself(tidy.document, found.value)
         more = _more(keeper, known, said, what.rules, here)
-    return plain._replace(
-        rules=what.rules, document=document, notes=notes, contents=contents, known=known, more=more
-    )
+    return plain._replace(rules=what.rules, document=document, notes=notes, contents=contents, known=known, more=more)
 
 
 def _said_itself(tidy: dict[str, Json], read: Json) -> dict[str, Json]:

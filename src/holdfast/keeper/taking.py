@@ -52,7 +52,7 @@ def take_file(
         tidy, document = document, without_assumptions(value, document, ours, rules)
     assert isinstance(document, dict)
     if shown is None or state is None or ours is None or rules.alias(document) != rules.alias(ours):
-        if ours is not None and (rules.name in _BY_THEIR_IDS or not made_current):
+        if ours is not None and (rules.name in _BY_THEIR_IDS or not made_current or not _names_one(value)):
             raise Refused(
                 "the id names the session and its file, and cannot be changed",
                 hint=f"Put it back to {rules.alias(ours)}.",
@@ -76,6 +76,12 @@ def take_file(
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
             transaction.set_current(keeper.place.root, None)
     return Taken(shown, False, heard.events, heard.conflicts, notes)
+
+
+def _names_one(value: Json) -> bool:
+    """Whether a file for one session at a time names one at all."""
+    found = [value.get(key) for key in ("session_id", "sessionId")] if isinstance(value, dict) else []
+    return any(isinstance(one, str) and one.strip() for one in found)
 
 
 def _refuse(found: Strange | None, file_of: Callable[[Place], str] | None) -> None:

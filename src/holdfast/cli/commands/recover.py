@@ -28,7 +28,7 @@ def run(call: Call) -> int:
     files = [_public(one, more.get(number, [])) for number, one in enumerate(found)]
     call.answer(
         {"files": files, "sessions": list(dict.fromkeys(sessions.values()))},
-        lambda paint: _painted(paint, found, sessions, quiet=call.quiet),
+        lambda paint: _painted(paint, path, found, sessions, quiet=call.quiet),
     )
     for number, one in enumerate(found):
         about = f"{named(one.path)} " if len(found) > 1 else ""
@@ -81,13 +81,13 @@ def _public(one: Rescue, more: list[Note]) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _painted(paint: Paint, found: list[Rescue], sessions: dict[int, str], *, quiet: bool) -> Painted:
+def _painted(paint: Paint, path: str, found: list[Rescue], sessions: dict[int, str], *, quiet: bool) -> Painted:
     lines = [_lines(paint, one, sessions.get(number), quiet=quiet) for number, one in enumerate(found)]
     if all(one.whole for one in found) and not quiet:
         said = "It is whole" if len(found) == 1 else f"{count(len(found), 'file')} looked at, all whole"
-        new = not sessions and any(one.rules is not None and one.error is None for one in found)
-        new = new and any(one.known is None for one in found)
-        take = f" holdfast import {'PATH' if len(found) > 1 else named(found[0].path)} takes it in." if new else ""
+        new = not sessions and any(one.rules is not None and one.known is None and one.error is None for one in found)
+        them = f"{named(path)} takes {'it' if len(found) == 1 else 'them'} in"
+        take = f" holdfast import {them}." if new and path != "-" else ""
         lines.append(paint.plain(f"{said}: nothing needs to be recovered.{take}"))
     return Painted("\n".join(lines))
 

@@ -31,6 +31,8 @@ ANY_MODEL: Final = "*"
 
 # Holdfast's own keys in other people's files: the whole event in a history line, and what the lists cannot say.
 OWN: Final = "x-holdfast"
+# Events that came from other programs' lines, which stand there already: they ride along with the next of ours.
+OWN_ALSO: Final = "x-holdfast-also"
 OWN_STATUS: Final = "x-holdfast-status"
 OWN_MODEL: Final = "x-holdfast-model"
 

@@ -16,9 +16,8 @@ from holdfast.core import tasks as tasks_of
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Refused
-from holdfast.core.lifecycle import FINAL, SESSION, TASK, allows, refusal
-from holdfast.core.state import State, TaskState
-from holdfast.core.times import millis
+from holdfast.core.lifecycle import SESSION, TASK, allows, refusal
+from holdfast.core.state import State
 from holdfast.core.vocabulary import (
     TYPE_OF,
     CommandRan,
@@ -31,16 +30,12 @@ from holdfast.core.vocabulary import (
     SessionSaved,
     SessionStarted,
     TaskAdded,
-    TaskBlocked,
-    TaskCompleted,
-    TaskDropped,
-    TaskEdited,
-    TaskReopened,
     TaskStarted,
 )
 from holdfast.formats.contract import documents as words
 from holdfast.formats.contract import rendering
-from holdfast.formats.contract.documents import OWN_MODEL, is_dropped, lst, obj, text
+from holdfast.formats.contract.documents import OWN_MODEL, lst, obj, text
+from holdfast.formats.contract.tasks import corrected, id_of, moves, ms, target
 from holdfast.formats.entries import named
 from holdfast.formats.interface import Document, Ground, Heard, Place
 
@@ -59,15 +54,15 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
     """Everything a document tells."""
     current, feature, entry = words.current(document), words.feature(document), obj(document.get("entry"))
     tasks = [task for _, task in words.planned(document)]
-    told = [time for task in tasks for time in (_ms(task.get("started_at")), _ms(task.get("completed_at")))]
+    told = [time for task in tasks for time in (ms(task.get("started_at")), ms(task.get("completed_at")))]
     ran = [one for line in words.lines(document) if (one := _command(line)) is not None]
-    ends = [_ms(current.get("last_updated")), _ms(entry.get("last_active"))]
-    marks = [_ms(current.get("started_at")), _ms(feature.get("created_at")), _ms(entry.get("started_at"))]
+    ends = [ms(current.get("last_updated")), ms(entry.get("last_active"))]
+    marks = [ms(current.get("started_at")), ms(feature.get("created_at")), ms(entry.get("started_at"))]
     known = [time for time in (*told, *ends, *marks, *(at for at, _ in ran)) if time is not None]
     begin = min([*known, ground.now])
     end = min(max([*known, begin]), ground.now)
     # The plan was there before anything in it was begun, whatever it says of itself.
-    plan = min([time for time in (*told, _ms(feature.get("created_at"))) if time is not None], default=begin)
+    plan = min([time for time in (*told, ms(feature.get("created_at"))) if time is not None], default=begin)
     last = max((time for time in ends if time is not None), default=end)
 
     heard = [Heard(begin, _start(document, ground)), *_about(document, plan)]
@@ -76,7 +71,7 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
     heard += ran
     status = entry.get("status")
     if status == "paused":
-        heard.append(Heard(_ms(entry.get("last_active")) or last, SessionPaused()))
+        heard.append(Heard(ms(entry.get("last_active")) or last, SessionPaused()))
     story = sorted((Heard(min(max(at, begin), end), data) for at, data in heard), key=lambda one: one.at)
     if status == "completed":
         story.append(Heard(end, SessionCompleted()))
@@ -112,7 +107,7 @@ def _phases_and_tasks(document: Document, plan: int, last: int) -> list[Heard]:
     for phase, task in words.planned(document):
         heard += _added(phase, task, plan)
         at_hand = task.get("status") == "pending" and task.get("task_id") == active
-        heard += _moves(task, "pending", "in_progress" if at_hand else _target(task), plan, last)
+        heard += moves(task, "pending", "in_progress" if at_hand else target(task), plan, last)
     return heard
 
 
@@ -130,8 +125,8 @@ def _is_loose(phase: dict[str, Json]) -> bool:
 
 def _added(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[Heard]:
     made = TaskAdded(
-        id=_id(task),
-        text=text(task.get("description")) or _id(task),
+        id=id_of(task),
+        text=text(task.get("description")) or id_of(task),
         phase=None if _is_loose(phase) else text(phase.get("phase_id")),
         agent=text(task.get("agent")),
     )
@@ -176,7 +171,7 @@ def _same_feature(before: Document, after: Document) -> None:
 
 
 def _told_at(before: Document, after: Document, ground: Ground) -> int:
-    old, new = (_ms(words.current(one).get("last_updated")) for one in (before, after))
+    old, new = (ms(words.current(one).get("last_updated")) for one in (before, after))
     return new if new is not None and (old is None or new > old) else ground.now
 
 
@@ -202,29 +197,27 @@ def _plan_changes(before: Document, after: Document, state: State, at: int) -> l
         Heard(at, PhaseAdded(id=id_, name=name)) for id_, name in _new_phases(after) if id_ not in state.phases
     ]
     shown = rendering.shown_tasks(state)
-    old = {_id(task): (phase, task) for phase, task in words.planned(before)}
+    old = {id_of(task): (phase, task) for phase, task in words.planned(before)}
     moved = _moved(old, after)
     statuses: dict[str, str] = {}
     for phase, task in words.planned(after):
-        name = _id(task)
+        name = id_of(task)
         known = shown.get(name)
         if name in moved and phase.get("phase_id") != moved[name]:
             continue  # where it stood before: omission never removes, but nothing stands in two phases
         if known is None and name not in statuses:
-            begun = [
-                time for time in (_ms(task.get("started_at")), _ms(task.get("completed_at"))) if time is not None
-            ]
+            begun = [time for time in (ms(task.get("started_at")), ms(task.get("completed_at"))) if time is not None]
             first = min([at, *begun])
-            heard += [*_added(phase, task, first), *_moves(task, "pending", _target(task), first, at)]
-            statuses[name] = _target(task)
+            heard += [*_added(phase, task, first), *moves(task, "pending", target(task), first, at)]
+            statuses[name] = target(task)
         elif known is not None:
             status = statuses.setdefault(name, tasks_of.status_of(known))
             was = old.get(name)
-            moves: list[Heard] = []
-            if was is None or _target(was[1]) != _target(task):
-                moves = _moves(task, status, _target(task), known.created_at, at, known)
-                statuses[name] = _target(task)
-            heard += [*_corrected(phase, task, was, known, at, told=bool(moves)), *moves]
+            steps: list[Heard] = []
+            if was is None or target(was[1]) != target(task):
+                steps = moves(task, status, target(task), known.created_at, at, known)
+                statuses[name] = target(task)
+            heard += [*corrected(phase, task, was, known, at, told=bool(steps)), *steps]
     # After whatever the plan says of it.
     final = max([at, *(one.at for one in heard)])
     return [*heard, *_newly_active(before, after, state, statuses, final)]
@@ -234,40 +227,10 @@ def _moved(old: Mapping[str, tuple[dict[str, Json], dict[str, Json]]], after: Do
     """Tasks that were put into another phase, and into which."""
     found: dict[str, Json] = {}
     for phase, task in words.planned(after):
-        was = old.get(_id(task))
+        was = old.get(id_of(task))
         if was is not None and was[0].get("phase_id") != phase.get("phase_id"):
-            found[_id(task)] = phase.get("phase_id")
+            found[id_of(task)] = phase.get("phase_id")
     return found
-
-
-def _corrected(
-    phase: dict[str, Json],
-    task: dict[str, Json],
-    was: tuple[dict[str, Json], dict[str, Json]] | None,
-    known: TaskState,
-    at: int,
-    *,
-    told: bool,
-) -> list[Heard]:
-    """Other facts about a task: its words, its phase, who does it, and files that no change of status tells of."""
-    before = {} if was is None else was[1]
-    about, agent = text(task.get("description")), text(task.get("agent"))
-    there = text(phase.get("phase_id"))
-    stood = known.phase or words.LOOSE
-    files = () if told else tuple(path for path in _artifacts(task) if path not in known.artifacts)
-    edit = TaskEdited(
-        id=known.id,
-        ref=known.ref,
-        text=about if (about or "").strip() and about not in (before.get("description"), known.text) else None,
-        phase=there if was is not None and there not in (None, was[0].get("phase_id"), stood) else None,
-        agent=agent if agent and agent not in (before.get("agent"), known.agent) else None,
-        artifacts=files,
-    )
-    return [] if edit == TaskEdited(id=known.id, ref=known.ref) else [Heard(at, edit)]
-
-
-def _artifacts(task: dict[str, Json]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path for path in lst(task.get("artifacts")) if isinstance(path, str) and path))
 
 
 def _newly_active(before: Document, after: Document, state: State, statuses: dict[str, str], at: int) -> list[Heard]:
@@ -287,88 +250,18 @@ def _newly_active(before: Document, after: Document, state: State, statuses: dic
 
 def _status(before: Document, after: Document, state: State) -> list[Data]:
     """What the registry says became of the session."""
-    target = obj(after.get("entry")).get("status")
+    wanted = obj(after.get("entry")).get("status")
     was = obj(before.get("entry")).get("status") or rendering.registry_status(state)
-    if target is None or target in (was, rendering.registry_status(state)):
+    if wanted is None or wanted in (was, rendering.registry_status(state)):
         return []
     status = view.status_of(state)
-    moves: list[Data] = [_SAID[str(target)]()]
-    if status == "created" and target != "active":
-        moves, status = [SessionResumed(), *moves], "in_progress"
-    event = TYPE_OF[type(moves[-1])].name
+    steps: list[Data] = [_SAID[str(wanted)]()]
+    if status == "created" and wanted != "active":
+        steps, status = [SessionResumed(), *steps], "in_progress"
+    event = TYPE_OF[type(steps[-1])].name
     if not allows(SESSION, status, event):
         raise refusal("the session", status, event, state.session)
-    return moves
-
-
-# ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _target(task: dict[str, Json]) -> str:
-    return "dropped" if is_dropped(task) else text(task.get("status")) or "pending"
-
-
-_WAYS: Final[dict[tuple[str, str], tuple[str, ...]]] = {
-    ("pending", "in_progress"): ("start",),
-    ("pending", "completed"): ("maybe start", "complete"),
-    ("pending", "blocked"): ("maybe start", "block"),
-    ("pending", "dropped"): ("maybe start", "drop"),
-    ("in_progress", "completed"): ("complete",),
-    ("in_progress", "blocked"): ("block",),
-    ("in_progress", "dropped"): ("drop",),
-    ("blocked", "in_progress"): ("start",),
-    ("blocked", "pending"): ("reopen",),
-    ("blocked", "completed"): ("start", "complete"),
-    ("blocked", "dropped"): ("drop",),
-}
-
-
-def _moves(
-    task: dict[str, Json], status: str, target: str, first: int, last: int, known: TaskState | None = None
-) -> list[Heard]:
-    """What brings a task from one status to another, each at the time the document says, never before the one before.
-
-    `first` is when it was there at the earliest; `last` when it is known to have had the status it is told with.
-    """
-    if status == target:
-        return []
-    id_, ref = (_id(task), None) if known is None else (known.id, known.ref)
-    ways = _WAYS.get((status, target))
-    if ways is None:
-        raise Refused(
-            f"the task {id_} is {status.replace('_', ' ')} and cannot become {target.replace('_', ' ')}",
-            hint=f"Only reopening leads back: holdfast task reopen {id_}" if status in FINAL["task"] else None,
-        )
-    artifacts = _artifacts(task)
-    started, completed = _ms(task.get("started_at")), _ms(task.get("completed_at"))
-    heard: list[Heard] = []
-    now = first
-    for way in ways:
-        match way:
-            case "maybe start" if started is None:
-                continue
-            case "start" | "maybe start":
-                now = max(now, started) if started is not None else _unsaid(now, last, completed, target)
-                files = artifacts if target == "in_progress" else ()
-                heard.append(Heard(now, TaskStarted(id=id_, ref=ref, artifacts=files)))
-            case "complete":
-                now = max(now, last if completed is None else completed)
-                heard.append(Heard(now, TaskCompleted(id=id_, ref=ref, artifacts=artifacts)))
-            case "block":
-                now = max(now, last)
-                heard.append(Heard(now, TaskBlocked(id=id_, ref=ref, artifacts=artifacts)))
-            case "drop":
-                now = max(now, last)
-                heard.append(Heard(now, TaskDropped(id=id_, ref=ref, artifacts=artifacts)))
-            case _:
-                now = max(now, last)
-                heard.append(Heard(now, TaskReopened(id=id_, ref=ref)))
-    return heard
-
-
-def _unsaid(now: int, last: int, completed: int | None, target: str) -> int:
-    """When a task was begun that does not say so: not after it was done."""
-    return max(now, min(last, completed) if target == "completed" and completed is not None else last)
+    return steps
 
 
 # ── what is used above ───────────────────────────────────────────────────────────────────────────────────
@@ -394,7 +287,7 @@ def _command(line: Json) -> Heard | None:
     """A line of history that somebody else wrote."""
     if not isinstance(line, dict) or not words.is_foreign(line):
         return None
-    at = _ms(line.get("timestamp"))
+    at = ms(line.get("timestamp"))
     if at is None:
         return None
     spent = line.get("duration_ms")
@@ -407,11 +300,3 @@ def _command(line: Json) -> Heard | None:
             duration_ms=spent if isinstance(spent, int) else None,
         ),
     )
-
-
-def _id(task: dict[str, Json]) -> str:
-    return text(task.get("task_id")) or ""
-
-
-def _ms(value: Json) -> int | None:
-    return millis(value) if isinstance(value, str) else None

@@ -8,7 +8,7 @@ no longer fits the hash it carries, and is not believed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -30,7 +30,7 @@ from holdfast.core.vocabulary import (
     OfAgent,
     SessionFailed,
 )
-from holdfast.formats.contract.documents import OWN, model_name
+from holdfast.formats.contract.documents import OWN, OWN_ALSO, model_name
 from holdfast.formats.contract.rendering import active_task
 from holdfast.formats.moments import in_seconds
 
@@ -68,9 +68,16 @@ class _Carried(msgspec.Struct, gc=False):
 
 
 def line(
-    event: Event, data: Data | None, state_after: State, models: Mapping[str, str] = _NO_MODELS
+    event: Event,
+    data: Data | None,
+    state_after: State,
+    models: Mapping[str, str] = _NO_MODELS,
+    also: Sequence[Event] = (),
 ) -> dict[str, Json]:
-    """The line for one event. `data` is what it says, None when that is erased or unknown."""
+    """The line for one event. `data` is what it says, None when that is erased or unknown.
+
+    `also` are events before it that need no line of their own, because they tell of lines that others wrote.
+    """
     error = _error(data)
     made: dict[str, Json] = {
         "timestamp": in_seconds(event.at),
@@ -85,6 +92,8 @@ def line(
     if error is not None:
         made["error"] = error
     made[OWN] = _whole(event)
+    if also:
+        made[OWN_ALSO] = [_whole(one) for one in also]
     return made
 
 
@@ -168,12 +177,20 @@ def _data(carried: _Carried) -> bytes | None:
     return None if carried.salt is None else canonical(carried.data)
 
 
+def _carried(line: Json) -> Iterator[Event]:
+    """The line's own event, and those that ride along with it."""
+    more = line.get(OWN_ALSO) if isinstance(line, dict) else None
+    for one in (line, *({OWN: inner} for inner in (more if isinstance(more, list) else ()))):
+        event = event_of(one)
+        if event is not None:
+            yield event
+
+
 def events_of(lines: Iterable[Json]) -> list[Event]:
     """The events of these lines in the order of the log, each once: a union merge leaves them mixed and twice."""
     found: dict[str, Event] = {}
-    for one in lines:
-        event = event_of(one)
-        if event is not None and (event.hash not in found or event.data is None):
+    for event in (event for one in lines for event in _carried(one)):
+        if event.hash not in found or event.data is None:
             found[event.hash] = event
     return sorted(found.values(), key=lambda event: event.position)
 

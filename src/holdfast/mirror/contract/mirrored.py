@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -15,8 +16,12 @@ import msgspec
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.event import Event
 from holdfast.core.fold import read as event_data
+from holdfast.core.vocabulary import CommandRan
 from holdfast.formats.contract import configured
+from holdfast.formats.contract.documents import OWN
+from holdfast.formats.contract.events import commands
 from holdfast.formats.contract.history import line
 from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
@@ -80,7 +85,10 @@ class Contract(Layout):
         if path != REGISTRY:
             return [(path, gathered(os.path.dirname(inside(root, path))))]
         home = layout.root_of(root)
-        _entries(data)  # raises when it is no registry
+        listed = _entries(data).keys()  # raises when it is no registry
+        there = {feature.id for feature in layout.features(home)}
+        if there - listed and listed - there:
+            raise Invalid("an entry was given the name of a feature that is not there", operation="read")
         found: list[tuple[str, Json]] = []
         for feature in layout.features(home):
             try:
@@ -185,7 +193,9 @@ def _brought_up(
     there = os.path.getsize(feature.history) if os.path.lexists(feature.history) else 0
     if told is not None and told.print.size != there:
         told = None  # somebody has added to it, or brought an earlier one back
-    lines = [*_lines(one, told, models)]
+    if told is not None and _ends_riding(one, told):
+        told = None  # what rode along with nothing yet goes with the next line
+    lines = [*_lines(one, told, models, feature.history)]
     size = sum(len(msgspec.json.encode(line)) + 1 for line in lines)
     if not os.path.lexists(feature.path):
         creating.create(home, document, history=lines, known=True)
@@ -281,13 +291,44 @@ def _told_within(root: str, displaced: Callable[[str, str], bool]) -> Callable[[
     return told
 
 
-def _lines(one: Showing, before: Written | None, models: Mapping[str, str]) -> Iterator[dict[str, Json]]:
-    """A line for every event that is not in the history yet; for all, when that is not certain."""
+def _ends_riding(one: Showing, before: Written) -> bool:
+    return any(event.hash == before.as_of and _from_a_line(event) for event in one.events(before.clock))
+
+
+def _from_a_line(event: Event) -> bool:
+    """Was this heard from a line of a history?"""
+    return (event.key or "").startswith("file:contract:") and isinstance(event_data(event), CommandRan)
+
+
+def _told_by_others(path: str) -> Counter[bytes]:
+    """What the lines of other programs tell, as events."""
+    lines = history.read(path) if os.path.lexists(path) else ()
+    foreign: list[Json] = [line for _, line in lines if isinstance(line, dict) and OWN not in line]
+    return Counter(msgspec.json.encode(heard.data) for _, heard in commands({"history": foreign}))
+
+
+def _lines(one: Showing, before: Written | None, models: Mapping[str, str], path: str) -> Iterator[dict[str, Json]]:
+    """A line for every event that is not in the history yet; for all, when that is not certain.
+
+    An event that was heard from a line of this very history has its line.
+    """
     since = 0
     if before is not None and before.session == one.state.session and before.clock:
         tail = [event for event in one.events(before.clock) if event.hash != before.as_of]
         if before.events + len(tail) == one.state.count:
             since = before.clock
+    theirs: Counter[bytes] | None = None
+    riding: list[Event] = []
     for event in one.events(since):
-        if before is None or not since or event.hash != before.as_of:
-            yield line(event, event_data(event), one.state, models)
+        if before is not None and since and event.hash == before.as_of:
+            continue
+        data = event_data(event)
+        if _from_a_line(event):
+            theirs = _told_by_others(path) if theirs is None else theirs
+            said = msgspec.json.encode(data)
+            if theirs[said]:
+                theirs[said] -= 1
+                riding.append(event)
+                continue
+        yield line(event, data, one.state, models, riding)
+        riding = []

@@ -1,0 +1,96 @@
+"""What `validate` calls valid is imported, and what an import refuses is called invalid: the same documents."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import contract_documents
+import craft_documents
+import orchestrator_documents
+import pytest
+import timer_documents
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError
+from holdfast.core.text import LONGEST_TEXT
+from holdfast.core.times import millis
+from holdfast.formats import registry
+from holdfast.formats.interface import Document, Format, Place, Problem
+from holdfast.formats.places import at
+from holdfast.keeper.importing import take_in
+from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.validating import Validator
+
+DOCUMENTS = {
+    "orchestrator": orchestrator_documents.documents(),
+    "timer": timer_documents.documents(),
+    "contract": contract_documents.documents(),
+    "craft": craft_documents.documents(),
+}
+HARM = {"nothing": "", "NUL": "\0", "length": "x" * (LONGEST_TEXT + 1)}
+
+
+def texts(value: Json, place: Place = ()) -> list[Place]:
+    if isinstance(value, str):
+        return [place]
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [found for key, one in inner for found in texts(one, (*place, key))]
+
+
+def is_valid(document: Document, name: str, folder: Path, *, lenient: bool) -> bool:
+    """As the program says it, of the document's files."""
+    paths = []
+    for number, (kind, value) in enumerate(registry.named(name).files(document)):
+        lines = value if kind.endswith("-history") and isinstance(value, list) else [value]
+        path = folder / f"{number}-{kind}.{'jsonl' if kind.endswith('-history') else 'json'}"
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        paths.append(str(path))
+    now = millis("2030-01-01T00:00:00Z")
+    checks = Validator(format_name=None, lenient=lenient, now=now, offset=lambda _: timedelta(0))
+    return all(one.valid for one in checks.check(paths))
+
+
+def allowed(document: Document, name: str) -> bool:
+    """By the specification alone."""
+    rules = registry.named(name)
+    found = [one for kind, value in rules.files(document) for one in _problems(rules, value, kind)]
+    return all(one.severity != "error" for one in found)
+
+
+def _problems(rules: Format, value: Json, kind: str) -> list[Problem]:
+    lines = value if kind.endswith("-history") and isinstance(value, list) else [value]
+    return [one for line in lines for one in rules.problems(line, kind)]
+
+
+def is_imported(document: Document, name: str, folder: Path) -> bool:
+    project = folder / "project"
+    project.mkdir()
+    with Keeper.open(str(project), home=str(folder / "home")) as keeper:
+        try:
+            take_in(keeper, document, registry.named(name))
+        except HoldfastError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=25)
+@given(data=st.data(), harm=st.sampled_from(sorted(HARM)))
+def test_valid_is_what_is_imported(name: str, data: st.DataObject, harm: str) -> None:
+    """Of documents that a specification allows, with text in any one field that may be too much."""
+    document = copy.deepcopy(data.draw(DOCUMENTS[name]))
+    place = data.draw(st.sampled_from(texts(document)))
+    holder = at(document, place[:-1]) if len(place) > 1 else document
+    holder[place[-1]] = f"{at(document, place)}{HARM[harm]}"  # type: ignore[index]
+    with tempfile.TemporaryDirectory() as folder:
+        strict = is_valid(document, name, Path(folder), lenient=False)
+        lenient = is_valid(document, name, Path(folder), lenient=True)
+        imported = is_imported(document, name, Path(folder))
+    assert lenient == imported
+    assert strict == (imported and allowed(document, name))

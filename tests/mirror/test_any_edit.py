@@ -1,0 +1,105 @@
+"""Any edit of any mirrored file: after one look, every file is valid and says what an export says.
+
+What somebody wrote is taken in, or kept beside under another name; what they left out was not removed.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project
+
+from holdfast.formats import registry
+from holdfast.formats.places import covered
+from holdfast.formats.reading import read
+
+FILES = ("orchestrator", "timer", "craft", "state", "plan", "registry")
+PARTS = {"state": ("contract", "state"), "plan": ("contract", "plan"), "registry": ("contract", "entry")}
+GONE = object()
+GARBAGE: tuple[Any, ...] = (
+    GONE, None, "", "garbage", "2026-13-99", "2026-01-02T03:04:05Z", -1, 7.5, 10**6, True, [], {}, ["x"], {"x": 1},
+    [{}], "completed", "finished",
+)  # fmt: skip
+
+
+def path_of(project: Project, name: str) -> str:
+    return {
+        "orchestrator": ORCHESTRATOR, "timer": TIMER, "craft": project.craft(), "state": project.state(),
+        "plan": project.plan(), "registry": REGISTRY,
+    }[name]  # fmt: skip
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in entries:
+        yield (*place, step)
+        yield from places(inner, (*place, step))
+
+
+def edited(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    made = copy.deepcopy(value)
+    inner = made
+    for step in place[:-1]:
+        inner = inner[step]
+    if new is GONE:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = new
+    return made
+
+
+def is_derived(name: str, place: tuple[Any, ...]) -> bool:
+    kind, *inside = PARTS.get(name, (name,))
+    meant = (*inside, *(place[2:] if name == "registry" else place))
+    return covered(registry.named(kind).derived, meant)
+
+
+def look(project: Project, name: str, place: tuple[Any, ...], new: Any) -> None:
+    """Edit a file at one place; then what must hold."""
+    path = path_of(project, name)
+    with project.open() as keeper:
+        before = keeper.session().document()
+    value = read(project.file(path).read_bytes(), path).value
+    project.write(path, edited(value, place, new))
+    written = project.file(path).read_bytes()
+    with project.open() as keeper:
+        found = keeper.session(before.id).document()
+        project.in_step(keeper)
+        assert keeper.mirrors.changed_outside() == set()
+    kept = [project.file(one).read_bytes() for one in project.rejected()]
+    if kept:
+        assert kept == [written]
+        assert (found.goal, found.status, found.tasks) == (before.goal, before.status, before.tasks)
+    elif new is GONE:
+        assert (found.goal, found.status, found.tasks) == (before.goal, before.status, before.tasks)
+        assert [one.status for one in found.agents] == [one.status for one in before.agents]
+
+
+def furnished(root: Path) -> Project:
+    project = Project(root, *FORMATS)
+    with project.open() as keeper:
+        session = keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
+        session.agent("code-1", type="code", task="Code", pid=None).done(summary="Coded")
+        session.agent("test-1", type="test", task="Test", pid=None)
+        session.add_task("Write the tests", task_id="tests")
+        session.add_task("Paint it", task_id="paint")
+        session.finish_task("paint")
+        session.decide("Use SQLite", why="It is there")
+    return project
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(name=st.sampled_from(FILES), where=st.integers(0, 10_000), new=st.sampled_from(GARBAGE))
+@example(name="plan", where=5, new=GONE)
+def test_after_any_edit_every_file_is_valid_and_nothing_is_lost(name: str, where: int, new: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        project = furnished(Path(folder))
+        path = path_of(project, name)
+        every = list(places(read(project.file(path).read_bytes(), path).value))
+        look(project, name, every[where % len(every)], new)
