@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 TORTURE = "HOLDFAST_TORTURE"
 
 # Failing assertions of the exported suite say what they compared, like those of any test.
-pytest.register_assert_rewrite("holdfast.store.conformance")
+pytest.register_assert_rewrite("holdfast.formats.conformance", "holdfast.store.conformance")
 
 # Machines that run tests are busy: a slow example says nothing about the code, so no deadlines.
 settings.register_profile(

@@ -84,12 +84,15 @@ class Recorder:
         if not state.count or state.deleted:
             raise NotFound("there is no such session", session=session)
         writer = transaction.writer()
+        active = False
         for at, data in heard:
+            active |= TYPE_OF[type(data)].sign
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
             self._append(transaction, state, self.prepare(data), moment, writer, key, heard=True)
         # Only at the end: what a document tells belongs together, and a limit reached in between must not break it.
-        self._remind(transaction, state, state.updated_at)
+        if active:
+            self._remind(transaction, state, state.updated_at)
         return state
 
     def moment(self, asked: int | None, latest: int | None, session: str | None = None) -> int:

@@ -234,10 +234,11 @@ class Validator:
         for number, read in read_lines(raw, path):
             if isinstance(read, Invalid):
                 told.append(Finding("$", f"line {number}: {getattr(read, 'why', read.message)}", "error", number))
-            elif not self._lenient:
+            else:
+                problems = [] if self._lenient else owner.problems(read.value, kind)
                 told += [
                     Finding(written(problem.place), f"line {number}: {problem.message}", problem.severity, number)
-                    for problem in owner.problems(read.value, kind) or self._line_refused(read.value, owner, kind)
+                    for problem in problems or self._line_refused(read.value, owner, kind)
                 ]
             if len(told) >= MOST:
                 break
