@@ -41,7 +41,7 @@ from holdfast.core.vocabulary import (
     TaskBlocked,
     TaskCompleted,
     TaskDropped,
-    TaskReopened,
+    TaskEdited,
     TaskStarted,
 )
 from holdfast.formats.conformance import GROUND
@@ -203,12 +203,11 @@ def test_a_blocked_task_that_is_done_was_taken_up() -> None:
     assert [type(one) for one in told(after, before, state)] == [TaskStarted, TaskCompleted]
 
 
-def test_another_outcome_of_work_that_is_done_takes_it_up_again() -> None:
+def test_another_outcome_of_work_that_is_done_corrects_it() -> None:
     after = changed(completed_work=[{"task": "Architecture design", "outcome": "4 methods", "files": ["b.R"]}])
-    reopened, completed = told(after)
-    assert isinstance(reopened, TaskReopened)
-    assert isinstance(completed, TaskCompleted)
-    assert (completed.id, completed.outcome) == ("t1", "4 methods")
+    (edited,) = told(after)
+    assert isinstance(edited, TaskEdited)
+    assert (edited.id, edited.outcome, edited.artifacts) == ("t1", "4 methods", ("b.R",))
 
 
 def test_leaving_out_is_no_change() -> None:

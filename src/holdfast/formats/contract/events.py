@@ -30,12 +30,13 @@ from holdfast.core.vocabulary import (
     SessionSaved,
     SessionStarted,
     TaskAdded,
+    TaskEdited,
     TaskStarted,
 )
 from holdfast.formats.contract import documents as words
 from holdfast.formats.contract import rendering
 from holdfast.formats.contract.documents import OWN_MODEL, lst, obj, text
-from holdfast.formats.contract.tasks import corrected, id_of, moves, ms, target
+from holdfast.formats.contract.tasks import artifacts_of, corrected, id_of, moves, ms, target
 from holdfast.formats.entries import named
 from holdfast.formats.interface import Document, Ground, Heard, Place
 
@@ -130,7 +131,8 @@ def _added(phase: dict[str, Json], task: dict[str, Json], at: int) -> list[Heard
         phase=None if _is_loose(phase) else text(phase.get("phase_id")),
         agent=text(task.get("agent")),
     )
-    return [Heard(at, made)]
+    files = artifacts_of(task) if target(task) == "pending" else ()  # later ones tell of them with their status
+    return [Heard(at, made), *([Heard(at, TaskEdited(id=made.id, artifacts=files))] if files else ())]
 
 
 def _active(document: Document, at: int) -> list[Heard]:

@@ -50,7 +50,7 @@ def moves(
             f"the task {id_} is {status.replace('_', ' ')} and cannot become {target.replace('_', ' ')}",
             hint=f"Only reopening leads back: holdfast task reopen {id_}" if status in FINAL["task"] else None,
         )
-    artifacts = _artifacts(task)
+    artifacts = artifacts_of(task)
     started, completed = ms(task.get("started_at")), ms(task.get("completed_at"))
     heard: list[Heard] = []
     now = first
@@ -96,7 +96,8 @@ def corrected(
     about, agent = text(task.get("description")), text(task.get("agent"))
     there = text(phase.get("phase_id"))
     stood = known.phase or words.LOOSE
-    files = () if told else tuple(path for path in _artifacts(task) if path not in known.artifacts)
+    stale = {*known.artifacts, *artifacts_of(before)}
+    files = () if told else tuple(path for path in artifacts_of(task) if path not in stale)
     edit = TaskEdited(
         id=known.id,
         ref=known.ref,
@@ -108,7 +109,7 @@ def corrected(
     return [] if edit == TaskEdited(id=known.id, ref=known.ref) else [Heard(at, edit)]
 
 
-def _artifacts(task: dict[str, Json]) -> tuple[str, ...]:
+def artifacts_of(task: dict[str, Json]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in lst(task.get("artifacts")) if isinstance(path, str) and path))
 
 

@@ -116,7 +116,8 @@ def _agent(name: str, agent: AgentState, state: State) -> Json:
         made["started"] = in_seconds(agent.started_at)
     if status in ENDED and agent.ended_at is not None:
         # Clocks of two devices may differ, and an agent never ends before it began.
-        made["completed"] = in_seconds(max(agent.ended_at, agent.started_at or agent.ended_at))
+        began = agent.ended_at if agent.started_at is None else agent.started_at
+        made["completed"] = in_seconds(max(agent.ended_at, began))
     if status == "complete" and agent.summary is not None:
         made["result_summary"] = agent.summary
     if status not in ("complete", "pending") and agent.progress is not None:
