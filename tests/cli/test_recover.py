@@ -11,7 +11,7 @@ import pytest
 from calling import Calling, Out
 
 from holdfast.core.errors import Failed
-from holdfast.keeper import recovering
+from holdfast.keeper.documents import recovering
 from holdfast.machine.files import read_limited
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))

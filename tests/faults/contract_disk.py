@@ -15,7 +15,8 @@ from typing import Any
 
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.mirror.contract import acknowledging, creating, history, layout, registry, updating
-from holdfast.mirror.contract.restoring import examine, restore
+from holdfast.mirror.contract.examining import examine
+from holdfast.mirror.contract.restoring import restore
 
 FIRST, SECOND = "first-2026-11-15", "second-2026-11-15"
 

@@ -22,9 +22,10 @@ import spec_examples  # noqa: E402 (found by the line above)
 import whole_way  # noqa: E402
 
 from holdfast.core.errors import Invalid  # noqa: E402
-from holdfast.formats import reading, registry  # noqa: E402
-from holdfast.formats.nodes import DEEPEST  # noqa: E402
-from holdfast.formats.recovering import recovered  # noqa: E402
+from holdfast.formats import registry  # noqa: E402
+from holdfast.formats.recovery.recovering import recovered  # noqa: E402
+from holdfast.formats.text import reading  # noqa: E402
+from holdfast.formats.text.nodes import DEEPEST  # noqa: E402
 
 FILES = spec_examples.files()
 MIB = 1 << 20
@@ -176,8 +177,8 @@ def test_four_mebibytes_of_anything_fit_in_memory(name: str, tmp_path: Path) -> 
         """
         import sys
         from holdfast.core.errors import HoldfastError
-        from holdfast.formats import reading
-        from holdfast.formats.recovering import recovered
+        from holdfast.formats.text import reading
+        from holdfast.formats.recovery.recovering import recovered
         raw = open(sys.argv[1], "rb").read()
         try:
             reading.read(raw, sys.argv[1])

@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 from scale import scale
 
-from holdfast.formats.reading import read_yaml
+from holdfast.formats.text.reading import read_yaml
 from holdfast.mirror.contract import creating, history, layout, registry
-from holdfast.mirror.contract.restoring import examine, restore
+from holdfast.mirror.contract.examining import examine
+from holdfast.mirror.contract.restoring import restore
 
 FEATURES = ("one-2026-11-15", "two-2026-11-15")
 LINES = 3

@@ -23,9 +23,9 @@ from holdfast.core.times import millis
 from holdfast.formats import registry
 from holdfast.formats.interface import Document, Format, Place, Problem
 from holdfast.formats.places import at
-from holdfast.keeper.importing import take_in
+from holdfast.keeper.documents.importing import take_in
+from holdfast.keeper.documents.validating import Validator
 from holdfast.keeper.keeper import Keeper
-from holdfast.keeper.validating import Validator
 
 DOCUMENTS = {
     "orchestrator": orchestrator_documents.documents(),

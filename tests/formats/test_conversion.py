@@ -17,7 +17,7 @@ from holdfast.formats import places, registry
 from holdfast.formats.conversion import KEY, carried, converted, state_of
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document, Format, Ground
-from holdfast.formats.jsontext import written
+from holdfast.formats.text.jsontext import written
 
 GROUND = Ground(
     Project(id="p" * 32, name="shop", path="/home/ada/shop"), "desk", millis("2026-11-15T12:00:00Z"),

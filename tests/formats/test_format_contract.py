@@ -42,7 +42,7 @@ from holdfast.formats.conversion import state_of
 from holdfast.formats.entries import same
 from holdfast.formats.folding import folded
 from holdfast.formats.interface import Document, Heard
-from holdfast.formats.reading import read_yaml
+from holdfast.formats.text.reading import read_yaml
 
 # The text's example of state.yaml, and of a line of history.
 STATE_EXAMPLE = """\

@@ -17,7 +17,7 @@ from holdfast.formats.conformance import GROUND, FormatConformance
 from holdfast.formats.conversion import state_of
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document, Format
-from holdfast.formats.jsontext import written
+from holdfast.formats.text.jsontext import written
 
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 

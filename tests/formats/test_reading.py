@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
 from holdfast.formats.interface import Place
-from holdfast.formats.nodes import Unread
-from holdfast.formats.reading import LIMIT, Read, read, read_json, read_lines, read_yaml
+from holdfast.formats.text.nodes import Unread
+from holdfast.formats.text.reading import LIMIT, Read, read, read_json, read_lines, read_yaml
 
 JSON = '{\n  "a": [1, 2.5,\n    {"b": null}],\n  "c": "ü\\n"\n}\n'
 YAML = "a:\n  - 1\n  - b: x\nc: {d: [true]}\n"
@@ -253,7 +253,7 @@ def test_no_input_takes_more_memory_than_it_may(name: str) -> None:
     program = f"""
 import resource, sys
 from holdfast.core.errors import Invalid
-from holdfast.formats.reading import LIMIT, read
+from holdfast.formats.text.reading import LIMIT, read
 raw = {made}
 assert LIMIT - 100_000 < len(raw) <= LIMIT, len(raw)
 try:

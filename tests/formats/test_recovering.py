@@ -12,8 +12,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Invalid
-from holdfast.formats.damaged_text import is_read_wrongly
-from holdfast.formats.recovering import recovered
+from holdfast.formats.recovery.damaged_text import is_read_wrongly
+from holdfast.formats.recovery.recovering import recovered
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20)
 LEAVES = (

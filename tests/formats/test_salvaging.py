@@ -16,11 +16,11 @@ from holdfast.core.times import text
 from holdfast.core.vocabulary import SessionStarted
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.folding import folded
-from holdfast.formats.hand_made import MEANINGS
-from holdfast.formats.meaning import completed, meant
 from holdfast.formats.places import written
-from holdfast.formats.recovering import recovered
-from holdfast.formats.salvaging import salvaged
+from holdfast.formats.recovery.meaning import completed, meant
+from holdfast.formats.recovery.recovering import recovered
+from holdfast.formats.strangers.hand_made import MEANINGS
+from holdfast.formats.strangers.salvaging import salvaged
 
 HAND_MADE: dict[str, Any] = {
     "session_id": "tuesday",

@@ -20,7 +20,7 @@ from holdfast.formats import registry
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document
 from holdfast.formats.keeping import shown
-from holdfast.keeper.importing import take_in
+from holdfast.keeper.documents.importing import take_in
 from holdfast.keeper.keeper import Keeper
 
 DOCUMENTS = {

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.formats.entries import same
-from holdfast.formats.reading import read_yaml
-from holdfast.formats.yamledit import comments
-from holdfast.formats.yamltext import written
+from holdfast.formats.text.reading import read_yaml
+from holdfast.formats.text.yamledit import comments
+from holdfast.formats.text.yamltext import written
 
 letters = st.characters(exclude_categories=["Cs"])
 scalars = (

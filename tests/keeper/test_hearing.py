@@ -35,7 +35,7 @@ from holdfast.formats import registry
 from holdfast.formats.interface import Document, Heard
 from holdfast.formats.keeping import keep, shown
 from holdfast.formats.merging import distance
-from holdfast.keeper import versions
+from holdfast.keeper.mirrors import versions
 from holdfast.keeper.session import KeptSession
 
 HOUR = 60 * MINUTE

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Invalid
-from holdfast.formats import nodes
+from holdfast.formats.text import nodes
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.plan import LIMIT, Plan, PlannedTask, parse, read
 from holdfast.keeper.session import KeptSession

@@ -10,7 +10,7 @@ from holdfast.core.fold import fold
 from holdfast.core.fold import read as data_of
 from holdfast.formats import registry as formats
 from holdfast.formats.contract.history import line
-from holdfast.formats.reading import read_yaml
+from holdfast.formats.text.reading import read_yaml
 from holdfast.mirror.contract import creating, registry
 from holdfast.mirror.contract.examining import examine
 

@@ -15,7 +15,7 @@ from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.formats import registry
 from holdfast.formats.keeping import shown
-from holdfast.keeper.validating import Validator
+from holdfast.keeper.documents.validating import Validator
 from holdfast.mirror.contract.gathering import gathered
 
 FORMATS = ("orchestrator", "timer", "contract", "craft")

@@ -17,7 +17,7 @@ from mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast.formats import registry
 from holdfast.formats.places import covered
-from holdfast.formats.reading import read
+from holdfast.formats.text.reading import read
 
 FILES = ("orchestrator", "timer", "craft", "state", "plan", "registry")
 PARTS = {"state": ("contract", "state"), "plan": ("contract", "plan"), "registry": ("contract", "entry")}

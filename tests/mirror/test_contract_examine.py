@@ -12,7 +12,7 @@ from contract_feature import ASIDE, NOW, Feature, doubtful, mendable
 
 from holdfast import Keeper
 from holdfast.keeper.doctor_checks import REPAIR, Check
-from holdfast.keeper.validating import Validator
+from holdfast.keeper.documents.validating import Validator
 from holdfast.mirror.contract.restoring import restore
 
 REGISTRY, PLAN, STATE = "active-features.yaml", "implementation-plan.yaml", "state.yaml"

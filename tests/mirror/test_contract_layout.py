@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.errors import Conflict, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused
-from holdfast.formats.reading import read_yaml
+from holdfast.formats.text.reading import read_yaml
 from holdfast.machine import files
 from holdfast.mirror.contract import creating, documents, layout, registry, updating
 

@@ -16,8 +16,8 @@ from mirrored_project import CONTRACT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY,
 from holdfast import Keeper
 from holdfast.core.errors import Refused
 from holdfast.formats.contract.history import events_of
-from holdfast.formats.reading import read_yaml
-from holdfast.keeper import settling
+from holdfast.formats.text.reading import read_yaml
+from holdfast.keeper.mirrors import settling
 from holdfast.keeper.session import KeptSession
 from holdfast.mirror.locks import locked
 from holdfast.mirror.memory import Memory

@@ -143,7 +143,7 @@ def test_a_file_that_is_being_filled_is_waited_for(
         project.write(ORCHESTRATOR, full)
         slept(0)
 
-    monkeypatch.setattr("holdfast.keeper.settling.time.sleep", fill)
+    monkeypatch.setattr("holdfast.keeper.mirrors.settling.time.sleep", fill)
     assert session.document().goal == "Sell the shop"
     assert project.rejected() == []
     project.in_step(keeper)

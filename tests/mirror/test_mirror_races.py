@@ -16,10 +16,10 @@ import pytest
 from mirrored_project import CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
-from holdfast.keeper import watching as watching_module
-from holdfast.keeper.mirroring import Mirrors
+from holdfast.keeper.mirrors import watching as watching_module
+from holdfast.keeper.mirrors.mirroring import Mirrors
+from holdfast.keeper.mirrors.watching import watching
 from holdfast.keeper.session import KeptSession
-from holdfast.keeper.watching import watching
 from holdfast.machine import files
 from holdfast.mirror import prints
 

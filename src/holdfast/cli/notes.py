@@ -32,7 +32,7 @@ def public_path(path: str) -> str:
 
 def failure(error: HoldfastError, path: str) -> str:
     """Why a file was not read, and what to do, for a line that has named it."""
-    from holdfast.keeper.sources import reason
+    from holdfast.keeper.documents.sources import reason
 
     said = f"{named(path)}: {reason(error, path)}"
     return said if error.hint is None else f"{said}. {error.hint}"

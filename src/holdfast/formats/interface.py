@@ -140,6 +140,6 @@ class Format(ABC):
 
     def write(self, document: Document) -> bytes:
         """The document as a file, JSON unless the format says otherwise."""
-        from holdfast.formats.jsontext import written
+        from holdfast.formats.text.jsontext import written
 
         return written(document)

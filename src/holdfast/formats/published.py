@@ -6,8 +6,8 @@ import json
 from typing import Final
 
 from holdfast.core.canonical import Json
-from holdfast.formats.jsontext import written
 from holdfast.formats.schema import schema_text
+from holdfast.formats.text.jsontext import written
 
 # Which kinds of file a format has, where it is more than the one of its own name.
 _SEVERAL: Final = {

@@ -96,7 +96,7 @@ def _lines_again(keeper: Keeper, root: str) -> Iterator[str]:
     """A history is only ever added to: what is missing in it comes at its end."""
     from holdfast.core.fold import read as data_of
     from holdfast.formats.contract.history import line
-    from holdfast.keeper.ground import models
+    from holdfast.keeper.documents.ground import models
     from holdfast.mirror.contract import history, layout
 
     store = keeper.existing_store() if layout.is_there(root) else None

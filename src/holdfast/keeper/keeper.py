@@ -35,7 +35,7 @@ from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from holdfast.keeper.doctor_checks import Check
-    from holdfast.keeper.mirroring import Mirrors
+    from holdfast.keeper.mirrors.mirroring import Mirrors
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
 
@@ -161,7 +161,7 @@ class Keeper:
     @property
     def mirrors(self) -> Mirrors:
         if self._mirrors is None:
-            from holdfast.keeper.mirroring import Mirrors
+            from holdfast.keeper.mirrors.mirroring import Mirrors
 
             self._mirrors = Mirrors(self)
         return self._mirrors

@@ -24,8 +24,8 @@ from holdfast.core.vocabulary import (
     TaskCompleted,
     TaskStarted,
 )
-from holdfast.formats.jsonnodes import from_json
-from holdfast.formats.nodes import Node, from_yaml, wrong
+from holdfast.formats.text.jsonnodes import from_json
+from holdfast.formats.text.nodes import Node, from_yaml, wrong
 from holdfast.machine.files import read_limited
 
 LIMIT: Final = 4 << 20  # bytes

@@ -23,7 +23,7 @@ from holdfast.core.state import State
 from holdfast.formats import registry
 from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
-from holdfast.formats.reading import read
+from holdfast.formats.text.reading import read
 from holdfast.mirror.memory import Written
 from holdfast.mirror.prints import read as read_file
 

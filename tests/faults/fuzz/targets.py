@@ -53,7 +53,7 @@ def _data(raw: bytes) -> Any:
     found = whole_way.read(raw, "x.json")
     if found:
         return found[0]
-    from holdfast.formats.recovering import recovered
+    from holdfast.formats.recovery.recovering import recovered
 
     return recovered(raw).value
 

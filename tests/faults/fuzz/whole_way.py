@@ -9,14 +9,15 @@ from typing import Any
 
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError
-from holdfast.formats import finding, reading, registry
+from holdfast.formats import finding, registry
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.conversion import state_of
 from holdfast.formats.folding import folded
 from holdfast.formats.interface import Format
-from holdfast.formats.meaning import completed, meant
-from holdfast.formats.recovering import recovered
-from holdfast.formats.salvaging import salvaged
+from holdfast.formats.recovery.meaning import completed, meant
+from holdfast.formats.recovery.recovering import recovered
+from holdfast.formats.strangers.salvaging import salvaged
+from holdfast.formats.text import reading
 
 
 def read(raw: bytes, path: str) -> list[Any]:

@@ -8,9 +8,9 @@ from holdfast.cli.notes import public_notes, tell_notes, written
 
 def run(call: Call) -> None:
     from holdfast.formats import registry
-    from holdfast.keeper.exporting import exported
-    from holdfast.keeper.exporting import put as put_file
-    from holdfast.keeper.ground import configured, models
+    from holdfast.keeper.documents.exporting import exported
+    from holdfast.keeper.documents.exporting import put as put_file
+    from holdfast.keeper.documents.ground import configured, models
 
     rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
     session = call.keeper.session(call.parsed.text("id") or "@", at=call.at)

@@ -9,11 +9,11 @@ from holdfast.cli.notes import exit_code, failure, named, public_notes, public_p
 from holdfast.cli.paint import Paint, Painted
 
 if TYPE_CHECKING:
-    from holdfast.keeper.imports import Imported
+    from holdfast.keeper.documents.imports import Imported
 
 
 def run(call: Call) -> int:
-    from holdfast.keeper.imports import import_files
+    from holdfast.keeper.documents.imports import import_files
 
     paths, name = call.parsed.texts("paths"), call.parsed.text("format")
     found = import_files(call.keeper, paths, name, salvage=call.parsed.flag("salvage"))

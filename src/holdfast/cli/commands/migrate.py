@@ -9,11 +9,11 @@ from holdfast.cli.notes import exit_code, failure, public_notes, public_path, te
 from holdfast.cli.paint import Paint, Painted
 
 if TYPE_CHECKING:
-    from holdfast.keeper.migrating import Migrated
+    from holdfast.keeper.documents.migrating import Migrated
 
 
 def run(call: Call) -> int:
-    from holdfast.keeper import migrating
+    from holdfast.keeper.documents import migrating
 
     path = call.parsed.need("path")
     found = migrating.back(path) if call.parsed.flag("back") else migrating.migrate(call.keeper, path)

@@ -10,7 +10,7 @@ from holdfast.cli.paint import Paint, Painted
 from holdfast.core.times import text
 
 if TYPE_CHECKING:
-    from holdfast.keeper.mirroring import Mirrored
+    from holdfast.keeper.mirrors.mirroring import Mirrored
 
 
 def on(call: Call) -> None:

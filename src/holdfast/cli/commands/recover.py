@@ -12,11 +12,11 @@ from holdfast.keeper.wording import count, one_line
 
 if TYPE_CHECKING:
     from holdfast.formats.interface import Note
-    from holdfast.keeper.recovering import Rescue
+    from holdfast.keeper.documents.recovering import Rescue
 
 
 def run(call: Call) -> int:
-    from holdfast.keeper.recovering import recover
+    from holdfast.keeper.documents.recovering import recover
 
     path = call.parsed.need("path")
     found = recover(call.keeper, path)
@@ -44,7 +44,7 @@ def _started(
     call: Call, found: list[Rescue]
 ) -> tuple[dict[int, str], dict[int, list[Note]], dict[int, HoldfastError]]:
     """The session of every file it can be made of. Of a directory, sound files are left alone."""
-    from holdfast.keeper.recovering import start
+    from holdfast.keeper.documents.recovering import start
 
     sessions: dict[int, str] = {}
     more: dict[int, list[Note]] = {}
@@ -145,7 +145,7 @@ def _details(one: Rescue) -> list[str]:
             )
         )
     if one.error is not None:
-        from holdfast.keeper.sources import reason
+        from holdfast.keeper.documents.sources import reason
 
         lines.append(reason(one.error, one.path))
     if one.lost_from is not None:

@@ -6,7 +6,7 @@ from holdfast.cli.call import Call, put
 from holdfast.cli.notes import named, public_path
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.core.errors import Usage
-from holdfast.keeper.validating import Finding, Validator, Verdict
+from holdfast.keeper.documents.validating import Finding, Validator, Verdict
 from holdfast.keeper.wording import count
 
 INVALID = 4

@@ -122,7 +122,7 @@ class Contract(Format):
 
     def write(self, document: Document) -> bytes:
         """state.yaml: the other files of the layout are written by whoever writes a directory."""
-        from holdfast.formats.yamltext import written
+        from holdfast.formats.text.yamltext import written
 
         return written(document.get("state")).encode()
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
 from holdfast.core.times import text as time_text
-from holdfast.formats import reading
+from holdfast.formats.text import reading
 from holdfast.machine.files import sync_directory, write_atomic
 from holdfast.machine.private import open_private
 from holdfast.machine.trouble import again, explain, shown
@@ -149,7 +149,7 @@ def save(path: str, value: Mapping, over: Document | None, displaced: Callable[[
 
 
 def written(value: Mapping, over: Document | None = None) -> bytes:
-    from holdfast.formats import yamltext
+    from holdfast.formats.text import yamltext
 
     return yamltext.written(value, over=None if over is None else over.text).encode()
 

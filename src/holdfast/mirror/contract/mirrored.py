@@ -25,7 +25,7 @@ from holdfast.formats.contract.events import commands
 from holdfast.formats.contract.history import line
 from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
-from holdfast.formats.reading import read, read_yaml
+from holdfast.formats.text.reading import read, read_yaml
 from holdfast.machine.files import read_limited
 from holdfast.mirror.contract import creating, documents, erasing, history, layout, registry, updating
 from holdfast.mirror.contract.gathering import gathered

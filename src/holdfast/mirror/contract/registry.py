@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Damaged, Invalid, Refused
 from holdfast.core.times import millis
-from holdfast.formats import reading, yamltext
+from holdfast.formats.text import reading, yamltext
 from holdfast.machine.trouble import shown
 from holdfast.mirror.contract import documents, layout
 from holdfast.mirror.contract.documents import Document, Mapping

@@ -17,9 +17,9 @@ from typing import Final
 
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.times import HOUR
-from holdfast.formats import reading
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.documents import REGISTRY
+from holdfast.formats.text import reading
 from holdfast.machine.files import temporaries
 from holdfast.machine.private import open_private
 from holdfast.machine.wall import Wall

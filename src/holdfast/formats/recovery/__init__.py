@@ -1,0 +1,1 @@
+"""What can still be had from a damaged document."""

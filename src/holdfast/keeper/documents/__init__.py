@@ -1,0 +1,1 @@
+"""Sessions in and out of files: validating, importing, exporting, converting, migrating, recovering."""

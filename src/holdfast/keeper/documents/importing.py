@@ -1,0 +1,126 @@
+"""Importing: a document of one of the four formats becomes a session, or is united with the one it came from.
+
+The session keeps the id the document names as an alias, and everything the model has no place for, so that an
+export gives the document again. Importing the same document twice, or on two machines, is importing it once: the
+session's own id and the key of every event follow from the document.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.canonical import Json, digest
+from holdfast.core.errors import Refused
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.secret_documents import redact_document
+from holdfast.core.times import SECOND, millis
+from holdfast.core.vocabulary import DeviceJoined, SessionStarted
+from holdfast.formats import naming
+from holdfast.formats.interface import Document, Format, Ground, Note
+from holdfast.formats.keeping import keep, shown
+from holdfast.formats.text.jsontext import written
+from holdfast.keeper import projects
+from holdfast.keeper.documents.ground import ground
+from holdfast.keeper.mirrors.absorbing import absorb
+from holdfast.keeper.mirrors.versions import nearest
+from holdfast.store.interface import Draft, Filter, Store, Transaction
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+class Taken(NamedTuple):
+    """What became of a document: the session it is, whether that is new here, and how many events it brought."""
+
+    session: str
+    new: bool
+    events: int
+    conflicts: int
+    notes: list[Note]
+
+
+def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = False) -> Taken:
+    """Import a document. Raises `Invalid` when it cannot be coped with, and nothing is recorded."""
+    seen = projects.observe(keeper.place, "")
+    here = ground(keeper, seen)
+    document, notes = readied(keeper, value, rules, here)
+    store = keeper.store()
+    with keeper.transaction() as transaction:
+        project = projects.found(store, seen)
+        here = here._replace(project=project)
+        known = known_as(store, rules, rules.alias(document), project.id, document, here)
+        if known is None:
+            session, events = _begin(keeper, transaction, document, rules, here)
+            conflicts = 0
+        else:
+            session = known
+            if transaction.state(session).deleted:
+                raise Refused("this session was deleted, and what is deleted stays so", session=session)
+            told = list(store.events(session))
+            base = nearest(told, rules, document)
+            taken = absorb(
+                keeper.recorder, transaction, session, document, rules, base=base, ground=here,
+                known={event.key for event in told},
+            )  # fmt: skip
+            events, conflicts = taken
+        transaction.know_project(project)
+        state = transaction.state(session)
+        if make_current and view.status_of(state) not in FINISHED:
+            keeper.make_current(transaction, session)
+    return Taken(session, known is None, events, conflicts, notes)
+
+
+def readied(keeper: Keeper, value: Json, rules: Format, here: Ground) -> tuple[Document, list[Note]]:
+    """The document as it may be stored: put right, and without secrets."""
+    document, notes = rules.tidy(value, here)
+    clean, found = redact_document(document)
+    assert isinstance(clean, dict)
+    for kind, count in found.items():
+        keeper.recorder.redacted[kind] = keeper.recorder.redacted.get(kind, 0) + count
+        notes = [*notes, Note((), f"secrets were cut out before anything was stored: {count} {kind}")]
+    return clean, notes
+
+
+def known_as(store: Store, rules: Format, alias: str, project: str, document: Document, here: Ground) -> str | None:
+    """The session a document is of, if the store has it: by its id, its alias, or the name we would give it."""
+    began = rules.changes(None, document, None, here)[0].at
+    own = naming.imported_id(rules.name, alias, began)
+    if store.state(own) is not None:
+        return own
+    for found in store.find(alias):
+        state = store.state(found)
+        if state is None or state.aliases.get(rules.name) != alias:
+            continue
+        if state.project is not None and state.project.id == project:
+            return found
+    if rules.name == "craft":
+        return None
+    for row in store.rows(Filter(project=project, since=began - SECOND)):
+        # The same name is not enough: two sessions of one day may have the same goal.
+        state = store.state(row.id) if abs(millis(row.created_at) - began) < SECOND else None
+        if state is not None and rules.alias(shown(state, rules)) == alias:
+            return row.id
+    return None
+
+
+def _begin(
+    keeper: Keeper, transaction: Transaction, document: Document, rules: Format, here: Ground
+) -> tuple[str, int]:
+    heard = rules.changes(None, document, None, here)
+    first = heard[0].data
+    assert isinstance(first, SessionStarted)
+    session = naming.imported_id(rules.name, rules.alias(document), heard[0].at)
+    source = digest(written(document))[:32]
+    actor = keeper.recorder.actor
+    for number, (at, data) in enumerate(heard):
+        draft = Draft(keeper.recorder.prepare(data), at, actor, f"file:{rules.name}:{source}:{number}")
+        transaction.record(session, draft)
+    state = transaction.state(session)
+    if first.device != here.device:
+        # Whatever happens from now on is done here, whoever began it.
+        transaction.record(session, Draft(DeviceJoined(device=here.device), state.updated_at, actor))
+    rest = keep(state, rules, document)
+    if rest is not None:
+        transaction.record(session, Draft(rest, state.updated_at, actor, f"file:{rules.name}:{source}:rest"))
+    return session, state.count

@@ -1,0 +1,226 @@
+"""Recovering damaged session files: what can still be read of each, and a session made of it if asked to.
+
+The file itself is only read. Where the log knows the session, the log is the better source, unless the file tells
+more.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.formats.conversion import state_of
+from holdfast.formats.finding import LOOKED_FOR
+from holdfast.formats.interface import Format, Ground, Note
+from holdfast.formats.recovery.meaning import LISTS, completed, meant
+from holdfast.formats.recovery.recovering import Recovered, recovered
+from holdfast.formats.text.reading import LIMIT
+from holdfast.keeper.documents.ground import ground
+from holdfast.keeper.documents.session_files import session_files
+from holdfast.machine.files import explain, read_limited, shown
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+class Contents(NamedTuple):
+    """What a recovered document tells, in numbers."""
+
+    goal: str | None
+    agents: int
+    tasks: int
+    decisions: int
+
+
+class Rescue(NamedTuple):
+    """What is left of one file."""
+
+    path: str
+    rules: Format | None
+    # Nothing is wrong with the file.
+    whole: bool
+    # The format's document with what is missing derived; what was read, where no format is recognised.
+    document: Json
+    notes: list[Note]
+    lost_from: int | None
+    lost_line: int | None = None
+    contents: Contents | None = None
+    # The session in the log that this file shows.
+    known: str | None = None
+    # What the file tells and the log does not, united with what that knows; None when it tells nothing more.
+    more: dict[str, Json] | None = None
+    # Why no session can be made of it, or why it could not be read at all.
+    error: HoldfastError | None = None
+
+    @property
+    def something(self) -> bool:
+        return self.document is not None
+
+
+def recover(keeper: Keeper, path: str) -> list[Rescue]:
+    """What is left of a file, or of every session file in a directory. Raises when there is none."""
+    here = ground(keeper)
+    if path != "-" and not os.path.lexists(path):
+        raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
+    if not os.path.isdir(path):
+        return [_rescue(keeper, path, here)]
+    walked = session_files(path)
+    files = [*(file for file, _ in walked.placed), *walked.loose]
+    if not files and not walked.closed:
+        raise _none_in(path)
+    found = [_carefully(keeper, file, here) for file in files]
+    # Among files that lie about anywhere, whole ones of other programs are not meant.
+    placed = {file for file, _ in walked.placed}
+    found = [one for one in found if one.path in placed or one.rules is not None or not one.whole]
+    if not found and not walked.closed:
+        raise _none_in(path)
+    for folder, error in walked.closed:
+        found.append(_unread(folder, explain(error, "read", folder)))
+    return found
+
+
+def _none_in(path: str) -> NotFound:
+    return NotFound(f"there is no session file in {shown(path)}", hint=LOOKED_FOR, operation="read", file=path)
+
+
+def start(keeper: Keeper, rescue: Rescue) -> tuple[str, list[Note]]:
+    """The session of a recovered document, current here unless another one is; and what was assumed.
+
+    Where the log knows it, that is the session: as it stands there, with what only the file tells.
+    """
+    if rescue.known is not None:
+        if rescue.more is None or rescue.rules is None:
+            return rescue.known, []
+        from holdfast.keeper.documents.importing import take_in
+
+        return rescue.known, take_in(keeper, rescue.more, rescue.rules).notes
+    free = keeper.current() is None
+    if rescue.rules is None:
+        from holdfast.keeper.documents.salvaging import take_in_salvaged
+
+        taken = take_in_salvaged(keeper, rescue.document, make_current=free)
+    else:
+        if rescue.error is not None:
+            raise rescue.error
+        from holdfast.keeper.documents.importing import take_in
+
+        taken = take_in(keeper, rescue.document, rescue.rules, make_current=free)
+    return taken.session, taken.notes
+
+
+# ── one file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _carefully(keeper: Keeper, path: str, here: Ground) -> Rescue:
+    try:
+        return _rescue(keeper, path, here)
+    except HoldfastError as error:
+        return _unread(path, error)
+
+
+def _unread(path: str, error: HoldfastError) -> Rescue:
+    return Rescue(path, None, whole=False, document=None, notes=[], lost_from=None, error=error)
+
+
+def _rescue(keeper: Keeper, path: str, here: Ground) -> Rescue:
+    raw = read_limited(path, LIMIT, what="a session file")
+    found = recovered(raw, path)
+    line = None if found.lost_from is None else raw.count(b"\n", 0, found.lost_from) + 1
+    plain = Rescue(path, None, found.whole, found.value, found.notes, found.lost_from, line)
+    if found.value is None:
+        return plain
+    what = meant(found.value, path)
+    if what is None:
+        return plain
+    if what.kind in LISTS or what.kind == "contract-history":
+        document = found.documents if what.kind == "contract-history" else found.value
+        return plain._replace(rules=what.rules, document=document, error=_no_session(path, what.kind))
+    tidy = completed(found.value, what, here, cut=not found.whole)
+    if isinstance(tidy, HoldfastError):
+        return plain._replace(rules=what.rules, error=tidy)
+    # What is whole is shown as it stands: the import would say what it assumes.
+    notes = found.notes if found.whole else [*found.notes, *tidy.notes]
+    document = found.value if found.whole else tidy.document
+    contents, known = _contents(tidy.document, what.rules, here), _known(keeper, found, tidy.document, what.rules)
+    more = None
+    if known is not None:
+        said = tidy.document if found.whole else _said_itself(tidy.document, found.value)
+        more = _more(keeper, known, said, what.rules, here)
+    return plain._replace(rules=what.rules, document=document, notes=notes, contents=contents, known=known, more=more)
+
+
+def _said_itself(tidy: dict[str, Json], read: Json) -> dict[str, Json]:
+    """Of a document that lost its end, what it says itself: nothing that had to be assumed to complete it."""
+    pruned = _without_assumed(tidy, read)
+    assert isinstance(pruned, dict)
+    return pruned
+
+
+def _without_assumed(tidy: Json, read: Json) -> Json:
+    if isinstance(tidy, dict) and isinstance(read, dict):
+        return {key: _without_assumed(value, read[key]) for key, value in tidy.items() if key in read}
+    if isinstance(tidy, list) and isinstance(read, list) and len(tidy) == len(read):
+        return [_without_assumed(one, other) for one, other in zip(tidy, read, strict=True)]
+    return tidy
+
+
+def _more(keeper: Keeper, session: str, said: dict[str, Json], rules: Format, here: Ground) -> dict[str, Json] | None:
+    """The document of what the log and the file know together, where the file knows more."""
+    from holdfast.formats.keeping import shown as shown_in
+    from holdfast.formats.merging import merged
+    from holdfast.keeper.documents.ground import configured
+    from holdfast.keeper.mirrors.versions import nearest
+
+    store = keeper.existing_store()
+    state = None if store is None else store.state(session)
+    if store is None or state is None:
+        return None
+    rules = configured(rules, here.models)
+    ours = shown_in(state, rules)
+    # Without the version it was made from, everything that has happened since would count as said by the file.
+    together = merged(nearest(list(store.events(session)), rules, said), ours, said, rules)
+    try:
+        if not together.clashes and not rules.changes(ours, together.document, state, here):
+            return None
+    except HoldfastError:
+        return None  # what the rules forbid is nothing that could be added
+    return merged(None, said, ours, rules).document
+
+
+def _no_session(path: str, kind: str) -> HoldfastError:
+    from holdfast.core.errors import Invalid
+
+    what = "a history of commands" if kind == "contract-history" else "a list of sessions"
+    return Invalid(f"{shown(path)} is {what}, not a session", hint="Recover the session's own file.", file=path)
+
+
+def _contents(document: dict[str, Json], rules: Format, here: Ground) -> Contents | None:
+    from holdfast.core import view
+
+    try:
+        state = state_of(document, rules, here)
+    except HoldfastError:
+        return None
+    return Contents(view.word(state, "goal"), len(state.agents), len(state.tasks), len(state.decisions))
+
+
+def _known(keeper: Keeper, found: Recovered, document: dict[str, Json], rules: Format) -> str | None:
+    """The session of the log that goes by the id in the file; an id that had to be made up is nobody's."""
+    alias = rules.alias(document)
+    store = keeper.existing_store()
+    if store is None or not alias or not _says(found.value, alias):
+        return None
+    for session in store.find(alias):
+        state = store.state(session)
+        if state is not None and not state.deleted and alias in (session, state.aliases.get(rules.name)):
+            return session
+    return None
+
+
+def _says(value: Json, alias: str) -> bool:
+    """Does the file itself hold this id?"""
+    if isinstance(value, dict):
+        return any(one == alias or (isinstance(one, dict) and _says(one, alias)) for one in value.values())
+    return False

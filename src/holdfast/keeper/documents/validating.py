@@ -1,0 +1,317 @@
+"""`validate`: what the formats' specifications say about files, strictly, or only what import could not cope with.
+
+Thousands of sound files are the usual case, so each file first takes a quick look that can only ever say "nothing
+is wrong". Whatever does not pass it is read with care, and told with every place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, Invalid, NotFound
+from holdfast.core.vocabulary import Project
+from holdfast.formats import finding, registry
+from holdfast.formats.interface import Format, Ground, Place, Problem, Severity
+from holdfast.formats.places import written
+from holdfast.formats.text.nodes import Unread
+from holdfast.formats.text.plainjson import LIMIT, plain
+from holdfast.keeper.documents.session_files import refuse_circle, session_files, suspicious
+from holdfast.machine.files import read_limited, shown
+from holdfast.machine.trouble import explain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.formats.text.reading import Read
+
+LINES_LIMIT: Final = 64 << 20  # bytes of a history, which only grows
+MOST: Final = 1_000  # problems told of one file
+
+_FLAGS: Final = (
+    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+)  # fmt: skip
+_USUAL: Final = 1 << 16
+# The contract's files of which a session can be made.
+_PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
+# What a line of history is tried with, which is of no session by itself.
+_ANY_STATE: Final[dict[str, Json]] = {
+    "version": "1.0", "feature_id": "any-2000-01-01",
+    "current_state": {
+        "active_task": None, "model_in_use": "sonnet", "started_at": "2000-01-01T00:00:00Z",
+        "last_updated": "2000-01-01T00:00:00Z",
+    },
+}  # fmt: skip
+
+
+class Finding(msgspec.Struct):
+    """A problem as it is told: a JSON path, what is wrong there, how bad it is, and the line where known."""
+
+    path: str
+    message: str
+    severity: Severity
+    line: int | None = None
+
+
+class Verdict(msgspec.Struct):
+    """What was found about one file. `format` is None where it is none of the four."""
+
+    path: str
+    format: str | None
+    valid: bool
+    problems: list[Finding]
+
+
+class _Broken(NamedTuple):
+    """A file that cannot be read and shows no sign of what it was."""
+
+    path: str
+    raw: bytes
+
+
+class Validator:
+    """Checks files. It is told the time and the zone, because tolerance reads local times."""
+
+    def __init__(
+        self, *, format_name: str | None, lenient: bool, now: int, offset: Callable[[int], timedelta]
+    ) -> None:
+        self._only = registry.named(format_name) if format_name is not None else None
+        self._lenient = lenient
+        self._now = now
+        self._offset = offset
+
+    def check(self, paths: Iterable[str]) -> list[Verdict]:
+        """All files that are named, and all session files in the directories that are. Raises `NotFound`."""
+        named = list(paths)
+        for path in named:
+            if path != "-" and not os.path.lexists(path):
+                raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
+            refuse_circle(path)
+        return [verdict for path in named for verdict in self._below(path)]
+
+    def _below(self, path: str) -> list[Verdict]:
+        if path == "-" or not os.path.isdir(path):
+            return [self._named(path)]
+        walked = session_files(path)
+        found = [_unreadable(folder, explain(error, "read", folder)) for folder, error in walked.closed]
+        features: dict[str, list[tuple[str, str]]] = {}
+        for file, (format_name, kind) in walked.placed:
+            if self._only is not None and self._only.name != format_name:
+                continue
+            if format_name == "contract":
+                features.setdefault(os.path.dirname(file), []).append((file, kind))
+            else:
+                found.append(self._placed(file, format_name, kind))
+        found += self._features(features)
+        loose = [self._loose(file) for file in walked.loose]
+        asked = suspicious(path, [one.path for one in loose if isinstance(one, Verdict) and one.format is not None])
+        for one in loose:
+            if isinstance(one, Verdict):
+                found.append(one)
+            elif one is not None and not walked.placed and asked(one.path) and not _is_anothers(one):
+                found.append(self._carefully(one.raw, one.path))
+        if not found:
+            what = "session file" if self._only is None else f"{self._only.name} file"
+            raise NotFound(
+                f"there is no {what} in {shown(path)}",
+                hint=finding.LOOKED_FOR,
+                operation="read",
+                file=path,
+            )
+        return found
+
+    # ── one file ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _placed(self, path: str, format_name: str, kind: str) -> Verdict:
+        try:
+            raw = _quick_read(path)
+        except OSError as error:
+            return _unreadable(path, explain(error, "read", path), format_name)
+        if plain(raw) is not None and registry.named(format_name).is_sound(raw, kind):
+            return Verdict(path, format_name, True, [])
+        return self._carefully(raw, path)
+
+    def _loose(self, path: str) -> Verdict | _Broken | None:
+        """A file that is a session's only if it looks like one; a broken one may be, by where it lies."""
+        try:
+            raw = _quick_read(path)
+        except OSError as error:
+            return _unreadable(path, explain(error, "read", path))
+        value = plain(raw)
+        if isinstance(value, dict):
+            likely = registry.named(finding.likely(value)[0])
+            kind = likely.detects(value)
+            if kind is not None and self._only in (None, likely) and likely.is_sound(raw, kind):
+                return Verdict(path, likely.name, True, [])
+        read = None if path.endswith(".jsonl") else _read_or_say(raw, path)
+        if isinstance(read, Unread) or read is None:
+            if finding.shows_signs(raw):
+                return self._carefully(raw, path)
+            return None if read is None else _Broken(path, raw)
+        known = finding.recognised(read.value, os.path.abspath(path))
+        return None if known is None or self._only not in (None, known[0]) else self._document(read, path)
+
+    def _named(self, path: str) -> Verdict:
+        try:
+            raw = read_limited(path, LINES_LIMIT if path.endswith(".jsonl") else LIMIT, what="a session file")
+        except NotFound:
+            raise
+        except HoldfastError as error:
+            return _unreadable(path, error)
+        place = finding.placed(os.path.abspath(path))
+        if place is not None and self._only is None and plain(raw) is not None:
+            owner, kind = registry.named(place[0]), place[1]
+            if owner.is_sound(raw, kind):
+                return Verdict(path, owner.name, True, [])
+        return self._carefully(raw, path)
+
+    def _carefully(self, raw: bytes, path: str) -> Verdict:
+        if path.endswith(".jsonl"):
+            return self._lines(raw, path)
+        read = _read_or_say(raw, path)
+        if isinstance(read, Unread):
+            place = finding.placed(os.path.abspath(path))
+            owner = self._only.name if self._only is not None else place[0] if place is not None else None
+            return Verdict(path, owner, False, [Finding("$", read.why, "error", read.line)])
+        return self._document(read, path)
+
+    def _document(self, read: Read, path: str) -> Verdict:
+        known = self._recognised(read.value, path)
+        if known is None:
+            why = finding.foreign(read.value) or "it is none of the four formats"
+            hint = "holdfast import --salvage takes over what it can recognise"
+            return Verdict(path, None, False, [Finding("$", f"{why}; {hint}", "error", read.line(()))])
+        owner, kind = known
+        problems = [] if self._lenient else owner.problems(read.value, kind)
+        if all(problem.severity != "error" for problem in problems):
+            problems = [*problems, *self._refused(read.value, owner, kind)]
+        told = [_told(problem, read.line) for problem in problems[:MOST]]
+        if not self._lenient:
+            told += [Finding("$", note.message, "warning") for note in read.notes]
+        return _verdict(path, owner, told)
+
+    def _recognised(self, value: Json, path: str) -> tuple[Format, str] | None:
+        if self._only is None:
+            return finding.recognised(value, os.path.abspath(path))
+        place = finding.placed(os.path.abspath(path))
+        if place is not None and place[0] == self._only.name:
+            return self._only, place[1]
+        return self._only, self._only.detects(value) or self._only.kinds[0]
+
+    def _refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+        """What import could not cope with. Only what makes a session by itself can be tried."""
+        from holdfast.formats.acceptance import untakeable
+
+        if owner.name != "contract":
+            return untakeable(value, owner, self._ground) if kind == owner.kinds[0] else []
+        if kind == "contract-history":
+            document: Json = {"state": _ANY_STATE, "history": [value]}
+        elif kind in _PARTS:
+            document = {_PARTS[kind]: value}
+        else:
+            return [] if isinstance(value, dict) else [Problem((), "must be an object")]
+        # Its own places begin after the part, and after the line's number.
+        steps = 2 if kind == "contract-history" else 1
+        return [Problem(one.place[steps:], one.message) for one in untakeable(document, owner, self._ground)]
+
+    @property
+    def _ground(self) -> Ground:
+        here = os.getcwd()
+        project = Project(id="project", name=os.path.basename(here) or "project", path=here)
+        return Ground(project, "device", self._now, self._offset)
+
+    def _lines(self, raw: bytes, path: str) -> Verdict:
+        from holdfast.formats.text.reading import read_lines
+
+        owner = self._only or registry.named("contract")
+        kind = next((name for name in owner.kinds if name.endswith("-history")), owner.kinds[0])
+        told: list[Finding] = []
+        for number, read in read_lines(raw, path):
+            if isinstance(read, Invalid):
+                told.append(Finding("$", f"line {number}: {getattr(read, 'why', read.message)}", "error", number))
+            else:
+                problems = [] if self._lenient else owner.problems(read.value, kind)
+                told += [
+                    Finding(written(problem.place), f"line {number}: {problem.message}", problem.severity, number)
+                    for problem in problems or self._line_refused(read.value, owner, kind)
+                ]
+            if len(told) >= MOST:
+                break
+        return _verdict(path, owner, told)
+
+    def _line_refused(self, value: Json, owner: Format, kind: str) -> list[Problem]:
+        from holdfast.formats.acceptance import suspect
+
+        return self._refused(value, owner, kind) if suspect(value) else []
+
+    # ── the contract's features ──────────────────────────────────────────────────────────────────────────
+
+    def _features(self, features: dict[str, list[tuple[str, str]]]) -> Iterator[Verdict]:
+        if not features:
+            return
+        from holdfast.keeper.documents.validating_features import together
+
+        verdicts = {file: self._placed(file, "contract", kind) for files in features.values() for file, kind in files}
+        if not self._lenient:
+            together(verdicts, features)
+        yield from verdicts.values()
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _quick_read(path: str) -> bytes:
+    fd = os.open(path, _FLAGS)
+    try:
+        raw = os.read(fd, _USUAL)
+        if len(raw) < _USUAL:
+            return raw
+        parts = [raw]
+        left = LINES_LIMIT if path.endswith(".jsonl") else LIMIT
+        while left >= 0 and (part := os.read(fd, 1 << 20)):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def _is_anothers(one: _Broken) -> bool:
+    from holdfast.formats.recovery.meaning import is_anothers
+
+    return is_anothers(one.raw, one.path)
+
+
+# ── telling ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _read_or_say(raw: bytes, path: str) -> Read | Unread:
+    from holdfast.formats.text.reading import read, read_json, read_yaml
+
+    try:
+        if path != "-":
+            return read(raw, path)
+        # No name tells what it is, but JSON documents begin with a bracket.
+        begins = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        return read_json(raw, path) if begins in (b"{", b"[", b"") or b"\0" in raw[:4] else read_yaml(raw, path)
+    except Unread as error:
+        return error
+
+
+def _told(problem: Problem, line: Callable[[Place], int | None]) -> Finding:
+    return Finding(written(problem.place), problem.message, problem.severity, line(problem.place))
+
+
+def _verdict(path: str, owner: Format, told: list[Finding]) -> Verdict:
+    return Verdict(path, owner.name, all(one.severity != "error" for one in told), told)
+
+
+def _unreadable(path: str, error: HoldfastError, format_name: str | None = None) -> Verdict:
+    from holdfast.keeper.documents.sources import reason
+
+    return Verdict(path, format_name, False, [Finding("$", reason(error, path), "error")])

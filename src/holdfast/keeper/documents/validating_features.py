@@ -1,0 +1,91 @@
+"""The files of the contract's features, each valid by itself: do they fit together?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError
+from holdfast.formats import registry
+from holdfast.formats.interface import Document, Problem
+from holdfast.formats.places import written
+from holdfast.formats.text.nodes import Unread
+from holdfast.formats.text.plainjson import LIMIT
+from holdfast.formats.text.reading import Read, read, read_lines
+from holdfast.keeper.documents.validating import LINES_LIMIT, Finding, Verdict
+from holdfast.machine.files import read_limited
+
+_PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
+
+
+def together(verdicts: Mapping[str, Verdict], features: Mapping[str, list[tuple[str, str]]]) -> None:
+    """Add to the verdicts what does not fit together. Files that are no documents at all are left out."""
+    check = getattr(registry.named("contract"), "problems_together", None)
+    if check is None:
+        return
+    listed = {file: kind for files in features.values() for file, kind in files}
+    homes = {os.path.dirname(file): file for file, kind in listed.items() if kind == "contract-registry"}
+    registries = {home: (file, _document(file)) for home, file in homes.items()}
+    for folder, files in features.items():
+        parts: dict[str, tuple[str, Json]] = {}
+        numbers: list[int] = []
+        for file, kind in files:
+            if kind == "contract-history":
+                numbers, lines = _history(file)
+                parts["history"] = (file, lines)
+            elif kind in _PARTS:
+                parts[_PARTS[kind]] = (file, _document(file))
+        if "state" not in parts:
+            continue
+        document: Document = {name: value for name, (_, value) in parts.items() if value is not None}
+        owner, index = registries.get(os.path.dirname(folder)), None
+        if owner is not None:
+            index = _entry(owner[1], os.path.basename(folder))
+            if index is not None:
+                document["entry"] = _entries(owner[1])[index]
+        problems: list[Problem] = check(document)
+        for problem in problems:
+            name, rest = str(problem.place[0]), problem.place[1:]
+            if name == "entry" and owner is not None and index is not None:
+                _add(verdicts[owner[0]], Problem(("active_features", index, *rest), *problem[1:]))
+            elif name == "history" and name in parts and isinstance(rest[0], int):
+                _add(verdicts[parts[name][0]], Problem(rest[1:], *problem[1:]), numbers[rest[0]])
+            elif name in parts:
+                _add(verdicts[parts[name][0]], Problem(rest, *problem[1:]))
+
+
+def _add(verdict: Verdict, problem: Problem, line: int | None = None) -> None:
+    message = problem.message if line is None else f"line {line}: {problem.message}"
+    verdict.problems.append(Finding(written(problem.place), message, problem.severity, line))
+    verdict.valid = verdict.valid and problem.severity != "error"
+
+
+def _document(file: str) -> Json:
+    try:
+        return read(read_limited(file, LIMIT, what="the session file"), file).value
+    except (Unread, HoldfastError):
+        return None  # its own verdict says so already
+
+
+def _history(file: str) -> tuple[list[int], list[Json]]:
+    """The lines that can be read, and their numbers."""
+    try:
+        raw = read_limited(file, LINES_LIMIT, what="the history")
+    except HoldfastError:
+        return [], []
+    found = [(number, one.value) for number, one in read_lines(raw, file) if isinstance(one, Read)]
+    return [number for number, _ in found], [value for _, value in found]
+
+
+def _entries(registry_value: Json) -> list[Json]:
+    found = registry_value.get("active_features") if isinstance(registry_value, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _entry(registry_value: Json, feature_id: str) -> int | None:
+    for index, entry in enumerate(_entries(registry_value)):
+        if isinstance(entry, dict) and entry.get("feature_id") == feature_id:
+            return index
+    return None

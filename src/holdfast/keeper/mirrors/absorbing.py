@@ -1,0 +1,155 @@
+"""Taking in what someone else made of a session's document: three versions become one, and that becomes events.
+
+The nearest version we wrote, what is there now, and what is true now are merged; the difference between the truth
+and the merged document is recorded, strictly, like anything a person says. Where both sides changed one value the
+log gets a conflict with both. Whatever no event can say is kept for the format it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core.canonical import Json, digest
+from holdfast.core.state import State
+from holdfast.core.vocabulary import ConflictFound
+from holdfast.formats import places
+from holdfast.formats.contract.documents import without_history
+from holdfast.formats.entries import named, same
+from holdfast.formats.interface import Document, Format, Ground, Heard, Place
+from holdfast.formats.keeping import keep, shown
+from holdfast.formats.merging import Clash, merged
+from holdfast.formats.text.jsontext import written
+from holdfast.keeper.documents.ground import configured
+
+if TYPE_CHECKING:
+    from holdfast.keeper.recording import Recorder
+    from holdfast.store.interface import Transaction
+
+
+class Absorbed(NamedTuple):
+    events: int
+    conflicts: int
+
+
+def absorb(
+    recorder: Recorder,
+    transaction: Transaction,
+    session: str,
+    theirs: Document,
+    rules: Format,
+    *,
+    base: Document | None,
+    ground: Ground,
+    known: Container[str | None] = (),
+) -> Absorbed:
+    """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it.
+
+    `known` are the keys of the session's events: what came in under one of them is no news.
+    """
+    rules = configured(rules, ground.models)
+    state = transaction.state(session)
+    before = state.count
+    ours = shown(state, rules)
+    lines = ours.get("history") if rules.name == "contract" else None
+    if rules.name == "contract":
+        _hear_lines(recorder, transaction, session, ours, theirs, known)
+        ours, theirs = without_history(ours), without_history(theirs)
+        base = None if base is None else without_history(base)
+    together = merged(base, ours, theirs, rules)
+    arranged = _arranged(together.document, base, theirs, rules, ())
+    assert isinstance(arranged, dict)
+    together = together._replace(document=arranged)
+    if same(together.document, ours) and not together.clashes:
+        return Absorbed(state.count - before, 0)
+    heard = rules.changes(ours, together.document, state, ground)
+    found = [Heard(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
+    source = digest(written(base or {}), written(theirs))[:32]
+    recorder.hear(transaction, session, [*heard, *found], keys=_keys(f"{rules.name}:{source}"))
+    _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines)
+    return Absorbed(state.count - before, len(found))
+
+
+def _keys(source: str) -> Iterator[str]:
+    """The same edit read twice, or on two machines, is one edit."""
+    number = 0
+    while True:
+        yield f"file:{source}:{number}"
+        number += 1
+
+
+def _hear_lines(
+    recorder: Recorder,
+    transaction: Transaction,
+    session: str,
+    ours: Document,
+    theirs: Document,
+    known: Container[str | None],
+) -> None:
+    """Lines that others added to a history: each an event, known by what it says, and kept nowhere else."""
+    from holdfast.formats.contract.events import commands
+
+    # What an import brought is kept with its document.
+    here = {name for name, _ in commands(ours)}
+    new = {
+        key: ran
+        for name, ran in commands(theirs)
+        if name not in here and (key := f"file:contract:{name}") not in known
+    }
+    recorder.hear(transaction, session, new.values(), keys=iter(new))
+
+
+def _keep_the_rest(
+    recorder: Recorder,
+    transaction: Transaction,
+    state: State,
+    ours: Document,
+    together: Document,
+    rules: Format,
+    lines: Json,
+) -> None:
+    """What their document says beyond the events. Where an event did speak, what it led to counts."""
+    now = shown(state, rules) if lines is None else without_history(shown(state, rules))
+    meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
+    assert isinstance(meant, dict)
+    if _is_broken(meant, rules):
+        # Theirs and ours do not fit into one document: what we know is shown as it is here.
+        meant = {key: now.get(key, value) for key, value in meant.items()}
+    rest = keep(state, rules, meant if lines is None else {**meant, "history": lines})
+    if rest is not None:
+        recorder.hear(transaction, state.session, [Heard(state.updated_at, rest)], keys=None)
+
+
+def _is_broken(document: Document, rules: Format) -> bool:
+    return any(
+        problem.severity == "error"
+        for kind, value in rules.files(document)
+        for problem in rules.problems(value, kind)
+    )
+
+
+def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
+    """The value with its keys in the order they have in `like`, where that is not simply the order of `base`."""
+    if isinstance(value, dict) and isinstance(like, dict):
+        was = base if isinstance(base, dict) else {}
+        inner = {key: _arranged(one, was.get(key), like.get(key), rules, (*place, key)) for key, one in value.items()}
+        if [key for key in was if key in like] == [key for key in like if key in was] and was:
+            return inner
+        return {**{key: inner[key] for key in like if key in inner}, **inner}
+    if isinstance(value, list) and isinstance(like, list):
+        before = dict(named(base, place, rules.identities)) if isinstance(base, list) else {}
+        there = dict(named(like, place, rules.identities))
+        return [
+            _arranged(one, before.get(name), there.get(name), rules, (*place, name))
+            for name, one in named(value, place, rules.identities)
+        ]
+    return value
+
+
+def _conflict(clash: Clash, rules: Format) -> ConflictFound:
+    meaning = rules.field(clash.place, clash.theirs)
+    if meaning is None:
+        return ConflictFound(field=places.written(clash.place)[2:], value=clash.theirs, stood=clash.ours)
+    field, value = meaning
+    stood = rules.field(clash.place, clash.ours)
+    return ConflictFound(field=field, value=value, stood=None if stood is None else stood[1])

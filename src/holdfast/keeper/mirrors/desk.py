@@ -1,0 +1,139 @@
+"""What settling a work tree works with: its memory, its log, and the place where refused files are put."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import HoldfastError, Refused
+from holdfast.core.text import shorten
+from holdfast.core.times import text
+from holdfast.keeper.mirrors.taking import take_file
+from holdfast.machine import files
+from holdfast.mirror import prints
+from holdfast.mirror.layouts import Layout, folder_stamp, inside
+from holdfast.mirror.memory import Memory, Rejected, Tree
+
+if TYPE_CHECKING:
+    from holdfast.core.canonical import Json
+    from holdfast.core.state import State
+    from holdfast.keeper.keeper import Keeper
+
+
+class Desk:
+    """One work tree while its lock is held."""
+
+    def __init__(self, keeper: Keeper, memory: Memory, tree: Tree, tell: Callable[[str], None]) -> None:
+        self.keeper = keeper
+        self.memory = memory
+        self.tree = tree
+        self.tell = tell
+        self.place = keeper.place
+        self.root = keeper.place.root
+        # Hashes of what was taken in since the lock was had: no need to take it in twice.
+        self.taken: set[str] = set()
+        # Sessions as they were read, and how far the log was before that.
+        self._states: dict[str, State | None] = {}
+        self._as_of: str | None = None
+
+    def nanos(self) -> int:
+        return self.keeper.wall.micros() * 1000
+
+    def stamps(self, one: Layout) -> dict[str, int]:
+        return {folder: folder_stamp(inside(self.root, folder)) for folder in one.folders}
+
+    def as_of(self) -> str:
+        """How far the log was before anything was rendered: what is recorded after that is news for the next look."""
+        if self._as_of is None:
+            self._states.clear()
+            self._as_of = stamp(self.keeper)
+        return self._as_of
+
+    def state(self, session: str) -> State | None:
+        """A session as of then. Several formats show it, and it is read once."""
+        self.as_of()
+        if session not in self._states:
+            self._states[session] = self.keeper.store().state(session)
+        return self._states[session]
+
+    def keep(self, state: State) -> None:
+        self._states[state.session] = state
+
+    def record(self, one: Layout, path: str, value: Json, *, made_current: bool, edited: int | None = None) -> bool:
+        """Take in what a file says, which was `edited` then; True when that was news."""
+        self._as_of = None
+        file = self.tree.files[one.name].get(path)
+        shown = None if file is None else file.session or None
+        written = self.memory.written(self.place.main)
+        taken = take_file(
+            self.keeper, value, one.rules, shown=shown, written=written.__contains__, made_current=made_current,
+            edited=edited, file_of=lambda place: inside(self.root, one.part(path, place)),
+        )  # fmt: skip
+        sessions = self.tree.sessions.setdefault(one.name, [])
+        new = taken.session not in sessions
+        if new:
+            sessions.append(taken.session)
+        if taken.conflicts:
+            self.tell(f"{path} was changed on both sides: holdfast status shows the conflict.")
+        return new or bool(taken.events)
+
+    # ── what is refused ──────────────────────────────────────────────────────────────────────────────────
+
+    def set_aside(self, one: Layout, path: str, error: HoldfastError) -> None:
+        """Nothing is thrown away because it could not be read, or broke the rules."""
+        full = inside(self.root, path)
+        aside = self._free_name(path)
+        os.rename(full, inside(self.root, aside))
+        files.sync_directory(os.path.dirname(full))
+        if path in self.tree.files[one.name]:
+            self.tree.files[one.name][path].print = prints.Print(0, 0, 0, 0)  # it belongs there, and is not
+        self.tree.strange[one.name].pop(path, None)
+        self._note_aside(one, path, aside, error)
+
+    def put_aside(self, one: Layout, path: str, data: bytes, error: HoldfastError) -> None:
+        """The same for what stood there an instant ago."""
+        aside = self._free_name(path)
+        files.write_atomic(inside(self.root, aside), data)
+        self._note_aside(one, path, aside, error)
+
+    def _free_name(self, path: str) -> str:
+        moment = text(self.keeper.now())[:19].replace("-", "").replace(":", "") + "Z"
+        aside, number = f"{path}.rejected-{moment}", 1
+        while os.path.lexists(inside(self.root, aside)):
+            number += 1
+            aside = f"{path}.rejected-{moment}-{number}"
+        return aside
+
+    def _note_aside(self, one: Layout, path: str, aside: str, error: HoldfastError) -> None:
+        self.tree.reject(one.name, Rejected(path, aside, shorten(error.message, 300), self.keeper.now()))
+        self.tell(f"{path} was set aside as {os.path.basename(aside)}: {error.message}.")
+
+    def is_news(self, data: bytes, expected: str | None) -> bool:
+        """Did somebody else write this?"""
+        hashed = prints.hash_of(data)
+        if hashed == expected or hashed in self.taken:
+            return False
+        return not self.memory.knows(self.place.main, hashed)
+
+
+def stamp(keeper: Keeper) -> str:
+    """Changes with everything that is recorded, and with what this work tree is at."""
+    store = keeper.existing_store()
+    if store is None:
+        return ""
+    return f"{store.latest_time()} {store.current(keeper.place.root)} {keeper.settings['contract.model']}"
+
+
+def refuse_links(root: str, path: str) -> None:
+    """No folder on the way to a mirrored file may lead out of the work tree."""
+    at = root
+    for step in path.split("/")[:-1]:
+        at = os.path.join(at, step)
+        if os.path.islink(at):
+            raise Refused(
+                "a link stands where a mirrored folder belongs",
+                hint="Move it away; Holdfast follows no links there.",
+                operation="mirror",
+                file=at,
+            )

@@ -1,0 +1,267 @@
+"""Mirrors: live files in a project, in one of the four formats, kept equal to the sessions in both directions.
+
+Before anything is answered, what others wrote into the files is taken in; after every change the files are written
+again. Both happen under one lock per work tree, and the files are rendered inside it: whoever holds it last writes
+what is true last. A file that breaks the rules is set aside and restored; the command that noticed does its own job
+all the same, and tells.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, Refused
+from holdfast.core.lifecycle import FINISHED
+from holdfast.keeper.mirrors.desk import refuse_links, stamp
+from holdfast.mirror import prints, repository
+from holdfast.mirror.layouts import Layout, folder_stamp, inside, layout
+from holdfast.mirror.locks import PATIENCE, locked
+from holdfast.mirror.memory import Memory, Rejected, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from holdfast.formats.interface import Ground
+    from holdfast.keeper.keeper import Keeper
+
+
+class Mirrored(NamedTuple):
+    """One mirror, for people: its files, when one was last written, and what others did to them."""
+
+    format: str
+    paths: list[str]
+    last_written: int | None
+    changed_outside: bool
+    rejected: list[Rejected]
+    held: dict[str, str]
+    trouble: str | None
+
+
+class Mirrors:
+    """The mirrors of one keeper's work tree."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._place = keeper.place
+        self.memory = Memory(keeper.home.path)
+        self._looked = False
+        self._inside = False
+
+    # ── before and after ─────────────────────────────────────────────────────────────────────────────────
+
+    def absorb(self) -> None:
+        """Take in what others wrote, and bring the files up to date, if there is anything to do."""
+        if self._inside or (self._keeper.looks_once and self._looked):
+            return
+        self._looked = True
+        formats = self.formats()
+        if not formats:
+            return
+        tree = self.memory.tree(self._place.root)
+        patience = PATIENCE
+        try:
+            if all(self._untouched(tree, one) for one in formats):
+                if all(self._shows_the_truth(tree, one) for one in formats):
+                    return
+                patience = 0.0  # who is at it writes what is true; nobody else's word is waited for
+        except HoldfastError:
+            pass  # told below, file by file
+        self._settle(formats, patience=patience)
+
+    def write(self) -> None:
+        """Bring the files up to date after a change."""
+        if self._inside:
+            return
+        formats = self.formats()
+        if formats:
+            self._settle(formats)
+
+    def formats(self) -> list[Layout]:
+        """The layouts of the mirrors that are on here, as the project's main work tree says."""
+        if not self.memory.exists():
+            return []
+        return [self._layout(name) for name in self.memory.switch().on.get(self._place.main, {})]
+
+    def paths(self) -> list[str]:
+        """Every path that mirrors use here: none of them counts as somebody's work."""
+        found: list[str] = []
+        for one in self.formats():
+            found += [*one.fixed, *one.folders, *self.memory.tree(self._place.root).files.get(one.name, ())]
+        return found
+
+    # ── switching ────────────────────────────────────────────────────────────────────────────────────────
+
+    def switch_on(self, name: str) -> None:
+        """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone."""
+        one = self._layout(name)
+        if any(other.name == name for other in self.formats()):
+            raise Conflict(f"the mirror {name} is on already", hint="holdfast mirror status shows it.")
+        for path in (*one.fixed, *(f"{folder}/-" for folder in one.folders)):
+            refuse_links(self._place.root, path)
+        self._refuse_strangers(one)
+        if one.ignored and self._place.git:
+            repository.ignore(self._place.root, one.ignored)
+        self._keeper.home.prepare()
+        self._keeper.store()
+        self._begin_with_what_comes(name)
+        self.memory.set(self._place.main, name, self._keeper.now())
+        self._settle([one], everything=True)
+
+    def _begin_with_what_comes(self, name: str) -> None:
+        """Sessions that were begun here for the sake of other mirrors are not shown in this one."""
+        with locked(self.memory.lock(self._place.root), what="switching a mirror on"):
+            tree = self.memory.tree(self._place.root)
+            tree.came[name] = len(self.memory.sessions(self._place.root))
+            self.memory.save(tree)
+
+    def note_current(self, session: str) -> None:
+        """A session is about to become current here."""
+        if self.formats():
+            self.memory.note_session(self._place.root, session)
+
+    def switch_off(self, name: str) -> None:
+        """Stop mirroring. The files stay as they are."""
+        layout(name)
+        if not any(one.name == name for one in self.formats()):
+            raise Conflict(f"the mirror {name} is off already", hint="holdfast mirror status shows it.")
+        self.memory.set(self._place.main, name, None)
+
+    def changed_outside(self) -> set[str]:
+        """The formats of which somebody else changed a file since it was written. To be asked before absorbing."""
+        tree = self.memory.tree(self._place.root)
+        return {one.name for one in self.formats() if self._differs(tree, one)}
+
+    def status(self, changed: Container[str] = ()) -> list[Mirrored]:
+        """Every mirror as it is; `changed` are those that were found changed by somebody else just now."""
+        tree = self.memory.tree(self._place.root)
+        found: list[Mirrored] = []
+        for one in self.formats():
+            there = tree.files.get(one.name, {})
+            alone = {
+                path: strange.reason for path, strange in tree.strange.get(one.name, {}).items() if strange.reason
+            }
+            held = {**alone, **tree.held.get(one.name, {})}
+            found.append(
+                Mirrored(
+                    one.name, sorted(there), max((file.at for file in there.values()), default=None),
+                    one.name in changed or bool(held) or self._differs(tree, one), tree.rejected.get(one.name, []),
+                    held, tree.trouble.get(one.name),
+                )
+            )  # fmt: skip
+        return found
+
+    def _differs(self, tree: Tree, one: Layout) -> bool:
+        """Whether a file is not what we left there. One look, and a reading of what was touched."""
+        there, root = tree.files.get(one.name, {}), self._place.root
+        strange = tree.strange.get(one.name, {})
+        with contextlib.suppress(HoldfastError):
+            for path, file in there.items():
+                found = prints.look(inside(root, path), self._nanos())
+                if found is None:
+                    return True
+                if (not found.fits(file.print) or file.print.young) and file.hash:
+                    if prints.hash_of(prints.read(inside(root, path))) != file.hash:
+                        return True
+                elif not found.fits(file.print):
+                    return True
+            return any(
+                path not in there and path not in strange and os.path.lexists(inside(root, path))
+                for path in one.fixed
+            )
+        return True
+
+    def _refuse_strangers(self, one: Layout) -> None:
+        """A hand-made file where a mirror would write: what somebody keeps there is not ours to replace."""
+        root = self._place.root
+        for path in one.fixed:
+            if not os.path.lexists(inside(root, path)):
+                continue
+            try:
+                refuse_links(root, path)
+                prints.look(inside(root, path), 0)
+                data = one.content(root, path)
+                if repository.disputed(data) is None:
+                    for _, value in one.gather(root, path, data):
+                        one.rules.tidy(value, self._ground())
+            except (Invalid, Damaged, Refused) as error:
+                raise Conflict(
+                    f"{path} is there and is no {one.name} file: {error.message}",
+                    hint=f"Take over what it holds (holdfast import --salvage {path}), then move it away.",
+                    file=path,
+                ) from error
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _untouched(self, tree: Tree, one: Layout) -> bool:
+        """One `stat` a file: is everything as we left it?"""
+        root, now = self._place.root, self._nanos()
+        there, strange = tree.files.get(one.name, {}), tree.strange.get(one.name, {})
+        if one.name in tree.trouble or tree.held.get(one.name):
+            return False
+        for path, file in there.items():
+            found = prints.look(inside(root, path), now)
+            if found is None or not found.fits(file.print):
+                return False
+            # Young no more is worth remembering: the next look need not read.
+            if (file.print.young and file.hash) and (
+                not found.young or prints.hash_of(prints.read(inside(root, path))) != file.hash
+            ):
+                return False
+        for path in {*strange, *one.fixed} - there.keys():
+            found = prints.look(inside(root, path), now)
+            if path not in strange:
+                if found is not None:
+                    return False
+            elif found is None or not found.fits(strange[path].print) or strange[path].print.young:
+                return False
+        stamps = {folder: folder_stamp(inside(root, folder)) for folder in one.folders}
+        return stamps == tree.listed.get(one.name, {})
+
+    def _shows_the_truth(self, tree: Tree, one: Layout) -> bool:
+        """Whoever changed a session last may have died before its files were written."""
+        if tree.as_of.get(one.name) != stamp(self._keeper):
+            return False
+        store = self._keeper.existing_store()
+        current = None if store is None else store.current(self._place.root)
+        state = None if store is None or current is None else store.state(current)
+        if state is None or state.deleted or view.status_of(state) in FINISHED:
+            return True  # how far the log was is enough for what is not worked on
+        as_of = state.last[3] if state.last else ""
+        shown = [file for file in tree.files.get(one.name, {}).values() if file.session == current]
+        return bool(shown) and all(file.as_of == as_of for file in shown)
+
+    def _settle(self, formats: Sequence[Layout], *, everything: bool = False, patience: float = PATIENCE) -> None:
+        from holdfast.keeper.mirrors.settling import settle
+
+        self._inside = True
+        try:
+            settle(self._keeper, self.memory, formats, self.tell, everything=everything, patience=patience)
+        except Busy:
+            return  # whoever holds the lock writes what was recorded until it lets go
+        except HoldfastError as error:
+            # The log has everything; the files follow when they can.
+            self.tell(f"The mirrored files could not be written: {error.message}.")
+        finally:
+            self._inside = False
+
+    # ── what is used above ───────────────────────────────────────────────────────────────────────────────
+
+    def _layout(self, name: str) -> Layout:
+        from holdfast.keeper.documents.ground import models
+
+        return layout(name, models(self._keeper) if name == "contract" else None)
+
+    def _ground(self) -> Ground:
+        from holdfast.keeper.documents.ground import ground
+
+        return ground(self._keeper)
+
+    def _nanos(self) -> int:
+        return self._keeper.wall.micros() * 1000
+
+    def tell(self, sentence: str) -> None:
+        if sentence not in self._keeper.told:
+            self._keeper.told.append(sentence)

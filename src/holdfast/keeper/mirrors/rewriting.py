@@ -1,0 +1,314 @@
+"""Writing mirrored files: every one that is not as it should be, and no word lost that somebody else wrote meanwhile.
+
+Files are replaced in one step that keeps what stood there at hand, taken away the same way, and a new one is put only
+where still none is. What is remembered of a file is what was seen to be ours after writing it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core import view
+from holdfast.core.errors import Conflict, HoldfastError, Invalid, Refused
+from holdfast.core.lifecycle import FINISHED
+from holdfast.keeper.mirrors.aliases import give
+from holdfast.keeper.mirrors.desk import Desk, refuse_links
+from holdfast.machine import files
+from holdfast.mirror import prints
+from holdfast.mirror.layouts import Layout, Showing, inside
+from holdfast.mirror.memory import Written
+
+if TYPE_CHECKING:
+    from holdfast.core.event import Event
+    from holdfast.store.interface import Store
+
+NO_PRINT: Final = prints.Print(0, 0, 0, 0)
+_MOST_NOTED: Final = 50
+_TICK: Final = 20_000_000  # nanoseconds: names made within it may hide behind each other
+# A program that had emptied the file when we replaced it is about to fill it.
+_WAITS: Final = (0.01, 0.02, 0.05, 0.1)
+
+
+class Rewriting:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._tree = desk.tree
+        self._root = desk.root
+
+    def write_all(self, one: Layout) -> bool:
+        """Write what is not as it should be; True when somebody wrote in the very moment."""
+        there = self._tree.files.setdefault(one.name, {})
+        showing = self._showing(one)
+        late = self._bring_up(one, showing) if one.writes_itself else self._write_wanted(one, showing)
+        strange = self._tree.strange.setdefault(one.name, {})
+        for path in [path for path, found in strange.items() if path in there and not found.reason]:
+            del strange[path]
+        self._list(one)
+        return late
+
+    def _list(self, one: Layout) -> None:
+        """Remember the folders as they are, unless something came into one while we were at work."""
+        stamps, now = self._desk.stamps(one), self._desk.nanos()
+        known = {
+            *self._tree.files[one.name],
+            *self._tree.strange.get(one.name, ()),
+            *self._tree.held.get(one.name, ()),
+        }
+        new = any(path not in known and one.holds(path) for path in one.listed(self._root))
+        sure = {folder: 0 if new or now - at < _TICK else at for folder, at in stamps.items()}
+        self._tree.listed[one.name] = {folder: sure[folder] if at else 0 for folder, at in stamps.items()}
+
+    # ── one by one ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _write_wanted(self, one: Layout, showing: Sequence[Showing]) -> bool:
+        there = self._tree.files[one.name]
+        held = self._tree.held.get(one.name, {})
+        as_left = {path: file for path, file in there.items() if path not in held and self._is_as_left(path, file)}
+        wanted = one.wanted(self._root, showing, as_left)
+        as_of = {each.state.session: each.as_of for each in showing}
+        counts = {each.state.session: each.state.count for each in showing}
+        due = {
+            path: want
+            for path, want in wanted.items()
+            if path not in held and want.data is not None and self._is_due(there, path, want.data, want.session)
+        }
+        if due:
+            hashes = [prints.hash_of(want.data or b"") for want in due.values()]
+            events = dict.fromkeys(as_of[want.session] for want in due.values() if want.session in as_of)
+            self._desk.memory.know(self._desk.place.main, [*hashes, *events])
+        late = False
+        for path, want in due.items():
+            data = want.data or b""
+            late |= self._put(one, path, data)
+            self._remember(there, path, Written(want.session, prints.hash_of(data), NO_PRINT, "", 0))
+        for path, want in wanted.items():
+            if path in there:
+                there[path].as_of = as_of.get(want.session, "")
+                there[path].events = counts.get(want.session, 0)
+        for path in [path for path in there if path not in wanted and path not in held]:
+            late |= self._take_away(one, path, there.pop(path))
+        strange = self._tree.strange.get(one.name, {})
+        for path in one.fixed:
+            # Somebody put a session there that has ended: it has been taken in, and stands in the archive.
+            found = strange.get(path)
+            if found is not None and path not in wanted and found.hash in self._desk.taken:
+                late |= self._take_away(one, path, Written("", found.hash, found.print, "", 0))
+                del strange[path]
+        return late
+
+    def _is_as_left(self, path: str, file: Written) -> bool:
+        found = prints.look(inside(self._root, path), self._desk.nanos())
+        return found is not None and found.fits(file.print) and not file.print.young
+
+    def _is_due(self, there: dict[str, Written], path: str, data: bytes, session: str) -> bool:
+        full = inside(self._root, path)
+        file, found = there.get(path), prints.look(full, self._desk.nanos())
+        hashed = prints.hash_of(data)
+        if found is None:
+            return True
+        if file is None:
+            if prints.hash_of(prints.read(full)) != hashed:
+                return True
+            there[path] = Written(session, hashed, found, "", self._desk.keeper.now())
+            return False
+        if file.hash != hashed or file.session != session:
+            return True
+        if not found.fits(file.print) or file.print.young:
+            if prints.hash_of(prints.read(full)) != hashed:
+                return True
+            file.print = found  # touched, or young no more
+        return False
+
+    def _put(self, one: Layout, path: str, new: bytes) -> bool:
+        """Write one file; what somebody wrote between our look and this moment is taken in, not lost."""
+        full = inside(self._root, path)
+        refuse_links(self._root, path)
+        files.make_private_dir(os.path.dirname(full))
+        file = self._tree.files[one.name].get(path)
+        late: list[bytes] = []
+        if not os.path.lexists(full) and _put_new(full, new):
+            return False
+
+        def displaced(old: str) -> None:
+            if not one.holds(path):
+                return  # it follows from the others, whoever wrote it
+            with contextlib.suppress(HoldfastError, OSError):
+                data = _finished(one, path, old)
+                if data != new and self._desk.is_news(data, None if file is None else file.hash):
+                    late.append(data)
+
+        files.write_atomic(full, new, displaced=displaced)
+        return bool(late) and self._take_in_late(one, path, late[0])
+
+    def _take_away(self, one: Layout, path: str, file: Written) -> bool:
+        """A file whose session has gone elsewhere. Under another name first: it may have been written just now."""
+        full = inside(self._root, path)
+        if prints.look(full, self._desk.nanos()) is None:
+            return False
+        hashed = prints.hash_of(prints.read(full))
+        if hashed != file.hash and hashed not in self._desk.taken:
+            return True  # the next round takes it in
+        folder = os.path.dirname(full)
+        aside = _temporary(folder)
+        os.rename(full, aside)
+        files.sync_directory(folder)
+        data = _finished(one, path, aside)
+        late = self._desk.is_news(data, file.hash) and self._take_in_late(one, path, data)
+        os.unlink(aside)
+        return late
+
+    def _take_in_late(self, one: Layout, path: str, data: bytes) -> bool:
+        try:
+            values = one.late(self._root, path, data)
+            self._desk.taken.add(prints.hash_of(data))
+            news = [self._desk.record(one, where, value, made_current=path in one.fixed) for where, value in values]
+            return any(news)
+        except (Invalid, Refused, Conflict) as error:
+            self._desk.put_aside(one, path, data, error)
+            return False
+
+    # ── layouts that write themselves ────────────────────────────────────────────────────────────────────
+
+    def _bring_up(self, one: Layout, showing: Sequence[Showing]) -> bool:
+        there = self._tree.files[one.name]
+        if self._tree.held.get(one.name):
+            return False
+        late: list[tuple[str, bytes]] = []
+
+        def displaced(path: str, old: str) -> bool:
+            with contextlib.suppress(HoldfastError, OSError):
+                data = _finished(one, path, old)
+                if self._desk.is_news(data, there[path].hash if path in there else None):
+                    late.append((path, data))
+                    return True
+            return False
+
+        named = one.models.get("*", "")
+        complete = self._tree.model in ("", named) and all(
+            path in there and os.path.lexists(inside(self._root, path)) for path in one.fixed
+        )
+        by_session: dict[str, list[tuple[str, Written]]] = {}
+        for path, file in there.items():
+            by_session.setdefault(file.session, []).append((path, file))
+        due = [
+            each
+            for each in showing
+            if not complete or not self._is_shown(by_session.get(each.state.session, []), each)
+        ]
+        left = one.bring_up(self._root, due, there, displaced)
+        hashes = [file.hash for file in left.values() if len(file.hash) > 1]
+        self._desk.memory.know(self._desk.place.main, [*hashes, *dict.fromkeys(each.as_of for each in due)])
+        for path, file in left.items():
+            self._remember(there, path, file)
+        self._tree.model = named
+        self._tell_notes(one, due)
+        shown = {each.state.session for each in showing}
+        gone = {path: file for path, file in there.items() if file.session and file.session not in shown}
+        for path, file in gone.items():
+            if file.hash:
+                self._take_away(one, path, file)
+        if gone and not late:
+            features = {path.split("/")[1] for path, file in gone.items() if self._is_deleted(file.session)}
+            for path, file in one.erase(self._root, features, there, displaced).items() if features else ():
+                self._desk.memory.know(self._desk.place.main, [file.hash] if len(file.hash) > 1 else [])
+                self._remember(there, path, file)
+            for path in gone:
+                del there[path]
+        return any([self._take_in_late(one, path, data) for path, data in late])  # noqa: C419 (each of them)
+
+    def _is_deleted(self, session: str) -> bool:
+        state = self._desk.keeper.store().state(session)
+        return state is not None and bool(state.deleted)
+
+    def _tell_notes(self, one: Layout, due: Sequence[Showing]) -> None:
+        for note in (note for each in due for note in one.notes(each)):
+            if note not in self._tree.noted:
+                self._tree.noted = [*self._tree.noted, note][-_MOST_NOTED:]
+                self._desk.tell(f"{note[0].upper()}{note[1:]}.")
+
+    def _is_shown(self, of_it: Sequence[tuple[str, Written]], each: Showing) -> bool:
+        now = self._desk.nanos()
+        return bool(of_it) and all(
+            (file.as_of, file.events) == (each.as_of, each.state.count)
+            and (found := prints.look(inside(self._root, path), now)) is not None
+            and found.fits(file.print)
+            for path, file in of_it
+        )
+
+    # ── what is remembered ───────────────────────────────────────────────────────────────────────────────
+
+    def _remember(self, there: dict[str, Written], path: str, file: Written) -> None:
+        """How a file was left. Where it is not what we wrote by now, no fingerprint: the next look reads it."""
+        full = inside(self._root, path)
+        expected = file.print.size
+        found = prints.look(full, self._desk.nanos())
+        if found is None:
+            there.pop(path, None)
+            return
+        ours = found.size == expected if not file.hash else prints.hash_of(prints.read(full)) == file.hash
+        file.print, file.at = found if ours else NO_PRINT, self._desk.keeper.now()
+        there[path] = file
+
+    # ── what is shown ────────────────────────────────────────────────────────────────────────────────────
+
+    def _showing(self, one: Layout) -> list[Showing]:
+        keeper = self._desk.keeper
+        store = keeper.store()
+        current = store.current(self._root)
+        ids = self._tree.sessions.setdefault(one.name, [])
+        came = self._desk.memory.sessions(self._root)
+        ids += [session for session in dict.fromkeys(came[self._tree.came.get(one.name, 0) :]) if session not in ids]
+        self._tree.came[one.name] = len(came)
+        if current is not None and current not in ids:
+            state = store.state(current)
+            if state is not None and view.status_of(state) not in FINISHED:
+                ids.append(current)
+        found: list[Showing] = []
+        for session in list(ids):
+            state = self._desk.state(session)
+            if state is None or state.created_at is None:
+                continue  # about to begin, in another process
+            if state.deleted:
+                ids.remove(session)
+            else:
+                known = give(keeper, state, one.name)
+                self._desk.keep(known)
+                found.append(Showing(known, session == current, _events(store, session)))
+        return found
+
+
+def _events(store: Store, session: str) -> Callable[[int], Iterator[Event]]:
+    return lambda clock: store.events(session, since=clock)
+
+
+def _temporary(folder: str) -> str:
+    return os.path.join(folder, f"{files.PREFIX}{os.urandom(8).hex()}{files.SUFFIX}")
+
+
+def _put_new(full: str, data: bytes) -> bool:
+    """Put a file where there is none; False when there is one after all, or this file system cannot tell."""
+    temporary = _temporary(os.path.dirname(full))
+    files.write_atomic(temporary, data)
+    try:
+        os.link(temporary, full)
+    except OSError:
+        return False
+    finally:
+        os.unlink(temporary)
+        files.sync_directory(os.path.dirname(full))
+    return True
+
+
+def _finished(one: Layout, path: str, old: str) -> bytes:
+    """What stood there. Somebody who had just emptied it gets a moment to fill it."""
+    data = prints.read(old)
+    for wait in _WAITS:
+        if not one.is_torn(path, data):
+            break
+        time.sleep(wait)
+        data = prints.read(old)
+    return data

@@ -1,0 +1,254 @@
+"""Settling a work tree: what others wrote into mirrored files is taken in, then each file is written as it should be.
+
+All of it under one lock per work tree, and rendered inside it. What cannot be taken in is set aside under its own
+name with the reason, or left alone where it never was ours; nothing is thrown away.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, Refused
+from holdfast.core.text import shorten
+from holdfast.keeper.mirrors.desk import Desk, refuse_links, stamp
+from holdfast.keeper.mirrors.rewriting import Rewriting
+from holdfast.keeper.mirrors.sweeping import sweep
+from holdfast.mirror import prints, repository
+from holdfast.mirror.layouts import Layout, inside
+from holdfast.mirror.locks import PATIENCE, locked
+from holdfast.mirror.memory import Memory, Strange, Written
+
+if TYPE_CHECKING:
+    from holdfast.core.canonical import Json
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.mirror.prints import Print
+
+# Somebody who writes the file every millisecond is asked to wait, not waited for.
+_MOST_ROUNDS: Final = 5
+_MOST_TURNS: Final = 20
+# Programs that empty a file and then fill it are given this long before what they wrote counts as broken.
+_WAITS: Final = (0.01, 0.02, 0.05, 0.1, 0.15)
+_FRESH: Final = 500_000_000  # nanoseconds
+_WHAT: Final = "writing mirrored files"
+_LOOK_AGAIN: Final = 0.05  # seconds
+
+
+def settle(
+    keeper: Keeper,
+    memory: Memory,
+    formats: Sequence[Layout],
+    tell: Callable[[str], None],
+    *,
+    everything: bool,
+    patience: float = PATIENCE,
+) -> None:
+    """Bring files and log together. With `everything`, folders are read even if nothing seems to have come.
+
+    Whoever finds another at it asks to be served, and leaves as soon as that is done: many at once settle few times.
+    Without `patience` nobody is waited for. Raises `Busy` when it took too long.
+    """
+    root = keeper.place.root
+    try:
+        with locked(memory.lock(root), patience=0, what=_WHAT):
+            _settle_for_all(keeper, memory, formats, tell, everything=everything)
+    except Busy:
+        if not patience:
+            raise
+    else:
+        return
+    mine = memory.ask(root)
+    until = time.monotonic() + patience
+    while everything or memory.tree(root).served < mine:
+        try:
+            with locked(memory.lock(root), patience=_LOOK_AGAIN, what=_WHAT):
+                if everything or memory.tree(root).served < mine:
+                    _settle_for_all(keeper, memory, formats, tell, everything=everything)
+                return
+        except Busy:
+            if time.monotonic() > until:
+                raise
+
+
+def _settle_for_all(
+    keeper: Keeper, memory: Memory, formats: Sequence[Layout], tell: Callable[[str], None], *, everything: bool
+) -> None:
+    for _ in range(_MOST_TURNS):
+        before, asked = stamp(keeper), memory.asked(keeper.place.root)
+        desk = Desk(keeper, memory, memory.tree(keeper.place.root), tell)
+        _settle(desk, formats, everything=everything)
+        desk.tree.served = asked
+        memory.save(desk.tree)
+        # Whoever recorded something meanwhile waits to be served.
+        if (stamp(keeper), memory.asked(keeper.place.root)) == (before, asked):
+            break
+    memory.count_anew(desk.tree)
+
+
+def _settle(desk: Desk, formats: Sequence[Layout], *, everything: bool) -> None:
+    settling = _Settling(desk)
+    for _ in range(_MOST_ROUNDS):
+        # What one format took in, the others must show.
+        taken = [settling.settled(one, everything=everything) for one in formats]
+        if not any(taken):
+            return
+
+
+class _Settling:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._tree = desk.tree
+        self._root = desk.root
+        self._writing = Rewriting(desk)
+
+    def settled(self, one: Layout, *, everything: bool) -> bool:
+        """Take in and write one format; True when something was taken in, so that the others must be looked at."""
+        tree = self._tree
+        try:
+            for path in (*one.fixed, *(f"{folder}/-" for folder in one.folders)):
+                refuse_links(self._root, path)
+            taken = self._take_in_all(one, everything=everything)
+            as_of = self._desk.as_of()
+            late = self._writing.write_all(one)
+            sweep(self._desk, one)
+        except (HoldfastError, OSError) as error:
+            reason = error.message if isinstance(error, HoldfastError) else str(error)
+            tree.trouble[one.name] = reason
+            self._desk.tell(f"The {one.name} files could not be written: {reason}.")
+            return False
+        tree.trouble.pop(one.name, None)
+        tree.as_of[one.name] = as_of
+        return taken or late
+
+    # ── taking in ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _take_in_all(self, one: Layout, *, everything: bool) -> bool:
+        tree, desk = self._tree, self._desk
+        there = tree.files.setdefault(one.name, {})
+        strange = tree.strange.setdefault(one.name, {})
+        held = tree.held[one.name] = {}
+        paths = dict.fromkeys([*there, *strange, *one.fixed])
+        if everything or desk.stamps(one) != tree.listed.get(one.name, {}):
+            paths.update(dict.fromkeys(one.listed(self._root)))
+        unmerged = repository.unmerged(desk.place)
+        taken = False
+        for path in paths:
+            if path in unmerged:
+                self._hold(held, path, "git has not merged it yet")
+                continue
+            found = prints.look(inside(self._root, path), desk.nanos())
+            if found is None:
+                strange.pop(path, None)
+                continue
+            left = there[path].print if path in there else strange[path].print if path in strange else None
+            if not one.holds(path) or (left is not None and found.fits(left) and not left.young):
+                continue
+            taken |= self._take_in(one, path, found)
+        return taken
+
+    def _hold(self, held: dict[str, str], path: str, why: str) -> None:
+        held[path] = why
+        self._desk.tell(f"{path} is left alone: {why}.")
+
+    def _take_in(self, one: Layout, path: str, found: Print) -> bool:
+        tree, desk = self._tree, self._desk
+        file = tree.files[one.name].get(path)
+        if file is not None and not file.hash and found.fits(file.print):
+            file.print = found  # only ever added to: its size tells
+            return False
+        data = one.content(self._root, path)
+        hashed = prints.hash_of(data)
+        if file is not None and hashed == file.hash:
+            file.print = found
+            return False
+        if hashed in desk.taken:
+            self._taken(one, path, hashed, found)
+            return False
+        stood = tree.strange[one.name].get(path)
+        if stood is not None and stood.hash == hashed:
+            tree.strange[one.name][path] = Strange(found, stood.reason, hashed)  # as it was, and told already
+            return False
+        if desk.memory.knows(desk.place.main, hashed):
+            # A checkout or a stash brought an earlier version back: no edit.
+            if file is None:
+                tree.strange[one.name][path] = Strange(found, "", hashed)
+            return False
+        why = repository.disputed(data)
+        if why is not None:
+            self._hold(tree.held[one.name], path, why)
+            return False
+        try:
+            values = self._gathered(one, path, data)
+            edited = found.changed // 1_000_000
+            taken = [
+                desk.record(one, where, value, made_current=path in one.fixed, edited=edited)
+                for where, value in values
+            ]
+        except Conflict as error:  # another file it belongs with waits for somebody to finish a merge
+            self._hold(tree.held[one.name], path, error.message)
+            return False
+        except (Invalid, Refused, Damaged) as error:
+            return self._refuse(one, path, error, Strange(found, shorten(error.message, 300), hashed))
+        desk.taken.add(hashed)
+        self._taken(one, path, hashed, found)
+        return any(taken)
+
+    def _taken(self, one: Layout, path: str, hashed: str, found: Print) -> None:
+        """What was taken in is no news until the file changes again."""
+        file = self._tree.files[one.name].get(path)
+        if file is None and not (one.writes_itself and path in one.fixed):
+            self._tree.strange[one.name][path] = Strange(found, "", hashed)
+        elif file is None:
+            self._tree.files[one.name][path] = Written("", hashed, found, "", self._desk.keeper.now())
+        elif one.writes_itself:
+            file.print = found
+            file.hash = hashed if file.hash else ""
+            self._make_due(one, path)
+
+    def _make_due(self, one: Layout, path: str) -> None:
+        """What was taken in need not be what is true: the file is written again where it differs."""
+        for where, file in self._tree.files[one.name].items():
+            if file.hash and (where == path or path in one.fixed):
+                file.as_of = ""
+
+    def _gathered(self, one: Layout, path: str, data: bytes) -> list[tuple[str, Json]]:
+        """The documents in a file. One that makes no sense and was written just now may not be finished."""
+        for wait in _WAITS:
+            try:
+                return one.gather(self._root, path, data)
+            except (Invalid, Damaged):
+                found = prints.look(inside(self._root, path), self._desk.nanos())
+                if found is None or not 0 <= found.at - found.changed < _FRESH:
+                    raise
+            time.sleep(wait)
+            data = one.content(self._root, path)
+        return one.gather(self._root, path, data)
+
+    def _refuse(self, one: Layout, path: str, error: HoldfastError, seen: Strange) -> bool:
+        """What breaks the rules is put aside where it stands in the place of ours; else it is somebody's own."""
+        broken = self._meant(one, error) or path
+        there = self._tree.files[one.name]
+        if not one.may_go(broken) or (broken not in there and broken not in one.fixed):
+            if path in there:
+                there[path].print = seen.print  # told once
+            self._tree.strange[one.name][path] = seen
+            self._desk.tell(f"{path} is left alone: {error.message}.")
+            return False
+        if isinstance(error, Refused) and one.is_shared(broken):
+            # Others' entries stand in it too: they stay, a copy is put aside, and ours is written again.
+            data = one.content(self._root, broken)
+            self._desk.taken.add(prints.hash_of(data))
+            self._desk.put_aside(one, broken, data, error)
+            self._taken(one, broken, prints.hash_of(data), seen.print)
+            return True
+        self._desk.set_aside(one, broken, error)
+        return True
+
+    def _meant(self, one: Layout, error: HoldfastError) -> str | None:
+        """The file an error speaks of, where one document has several."""
+        if error.file is None:
+            return None
+        path = os.path.relpath(error.file, self._root).replace(os.sep, "/")
+        return path if one.holds(path) else None

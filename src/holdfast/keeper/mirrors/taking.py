@@ -1,0 +1,163 @@
+"""Taking in a mirrored file: the session it shows, changed by somebody else, or a session nobody here began."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core import agents, tasks, view
+from holdfast.core.errors import Refused
+from holdfast.core.lifecycle import FINAL, FINISHED
+from holdfast.core.vocabulary import Data, SessionArchived, SessionPaused
+from holdfast.formats.keeping import shown as shown_as
+from holdfast.keeper.documents.ground import configured, ground
+from holdfast.keeper.documents.importing import Taken, readied, take_in
+from holdfast.keeper.mirrors.absorbing import absorb
+from holdfast.keeper.mirrors.edited import Strange, moved_beginning, strange, told, without_assumptions
+from holdfast.keeper.mirrors.versions import nearest
+
+# Formats in which every session has a file or a directory under its own id.
+_BY_THEIR_IDS: Final = frozenset({"contract", "craft"})
+
+if TYPE_CHECKING:
+    from holdfast.core.canonical import Json
+    from holdfast.core.state import State
+    from holdfast.formats.interface import Document, Format, Place
+    from holdfast.keeper.keeper import Keeper
+
+
+def take_file(
+    keeper: Keeper,
+    value: Json,
+    rules: Format,
+    *,
+    shown: str | None,
+    written: Callable[[str], bool],
+    made_current: bool,
+    edited: int | None = None,
+    file_of: Callable[[Place], str] | None = None,
+) -> Taken:
+    """`shown` is the session the file showed when it was left, if any. A new session can be `made_current`.
+
+    `written` says of an event whether a file was written as of it. `edited` is when the file was changed, if known.
+    `file_of` names the file in which a place of the document stands.
+    """
+    store = keeper.store()
+    state = None if shown is None else store.state(shown)
+    here = ground(keeper, state.project if state is not None else None)
+    rules = configured(rules, here.models)
+    ours = None if state is None or state.deleted else shown_as(state, rules)
+    document: Json = rules.tidy(value, here).document
+    if ours is not None:
+        tidy, document = document, without_assumptions(value, document, ours, rules)
+    assert isinstance(document, dict)
+    if shown is None or state is None or ours is None or rules.alias(document) != rules.alias(ours):
+        if ours is not None and (rules.name in _BY_THEIR_IDS or not made_current or not _names_one(value)):
+            raise Refused(
+                "the id names the session and its file, and cannot be changed",
+                hint=f"Put it back to {rules.alias(ours)}.",
+                file=None if file_of is None else file_of(("state",)),
+            )
+        taken = take_in(keeper, value, rules)
+        return _made_current(keeper, taken, rules) if made_current else taken
+    assert isinstance(tidy, dict)
+    _refuse_contradictions(value, tidy, state, rules)
+    _refuse(strange(value, tidy, rules, here), file_of)
+    document, notes = readied(keeper, document, rules, here)
+    events = list(store.events(shown))
+    base = nearest(events, rules, document, written)
+    _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
+    here = here._replace(now=_moment(edited, state, here.now))
+    with keeper.transaction() as transaction:
+        heard = absorb(
+            keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
+            known={event.key for event in events},
+        )  # fmt: skip
+        if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
+            transaction.set_current(keeper.place.root, None)
+    return Taken(shown, False, heard.events, heard.conflicts, notes)
+
+
+def _names_one(value: Json) -> bool:
+    """Whether a file for one session at a time names one at all."""
+    found = [value.get(key) for key in ("session_id", "sessionId")] if isinstance(value, dict) else []
+    return any(isinstance(one, str) and one.strip() for one in found)
+
+
+def _refuse(found: Strange | None, file_of: Callable[[Place], str] | None) -> None:
+    if found is not None:
+        raise Refused(
+            told(found),
+            hint="holdfast validate lists everything that is wrong with a file.",
+            file=None if file_of is None else file_of(found.place),
+        )
+
+
+def _refuse_contradictions(value: Json, document: Document, state: State, rules: Format) -> None:
+    """An end that is still there does not make an agent or a task ended that the file calls unfinished again.
+
+    An import reads such a document kindly. Here somebody changed a status that stood, and is to know that it stands.
+    """
+    ended = {f"agents.{one.id}.status" for one in state.agents.values() if agents.status_of(one) in FINAL["agent"]}
+    ended |= {f"tasks.{one.id}.status" for one in state.tasks.values() if tasks.status_of(one) in FINAL["task"]}
+    read = dict(_statuses(document, rules))
+    plan = value.get("plan") if isinstance(value, dict) else None
+    for phase in _objects(plan.get("phases")) if isinstance(plan, dict) else ():
+        for task in _objects(phase.get("tasks")):
+            if task.get("completed_at") is not None:
+                read[f"tasks.{task.get('task_id')}.status"] = "completed"
+    for field, said in _statuses(value, rules):
+        if field in ended and field in read and read[field] != said:
+            kind, name, _ = field.split(".", 2)
+            raise Refused(
+                f"the {kind[:-1]} {name} is {str(read[field]).replace('_', ' ')} and cannot become "
+                f"{str(said).replace('_', ' ')[:20]}",
+                hint=f"Only reopening leads back: holdfast task reopen {name}" if kind == "tasks" else None,
+            )
+
+
+def _statuses(document: Json, rules: Format) -> Iterator[tuple[str, Json]]:
+    """Every agent's and task's status as a document spells it, by its canonical field."""
+    if not isinstance(document, dict):
+        return
+    found: list[tuple[Place, Json]] = [
+        (("agents", str(one.get("id")), "status"), one.get("status")) for one in _objects(document.get("agents"))
+    ]
+    plan = document.get("plan")
+    for phase in _objects(plan.get("phases")) if isinstance(plan, dict) else ():
+        place = ("plan", "phases", str(phase.get("phase_id")), "tasks")
+        found += [
+            ((*place, str(one.get("task_id")), "status"), one.get("status")) for one in _objects(phase.get("tasks"))
+        ]
+    for where, status in found:
+        meant = rules.field(where, status) if isinstance(status, str) else None
+        if meant is not None:
+            yield meant
+
+
+def _objects(value: Json) -> list[dict[str, Json]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _moment(edited: int | None, state: State, now: int) -> int:
+    """When a change was made that names no time: when its file was, unless that clock cannot be right."""
+    return edited if edited is not None and state.time.start <= edited <= now else now
+
+
+def _made_current(keeper: Keeper, taken: Taken, rules: Format) -> Taken:
+    """Somebody began a session by writing its file: it is what this work tree is at now, if it is unfinished."""
+    store = keeper.store()
+    state = store.state(taken.session)
+    current = store.current(keeper.place.root)
+    assert state is not None
+    if view.status_of(state) in FINISHED or current == taken.session or rules.name in ("craft", "contract"):
+        return taken
+    earlier = None if current is None else store.state(current)
+    with keeper.transaction() as transaction:
+        if earlier is not None and not earlier.deleted and view.status_of(earlier) not in FINISHED:
+            away: list[Data] = [SessionArchived()]
+            if view.status_of(earlier) == "in_progress":
+                away.insert(0, SessionPaused(reason="Replaced by another session"))
+            keeper.recorder.within(transaction, earlier.session, lambda _: away)
+        keeper.make_current(transaction, taken.session)
+    return taken
