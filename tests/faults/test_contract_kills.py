@@ -31,7 +31,8 @@ LINES = 3
 # Dies of SIGKILL at the call whose number it is given; of a write, half is done by then. Without, tells how many.
 WORK = textwrap.dedent("""
     import os, signal, sys
-    from holdfast.formats import registry as formats, yamltext  # loaded before anything is counted
+    from holdfast.formats import registry as formats  # loaded before anything is counted
+    from holdfast.formats.text import yamltext
     from holdfast.mirror.contract import creating, history, layout, updating
 
     root, last, features, lines = sys.argv[1], int(sys.argv[2]), sys.argv[3].split(), int(sys.argv[4])

@@ -82,9 +82,10 @@ def test_a_folder_that_is_none(
 ) -> None:
     """The command does its job and tells; nothing is written elsewhere; with the way free, the files come."""
     way = project / FOLDERS[name]
+    keeper.mirrors.switch_on(name)
+    shutil.rmtree(way, ignore_errors=True)
     way.parent.mkdir(parents=True, exist_ok=True)
     obstacle(way, outside)
-    keeper.mirrors.switch_on(name)
     session = keeper.start("Build the shop")
     session.note("on")
     assert session.document().notes[0].text == "on"
