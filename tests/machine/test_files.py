@@ -1102,7 +1102,8 @@ def test_nothing_that_others_write_is_lost_unseen(place: Path) -> None:
             displaced=lambda old: shown.append(files.read_limited(old, 99, what="it")),
         )
     writer.join()
-    assert {b"theirs %d" % number for number in range(200)} <= set(shown)
+    # The first they may have replaced themselves, before we came.
+    assert {b"theirs %d" % number for number in range(1, 200)} <= set(shown)
     assert not leftovers(place)
 
 
