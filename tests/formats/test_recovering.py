@@ -433,3 +433,8 @@ def test_a_key_that_stands_twice_costs_a_value_only_where_they_differ(text: str,
     found = recovered(text.encode())
     assert (found.lost_from is not None) == lost
     assert [note.place for note in found.notes] == [("a",)]
+
+
+def test_many_empty_lines_before_nonsense_take_no_time() -> None:
+    """Found by fuzzing: thirty empty lines once took for ever."""
+    assert not recovered(b"\n" * 3000 + b'\0\0t": "b"}i\0 "x: ["}').whole

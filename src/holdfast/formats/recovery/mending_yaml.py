@@ -16,8 +16,9 @@ from holdfast.formats.text.reading import read_yaml
 # Bytes parsed in all: the parser reads some hundred thousand a second.
 _EFFORT: Final = 2 << 20
 _EMPTY: Final = 2  # a stream begins and ends
+# Each empty line is matched in one way only: with two, many of them would take for ever.
 _LIKE_YAML: Final = re.compile(
-    r"(?:\s*(?:#[^\n]*)?\n)*(?:---|- |[A-Za-z_][A-Za-z0-9_ -]{0,60}:(?:[ \t]|\r?\n|\Z))", re.ASCII
+    r"(?:[^\S\n]*(?:#[^\n]*)?\n)*(?:---|- |[A-Za-z_][A-Za-z0-9_ -]{0,60}:(?:[ \t]|\r?\n|\Z))", re.ASCII
 )
 
 
