@@ -5,8 +5,9 @@ environment; the surface tells it home, store, actor and clock.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -40,7 +41,34 @@ if TYPE_CHECKING:
     from holdfast.keeper.statistics import Table
 
 SHORTEST_PREFIX = 4
+_LOOK_EVERY = 0.05  # seconds
 _NOT_YET = Project(id="", name="")  # found once the session really starts
+
+
+class _Turn:
+    """One transaction: what others wrote into mirrored files is taken in before it, and the files follow it."""
+
+    __slots__ = ("_inner", "_keeper")
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._inner: AbstractContextManager[Transaction] | None = None
+
+    def __enter__(self) -> Transaction:
+        self._keeper.absorb()
+        self._inner = self._keeper.store().transaction()
+        transaction = self._inner.__enter__()
+        self._keeper.writing = True
+        return transaction
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._inner is not None
+        self._keeper.writing = False
+        self._inner.__exit__(kind, error, trace)
+        if kind is None:
+            self._keeper.write_mirrors()
 
 
 class Keeper:
@@ -65,7 +93,9 @@ class Keeper:
         self._settings = settings
         self._opened: Store | None = None
         self._mirrors: Mirrors | None = None
-        self._writing = False
+        # What is asked while a transaction is open must not try to take in files: that would need this very right.
+        self.writing = False
+        self._next_look = 0.0
         # A command looks at mirrored files once; a program that runs for long, before everything it does.
         self.looks_once = False
         # For the surface to tell: sentences about mirrored files that were set aside or could not be written.
@@ -139,18 +169,9 @@ class Keeper:
             return None
         return self.store()
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self) -> AbstractContextManager[Transaction]:
         """The right to write, after taking in what others wrote into mirrored files; these follow the change."""
-        self.absorb()
-        self._writing = True  # what is asked within must not try to take in files: that would need this very right
-        try:
-            with self.store().transaction() as transaction:
-                yield transaction
-        finally:
-            self._writing = False
-        if self._mirrors is not None:
-            self._mirrors.write()
+        return _Turn(self)
 
     def make_current(self, transaction: Transaction, session: str) -> None:
         """Point this work tree at a session; mirrors will show it, whatever comes after it."""
@@ -168,10 +189,22 @@ class Keeper:
 
     def absorb(self) -> None:
         """Take in what others wrote into mirrored files, where there are any."""
-        if self._writing:
+        if self.writing:
             return
-        if self._mirrors is not None or os.path.isdir(self.home.mirrors):
-            self.mirrors.absorb()
+        if self._mirrors is None:
+            # Asked with every event, nearly always for nothing: whether there are mirrors is looked up now and then.
+            now = time.monotonic()
+            if now < self._next_look:
+                return
+            self._next_look = now + _LOOK_EVERY
+            if not os.path.isdir(self.home.mirrors):
+                return
+        self.mirrors.absorb()
+
+    def write_mirrors(self) -> None:
+        """Let mirrored files follow a change."""
+        if self._mirrors is not None:
+            self._mirrors.write()
 
     @property
     def settings(self) -> Settings:
@@ -353,8 +386,7 @@ class Keeper:
         state = self.state(found.id)
         moment = self.recorder.moment(at, max(state.latest.values(), default=None), found.id)
         self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
-        if self._mirrors is not None:
-            self._mirrors.write()
+        self.write_mirrors()
         return found.id
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:
