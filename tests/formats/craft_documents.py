@@ -181,7 +181,7 @@ def documents(draw: st.DrawFn, statuses: tuple[str, ...] = ()) -> Document:
         "created_at": draw(spelled(created)),
         "updated_at": draw(spelled(updated)),
         "device": draw(st.one_of(st.sampled_from(["MacBook Pro", "workbench"]), said)),
-        "project": draw(st.sampled_from(["/work/holdfast", "/Users/dt/projects/my-app", "C:\\work\\app"])),
+        "project": draw(st.sampled_from(["/home/ada/holdfast", "/Users/dt/projects/my-app", "C:\\work\\app"])),
         "goal": draw(said),
         "mode": draw(st.sampled_from(["debug", "default", "optimize", "release"])),
         "status": status,

@@ -106,7 +106,7 @@ def test_an_id_in_capital_letters_is_the_same_id() -> None:
         ({"progress": 65}, "progress", 0.65, "65 is taken as 0.65"),
         ({"progress": None}, "progress", 0.4, "is missing; taken as 0.4"),
         ({"device": None}, "device", "workbench", "is missing; taken as workbench"),
-        ({"project": None}, "project", "/work/holdfast", "is missing; taken as /work/holdfast"),
+        ({"project": None}, "project", "/home/ada/holdfast", "is missing; taken as /home/ada/holdfast"),
         ({"decisions_made": None}, "decisions_made", [], "is missing; taken as empty"),
         (
             {"created_at": "2026-01-17T08:30:00-06:00"},

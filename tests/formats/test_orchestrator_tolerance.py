@@ -228,7 +228,7 @@ def test_numbers_are_read_where_they_can_mean_no_other(place: Place, said: Json,
     [("agents", []), ("completed_work", []), ("pending_tasks", []), ("decisions_made", []), ("errors", []),
      ("mode", "default"), ("status", "in_progress"), ("updated", "2025-12-27T10:32:00Z"),
      ("created", "2025-12-27T00:00:00Z"), ("goal", "Session 2025-12-27-abc123"),
-     ("project", {"name": "holdfast", "path": "/work/holdfast", "git_branch": "main"}),
+     ("project", {"name": "holdfast", "path": "/home/ada/holdfast", "git_branch": "main"}),
      ("context_usage", {"estimated_tokens": 0, "percentage": 0, "last_compression": None})],
 )  # fmt: skip
 def test_what_is_missing_and_follows_is_filled_in_and_said(key: str, value: Json) -> None:

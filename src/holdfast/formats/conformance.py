@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 GROUND = Ground(
-    project=Project(id="p" * 32, name="holdfast", path="/work/holdfast", git_branch="main"),
+    project=Project(id="p" * 32, name="holdfast", path="/home/ada/holdfast", git_branch="main"),
     device="workbench",
     now=1_800_000_000_000,
     offset=lambda _: timedelta(0),
