@@ -29,7 +29,7 @@ bench: $(READY)                   ## ratios within one run, as a table and bench
 
 torture: $(READY)                 ## faults at scale; FULL=1 for the night's counts
 	@$(BIN)/python -m pip install -q --group torture
-	@HOLDFAST_TORTURE=$(if $(FULL),night,pr) $(BIN)/python -m pytest -n auto -q tests/faults
+	@HOLDFAST_TORTURE=$(if $(FULL),night,pr) $(BIN)/python -m pytest -n auto -q tests/faults tests/core tests/formats
 
 $(VENV)/installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

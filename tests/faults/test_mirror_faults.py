@@ -316,7 +316,7 @@ def test_a_reader_never_sees_a_torn_or_missing_file(keeper: Keeper, project: Pat
         project / CRAFT / "index.json",
         feature / "state.yaml", feature / "implementation-plan.yaml", project / ".ai-session/active-features.yaml",
     ]  # fmt: skip
-    times = scale(20_000, 200_000, 1_000_000) // len(watched) + 1
+    times = scale(20_000, 1_000_000, 10_000_000) // len(watched) + 1
     with subprocess.Popen(
         [sys.executable, "-c", READER, str(times), *map(str, watched)], stdout=subprocess.PIPE, text=True
     ) as reader:

@@ -29,6 +29,7 @@ from holdfast.core.vocabulary import (
 from holdfast.keeper.home import Home, default_home, store_path
 from holdfast.keeper.recording import Recorder
 from holdfast.keeper.session import KeptSession
+from holdfast.keeper.turn import Turn
 from holdfast.machine import host, worktree
 from holdfast.machine.wall import Wall
 from holdfast.store.interface import Draft, Filter, Store, Transaction
@@ -43,32 +44,6 @@ if TYPE_CHECKING:
 SHORTEST_PREFIX = 4
 _LOOK_EVERY = 0.05  # seconds
 _NOT_YET = Project(id="", name="")  # found once the session really starts
-
-
-class _Turn:
-    """One transaction: what others wrote into mirrored files is taken in before it, and the files follow it."""
-
-    __slots__ = ("_inner", "_keeper")
-
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-        self._inner: AbstractContextManager[Transaction] | None = None
-
-    def __enter__(self) -> Transaction:
-        self._keeper.absorb()
-        self._inner = self._keeper.store().transaction()
-        transaction = self._inner.__enter__()
-        self._keeper.writing = True
-        return transaction
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._inner is not None
-        self._keeper.writing = False
-        self._inner.__exit__(kind, error, trace)
-        if kind is None:
-            self._keeper.write_mirrors()
 
 
 class Keeper:
@@ -171,7 +146,7 @@ class Keeper:
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """The right to write, after taking in what others wrote into mirrored files; these follow the change."""
-        return _Turn(self)
+        return Turn(self)
 
     def make_current(self, transaction: Transaction, session: str) -> None:
         """Point this work tree at a session; mirrors will show it, whatever comes after it."""

@@ -10,7 +10,7 @@ from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files
 from holdfast.machine.worktree import Place
 
-_MARKERS: Final = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+_MARKERS: Final = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 # Something that can leave entries unmerged is under way while one of these exists.
 _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "AUTO_MERGE")
 _MOST: Final = 4 << 20
@@ -18,10 +18,7 @@ _MOST: Final = 4 << 20
 
 def disputed(data: bytes) -> str | None:
     """Why a file must be left alone for now; None when nothing stands against touching it."""
-    found = _MARKERS.findall(data)
-    if b"<" * 7 in found and b">" * 7 in found:
-        return "it holds conflict markers"
-    return None
+    return "it holds conflict markers" if _MARKERS.search(data) else None
 
 
 def unmerged(place: Place) -> set[str]:

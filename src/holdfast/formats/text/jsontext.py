@@ -12,5 +12,5 @@ from holdfast.core.canonical import Json
 def written(value: Json) -> bytes:
     try:
         return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-    except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError):  # numbers beyond 64 bits
+    except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError):  # lone surrogates, absurd numbers
         return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"

@@ -12,13 +12,14 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Usage
-from holdfast.core.times import text
 from holdfast.formats.conversion import state_of
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document, Format, Ground, Note
+from holdfast.formats.text.reading import LIMIT
 from holdfast.keeper.documents.ground import ground
 from holdfast.keeper.documents.sources import Source, sources
 from holdfast.machine import files
+from holdfast.machine.aside import free_name, stamp
 from holdfast.machine.trouble import shown
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 # Where each format says its version; timer has none.
 _VERSIONS: Final = {"orchestrator": "schema_version", "craft": "schema_version", "contract": "version"}
 _KEPT: Final = re.compile(r"(?P<path>.+)\.before-(?P<stamp>\d{8}T\d{6}Z)(?:-\d+)?\Z")
-_LIMIT: Final = 4 << 20  # bytes
 # The files of a contract document, by its parts.
 _PARTS: Final = {"state": "state.yaml", "plan": "implementation-plan.yaml"}
 
@@ -73,10 +73,10 @@ def back(path: str) -> list[Migrated]:
             file=path,
         )
     found: list[Migrated] = []
-    for name, (kept, stamp) in sorted(latest.items()):
+    for name, (kept, moment) in sorted(latest.items()):
         _refuse_link(name)
-        old = files.read_limited(kept, _LIMIT, what="the file from before")
-        aside = _free(f"{name}.after-{stamp}")
+        old = files.read_limited(kept, LIMIT, what="the file from before")
+        aside = free_name(f"{name}.after-{moment}")
         if os.path.lexists(name):
             _copy(name, aside)
         files.write_atomic(name, old)
@@ -134,7 +134,7 @@ def _texts(source: Source, document: Document) -> dict[str, bytes]:
     for part, name in _PARTS.items():
         if part in source.value and not same(document.get(part), source.value[part]):
             path = os.path.join(folder, name)
-            over = files.read_limited(path, _LIMIT, what=name).decode("utf-8-sig", "replace")
+            over = files.read_limited(path, LIMIT, what=name).decode("utf-8-sig", "replace")
             found[path] = written(document[part], over=over).encode()
     return found
 
@@ -155,8 +155,7 @@ def _check(document: Document, rules: Format, here: Ground) -> None:
 
 
 def _switch(path: str, data: bytes, now: int) -> str:
-    stamp = text(now)[:19].replace("-", "").replace(":", "") + "Z"
-    kept = _free(f"{path}.before-{stamp}")
+    kept = free_name(f"{path}.before-{stamp(now)}")
     _copy(path, kept)
     try:
         files.write_atomic(path, data)
@@ -179,12 +178,4 @@ def _refuse_link(path: str) -> None:
 
 def _copy(path: str, other: str) -> None:
     """On the disk under a second name, before anything is done to the first."""
-    files.write_atomic(other, files.read_limited(path, _LIMIT, what="the old file"))
-
-
-def _free(path: str) -> str:
-    name, number = path, 1
-    while os.path.lexists(name):
-        number += 1
-        name = f"{path}-{number}"
-    return name
+    files.write_atomic(other, files.read_limited(path, LIMIT, what="the old file"))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.core.text import shorten
-from holdfast.core.times import text
 from holdfast.keeper.mirrors.taking import take_file
 from holdfast.machine import files
+from holdfast.machine.aside import free_name
+from holdfast.machine.aside import stamp as stamp_of
 from holdfast.mirror import prints
 from holdfast.mirror.layouts import Layout, folder_stamp, inside
 from holdfast.mirror.memory import Memory, Rejected, Tree
@@ -98,12 +99,8 @@ class Desk:
         self._note_aside(one, path, aside, error)
 
     def _free_name(self, path: str) -> str:
-        moment = text(self.keeper.now())[:19].replace("-", "").replace(":", "") + "Z"
-        aside, number = f"{path}.rejected-{moment}", 1
-        while os.path.lexists(inside(self.root, aside)):
-            number += 1
-            aside = f"{path}.rejected-{moment}-{number}"
-        return aside
+        aside = free_name(inside(self.root, f"{path}.rejected-{stamp_of(self.keeper.now())}"))
+        return f"{path}{aside.removeprefix(inside(self.root, path))}"
 
     def _note_aside(self, one: Layout, path: str, aside: str, error: HoldfastError) -> None:
         self.tree.reject(one.name, Rejected(path, aside, shorten(error.message, 300), self.keeper.now()))

@@ -7,24 +7,23 @@ merge is nobody's to write until a person has decided; one that cannot be unders
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
-from holdfast.core.times import text as time_text
 from holdfast.formats.text import reading
+from holdfast.machine.aside import free_name, stamp
 from holdfast.machine.files import sync_directory, write_atomic
 from holdfast.machine.private import open_private
 from holdfast.machine.trouble import again, explain, shown
+from holdfast.mirror import repository
 
 LIMIT: Final = reading.LIMIT
 # Somebody who writes all the time is not waited for.
 _MOST_TRIES: Final = 5
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1)
-_MARKS: Final = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 
 Mapping = dict[str, Json]
 
@@ -70,7 +69,7 @@ def raw_of(path: str) -> bytes | None:
 
 def unmerged(raw: bytes) -> bool:
     """Whether git left the marks of a conflict in it."""
-    return _MARKS.search(raw) is not None
+    return repository.disputed(raw) is not None
 
 
 def unfinished(path: str) -> Conflict:
@@ -124,7 +123,8 @@ def rewrite(
                 late.append(theirs)
             except HoldfastError:
                 # Whoever was in the middle of writing has lost nothing: it stands beside.
-                write_atomic(_aside(path, os.stat(stood).st_mtime_ns // 1_000_000), theirs)
+                edited = os.stat(stood).st_mtime_ns // 1_000_000
+                write_atomic(free_name(f"{path}.rejected-{stamp(edited)}"), theirs)
 
         write_atomic(path, data, displaced=look)
         if not late:
@@ -156,22 +156,12 @@ def written(value: Mapping, over: Document | None = None) -> bytes:
 
 def set_aside(path: str, now: int) -> str:
     """Give a file that cannot be used another name, under which it is kept: `NAME.rejected-20261115T093000Z`."""
-    aside = _aside(path, now)
+    aside = free_name(f"{path}.rejected-{stamp(now)}")
     try:
         os.rename(path, aside)
         sync_directory(os.path.dirname(path))
     except OSError as error:
         raise explain(error, "set aside", path) from error
-    return aside
-
-
-def _aside(path: str, now: int) -> str:
-    stamp = time_text(now)[:19].replace("-", "").replace(":", "") + "Z"
-    aside = f"{path}.rejected-{stamp}"
-    number = 1
-    while os.path.lexists(aside):
-        number += 1
-        aside = f"{path}.rejected-{stamp}-{number}"
     return aside
 
 

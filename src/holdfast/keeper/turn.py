@@ -1,0 +1,38 @@
+"""A turn of the keeper: one transaction, and what goes before and after it for the sake of mirrored files."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from holdfast.store.interface import Transaction
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+class Turn:
+    """One transaction: what others wrote into mirrored files is taken in before it, and the files follow it."""
+
+    __slots__ = ("_inner", "_keeper")
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._inner: AbstractContextManager[Transaction] | None = None
+
+    def __enter__(self) -> Transaction:
+        self._keeper.absorb()
+        self._inner = self._keeper.store().transaction()
+        transaction = self._inner.__enter__()
+        self._keeper.writing = True
+        return transaction
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._inner is not None
+        self._keeper.writing = False
+        self._inner.__exit__(kind, error, trace)
+        if kind is None:
+            self._keeper.write_mirrors()
