@@ -92,7 +92,5 @@ def test_valid_is_what_is_imported(name: str, data: st.DataObject, harm: str) ->
         strict = is_valid(document, name, Path(folder), lenient=False)
         lenient = is_valid(document, name, Path(folder), lenient=True)
         imported = is_imported(document, name, Path(folder))
-    if name != "contract" or place[0] == "state":
-        # Of a feature's files, a lenient look tries state.yaml alone; the others need only be readable.
-        assert lenient == imported
+    assert lenient == imported
     assert strict == (imported and allowed(document, name))

@@ -214,10 +214,27 @@ class Validator:
         elif kind in _PARTS:
             document = {_PARTS[kind]: value}
         else:
-            return [] if isinstance(value, dict) else [Problem((), "must be an object")]
+            return self._entries_refused(value, owner)
         # Its own places begin after the part, and after the line's number.
         steps = 2 if kind == "contract-history" else 1
         return [Problem(one.place[steps:], one.message) for one in untakeable(document, owner, self._ground)]
+
+    def _entries_refused(self, value: Json, owner: Format) -> list[Problem]:
+        """Each entry of a registry is taken in with its feature."""
+        from holdfast.formats.acceptance import untakeable
+
+        entries = value.get("active_features") if isinstance(value, dict) else None
+        if not isinstance(entries, list):
+            return [Problem((), "must be an object that lists active_features")]
+        found: list[Problem] = []
+        for number, entry in enumerate(entries[:MOST]):
+            named = entry.get("feature_id") if isinstance(entry, dict) else None
+            document: Json = {"state": {**_ANY_STATE, "feature_id": named}, "entry": entry}
+            found += [
+                Problem(("active_features", number, *one.place[1:]), one.message)
+                for one in untakeable(document, owner, self._ground)
+            ]
+        return found
 
     @property
     def _ground(self) -> Ground:
