@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 
+import spec_examples
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
@@ -315,103 +317,5 @@ def _object(value: Json) -> dict[str, Json]:
 
 def example() -> Document:
     """The complete example of the craft text, to the letter: an id that is not hexadecimal, a hash of 40 digits."""
-    return copy.deepcopy(_EXAMPLE)
-
-
-_EXAMPLE: Document = {
-    "$schema": "https://data-wise.github.io/craft/schemas/session-state-v1.json",
-    "schema_version": "1.0.0",
-    "session_id": "abc12345-def6-7890-ghij-klmnopqrstuv",
-    "created_at": "2026-01-17T14:30:00.000Z",
-    "updated_at": "2026-01-17T14:45:23.142Z",
-    "device": "MacBook Pro",
-    "project": "/Users/dt/projects/my-app",
-    "goal": "Add OAuth 2.0 authentication system with PKCE flow",
-    "mode": "default",
-    "status": "in_progress",
-    "progress": 0.65,
-    "agents": [
-        {
-            "id": "arch-1",
-            "type": "backend-architect",
-            "status": "completed",
-            "started_at": "2026-01-17T14:30:15.000Z",
-            "completed_at": "2026-01-17T14:32:30.000Z",
-            "duration_seconds": 135,
-            "progress": 1.0,
-            "result": "success",
-            "blocking_on": None,
-            "error": None,
-            "output_summary": "OAuth 2.0 architecture designed with PKCE flow",
-            "artifacts": {"files_created": ["docs/auth-architecture.md"], "files_modified": [], "files_deleted": []},
-        },
-        {
-            "id": "code-1",
-            "type": "feature-dev",
-            "status": "running",
-            "started_at": "2026-01-17T14:33:00.000Z",
-            "completed_at": None,
-            "duration_seconds": None,
-            "progress": 0.6,
-            "result": None,
-            "blocking_on": None,
-            "error": None,
-            "output_summary": None,
-            "artifacts": {
-                "files_created": ["src/auth/oauth.ts"],
-                "files_modified": ["src/middleware/auth.ts"],
-                "files_deleted": [],
-            },
-        },
-    ],
-    "completed_work": ["Architecture design (OAuth 2.0 with PKCE)", "Code stubs created (src/auth/oauth.ts)"],
-    "pending_tasks": [
-        "Complete code-1 implementation (60% → 100%)",
-        "Add unit tests (test-1)",
-        "Update documentation (doc-1)",
-    ],
-    "decisions_made": [
-        {
-            "timestamp": "2026-01-17T14:32:45.000Z",
-            "context": "Authentication method selection",
-            "options": ["JWT", "Session Cookies", "Hybrid (JWT + refresh tokens)"],
-            "chosen": "Hybrid (JWT + refresh tokens)",
-            "reasoning": "Balance of scalability and security",
-        }
-    ],
-    "files_modified": [
-        {
-            "path": "src/auth/oauth.ts",
-            "action": "created",
-            "agent_id": "code-1",
-            "timestamp": "2026-01-17T14:35:00.000Z",
-            "lines_added": 127,
-            "lines_removed": 0,
-            "hash_before": None,
-            "hash_after": "a1b2c3d4e5f6789012345678901234567890abcd",
-        }
-    ],
-    "context_usage": {
-        "estimated_tokens": 25000,
-        "compression_count": 0,
-        "last_compression": None,
-        "by_agent": {"arch-1": 8000, "code-1": 12000, "test-1": 5000},
-    },
-    "teleportation": {
-        "enabled": True,
-        "last_sync": "2026-01-17T14:45:00.000Z",
-        "sync_status": "success",
-        "sync_error": None,
-        "devices": ["MacBook Pro", "iMac"],
-        "storage_backend": "claude-desktop",
-        "encrypted": True,
-        "shared_with": None,
-    },
-    "metadata": {
-        "git_branch": "feature/auth",
-        "git_commit": "a1b2c3d4e5f6789012345678901234567890abcd",
-        "craft_version": "1.23.0",
-        "tags": ["authentication", "oauth2"],
-        "notes": "Using PKCE flow per security team recommendation",
-    },
-}
+    document: Document = json.loads(spec_examples.CRAFT)
+    return document
