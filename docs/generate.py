@@ -243,7 +243,8 @@ def _diagram(name: str, table: lifecycle.Table) -> str:
 def _setting(one: settings.Setting) -> tuple[str, ...]:
     text = isinstance(one.default, str)
     default = "empty" if one.default == "" else f"`{one.default}`"
-    allowed = "a short text" if text else f"{one.low:g} to {one.high:g}"
+    flag = isinstance(one.default, bool)
+    allowed = "true or false" if flag else "a short text" if text else f"{one.low:g} to {one.high:g}"
     return (f"`{one.name}`", default, allowed, _yes(one.project), one.about)
 
 

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, settings
 TORTURE = "HOLDFAST_TORTURE"
 
 # Failing assertions of the exported suite say what they compared, like those of any test.
-pytest.register_assert_rewrite("holdfast.formats.conformance", "holdfast.store.conformance")
+pytest.register_assert_rewrite(
+    "holdfast.capture.conformance", "holdfast.formats.conformance", "holdfast.store.conformance"
+)
 
 # Machines that run tests are busy: a slow example says nothing about the code, so no deadlines.
 # The usual run takes the same examples each time, so that it says something about the change; torture explores.

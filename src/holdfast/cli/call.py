@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.cli.grammar import Parsed
 from holdfast.cli.paint import Paint, Painted, terminal
+from holdfast.cli.place import home
 from holdfast.core.model import Session
 from holdfast.keeper.keeper import Keeper
 
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 VERSION = 1
-
-_REMINDERS = {
-    "break_40": "{} minutes of work: a good moment for a break.",
-    "warning_60": "{} minutes of work: a break is due.",
-    "timeout_90": "{} minutes of work: the session is paused. holdfast resume goes on.",
-}
 
 
 class Call:
@@ -45,7 +40,7 @@ class Call:
             words = self.parsed.globals
             self._keeper = Keeper.open(
                 words.project or ".",
-                home=self.environ.get("HOLDFAST_HOME") or _usual_home(self.environ),
+                home=home(self.environ),
                 store=words.store or self.environ.get("HOLDFAST_STORE") or None,
                 actor=self.environ.get("HOLDFAST_ACTOR") or None,
             )
@@ -112,8 +107,9 @@ class Call:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.redacted.items()))
             self.note(f"Secrets were cut out before anything was stored: {kinds}.")
         if recorder.reached:
-            line, limit = recorder.reached[-1]
-            self.note(_REMINDERS[line].format(limit // 60_000))
+            from holdfast.keeper.wording import reminder
+
+            self.note(reminder(*recorder.reached[-1]))
 
     def tell_of_mirrors(self) -> None:
         """Mirrored files that were set aside, left alone or not written."""
@@ -129,16 +125,6 @@ class Call:
         sys.stderr.write(str(self.paint.plain(question)) + " ")
         sys.stderr.flush()
         return sys.stdin.readline().strip() or None
-
-
-def _usual_home(environ: Mapping[str, str]) -> str | None:
-    """On Linux the answer of platformdirs, without the five milliseconds of asking it."""
-    if sys.platform != "linux":
-        return None
-    data = environ.get("XDG_DATA_HOME", "")
-    if not data.strip():
-        data = os.path.join(os.path.expanduser("~"), ".local", "share")
-    return os.path.join(data, "holdfast")
 
 
 def put(text: str = "") -> None:

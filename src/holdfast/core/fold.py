@@ -22,6 +22,7 @@ from holdfast.core.state import (
     Failure,
     FileState,
     Mark,
+    NativeState,
     NoteState,
     State,
     WaitState,
@@ -45,6 +46,7 @@ from holdfast.core.vocabulary import (
     FileChanged,
     HillMoved,
     MessageExchanged,
+    NativeClosed,
     NativeLinked,
     NoteAdded,
     PhaseAdded,
@@ -331,7 +333,21 @@ def _named(state: State, event: Event, data: Data) -> None:
             except Invalid:
                 state.not_applied += 1
         case NativeLinked():
-            state.native[f"{data.agent}\n{data.id}"] = (data.agent, data.resume)
+            _linked(state, event, data)
+        case NativeClosed():
+            found = state.native.get(f"{data.agent}\n{data.id}")
+            if found is not None:
+                found.closed_at = event.at
+
+
+def _linked(state: State, event: Event, data: NativeLinked) -> None:
+    """Opened for the first time, or again: then perhaps by another process, and whatever closed it is over."""
+    name = f"{data.agent}\n{data.id}"
+    known = state.native.get(name)
+    state.native[name] = NativeState(
+        data.agent, data.id, data.resume or (known.resume if known else None), data.process,
+        known.linked_at if known else event.at,
+    )  # fmt: skip
 
 
 def _filed(state: State, event: Event, data: Data) -> None:
@@ -385,7 +401,7 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     (_hill, (HillMoved,)),
     (_phase, (PhaseAdded,)),
     (_waits, (WaitingStarted, WaitingEnded)),
-    (_named, (DeviceJoined, AliasGiven, ExtraKept, NativeLinked)),
+    (_named, (DeviceJoined, AliasGiven, ExtraKept, NativeLinked, NativeClosed)),
     (_filed, (SessionArchived, SessionUnarchived, SessionDeleted)),
     (_resolved, (ConflictResolved,)),
     (_disputed, (ConflictFound,)),

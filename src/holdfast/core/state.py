@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -119,6 +119,17 @@ class WaitState(msgspec.Struct, array_like=True, gc=False):
     text: str | None
 
 
+class NativeState(msgspec.Struct, array_like=True, gc=False):
+    """A conversation of an agent program, under its own id there."""
+
+    agent: str
+    id: str
+    resume: str | None
+    process: Process | None
+    linked_at: int
+    closed_at: int | None = None
+
+
 class Mark(msgspec.Struct, array_like=True, gc=False):
     """Something that opens or ends a pause: `manual`, `timeout`, `resumed`, or a whole one that is past (`away`)."""
 
@@ -173,7 +184,7 @@ class State(msgspec.Struct, gc=False):
     notes: list[NoteState] = []
     failures: list[Failure] = []
     waiting: dict[str, WaitState] = {}
-    native: dict[str, tuple[str, str | None]] = {}
+    native: dict[str, NativeState] = {}
     clashes: list[Clash] = []
     hill: dict[str, tuple[int, int]] = {}
 

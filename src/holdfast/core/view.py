@@ -142,10 +142,7 @@ def session(state: State, now: int) -> Session:
         devices=sorted(set(state.devices.values())),
         cost_usd=float(cost) if isinstance(cost, (int, float)) else None,
         waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values()],
-        native=[
-            Native(agent=agent, id=key.removeprefix(f"{agent}\n"), resume=resume)
-            for key, (agent, resume) in state.native.items()
-        ],
+        native=[Native(agent=one.agent, id=one.id, resume=one.resume) for one in state.native.values()],
         agents=_agents(state, now if end is None else end),
         phases=[Phase(id=id_, name=name) for id_, name in state.phases.items()],
         tasks=[
@@ -297,3 +294,12 @@ def due(state: State, at: int) -> list[str]:
         return []
     working = worktime(state, at).working
     return [name for name, line in open_lines if working >= line]
+
+
+def names(state: State) -> list[str]:
+    """What a session is found by besides its own id: its aliases, and its conversations as `agent:id`."""
+    return [*state.aliases.values(), *(native_name(one.agent, one.id) for one in state.native.values())]
+
+
+def native_name(agent: str, conversation: str) -> str:
+    return f"{agent}:{conversation}"

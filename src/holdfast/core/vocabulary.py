@@ -231,13 +231,33 @@ class ExtraKept(Data, frozen=True, kw_only=True):
     value: Json = None
 
 
+class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Which process an agent or a conversation is, so that its end can be noticed: a pid alone is used again."""
+
+    pid: Whole
+    started: str
+    boot: str
+    namespace: str
+    machine: str
+
+
 @_event("native.linked", sign=False)
 class NativeLinked(Data, frozen=True, kw_only=True):
-    """The agent program's own id of the conversation, and the command that reopens it."""
+    """The agent program's own id of the conversation, the command that reopens it, and the process it runs in."""
 
     agent: str
     id: str
     resume: str | None = None
+    process: Process | None = None
+
+
+@_event("native.closed", sign=False)
+class NativeClosed(Data, frozen=True, kw_only=True):
+    """The agent program said that the conversation was closed. A hint: a crash says nothing, and it may go on."""
+
+    agent: str
+    id: str
+    reason: str | None = None
 
 
 # ── Signs of activity, time ──────────────────────────────────────────────────────────────────────────────
@@ -307,16 +327,6 @@ class WaitingEnded(Data, frozen=True, kw_only=True):
 
 
 # ── Agents ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Process(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Which process an agent is, so that its end can be noticed: a pid alone is used again."""
-
-    pid: Whole
-    started: str
-    boot: str
-    namespace: str
-    machine: str
 
 
 @_event("agent.started")
@@ -403,6 +413,7 @@ class AgentEdited(OfAgent, frozen=True, kw_only=True):
     task: str | None = None
     blocking_on: str | None = None
     summary: str | None = None
+    tokens: Whole | None = None
 
 
 # ── The plan ─────────────────────────────────────────────────────────────────────────────────────────────

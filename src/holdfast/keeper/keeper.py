@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from holdfast.capture import glances, spool
 from holdfast.core import fold, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.event import Event
@@ -71,6 +72,10 @@ class Keeper:
         # What is asked while a transaction is open must not try to take in files: that would need this very right.
         self.writing = False
         self._next_look = 0.0
+        # Payloads are being taken in: what is asked meanwhile must not begin that again.
+        self._draining = False
+        # Seconds that others may hold us up when we only come to take in what hooks left: it can wait.
+        self.patience = 0.5
         # A command looks at mirrored files once; a program that runs for long, before everything it does.
         self.looks_once = False
         # For the surface to tell: sentences about mirrored files that were set aside or could not be written.
@@ -144,9 +149,20 @@ class Keeper:
             return None
         return self.store()
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """The right to write, after taking in what others wrote into mirrored files; these follow the change."""
-        return Turn(self)
+    def transaction(self, *, patience: float | None = None) -> AbstractContextManager[Transaction]:
+        """The right to write, after taking in what others left for us; mirrored files follow the change."""
+        return Turn(self, patience=patience)
+
+    def beside(self, root: str) -> Keeper:
+        """The keeper of another work tree on the same store, for as long as this one is open."""
+        other = Keeper(
+            self.home, worktree.locate(root), self.store_path, actor=self.recorder.actor, device=self._device,
+            wall=self.wall, settings=None,
+        )  # fmt: skip
+        other._opened = self.store()
+        other._draining = self._draining
+        other.looks_once = self.looks_once
+        return other
 
     def make_current(self, transaction: Transaction, session: str) -> None:
         """Point this work tree at a session; mirrors will show it, whatever comes after it."""
@@ -163,9 +179,11 @@ class Keeper:
         return self._mirrors
 
     def absorb(self) -> None:
-        """Take in what others wrote into mirrored files, where there are any."""
+        """Take in what others left for us: payloads of hooks, and changes in mirrored files."""
         if self.writing:
             return
+        if not self._draining and spool.anything(self.home.path):
+            self._drain()
         if self._mirrors is None:
             # Asked with every event, nearly always for nothing: whether there are mirrors is looked up now and then.
             now = time.monotonic()
@@ -175,6 +193,22 @@ class Keeper:
             if not os.path.isdir(self.home.mirrors):
                 return
         self.mirrors.absorb()
+
+    def _drain(self) -> None:
+        from holdfast.keeper.captures.draining import drain
+
+        self._draining = True
+        try:
+            drain(self, patience=self.patience)
+        finally:
+            self._draining = False
+
+    def show(self, changed: frozenset[str]) -> None:
+        """Let status lines follow a change, where there are any."""
+        if os.path.isdir(glances.directory(self.home.path)):
+            from holdfast.keeper.captures import glance
+
+            glance.refresh(self, changed)
 
     def write_mirrors(self) -> None:
         """Let mirrored files follow a change."""
@@ -361,6 +395,7 @@ class Keeper:
         state = self.state(found.id)
         moment = self.recorder.moment(at, max(state.latest.values(), default=None), found.id)
         self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
+        self.show(frozenset({found.id}))
         self.write_mirrors()
         return found.id
 
@@ -379,7 +414,12 @@ class Keeper:
 
     def restore(self, path: str) -> int:
         """Unite with a backup; says how many events were new."""
-        return self.store().restore(path)
+        new = self.store().restore(path)
+        if new and os.path.isdir(glances.directory(self.home.path)):
+            from holdfast.keeper.captures import glance
+
+            glance.forget(self.home.path)
+        return new
 
     def is_archived(self, state: State, *, at: int | None = None) -> bool:
         """By somebody's word if there is one, else by age."""

@@ -29,10 +29,6 @@ from holdfast.core.vocabulary import (
 from holdfast.machine.wall import Wall
 from holdfast.store.interface import Draft, Transaction
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from holdfast.formats.interface import Heard
-
 Build = Callable[[State], Iterable[Data]]
 
 _LEAVING = frozenset(
@@ -77,9 +73,15 @@ class Recorder:
         return state
 
     def hear(
-        self, transaction: Transaction, session: str, heard: Iterable[Heard], *, keys: Iterator[str] | None
+        self,
+        transaction: Transaction,
+        session: str,
+        heard: Iterable[tuple[int, Data]],
+        *,
+        keys: Iterator[str] | None,
+        actor: str | None = None,
     ) -> State:
-        """Append what a document tells, each at its own time: as strictly as anything a person says."""
+        """Append what a document or an agent tells, each at its own time: as strictly as anything a person says."""
         state = transaction.state(session)
         if not state.count or state.deleted:
             raise NotFound("there is no such session", session=session)
@@ -89,7 +91,7 @@ class Recorder:
             active |= TYPE_OF[type(data)].sign
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
-            self._append(transaction, state, self.prepare(data), moment, writer, key, heard=True)
+            self._append(transaction, state, self.prepare(data), moment, writer, key, heard=True, actor=actor)
         # Only at the end: what a document tells belongs together, and a limit reached in between must not break it.
         if active:
             self._remind(transaction, state, state.updated_at)
@@ -122,6 +124,7 @@ class Recorder:
         key: str | None = None,
         *,
         heard: bool = False,
+        actor: str | None = None,
     ) -> None:
         session = state.session
         kind = TYPE_OF[type(data)]
@@ -133,7 +136,7 @@ class Recorder:
         if status == "in_progress" and kind.name in _LEAVING:
             for line in view.due(state, at):  # reached by then, though nobody needs the reminder any more
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
-        transaction.record(session, Draft(data, at, self.actor, key))
+        transaction.record(session, Draft(data, at, actor or self.actor, key))
         if kind.sign and not heard:
             self._remind(transaction, state, at)
 

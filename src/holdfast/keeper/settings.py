@@ -42,8 +42,15 @@ SETTINGS: tuple[Setting, ...] = (
         "what a model that contract 1.0 does not list is mirrored as",
         choices=("gemini", "opus", "sonnet"),
     ),
+    Setting("capture.join_hours", 12, "a new conversation joins a session that was active within this time", 0, 8760),
+    Setting("capture.briefing", True, "an agent that is opened is told of the project's unfinished session"),
+    Setting(
+        "capture.block_at_timeout", False, "prompts are held back while the time limit's pause lasts", project=False
+    ),
+    Setting("capture.notify", True, "reminders are shown as desktop notifications", project=False),
     Setting("device.name", "", "what this device is called (default: its host name)", project=False),
 )
+_YES_OR_NO = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
@@ -96,6 +103,8 @@ def parse(which: Setting, written: str) -> int | float | str | bool:
     """A value as typed on the command line."""
     if isinstance(which.default, str):
         return _checked(which, written, which.name)
+    if isinstance(which.default, bool):
+        return _checked(which, _YES_OR_NO.get(written.strip().lower(), written), which.name)
     try:
         # float() alone would also take nan, 1_000, surrounding blanks and the digits of every script.
         if set(written) - set("+-.0123456789eE"):
@@ -154,6 +163,10 @@ def _checked(which: Setting, value: object, where: str) -> int | float | str | b
         if isinstance(value, str) and value in which.choices:
             return value
         raise Invalid(f"{which.name} must be one of {', '.join(which.choices)}", file=where)
+    if isinstance(which.default, bool):
+        if isinstance(value, bool):
+            return value
+        raise Invalid(f"{which.name} must be true or false", file=where)
     if isinstance(which.default, str):
         if isinstance(value, str) and len(value) <= 100 and value.isprintable():
             return value

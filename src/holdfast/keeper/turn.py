@@ -1,4 +1,5 @@
-"""A turn of the keeper: one transaction, and what goes before and after it for the sake of mirrored files."""
+"""A turn of the keeper: one transaction, and what goes before and after it for the sake of mirrored files and of
+status lines."""
 
 from __future__ import annotations
 
@@ -15,18 +16,20 @@ if TYPE_CHECKING:
 class Turn:
     """One transaction: what others wrote into mirrored files is taken in before it, and the files follow it."""
 
-    __slots__ = ("_inner", "_keeper")
+    __slots__ = ("_inner", "_keeper", "_patience", "_transaction")
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, *, patience: float | None = None) -> None:
         self._keeper = keeper
+        self._patience = patience
         self._inner: AbstractContextManager[Transaction] | None = None
+        self._transaction: Transaction | None = None
 
     def __enter__(self) -> Transaction:
         self._keeper.absorb()
-        self._inner = self._keeper.store().transaction()
-        transaction = self._inner.__enter__()
+        self._inner = self._keeper.store().transaction(patience=self._patience)
+        self._transaction = self._inner.__enter__()
         self._keeper.writing = True
-        return transaction
+        return self._transaction
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -35,4 +38,6 @@ class Turn:
         self._keeper.writing = False
         self._inner.__exit__(kind, error, trace)
         if kind is None:
+            assert self._transaction is not None
+            self._keeper.show(self._transaction.changed())
             self._keeper.write_mirrors()

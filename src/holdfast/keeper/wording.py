@@ -14,9 +14,20 @@ STATUS = {
 }  # fmt: skip
 PAUSES = {"manual": "paused", "idle": "idle", "task": "agent at work", "timeout": "time limit"}
 
+_REMINDERS = {
+    "break_40": "{} minutes of work: a good moment for a break.",
+    "warning_60": "{} minutes of work: a break is due.",
+    "timeout_90": "{} minutes of work: the session is paused. holdfast resume goes on.",
+}
+
 _JOINERS = "\u200c\u200d"
 # Printable by category, nothing to the eye; with them text can be hidden inside text.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2800")
+
+
+def reminder(line: str, limit: int) -> str:
+    """That working time has crossed a line (milliseconds), in a sentence for the person."""
+    return _REMINDERS[line].format(limit // MINUTE)
 
 
 def visible(text: str, *, lines: bool = False) -> str:

@@ -38,6 +38,26 @@ def identify(pid: int) -> Identity | None:
     return Identity(pid, entry.started, host.boot_id(), host.pid_namespace(), host.machine_id())
 
 
+def name_of(pid: int) -> str:
+    """What the program of a process is called; empty when that cannot be seen."""
+    if sys.platform == "linux":
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+                return file.read(100).strip()
+        except OSError:
+            return ""
+    from importlib import import_module
+
+    try:
+        psutil = import_module("psutil")
+    except ImportError:
+        return ""
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error:
+        return ""
+
+
 def fate(identity: Identity) -> Literal["alive", "gone", "unknown"]:
     """What became of it, as far as can be known from here: elsewhere than where it ran, nothing can."""
     boot = host.boot_id()

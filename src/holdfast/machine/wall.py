@@ -8,11 +8,12 @@ clock that is plainly wrong is replaced by the last time known for sure, plus wh
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # status lines load this module in a hurry
     from collections.abc import Callable
     from datetime import timedelta
+    from typing import Final
 
 BUILD_DATE: Final = 1_793_491_200_000  # 2026-11-01T00:00:00Z, in ms
 _LAST: Final = BUILD_DATE + 7305 * 86_400_000  # 20 years later

@@ -61,6 +61,9 @@ class Transaction(Protocol):
     def record(self, session: str, draft: Draft) -> Event | None:
         """Append one event to this writer's stream; None when its key is recorded already."""
 
+    def knows(self, session: str, key: str) -> bool:
+        """Whether an event with this key is recorded in the session."""
+
     def receive(self, events: Iterable[Event]) -> int:
         """Take in events of other writers (or one's own, restored), whatever their order; says how many were new.
 
@@ -73,13 +76,17 @@ class Transaction(Protocol):
     def know_project(self, project: Project) -> None:
         """Remember a project and the evidence that finds it again."""
 
+    def changed(self) -> frozenset[str]:
+        """The sessions that it changed, once it is over."""
+
 
 class Store(Protocol):
     """Where log and states live."""
 
     url: str
 
-    def transaction(self) -> AbstractContextManager[Transaction]: ...
+    def transaction(self, *, patience: float | None = None) -> AbstractContextManager[Transaction]:
+        """The right to write. Who has little time says how many seconds others may keep it waiting (then: `Busy`)."""
 
     def state(self, session: str) -> State | None:
         """The present state; None when the store knows no such session."""

@@ -283,9 +283,10 @@ class Journal:
             state = kept.state
             shown = summary(state)
             self._tables.save(session, version, shown)
-            names = (shown.project, shown.created_at, shown.deleted, *state.aliases.values())
+            found_by = view.names(state)
+            names = (shown.project, shown.created_at, shown.deleted, *found_by)
             if names != kept.names:
-                self._tables.save_names(session, shown, state.aliases.values())
+                self._tables.save_names(session, shown, found_by)
             every = max(SNAPSHOT_EVERY, kept.snapshot_size // BYTES_PER_EVENT)
             at, size = kept.snapshot_at, kept.snapshot_size
             if state.count - at >= every and not state.deleted and state.last is not None:
@@ -298,6 +299,10 @@ class Journal:
         self._current.clear()
         self._writing = False
         self._make_room()
+
+    def changed(self) -> frozenset[str]:
+        """The sessions that the last transaction changed."""
+        return frozenset(self._flushed)
 
     def forget(self) -> None:
         """The transaction failed: what was folded in memory did not happen."""

@@ -11,6 +11,7 @@ from itertools import islice
 import apsw
 import msgspec
 
+from holdfast.core import view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.event import Event
 from holdfast.core.fold import apply, in_log_order, pass_over, read
@@ -228,5 +229,5 @@ def _findable(
     if indexed.words_of(ref) != (set() if state.deleted else found):
         yield Finding("search", "the search index does not hold the words of the log", state.session)
     aliases = {row[0] for row in connection.execute("SELECT alias FROM aliases WHERE session = ?", (ref,))}
-    if aliases != (set() if state.deleted else set(state.aliases.values())):
+    if aliases != (set() if state.deleted else set(view.names(state))):
         yield Finding("search", "the aliases are not those of the log", state.session)

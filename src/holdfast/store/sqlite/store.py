@@ -56,8 +56,8 @@ class SqliteStore:
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
 
-    def transaction(self) -> SqliteTransaction:
-        return SqliteTransaction(self._connection, self._tables, self._journal, self.path)
+    def transaction(self, *, patience: float | None = None) -> SqliteTransaction:
+        return SqliteTransaction(self._connection, self._tables, self._journal, self.path, patience=patience)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -197,17 +197,31 @@ class SqliteStore:
 class SqliteTransaction:
     """The right to write, from `with` to the end of its block: all of it happens, or nothing."""
 
-    def __init__(self, connection: apsw.Connection, tables: SqliteTables, journal: Journal, path: str) -> None:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        tables: SqliteTables,
+        journal: Journal,
+        path: str,
+        *,
+        patience: float | None = None,
+    ) -> None:
         self._connection = connection
         self._tables = tables
         self._journal = journal
         self._path = path
+        self._patience = patience
 
     def __enter__(self) -> Self:
+        if self._patience is not None:
+            self._connection.set_busy_handler(opening.Patience(self._patience))
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except (apsw.Error, OSError, MemoryError) as error:
             raise (spoken(error, _WRITE, self._path) or error) from None
+        finally:
+            if self._patience is not None:
+                self._connection.set_busy_handler(opening.Patience())
         self._journal.begin()
         return self
 
@@ -253,6 +267,9 @@ class SqliteTransaction:
     def record(self, session: str, draft: Draft) -> Event | None:
         return self._journal.record(session, draft)
 
+    def knows(self, session: str, key: str) -> bool:
+        return self._tables.has_key(session, key)
+
     def receive(self, events: Iterable[Event]) -> int:
         taken = list(events)
         # What arrives late is the last row and not the latest event: from now on a fact says how far the clock is.
@@ -261,6 +278,9 @@ class SqliteTransaction:
         if new:
             self._tables.raise_clock(max(before, *(event.clock for event in taken)))
         return new
+
+    def changed(self) -> frozenset[str]:
+        return self._journal.changed()
 
     def set_current(self, place: str, session: str | None) -> None:
         if session is None:

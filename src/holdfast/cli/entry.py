@@ -1,0 +1,48 @@
+"""The first step: hooks and status lines take a way of their own, because they run inside somebody else's work,
+hundreds of times a session; everything else goes to `main`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+_WITH_VALUE: Final = ("--project", "--store", "--at")
+_QUICK: Final = ("hook", "statusline")
+
+
+def main(argv: list[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    quick = _quick(words)
+    if quick is None:
+        from holdfast.cli.main import main as everything
+
+        return everything(words)
+    from holdfast.cli import hooking
+
+    agent = next((word for word in quick if not word.startswith("-")), "")
+    code = hooking.main(["status", agent] if words_of(words)[0] == "statusline" else [agent])
+    return 2 if code == hooking.BLOCKED else 0
+
+
+def _quick(words: list[str]) -> list[str] | None:
+    """The words of a hook or status line; None for every other command, and where help is wanted."""
+    rest = words_of(words)
+    if not rest or rest[0] not in _QUICK or "--help" in words or "-h" in words:
+        return None
+    return rest[1:]
+
+
+def words_of(words: list[str]) -> list[str]:
+    """The words from the command on; what options before it say about the store goes where hooks look for it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        name, equals, value = words[at].partition("=")
+        if name == "--store" and (equals or at + 1 < len(words)):
+            os.environ["HOLDFAST_STORE"] = value if equals else words[at + 1]
+        at += 2 if name in _WITH_VALUE and not equals else 1
+    return words[at:]

@@ -1,0 +1,120 @@
+"""The hooks' own way in: quick, silent, and harmless whatever is wrong.
+
+Called by the hook script (`capture.script`) and by `holdfast hook`, with only the standard library loaded. A payload
+is handed over before anything else is tried; only an event that may be answered loads the rest. Whatever happens,
+the exit code is 0 and nothing is printed that an agent could take for an answer; what went wrong is noted in the
+error log, which `doctor` shows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # this module is loaded in a hurry
+    from typing import Final
+
+    from holdfast.capture.interface import Reply
+
+BLOCKED: Final = 86  # for the hook script, which makes 2 of it: Python itself ends with 2 when it is broken
+HELD_UP: Final = 0.9  # seconds: an agent is never held up for longer
+_LARGEST: Final = 64 * 1024 * 1024
+# Words that stand in every payload that may be answered. Cheaper than reading JSON; a false alarm costs only time.
+_ASKING: Final = (
+    b'"SessionStart"', b'"UserPromptSubmit"', b'"PreCompact"', b'"BeforeAgent"', b'"PreCompress"', b'"TaskStart"',
+    b'"TaskResume"', b'"sessionStart"', b'"beforeSubmitPrompt"', b'"preCompact"', b'"userPromptSubmitted"',
+    b'"chat.message"', b'"session.created"', b'"experimental.session.compacting"',
+)  # fmt: skip
+
+
+def main(words: list[str], home: str | None = None) -> int:
+    """`AGENT SOURCE PARENT` (hand over, and answer), `tell AGENT SOURCE PARENT`, `status AGENT`, or `drain`."""
+    home = home or _home()
+    try:
+        if words[:1] == ["drain"]:
+            return _drain(home)
+        _watch_the_time()
+        if words[:1] == ["status"]:
+            from holdfast.cli.statusline import show
+
+            return show(home, words[1] if len(words) > 1 else "claude")
+        return _hook(home, words[1:] if words[:1] == ["tell"] else words, answer=words[:1] != ["tell"])
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 (an agent is at work: nothing may disturb it)
+        _note(home, f"{type(error).__name__}: {error}")
+        return 0
+
+
+def _hook(home: str, words: list[str], *, answer: bool) -> int:
+    agent, source, parent = (*words, "", "", "")[:3]
+    payload = _payload()
+    if not payload.strip() or not agent.isalnum():
+        _note(home, f"a hook of {agent[:40]!a} came with nothing" if agent.isalnum() else "a hook of no agent")
+        return 0
+    from holdfast.capture import spool
+
+    pid = int(parent) if parent.isdecimal() and len(parent) < 11 else os.getppid()
+    path = spool.hand_over(home, agent, source if source.isalnum() else "hand", pid, payload)
+    if not answer or not any(word in payload for word in _ASKING):
+        return 0
+    reply = _answer(home, os.path.basename(path))
+    if reply is None:
+        return 0
+    sys.stderr.write(reply.stderr)
+    sys.stdout.write(reply.stdout)
+    sys.stdout.flush()
+    return BLOCKED if reply.code else 0
+
+
+def _payload() -> bytes:
+    """What the agent says; of what no agent says, the beginning."""
+    return sys.stdin.buffer.read(_LARGEST)
+
+
+def _answer(home: str, name: str) -> Reply | None:
+    import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
+    from holdfast.keeper.captures.hearing import answered
+
+    return answered(home, name, store=os.environ.get("HOLDFAST_STORE") or None)
+
+
+def _drain(home: str) -> int:
+    import holdfast.cli.quick  # noqa: F401
+    from holdfast.keeper.captures.hearing import drained
+
+    drained(home, store=os.environ.get("HOLDFAST_STORE") or None)
+    return 0
+
+
+def _home() -> str:
+    """As for every command; the hook script says where it stands itself."""
+    from holdfast.cli.place import home
+
+    return home(os.environ)
+
+
+def _watch_the_time() -> None:
+    """Whatever holds us up (a locked store, a slow disk), the agent goes on: the payload is handed over by then."""
+    import signal
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, HELD_UP)
+    else:
+        import threading
+
+        timer = threading.Timer(HELD_UP, os._exit, (0,))
+        timer.daemon = True
+        timer.start()
+
+
+def _note(home: str, message: str) -> None:
+    try:
+        from holdfast.machine import errorlog
+
+        if os.path.isdir(home):
+            errorlog.note(home, "hook", message)
+    except BaseException:  # noqa: BLE001, S110 (nobody is left to be told)
+        pass

@@ -1,0 +1,25 @@
+"""Where Holdfast keeps everything, as the environment says. Loaded by hooks: only what they need."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def home(environ: Mapping[str, str]) -> str:
+    """`HOLDFAST_HOME`, or the platform's place for a program's data."""
+    named = environ.get("HOLDFAST_HOME")
+    if named:
+        return named
+    if sys.platform == "linux":  # the answer of platformdirs, without the five milliseconds of asking it
+        data = environ.get("XDG_DATA_HOME", "")
+        if not data.strip():
+            data = os.path.join(os.path.expanduser("~"), ".local", "share")
+        return os.path.join(data, "holdfast")
+    from holdfast.keeper.home import default_home
+
+    return default_home()
