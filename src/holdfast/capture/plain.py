@@ -1,0 +1,68 @@
+"""Text from agents made fit to be kept: short, without what cannot be stored, and ids in the closed alphabet."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from math import isfinite
+from typing import Final
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.text import shorten
+
+LONGEST_GOAL: Final = 200
+LONGEST_TEXT: Final = 2_000
+_UNFIT: Final = re.compile("[\ud800-\udfff\0]")
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_WRAPPED: Final = re.compile(r"<([a-z][a-z0-9_-]*)\b[^>]*>.*?</\1>", re.DOTALL)
+_DEEPEST: Final = 12
+_LONGEST_KEPT: Final = 8_192
+
+
+def plain(text: str, longest: int = LONGEST_TEXT) -> str:
+    """The text without characters that cannot be stored, cut to a length."""
+    text = text[: longest + 1]
+    if not text.isascii() or "\0" in text:
+        text = _UNFIT.sub("\ufffd", text)
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
+def goal_of(prompt: str) -> str | None:
+    """The goal that a prompt states, in one line; None when it states none: a bare slash command, a mere blank."""
+    # What programs wrap around the person's words (`<system-reminder>…`) is none of them.
+    words = _WRAPPED.sub(" ", prompt[:20_000])
+    if not words.strip():
+        words = prompt
+    line = shorten(plain(words, 4 * LONGEST_GOAL), LONGEST_GOAL)
+    if not line or (line.startswith("/") and re.fullmatch(r"/[\w:-]+(?: .{0,40})?", line)):
+        return None
+    return line
+
+
+def id_of(name: str) -> str:
+    """An id of the closed alphabet for what an agent program calls something: its own word wherever that will do."""
+    return name if _ID.match(name) else "x" + hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:12]
+
+
+def kept(value: Json, depth: int = 0) -> Json:
+    """A value nobody here knows, as it may be kept: bounded in depth and length."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        if depth >= _DEEPEST:
+            return "…"
+        return {plain(name, 200): kept(one, depth + 1) for name, one in list(value.items())[:100]}
+    if isinstance(value, list):
+        return "…" if depth >= _DEEPEST else [kept(one, depth + 1) for one in value[:100]]
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    if isinstance(value, int) and abs(value) > 2**53:
+        return str(value)[:60]
+    return value
+
+
+def fits(value: Json) -> bool:
+    """Whether a value is small enough to be kept beside the log's own facts."""
+    return len(msgspec.json.encode(value)) <= _LONGEST_KEPT

@@ -1,0 +1,59 @@
+"""How Holdfast is wired into an agent: what has to stand in which of its files. Only described here, never done:
+`keeper.captures.connecting` shows it, does it, and takes it back to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Literal, NamedTuple, Protocol
+
+from holdfast.capture.interface import Scope
+from holdfast.capture.places import Places
+from holdfast.core.canonical import Json
+
+# What a hook does: hand the payload over and leave (`tell`); the same, and let it be taken in soon (`stir`); or
+# wait for the answer (`ask`).
+Manner = Literal["tell", "stir", "ask"]
+# The command line of a hook, as a shell takes it. Harmless where Holdfast is gone.
+Command = Callable[[Manner], str]
+
+
+class Entry(NamedTuple):
+    """Something to stand in a JSON file that is shared with others.
+
+    `at` leads to a list, to which `value` is added, or (`only`) to a value that is set if nothing stands there.
+    """
+
+    at: tuple[str, ...]
+    value: Json
+    only: bool = False
+
+
+class Change(NamedTuple):
+    """What becomes of one file: entries in a JSON file (made if it is not there), or a file of our own."""
+
+    path: str
+    entries: tuple[Entry, ...] = ()
+    content: bytes | None = None
+    executable: bool = False
+
+
+class Wiring(Protocol):
+    name: str
+    # What the agent's program is called on the PATH; directories that show it was used here.
+    programs: tuple[str, ...]
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        """Files or directories that exist when this agent was ever used here."""
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
+        """What a connection consists of. The command lines in it are made by `command`."""
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        """What keeps the hooks from being run though they stand there, in sentences that say what to do."""
+
+
+def wiring(name: str) -> Wiring:
+    found: Wiring = import_module(f"holdfast.capture.{name}.wiring").WIRING
+    return found

@@ -1,0 +1,89 @@
+"""What Holdfast says to an agent that waits for an answer: where the unfinished session stands as the agent is
+opened, that a break is due as a prompt is submitted, what must not be forgotten before the context is compressed.
+Facts, never orders.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.capture.interface import Answer, Heard
+from holdfast.core import view
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import State
+from holdfast.core.vocabulary import ExtraKept
+from holdfast.keeper.wording import reminder
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.session import KeptSession
+
+_BEFORE_COMPRESSION = 4_000  # characters
+_TOLD = "reminded"
+_LINES = ("break_40", "warning_60", "timeout_90")
+
+
+def answer(keeper: Keeper, heard: Heard, *, room: int) -> Answer:
+    """What to say; `keeper` is that of the conversation's work tree, and what was heard is recorded already."""
+    match heard.occasion:
+        case "start" if keeper.settings["capture.briefing"]:
+            return _briefed(keeper, heard, room)
+        case "prompt":
+            return _reminded(keeper, heard)
+        case "compact":
+            session = _own(keeper, heard)
+            return Answer() if session is None else Answer(context=session.briefing(max_chars=_BEFORE_COMPRESSION))
+    return Answer()
+
+
+def _briefed(keeper: Keeper, heard: Heard, room: int) -> Answer:
+    session = _own(keeper, heard) or keeper.current() or _unfinished(keeper)
+    if session is None or not session.state().count:
+        return Answer()
+    return Answer(context=session.briefing(reader="agent", max_chars=room))
+
+
+def _unfinished(keeper: Keeper) -> KeptSession | None:
+    """The project's unfinished session, unless it was put away."""
+    found = keeper.latest_unfinished()
+    return None if found is None or found.state().archived else found
+
+
+def _own(keeper: Keeper, heard: Heard) -> KeptSession | None:
+    """The session of this conversation, while it is unfinished."""
+    from holdfast.keeper.session import KeptSession
+
+    store = keeper.existing_store()
+    for session in store.find(view.native_name(heard.agent, heard.conversation)) if store else ():
+        state = store.state(session) if store else None
+        if state is not None and view.status_of(state) not in FINISHED:
+            return KeptSession(keeper, session)
+    return None
+
+
+def _reminded(keeper: Keeper, heard: Heard) -> Answer:
+    """The latest line of working time that was crossed and that nobody was told of yet."""
+    session = _own(keeper, heard)
+    if session is None:
+        return Answer()
+    state = session.state()
+    block = _held_back(keeper, state)
+    known = state.extra.get(_TOLD)
+    told = [one for one in known if isinstance(one, str)] if isinstance(known, list) else []
+    due = [line for line in _LINES if line in state.time.reached and line not in told]
+    if not due:
+        return Answer(block=block)
+    keeper.recorder.record(session.id, lambda _: [ExtraKept(name=_TOLD, value=[*told, *due])])
+    return Answer(say=sentence(state, due[-1]), notify=bool(keeper.settings["capture.notify"]), block=block)
+
+
+def sentence(state: State, line: str) -> str:
+    return reminder(line, getattr(state.time.timer, line))
+
+
+def _held_back(keeper: Keeper, state: State) -> str | None:
+    """Why the prompt must wait: only where the person chose that the limit's pause is a real one."""
+    if not keeper.settings["capture.block_at_timeout"] or view.status_of(state) != "paused":
+        return None
+    mark = next((mark for mark in reversed(state.time.marks) if mark.kind != "away"), None)
+    return sentence(state, "timeout_90") if mark is not None and mark.kind == "timeout" else None

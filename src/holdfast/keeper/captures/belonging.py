@@ -1,0 +1,151 @@
+"""Which session a conversation belongs to.
+
+By the agent program's own id of the conversation, wherever that was heard before: a `cd`, another terminal or a
+resumed conversation changes nothing. A conversation heard for the first time joins the session its work tree is at,
+and starts one where there is none. What a session cannot take any more, because it has ended, goes to a new one that
+continues it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.capture.interface import Heard
+from holdfast.capture.plain import goal_of, plain
+from holdfast.capture.signals import Active, Chosen, Closed, Measured, Opened, Prompted, Ran, Replied, Waits
+from holdfast.core import view
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import State
+from holdfast.core.times import HOUR
+from holdfast.core.vocabulary import Data, Project, SessionArchived, SessionPaused, SessionStarted
+from holdfast.keeper import projects
+from holdfast.keeper.captures import opened
+from holdfast.store.interface import Draft, Transaction
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+REPLACED = "Replaced by another session"
+# These tell of a conversation, not of work: none of them starts a session.
+_NO_WORK = (Opened, Closed, Measured, Chosen, Active, Replied, Waits)
+
+
+class Belonging:
+    """Finds the session of each conversation in one transaction of one work tree."""
+
+    def __init__(self, keeper: Keeper, transaction: Transaction, seen: Project | None) -> None:
+        self._keeper = keeper
+        self._transaction = transaction
+        self._seen = seen
+        # Conversations linked in this very transaction: the store finds them only after it.
+        self._linked: dict[str, str] = {}
+        self._current = keeper.store().current(keeper.place.root)
+
+    def session(self, heard: Heard, at: int, key: str) -> str | None:
+        """The session to record this in, begun if need be; None when it tells of no work and of no known session."""
+        name = view.native_name(heard.agent, heard.conversation)
+        known = self._known(name)
+        if known is not None and view.status_of(known) not in FINISHED:
+            return known.session
+        if not is_work(heard):
+            return None
+        found = None if known is not None else self._joined(at)
+        if found is None:
+            found = self._begin(heard, at, key, continues=known)
+        self._linked[name] = found
+        return found
+
+    def _known(self, name: str) -> State | None:
+        """The session this conversation was heard in last: an unfinished one before all others."""
+        if name in self._linked:
+            return self._transaction.state(self._linked[name])
+        states = [self._transaction.state(one) for one in self._keeper.store().find(name)]
+        states = [state for state in states if state.count and not state.deleted]
+        return max(
+            states, key=lambda state: (view.status_of(state) not in FINISHED, state.created_at or 0), default=None
+        )
+
+    def _joined(self, at: int) -> str | None:
+        """The session this work tree is at, if a new conversation may join it."""
+        state = None if self._current is None else self._transaction.state(self._current)
+        if state is None or not state.count or state.deleted or view.status_of(state) in FINISHED:
+            return None
+        # What a person began goes on until they end it. What began by itself ends by itself: by nothing happening.
+        hours = self._keeper.settings.number("capture.join_hours")
+        if begun_by_itself(state) and at - state.updated_at > hours * HOUR:
+            self._put_away(state, at)
+            return None
+        return state.session
+
+    def _put_away(self, state: State, at: int) -> None:
+        away: list[tuple[int, Data]] = [(at, SessionArchived())]
+        if view.status_of(state) == "in_progress":
+            away.insert(0, (at, SessionPaused(reason=REPLACED)))
+        self._keeper.recorder.hear(self._transaction, state.session, away, keys=None)
+
+    def _begin(self, heard: Heard, at: int, key: str, *, continues: State | None) -> str:
+        from holdfast.keeper.starting import new_id
+
+        keeper = self._keeper
+        name = view.native_name(heard.agent, heard.conversation)
+        said = opened.recall(keeper.home.path, name, forget=False) or opened.Opening()
+        seen = self._seen or projects.observe(keeper.place, "")
+        project = projects.found(keeper.store(), seen)
+        session = new_id()
+        earlier = None if continues is None else view.word(continues, "goal")
+        begins = SessionStarted(
+            goal=_goal(heard, said) or earlier or placeholder(heard.agent),
+            project=project, device=keeper.device(), timer=keeper.settings.timer,
+            continues=None if continues is None else continues.session,
+        )  # fmt: skip
+        moment = min(at, keeper.now())
+        draft = Draft(keeper.recorder.prepare(begins), moment, heard.agent, f"{key}:start")
+        self._transaction.record(session, draft)
+        self._transaction.know_project(project)
+        keeper.make_current(self._transaction, session)
+        self._current = session
+        return session
+
+
+def is_work(heard: Heard) -> bool:
+    """Whether something happened that belongs into a session, be it a new one."""
+    return any(
+        not isinstance(signal, _NO_WORK)
+        and not (isinstance(signal, Prompted) and goal_of(signal.text) is None)
+        # Holdfast's own commands, run by the agent, must not reopen what they have just ended.
+        and not (isinstance(signal, Ran) and signal.command.lstrip().startswith("holdfast "))
+        for signal in heard.signals
+    )
+
+
+def begun_by_itself(state: State) -> bool:
+    """Whether the first prompt of a conversation began the session, and no person's `start`."""
+    return any(one.linked_at == state.created_at for one in state.native.values())
+
+
+def placeholder(agent: str) -> str:
+    """The goal of a session whose first prompt was not heard."""
+    return f"Work with {agent}"
+
+
+def _goal(heard: Heard, said: opened.Opening) -> str | None:
+    for signal in heard.signals:
+        if isinstance(signal, Prompted):
+            return goal_of(signal.text)
+    return plain(said.title, 200) if said.title else None
+
+
+def needs_project(keeper: Keeper, told: list[tuple[Heard, int]]) -> bool:
+    """Whether one of these may begin a session: then git is asked before the transaction, not within it."""
+    store = keeper.existing_store()
+    fresh = [heard for heard, _ in told if is_work(heard)]
+    if not fresh:
+        return False
+    if store is None:
+        return True
+    names = {view.native_name(heard.agent, heard.conversation) for heard in fresh}
+    if all(store.find(name) for name in names):
+        return False
+    current = store.current(keeper.place.root)
+    state = None if current is None else store.state(current)
+    return state is None or view.status_of(state) in FINISHED

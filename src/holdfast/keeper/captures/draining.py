@@ -1,0 +1,272 @@
+"""Draining: the payloads that hooks left become events, before everything else is read or written.
+
+Payloads of one work tree are taken in as one transaction of the keeper of that tree, in the order in which they
+were heard; only then do their files go. Whoever dies in between leaves the files, and the next one finds by their
+keys what is recorded already. A payload nothing can be made of is put aside and noted; one that comes while the
+store is locked or the disk is full waits. None of this ever stops the command that came to do something else.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from holdfast.capture import registry, spool
+from holdfast.capture.interface import Heard
+from holdfast.capture.signals import Chosen, Opened
+from holdfast.core import view
+from holdfast.core.canonical import Json, digest
+from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused
+from holdfast.core.vocabulary import Process
+from holdfast.keeper import projects
+from holdfast.keeper.captures import belonging, opened, telling
+from holdfast.keeper.captures.telling_agents import Timed
+from holdfast.machine import errorlog, worktree
+from holdfast.machine.process import identify, name_of
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Transaction
+
+_AT_ONCE = 1_000  # payloads in one go
+_SHELLS = frozenset(
+    {"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "busybox", "cmd", "powershell", "pwsh", "env", "timeout"}
+)
+_SLOT = 3_000  # ms: the same words again within one or two of these were heard through another configuration
+
+
+class Taken(NamedTuple):
+    """A payload that was understood."""
+
+    entry: spool.Entry
+    heard: Heard
+    # What makes it the same event, and whether that is certain or only while it was just heard.
+    same: str
+    certain: bool
+
+    @property
+    def at(self) -> int:
+        return self.entry.at // 1_000_000
+
+
+class Read(NamedTuple):
+    """What a payload's file holds: what was heard, or that nothing can be made of it (yet)."""
+
+    taken: Taken | None
+    why: str = ""
+    unfinished: bool = False
+
+
+def drain(keeper: Keeper, *, patience: float) -> None:
+    """Take in what waits. Never raises for what is in it or for a store that cannot take it now."""
+    home = keeper.home.path
+    waiting = spool.waiting(home)[:_AT_ONCE]
+    if not waiting:
+        return
+    taken: list[Taken] = []
+    held: set[int] = set()
+    for entry in waiting:
+        if entry.parent in held:
+            continue
+        found = read(entry, keeper.now())
+        if found.taken is not None:
+            taken.append(found.taken)
+        elif found.unfinished:
+            held.add(entry.parent)  # its order is kept: what the same agent said later waits with it
+        else:
+            _put_aside(home, entry, found.why)
+    for root, group in _by_place(keeper, taken).items():
+        place = keeper if root == keeper.place.root else keeper.beside(root)
+        try:
+            _take_in(place, group, patience)
+        except (Busy, Damaged, Failed) as error:
+            if isinstance(error, Refused):
+                _one_by_one(place, group, patience)
+            elif not isinstance(error, Busy):
+                errorlog.note(home, "drain", error.message)
+                return
+        except Exception as error:  # noqa: BLE001 (whatever one payload holds, the others are taken in)
+            errorlog.note(home, "drain", f"{type(error).__name__}: {error}")
+            _one_by_one(place, group, patience)
+
+
+def read(entry: spool.Entry, now: int) -> Read:
+    """What a waiting payload says."""
+    if entry.agent not in registry.NAMES:
+        return Read(None, f"{entry.agent[:40]!a} is no agent")
+    if entry.size > spool.LARGEST:
+        return Read(None, f"a payload of {entry.size:,} bytes is larger than any that can be read")
+    try:
+        with open(entry.path, "rb") as file:
+            raw = file.read(spool.LARGEST + 1)
+    except FileNotFoundError:
+        return Read(None, unfinished=True)
+    except OSError as error:
+        return Read(None, f"a payload cannot be read: {error.strerror}")
+    payload = decoded(raw)
+    if payload is None:
+        young = now * 1_000_000 - entry.at < spool.YOUNG
+        return Read(None, "a payload is no JSON object", unfinished=young and _may_be_written(entry))
+    try:
+        heard = registry.agent(entry.agent).heard(payload)
+    except Exception as error:  # noqa: BLE001 (an agent's payload must not stop anything)
+        return Read(None, f"a payload of {entry.agent} could not be understood: {type(error).__name__}: {error}")
+    if heard is None:
+        return Read(None, f"a payload of {entry.agent} names no conversation")
+    said = f"{heard.agent}\n{heard.conversation}\n{heard.event}\n{heard.mark}" if heard.mark else _canonical(payload)
+    return Read(Taken(entry, heard, digest(said.encode(errors="surrogatepass"))[:24], bool(heard.mark)))
+
+
+def decoded(raw: bytes) -> dict[str, Json] | None:
+    """The object in a payload; bytes that are no text and halves of characters are replaced, not refused."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        import json
+
+        try:
+            value = json.loads(raw.decode("utf-8-sig", "replace").strip("\0 \t\r\n"), strict=False)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _canonical(payload: dict[str, Json]) -> str:
+    import json
+
+    return json.dumps(payload, sort_keys=True)
+
+
+def _may_be_written(entry: spool.Entry) -> bool:
+    return entry.own == 0 or identify(entry.own) is not None
+
+
+def _by_place(keeper: Keeper, taken: list[Taken]) -> dict[str, list[Taken]]:
+    """Payloads by work tree. A conversation stays where it was first heard of, wherever its agent has gone since."""
+    of_conversation: dict[tuple[str, str], str] = {}
+    of_directory: dict[str | None, str] = {}
+    groups: dict[str, list[Taken]] = {}
+    for one in taken:
+        talk = (one.heard.agent, one.heard.conversation)
+        if talk not in of_conversation:
+            if one.heard.cwd not in of_directory:
+                of_directory[one.heard.cwd] = _root(one.heard.cwd) or keeper.place.root
+            of_conversation[talk] = of_directory[one.heard.cwd]
+        groups.setdefault(of_conversation[talk], []).append(one)
+    return groups
+
+
+def _root(cwd: str | None) -> str | None:
+    """The work tree of a directory, or of the nearest one above it that is still there."""
+    if cwd is None or "\0" in cwd or not os.path.isabs(cwd):
+        return None
+    at = cwd
+    while not os.path.isdir(at):
+        above = os.path.dirname(at)
+        if above == at:
+            return None
+        at = above
+    try:
+        return worktree.locate(at).root
+    except HoldfastError:
+        return None
+
+
+# ── into sessions ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
+    talks = [(one.heard, one.at) for one in group]
+    seen = projects.observe(keeper.place, "") if belonging.needs_project(keeper, talks) else None
+    with keeper.transaction(patience=patience) as transaction:
+        where = belonging.Belonging(keeper, transaction, seen)
+        heard_here: dict[tuple[str, str], int] = {}
+        for one in group:
+            count = heard_here.get((one.same, one.entry.source), 0)
+            heard_here[one.same, one.entry.source] = count + 1
+            _record(keeper, transaction, where, one, count)
+    spool.done(one.entry for one in group)
+
+
+def _record(keeper: Keeper, transaction: Transaction, where: belonging.Belonging, one: Taken, count: int) -> None:
+    key = _key(one, 0, count)
+    session = where.session(one.heard, one.at, key)
+    if session is None:
+        _remember(keeper, one)
+        return
+    if _known(transaction, session, one, count):
+        return
+    name = view.native_name(one.heard.agent, one.heard.conversation)
+    state = transaction.state(session)
+    fresh = f"{one.heard.agent}\n{one.heard.conversation}" not in state.native
+    ground = telling.Ground(
+        keeper.place, _process(one.entry.parent), opened.recall(keeper.home.path, name) if fresh else None
+    )
+    said = telling.told(state, one.heard, one.at, ground)
+    timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
+    numbers = iter(range(1 << 30))
+    keeper.recorder.hear(
+        transaction, session, timed, keys=(f"{key}:{number}" for number in numbers), actor=one.heard.agent
+    )
+
+
+def _key(one: Taken, back: int, count: int) -> str:
+    again = f".{count}" if count else ""
+    if one.certain:
+        return f"hook:{one.same}{again}"
+    return f"hook:{one.same}@{one.at // _SLOT - back}{again}"
+
+
+def _known(transaction: Transaction, session: str, one: Taken, count: int) -> bool:
+    """Whether this very event was heard before: for certain by its mark, or the same words just now."""
+    if one.certain:
+        return transaction.knows(session, f"hook:{one.same}:0")
+    return any(transaction.knows(session, f"{_key(one, back, count)}:0") for back in (0, 1))
+
+
+def _remember(keeper: Keeper, one: Taken) -> None:
+    """A conversation without a session says something of itself."""
+    said = opened.Opening()
+    for signal in one.heard.signals:
+        if isinstance(signal, Chosen):
+            said.model, said.permission = signal.model or said.model, signal.permission or said.permission
+        elif isinstance(signal, Opened):
+            said.title = signal.title
+    if one.heard.rest:
+        said.rest = {one.heard.event[:60]: one.heard.rest}
+    if said != opened.Opening():
+        name = view.native_name(one.heard.agent, one.heard.conversation)
+        opened.remember(keeper.home.path, name, said, now=keeper.now())
+
+
+def _process(pid: int) -> Process | None:
+    """The agent's process, while it is there to be recognised later.
+
+    Some programs run hooks through a shell that is gone a moment later: its end is not the agent's.
+    """
+    if pid <= 1 or name_of(pid).lower().removesuffix(".exe").lstrip("-") in _SHELLS:
+        return None
+    found = identify(pid)
+    return None if found is None else Process(*found)
+
+
+def _one_by_one(keeper: Keeper, group: list[Taken], patience: float) -> None:
+    """One of them cannot be taken in: the others are."""
+    for one in group:
+        try:
+            _take_in(keeper, [one], patience)
+        except Busy:
+            return
+        except Exception as error:  # noqa: BLE001
+            message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+            _put_aside(keeper.home.path, one.entry, f"a payload of {one.entry.agent} was not taken in: {message}")
+
+
+def _put_aside(home: str, entry: spool.Entry, why: str) -> None:
+    errorlog.note(home, "drain", why)
+    try:
+        spool.put_aside(home, entry)
+    except OSError:
+        return

@@ -1,0 +1,66 @@
+"""Conversations that were opened and have no session yet: what they said of themselves, until the first prompt.
+
+Opening an agent and closing it again is no work, so it starts no session; but only the opening tells the model, for
+instance. One small private file each, forgotten after a while.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from holdfast.core.canonical import Json, digest
+from holdfast.core.errors import HoldfastError
+from holdfast.core.times import DAY
+from holdfast.machine import files
+
+_FORGOTTEN = 7 * DAY
+
+
+class Opening(msgspec.Struct, omit_defaults=True):
+    model: str | None = None
+    permission: str | None = None
+    title: str | None = None
+    rest: dict[str, Json] = {}
+
+
+def remember(home: str, name: str, said: Opening, *, now: int) -> None:
+    directory = os.path.join(home, "opened")
+    files.make_private_dir(directory)
+    known = recall(home, name, forget=False) or Opening()
+    united = Opening(
+        model=said.model or known.model, permission=said.permission or known.permission,
+        title=said.title or known.title, rest={**known.rest, **said.rest},
+    )  # fmt: skip
+    if united == known:
+        return
+    files.write_atomic(_path(home, name), msgspec.json.encode(united), durable=False)
+    _prune(directory, now)
+
+
+def recall(home: str, name: str, *, forget: bool = True) -> Opening | None:
+    path = _path(home, name)
+    if not os.path.lexists(path):
+        return None
+    try:
+        found = msgspec.json.decode(files.read_limited(path, 1 << 20, what="an opened conversation"), type=Opening)
+    except (msgspec.MsgspecError, HoldfastError):
+        found = None
+    if forget:
+        os.unlink(path)
+    return found
+
+
+def _path(home: str, name: str) -> str:
+    return os.path.join(home, "opened", digest(name.encode(errors="surrogatepass"))[:32] + ".json")
+
+
+def _prune(directory: str, now: int) -> None:
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
+        try:
+            if now - os.lstat(path).st_mtime * 1000 > _FORGOTTEN:
+                os.unlink(path)
+        except OSError:
+            continue

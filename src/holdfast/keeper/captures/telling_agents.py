@@ -1,0 +1,155 @@
+"""Subagents: what their programs tell of them, made agents of the session.
+
+What a subagent is to do is told when it is called for, by which id it goes when it begins, what it spent when the
+call returns. Calls that have not begun are kept with the session in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from holdfast.capture import troubles
+from holdfast.capture.plain import id_of, plain
+from holdfast.capture.signals import AgentBegan, AgentEnded, Called
+from holdfast.core import agents
+from holdfast.core.canonical import Json
+from holdfast.core.state import AgentState, State
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentEdited,
+    AgentFailed,
+    AgentStarted,
+    Data,
+    ExtraKept,
+    Process,
+)
+
+
+class Timed(NamedTuple):
+    """An event that happened at another moment than it was told."""
+
+    at: int
+    data: Data
+
+
+_CALLS = "calls"
+_MOST_CALLS = 50
+_AT_WORK = ("pending", "running", "paused", "interrupted")
+
+
+def known(state: State, name: str | None) -> str | None:
+    """The id under which a program's subagent goes in the session, if it was heard of."""
+    found = None if name is None else _find(state, name)
+    return None if found is None else found.id
+
+
+def told(
+    state: State, signal: Called | AgentBegan | AgentEnded, at: int, process: Process | None
+) -> Iterator[Data | Timed]:
+    match signal:
+        case Called():
+            calls = _calls(state)
+            calls[signal.call[:100]] = [
+                plain(signal.type, 100), plain(signal.task or "", 500), signal.background, None
+            ]  # fmt: skip
+            yield _keep(calls)
+        case AgentBegan():
+            yield from _began(state, signal, process)
+        case AgentEnded():
+            yield from _ended(state, signal, at)
+
+
+def _began(state: State, signal: AgentBegan, process: Process | None) -> Iterator[Data]:
+    name = signal.agent or signal.type
+    running = _find(state, name)
+    if running is not None and agents.status_of(running) == "running":
+        return
+    calls = _calls(state)
+    call = next((key for key, (kind, *_, by) in calls.items() if by is None and kind == signal.type), None)
+    task, background = signal.task, signal.background
+    if call is not None:
+        task = task or str(calls[call][1] or "") or None
+        background = background or calls[call][2] is True
+        calls[call][3] = id_of(name)
+    yield AgentStarted(
+        id=_free(state, id_of(name)), type=plain(signal.type, 100) or "agent",
+        task=plain(task, 500) if task else None, background=background,
+        pid=None if process is None else process.pid, process=process,
+    )  # fmt: skip
+    if call is not None:
+        yield _keep(calls)
+
+
+def _ended(state: State, signal: AgentEnded, at: int) -> Iterator[Data | Timed]:
+    calls = _calls(state)
+    call = calls.pop(signal.call[:100], None) if signal.call is not None else None
+    name = signal.agent or (call[3] if call is not None and isinstance(call[3], str) else None) or signal.call
+    if name is None:
+        return
+    agent = _find(state, name)
+    if agent is None:
+        yield from _whole(state, signal, call, name, at)
+        agent = _find(state, name)
+    if agent is not None:
+        yield from _over(agent, signal)
+    if call is not None:
+        yield _keep(calls)
+
+
+def _over(agent: AgentState, signal: AgentEnded) -> Iterator[Data]:
+    summary = plain(signal.summary, 1_000) if signal.summary else None
+    if agents.status_of(agent) in _AT_WORK:
+        if signal.failed is not None:
+            message = plain(signal.failed, 500) or "failed"
+            yield AgentFailed(id=agent.id, ref=agent.ref, message=message, category=troubles.category(None, message))
+        else:
+            yield AgentCompleted(id=agent.id, ref=agent.ref, summary=summary, tokens=signal.tokens)
+        return
+    # It was told to have ended already; what the call returns completes the picture.
+    edited = AgentEdited(
+        id=agent.id, ref=agent.ref, task=plain(signal.task, 500) if signal.task and not agent.task else None,
+        summary=summary if agent.summary is None else None,
+        tokens=signal.tokens if signal.tokens != agent.tokens else None,
+    )  # fmt: skip
+    if edited != AgentEdited(id=agent.id, ref=agent.ref):
+        yield edited
+
+
+def _whole(state: State, signal: AgentEnded, call: list[Json] | None, name: str, at: int) -> Iterator[Timed]:
+    """A subagent whose beginning nobody told: known by its end alone."""
+    kind = signal.type or (str(call[0]) if call else None) or "agent"
+    task = signal.task or (str(call[1]) if call and call[1] else None)
+    began = AgentStarted(
+        id=_free(state, id_of(name)), type=plain(kind, 100) or "agent", task=plain(task, 500) if task else None
+    )
+    yield Timed(max(at - (signal.took_ms or 0), state.time.start), began)
+
+
+def _find(state: State, name: str) -> AgentState | None:
+    """The latest run of a subagent; one that was set going again is numbered."""
+    own = id_of(name)
+    for agent in reversed(state.agents.values()):
+        if agent.id == own or (agent.id.startswith(f"{own}-") and agent.id[len(own) + 1 :].isdecimal()):
+            return agent
+    return None
+
+
+def _free(state: State, wanted: str) -> str:
+    taken = {agent.id for agent in state.agents.values()}
+    number, free = 1, wanted
+    while free in taken:
+        number += 1
+        free = f"{wanted[:90]}-{number}"
+    return free
+
+
+def _calls(state: State) -> dict[str, list[Json]]:
+    found = state.extra.get(_CALLS)
+    calls = found if isinstance(found, dict) else {}
+    return {key: list(call) for key, call in calls.items() if isinstance(call, list) and len(call) == 4}
+
+
+def _keep(calls: dict[str, list[Json]]) -> ExtraKept:
+    latest = list(calls.items())[-_MOST_CALLS:]
+    return ExtraKept(name=_CALLS, value=dict(latest))

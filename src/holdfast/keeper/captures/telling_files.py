@@ -1,0 +1,108 @@
+"""Files an agent edited: where they are in the project, and what they were and became, by hash.
+
+The hook is heard after the edit. What stands on the disk is what the edit left only while nobody wrote since; else
+what the payload itself tells has to do. Nothing of the content is kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.capture.interface import Heard
+from holdfast.capture.signals import Edited
+from holdfast.core.canonical import Json
+from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.state import State
+from holdfast.core.text import relative_path
+from holdfast.core.vocabulary import Data, ExtraKept, FileChanged
+from holdfast.keeper.captures import telling_agents
+from holdfast.machine import files
+from holdfast.machine.worktree import Place
+
+_LARGEST: Final = 16 * 1024 * 1024  # bytes: beyond, an edit is not undone in memory to learn what was before
+_MOST_OUTSIDE: Final = 100
+
+
+class _Landed(NamedTuple):
+    before: str | None
+    after: str | None
+
+
+def told(state: State, heard: Heard, signal: Edited, at: int, place: Place) -> Iterator[Data]:
+    path = _inside(state, signal.path, heard.cwd, place)
+    if path is None:
+        yield from _outside(state, signal.path)
+        return
+    root, relative = path
+    latest = next((change for change in reversed(state.files) if change.path == relative), None)
+    landed = _landed(os.path.join(root, *relative.split("/")), signal, at)
+    before = signal.before or landed.before or (None if latest is None else latest.hash_after)
+    yield FileChanged(
+        path=relative, action=signal.action, agent=telling_agents.known(state, signal.agent),
+        lines_added=signal.lines_added, lines_removed=signal.lines_removed,
+        hash_before=None if signal.action == "created" else before,
+        hash_after=None if signal.action == "deleted" else landed.after or signal.after,
+    )  # fmt: skip
+
+
+def _inside(state: State, path: str, cwd: str | None, place: Place) -> tuple[str, str] | None:
+    """The work tree a file is in and its path there; None when it is in none of this session's."""
+    if not os.path.isabs(path):
+        path = os.path.join(cwd if cwd and os.path.isabs(cwd) else place.root, path)
+    try:
+        full = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    except (OSError, ValueError):
+        return None
+    own = None if state.project is None else state.project.path
+    for root in (place.root, place.main, own):
+        real = None if root is None else os.path.realpath(root)
+        if root is not None and real is not None and full.startswith(real.rstrip(os.sep) + os.sep):
+            try:
+                return root, relative_path(os.path.relpath(full, real).replace(os.sep, "/"))
+            except Invalid:
+                return None
+    return None
+
+
+def _outside(state: State, path: str) -> Iterator[Data]:
+    from holdfast.capture.plain import plain
+
+    known = state.extra.get("files_outside")
+    paths: list[Json] = list(known) if isinstance(known, list) else []
+    name = plain(path, 500)
+    if name and name not in paths:
+        yield ExtraKept(name="files_outside", value=[*paths, name][-_MOST_OUTSIDE:])
+
+
+def _landed(full: str, signal: Edited, at: int) -> _Landed:
+    """What the disk says, where it still says something about this edit."""
+    if signal.action == "deleted":
+        return _Landed(None, None)
+    try:
+        status = os.lstat(full)
+        # A file's time counts in steps of some milliseconds, as does the payload's.
+        if status.st_mtime_ns // 1_000_000 > at + 5:
+            return _Landed(None, None)
+        after = files.hash_file(full)
+    except (OSError, ValueError, HoldfastError):
+        return _Landed(None, None)
+    before = _undone(full, signal) if status.st_size <= _LARGEST and not signal.before else None
+    return _Landed(before, after)
+
+
+def _undone(full: str, signal: Edited) -> str | None:
+    """The hash of what stood there before, when taking the edit back leaves no doubt."""
+    from hashlib import sha256
+
+    if not signal.old or not signal.new:
+        return None
+    try:
+        content = files.read_limited(full, _LARGEST, what="an edited file")
+        old, new = signal.old.encode(), signal.new.encode()
+    except (HoldfastError, UnicodeEncodeError):
+        return None
+    if content.count(new) != 1:
+        return None
+    return sha256(content.replace(new, old)).hexdigest()

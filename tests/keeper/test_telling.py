@@ -1,0 +1,270 @@
+"""What becomes of what agents tell: agents, files, tasks, waiting, pauses, measures."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from agents_speaking import BEGAN, Speaking
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Speaking:
+    speaking = Speaking(tmp_path)
+    speaking.prompt("Add OAuth")
+    return speaking
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# ── subagents ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_subagent_is_an_agent_with_all_that_is_known_of_it(agents: Speaking) -> None:
+    """Its task comes with the call, its id with its beginning, its summary with its end, its tokens with the return."""
+    call = {"tool_name": "Task", "tool_use_id": "call-1",
+            "tool_input": {"description": "Look around", "subagent_type": "Explore", "prompt": "x"}}  # fmt: skip
+    agents.say("PreToolUse", **call)
+    agents.minute = 1
+    agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    agents.minute = 3
+    agents.say("PostToolUse", agent_id="a1", agent_type="Explore", tool_name="Write", tool_use_id="w1",
+               tool_input={"file_path": str(agents.project / "map.md"), "content": "map\n"},
+               tool_response={"type": "create", "filePath": str(agents.project / "map.md"), "content": "map\n",
+                              "structuredPatch": [], "originalFile": None})  # fmt: skip
+    agents.minute = 4
+    agents.say("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message="Found the door.")
+    agents.say("PostToolUse", **call, tool_response={"agentId": "a1", "status": "completed", "totalTokens": 4_200})
+    session = agents.session()
+    (agent,) = session.agents
+    assert (agent.id, agent.type, agent.task, agent.status) == ("a1", "Explore", "Look around", "completed")
+    assert (agent.summary, agent.tokens, agent.duration_ms) == ("Found the door.", 4_200, 3 * 60_000)
+    assert agent.files.created == ["map.md"]
+    assert session.files[0].hash_after == sha("map\n")
+    assert session.extra.get("calls") == {}
+
+
+def test_two_subagents_of_one_type_each_have_their_task(agents: Speaking) -> None:
+    """Calls begin in the order in which they were made."""
+    for call, task in (("c1", "One"), ("c2", "Two")):
+        agents.say("PreToolUse", tool_name="Task", tool_use_id=call,
+                   tool_input={"description": task, "subagent_type": "Explore"})  # fmt: skip
+    agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    agents.say("SubagentStart", agent_id="a2", agent_type="Explore")
+    assert [(agent.id, agent.task) for agent in agents.session().agents] == [("a1", "One"), ("a2", "Two")]
+
+
+def test_a_subagent_known_by_its_end_alone_has_its_length(agents: Speaking) -> None:
+    """A call whose subagent never said that it began."""
+    agents.minute = 10
+    agents.say("PostToolUse", tool_name="Task", tool_use_id="c1",
+               tool_input={"description": "Look", "subagent_type": "Explore"},
+               tool_response={"agentId": "a1", "status": "completed", "totalTokens": 9, "totalDurationMs": 120_000})  # fmt: skip
+    (agent,) = agents.session().agents
+    assert (agent.id, agent.status, agent.duration_ms, agent.tokens) == ("a1", "completed", 120_000, 9)
+
+
+def test_a_subagent_that_begins_again_is_another_run(agents: Speaking) -> None:
+    """The program goes on with a subagent that had ended: numbered, and the first stays as it was."""
+    for number in (1, 2):
+        agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+        agents.say("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message=f"Round {number}")
+        agents.minute += 1
+    assert [(one.id, one.summary) for one in agents.session().agents] == [("a1", "Round 1"), ("a1-2", "Round 2")]
+
+
+def test_subagents_of_a_program_that_died_are_interrupted_when_it_is_opened_again(agents: Speaking) -> None:
+    """A crash says nothing: the process is gone, and that is noticed."""
+    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    path = agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    moved = path.with_name(f"claude.user.{program.pid}.1")
+    path.rename(moved)
+    (agent,) = agents.session().agents
+    assert agent.status == "running"
+    program.communicate(b"\n")
+    agents.minute = 5
+    agents.say("SessionStart", source="resume")
+    (agent,) = agents.session().agents
+    assert agent.status == "interrupted"
+
+
+# ── files, commands, plan ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_edit_has_its_hashes_from_the_disk_and_the_payload(agents: Speaking) -> None:
+    """Before: what the payload says stood there. After: what stands there, while nobody wrote since."""
+    file = agents.project / "src" / "a.py"
+    file.parent.mkdir()
+    file.write_text("two\n")
+    os.utime(file, ns=(BEGAN * 1_000_000, BEGAN * 1_000_000))
+    agents.say("PostToolUse", tool_name="Edit", tool_use_id="e1",
+               tool_input={"file_path": str(file), "old_string": "one", "new_string": "two"},
+               tool_response={"filePath": str(file), "oldString": "one", "newString": "two", "originalFile": "one\n",
+                              "structuredPatch": [{"lines": ["-one", "+two"]}]})  # fmt: skip
+    (change,) = agents.session().files
+    assert (change.path, change.action) == ("src/a.py", "modified")
+    assert (change.hash_before, change.hash_after) == (sha("one\n"), sha("two\n"))
+    assert (change.lines_added, change.lines_removed) == (1, 1)
+
+
+def test_a_file_written_since_is_not_taken_for_the_edit(agents: Speaking) -> None:
+    """Somebody changed it between the edit and the drain: then the payload's word counts."""
+    file = agents.project / "a.txt"
+    file.write_text("three\n")
+    os.utime(file, ns=((BEGAN + 60_000) * 1_000_000,) * 2)
+    agents.say("PostToolUse", tool_name="Write", tool_use_id="e1",
+               tool_input={"file_path": str(file), "content": "two\n"},
+               tool_response={"type": "update", "filePath": str(file), "content": "two\n", "originalFile": "one\n",
+                              "structuredPatch": []})  # fmt: skip
+    (change,) = agents.session().files
+    assert (change.hash_before, change.hash_after) == (sha("one\n"), sha("two\n"))
+
+
+def test_a_file_outside_the_project_is_named_and_not_looked_at(agents: Speaking, tmp_path: Path) -> None:
+    """Neither by its path nor through a link that leads out."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("x")
+    (agents.project / "inside").symlink_to(secret)
+    for number, path in enumerate([str(secret / "key"), str(agents.project / "inside" / "key"), "../secret/key"]):
+        agents.say("PostToolUse", tool_name="Write", tool_use_id=f"e{number}",
+                   tool_input={"file_path": path, "content": "x"}, tool_response={"type": "create", "filePath": path})  # fmt: skip
+    session = agents.session()
+    assert session.files == []
+    outside = session.extra["files_outside"]
+    assert isinstance(outside, list)
+    assert len(outside) == 3
+
+
+def test_commands_are_counted(agents: Speaking) -> None:
+    """With those that failed, and the last one; secrets are cut out."""
+    agents.say("PostToolUse", tool_name="Bash", tool_use_id="b1", tool_input={"command": "make"},
+               tool_response={"stdout": "", "stderr": "", "interrupted": False})  # fmt: skip
+    agents.say("PostToolUseFailure", tool_name="Bash", tool_use_id="b2", error="Exit code 2",
+               tool_input={"command": "curl -H 'Authorization: Bearer sk-ant-api03-" + "a1B2" * 24 + "AA'"})  # fmt: skip
+    commands = agents.session().commands
+    assert (commands.total, commands.failed) == (2, 1)
+    assert "sk-ant" not in (commands.last or "")
+
+
+def todos(*entries: tuple[str, str]) -> dict[str, object]:
+    return {"todos": [{"content": text, "status": status, "activeForm": text} for text, status in entries]}
+
+
+def test_a_todo_list_becomes_the_plan(agents: Speaking) -> None:
+    """Done, begun, open; what vanishes undone is dropped, what comes back is reopened."""
+
+    def write(number: int, *entries: tuple[str, str]) -> dict[str, str]:
+        agents.minute += 1
+        agents.say("PostToolUse", tool_name="TodoWrite", tool_use_id=f"t{number}", tool_input=todos(*entries))
+        return {task.text: task.status for task in agents.session().tasks}
+
+    assert write(1, ("One", "in_progress"), ("Two", "pending")) == {"One": "in_progress", "Two": "pending"}
+    assert write(2, ("One", "completed"), ("Three", "pending")) == {
+        "One": "completed", "Two": "dropped", "Three": "pending"
+    }  # fmt: skip
+    assert write(3, ("One", "in_progress"), ("Two", "completed"), ("Three", "completed")) == {
+        "One": "in_progress", "Two": "completed", "Three": "completed"
+    }  # fmt: skip
+    assert agents.session().conflicts == []
+
+
+# ── the context, the model, the person ───────────────────────────────────────────────────────────────────
+
+
+def test_a_compaction_is_one_save_and_one_compression(agents: Speaking) -> None:
+    """Told before, after, and by the conversation that opens again: once."""
+    agents.say("PreCompact", trigger="auto", custom_instructions="")
+    agents.say("PostCompact", trigger="auto", compact_summary="…")
+    agents.say("SessionStart", source="compact")
+    assert agents.session().context.compressions == 1
+    assert agents.types().count("session.saved") == 1
+    agents.minute = 30
+    agents.say("PreCompact", trigger="manual", custom_instructions="")
+    assert agents.session().context.compressions == 2
+
+
+def test_model_and_permission_mode_are_recorded_when_they_change(agents: Speaking) -> None:
+    """Not with every payload that repeats them."""
+    for mode in ("plan", "plan", "acceptEdits"):
+        agents.prompt("Go on", permission_mode=mode)
+    agents.say("PostModelSwitch", from_model="claude-opus-5", to_model="claude-sonnet-5", source="user")
+    session = agents.session()
+    assert session.model == "claude-sonnet-5"
+    assert session.extra["permission_modes"] == {"claude": "acceptEdits"}
+    assert agents.types().count("extra.kept") == 3
+
+
+def test_waiting_lasts_until_something_else_is_heard(agents: Speaking) -> None:
+    """A permission is asked for, told twice, and granted."""
+    agents.say("PermissionRequest", tool_name="Bash", tool_input={"command": "rm x"}, tool_use_id="b1")
+    agents.say("Notification", message="Claude needs your permission", notification_type="permission_prompt")
+    (wait,) = agents.session().waiting
+    assert wait.for_ == "permission"
+    agents.minute = 1
+    agents.say("PostToolUse", tool_name="Bash", tool_use_id="b1", tool_input={"command": "rm x"})
+    assert agents.session().waiting == []
+    agents.minute = 2
+    agents.say("Stop")
+    agents.say("Notification", message="Claude is waiting for your input", notification_type="idle_prompt")
+    assert [one.for_ for one in agents.session().waiting] == ["input"]
+
+
+def test_a_usage_limit_pauses_until_the_next_prompt(agents: Speaking) -> None:
+    """The pause has its reason, and ends by itself when work goes on."""
+    agents.say("StopFailure", error="rate_limit", error_details="5-hour limit reached, resets 18:00")
+    session = agents.session()
+    assert session.status == "paused"
+    assert "limit" in (session.time.pauses[-1].reason or "").lower()
+    agents.minute = 120
+    agents.prompt("Go on")
+    session = agents.session()
+    assert session.status == "in_progress"
+    assert session.time.paused_ms == 120 * 60_000
+
+
+def test_a_pause_of_the_person_is_ended_by_the_person(agents: Speaking) -> None:
+    """Prompts are recorded all the same."""
+    with agents.keeper() as keeper:
+        keeper.session().pause("lunch")
+    agents.minute = 1
+    agents.prompt("Just a question")
+    assert agents.session().status == "paused"
+    assert agents.types()[-1] == "message.exchanged"
+
+
+def test_failures_have_a_category(agents: Speaking) -> None:
+    """An overloaded server will pass; the session goes on."""
+    agents.say("StopFailure", error="overloaded", error_details="529 overloaded_error")
+    session = agents.session()
+    assert [(one.category, session.status) for one in session.errors] == [("transient", "in_progress")]
+
+
+def test_an_end_is_a_hint(agents: Speaking) -> None:
+    """The session stays as it is; reopening takes the hint back."""
+    agents.say("SessionEnd", reason="other")
+    with agents.keeper() as keeper:
+        (native,) = keeper.session().state().native.values()
+    assert native.closed_at == BEGAN
+    assert agents.session().status == "in_progress"
+    agents.minute = 1
+    agents.prompt("Go on")
+    with agents.keeper() as keeper:
+        (native,) = keeper.session().state().native.values()
+    assert native.closed_at is None
+
+
+def test_long_reading_is_work(agents: Speaking) -> None:
+    """Tools that leave no trace are signs of activity, seldom enough not to flood the log."""
+    for number in range(60):
+        agents.minute += 0.25
+        agents.say("PostToolUse", tool_name="Read", tool_use_id=f"r{number}", tool_input={"file_path": "/x"})
+    session = agents.session()
+    assert session.time.working_ms == 15 * 60_000
+    assert len(agents.types()) <= 20
