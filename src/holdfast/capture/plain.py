@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from math import isfinite
 from typing import Final
 
 import msgspec
 
-from holdfast.core.canonical import Json
+from holdfast.core.canonical import Json, digest
 from holdfast.core.text import shorten
 
 LONGEST_GOAL: Final = 200
 LONGEST_TEXT: Final = 2_000
-_UNFIT: Final = re.compile("[\ud800-\udfff\0]")
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
-_WRAPPED: Final = re.compile(r"<([a-z][a-z0-9_-]*)\b[^>]*>.*?</\1>", re.DOTALL)
+# Patterns, compiled when they are first needed: hooks load this in a hurry.
+_UNFIT: Final = "[\ud800-\udfff\0]"
+_ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z"
+_WRAPPED: Final = r"(?s)<([a-z][a-z0-9_-]*)\b[^>]*>.*?</\1>"
 _DEEPEST: Final = 12
 _LONGEST_KEPT: Final = 8_192
 
@@ -25,25 +25,26 @@ def plain(text: str, longest: int = LONGEST_TEXT) -> str:
     """The text without characters that cannot be stored, cut to a length."""
     text = text[: longest + 1]
     if not text.isascii() or "\0" in text:
-        text = _UNFIT.sub("\ufffd", text)
+        text = re.sub(_UNFIT, "\ufffd", text)
     return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
 
 
 def goal_of(prompt: str) -> str | None:
     """The goal that a prompt states, in one line; None when it states none: a bare slash command, a mere blank."""
     # What programs wrap around the person's words (`<system-reminder>…`) is none of them.
-    words = _WRAPPED.sub(" ", prompt[:20_000])
+    words = re.sub(_WRAPPED, " ", prompt[:20_000]) if "<" in prompt else prompt[:20_000]
     if not words.strip():
         words = prompt
     line = shorten(plain(words, 4 * LONGEST_GOAL), LONGEST_GOAL)
-    if not line or (line.startswith("/") and re.fullmatch(r"/[\w:-]+(?: .{0,40})?", line)):
+    # Commands, and Holdfast's own whatever follows: they begin a session themselves, or none.
+    if not line or re.match(r"/(?:[\w:-]+(?: .{0,40})?\Z|(?:holdfast:)?(?:session|orchestrate)\b|holdfast:)", line):
         return None
     return line
 
 
 def id_of(name: str) -> str:
     """An id of the closed alphabet for what an agent program calls something: its own word wherever that will do."""
-    return name if _ID.match(name) else "x" + hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:12]
+    return name if re.match(_ID, name) else "x" + digest(name.encode(errors="surrogatepass"))[:12]
 
 
 def kept(value: Json, depth: int = 0) -> Json:

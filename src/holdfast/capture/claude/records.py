@@ -1,0 +1,139 @@
+"""The lines of Claude Code's transcripts, as far as anything is made of them. Only the fields named here are decoded,
+which is what makes reading years of them quick; what tools were given and gave back stays bytes until it is known
+that it matters. The format is internal to the program and changes: everything may be missing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.times import millis
+
+NOTHING: Final = msgspec.Raw(b"null")
+
+
+class Usage(msgspec.Struct, gc=False):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+
+    @property
+    def cached(self) -> int:
+        return (self.cache_creation_input_tokens or 0) + (self.cache_read_input_tokens or 0)
+
+    @property
+    def context(self) -> int:
+        """What the model was shown."""
+        return (self.input_tokens or 0) + self.cached
+
+
+class Block(msgspec.Struct, gc=False):
+    """A part of a message: text, a tool call, or what came of one."""
+
+    type: str = ""
+    text: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: msgspec.Raw = NOTHING
+    tool_use_id: str | None = None
+    is_error: bool | None = None
+    content: msgspec.Raw = NOTHING
+
+
+class Message(msgspec.Struct, gc=False):
+    id: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    stop_reason: str | None = None
+    content: str | list[Block] | None = None
+
+
+class Fork(msgspec.Struct, gc=False):
+    session: str | None = msgspec.field(name="sessionId", default=None)
+
+
+class Compaction(msgspec.Struct, gc=False, rename="camel"):
+    post_tokens: int | None = None
+
+
+class Record(msgspec.Struct, gc=False):
+    type: str = ""
+    subtype: str | None = None
+    uuid: str | None = None
+    parent: str | None = msgspec.field(name="parentUuid", default=None)
+    timestamp: str | None = None
+    session: str | None = msgspec.field(name="sessionId", default=None)
+    forked: Fork | None = msgspec.field(name="forkedFrom", default=None)
+    sidechain: bool | None = msgspec.field(name="isSidechain", default=None)
+    meta: bool | None = msgspec.field(name="isMeta", default=None)
+    compact_summary: bool | None = msgspec.field(name="isCompactSummary", default=None)
+    api_error: bool | None = msgspec.field(name="isApiErrorMessage", default=None)
+    error: msgspec.Raw = NOTHING
+    agent: str | None = msgspec.field(name="agentId", default=None)
+    cwd: str | None = None
+    branch: str | None = msgspec.field(name="gitBranch", default=None)
+    message: Message | None = None
+    result: msgspec.Raw = msgspec.field(name="toolUseResult", default=NOTHING)
+    compaction: Compaction | None = msgspec.field(name="compactMetadata", default=None)
+    custom_title: str | None = msgspec.field(name="customTitle", default=None)
+    ai_title: str | None = msgspec.field(name="aiTitle", default=None)
+    summary: str | None = None
+    cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
+
+
+class Shell(msgspec.Struct, gc=False):
+    """What came of a shell command, without all it printed."""
+
+    interrupted: bool | None = None
+    exit_code: int | None = msgspec.field(name="exitCode", default=None)
+
+
+DECODER: Final = msgspec.json.Decoder(Record)
+_SHELL: Final = msgspec.json.Decoder(Shell)
+
+
+def value(raw: msgspec.Raw) -> Json:
+    try:
+        found: Json = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return found
+
+
+def shell(raw: msgspec.Raw) -> Json:
+    try:
+        found = _SHELL.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return {"interrupted": found.interrupted, "exitCode": found.exit_code}
+
+
+_minutes: dict[str, int] = {}
+
+
+def moment(written: str | None) -> int | None:
+    """Milliseconds of a time as the program writes it; None for anything else."""
+    if written is None:
+        return None
+    if len(written) == 24 and written[23] == "Z" and written[19] == ".":
+        rest = written[17:19] + written[20:23]
+        if rest.isascii() and rest.isdecimal():
+            # The same minutes come again and again; taking a calendar date apart costs more than the rest of a line.
+            minute = _minutes.get(written[:17])
+            if minute is None:
+                if len(_minutes) > 10_000:
+                    _minutes.clear()
+                try:
+                    minute = _minutes[written[:17]] = millis(f"{written[:17]}00Z")
+                except Invalid:
+                    return None
+            return minute + min(int(rest), 59_999)
+    try:
+        return millis(written)
+    except Invalid:
+        return None

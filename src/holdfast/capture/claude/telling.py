@@ -1,0 +1,352 @@
+"""One conversation of Claude Code put together from its lines: what was asked, which tools were called and what came
+of it, which subagents ran, and what all of it used. Lines are heard in the order of the file; agents' own files after
+the conversation that called them.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.capture.claude.records import Block, Record, Usage, moment, shell, value
+from holdfast.capture.plain import plain
+from holdfast.capture.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    AnySignal,
+    Compacted,
+    Edited,
+    Measured,
+    Prompted,
+)
+from holdfast.capture.tools import CLAUDE, signals_of
+from holdfast.capture.transcripts import Story, Told
+from holdfast.capture.troubles import trouble
+from holdfast.core.canonical import Json
+
+LONGEST_PROMPT: Final = 20_000
+_SHELLS: Final = frozenset({"Bash", "PowerShell"})
+_AGENTS: Final = frozenset({"Task", "Agent"})
+# Written for the model, or by a command of the program: nobody's request.
+_NO_PROMPT: Final = (
+    "<command-", "<local-command", "<bash-", "<system-reminder>", "<task-notification>", "<user-memory",
+    "<ide_", "[Request interrupted", "Caveat: ",
+)  # fmt: skip
+_SYNTHETIC: Final = "<synthetic>"
+
+
+class _Call(NamedTuple):
+    """A tool was called, and what came of it is not known yet."""
+
+    tool: str
+    input: msgspec.Raw
+    agent: str | None
+
+
+class _Run(msgspec.Struct):
+    """One subagent: asked for by a call, or found only by its file."""
+
+    agent: str
+    began: int
+    type: str = "general-purpose"
+    task: str | None = None
+    ended: int | None = None
+    background: bool = False
+    summary: str | None = None
+    tokens: int | None = None
+    failed: str | None = None
+    # From its own lines.
+    first: int | None = None
+    last: int | None = None
+    said: str | None = None
+    context: int = 0
+    finished: bool = False
+
+
+class Telling:
+    def __init__(self, conversation: str) -> None:
+        self.conversation = conversation
+        self._told: list[Told] = []
+        self._signs: list[int] = []
+        self._seen: set[str] = set()
+        self._calls: dict[str, _Call] = {}
+        self._usage: dict[str, Usage] = {}
+        self._runs: dict[str, _Run] = {}  # by the call
+        self._by_agent: dict[str, _Run] = {}
+        # The oldest versions keep a subagent's lines within the conversation: which run a line of them belongs to.
+        self._within: dict[str, _Run] = {}
+        self._prompts: dict[str, _Run] = {}
+        self._at = 0
+        self._messages = 0
+        self._cwd: str | None = None
+        self._branch: str | None = None
+        self._model: str | None = None
+        self._titles: dict[str, str] = {}
+        self._cost: float | None = None
+        self._context: tuple[int, int, str] | None = None
+        self._parent: str | None = None
+
+    # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def hear(self, record: Record, number: int) -> None:
+        """A line of the conversation itself."""
+        kind = record.type
+        if kind in ("user", "assistant"):
+            if record.sidechain:
+                run = self._run_of(record)
+                if run is not None:
+                    self._message(record, number, run)
+                return
+            if self._cwd is None:
+                self._cwd = record.cwd
+            self._branch = record.branch or self._branch
+            self._message(record, number, None)
+        elif kind == "system":
+            if record.subtype == "compact_boundary" and not record.sidechain:
+                left = record.compaction.post_tokens if record.compaction else None
+                self._tell(self._moment(record), Compacted(tokens=left), record.uuid or f"line{number}")
+        elif kind == "custom-title" and record.custom_title:
+            self._titles["custom"] = record.custom_title
+        elif kind == "ai-title" and record.ai_title:
+            self._titles["ai"] = record.ai_title
+        elif kind == "summary" and record.summary:
+            self._titles["summary"] = record.summary
+        elif kind == "cost-state" and record.cost_usd:
+            self._cost = record.cost_usd
+        if record.forked is not None:
+            self._parent = record.forked.session
+
+    def hear_agent(self, record: Record, number: int, agent: str) -> None:
+        """A line of a subagent's own file."""
+        if record.type not in ("user", "assistant"):
+            return
+        run = self._by_agent.get(agent)
+        if run is None:
+            run = self._by_agent[agent] = self._runs[agent] = _Run(agent, moment(record.timestamp) or self._at)
+        self._message(record, number, run)
+
+    def called(self) -> list[str]:
+        """The subagents that were called, by the program's own ids."""
+        return list(self._by_agent)
+
+    def _run_of(self, record: Record) -> _Run | None:
+        run = self._by_agent.get(record.agent) if record.agent else None
+        if run is None and record.parent:
+            run = self._within.get(record.parent)
+        if run is None and record.message is not None and type(record.message.content) is str:
+            run = self._prompts.get(record.message.content)
+        if run is not None and record.uuid:
+            self._within[record.uuid] = run
+        return run
+
+    def _moment(self, record: Record) -> int:
+        at = moment(record.timestamp)
+        if at is not None:
+            self._at = at
+        return self._at
+
+    def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
+        self._told.append(Told(at, signal, mark))
+
+    def _message(self, record: Record, number: int, run: _Run | None) -> None:
+        mark = record.uuid
+        if mark is None:
+            mark = f"line{number}" if run is None else f"{run.agent}.line{number}"
+        elif mark in self._seen:
+            return
+        self._seen.add(mark)
+        at = self._moment(record)
+        if not at:
+            return
+        self._messages += 1
+        if run is None:
+            self._signs.append(at)
+        else:
+            run.first = at if run.first is None else min(run.first, at)
+            run.last = at if run.last is None else max(run.last, at)
+        message = record.message
+        if message is None:
+            return
+        if record.type == "assistant":
+            self._answer(record, at, mark, run)
+        elif type(message.content) is list:
+            self._results(record, message.content, at, mark, run)
+        elif type(message.content) is str and run is None:
+            self._prompt(record, message.content, at, mark)
+
+    def _prompt(self, record: Record, text: str, at: int, mark: str) -> None:
+        if record.meta or record.compact_summary or not text.strip() or text.lstrip().startswith(_NO_PROMPT):
+            return
+        self._tell(at, Prompted(text=plain(text, LONGEST_PROMPT)), mark)
+
+    # ── what the model said ──────────────────────────────────────────────────────────────────────────────
+
+    def _answer(self, record: Record, at: int, mark: str, run: _Run | None) -> None:
+        message = record.message
+        assert message is not None
+        blocks = message.content if type(message.content) is list else []
+        if record.api_error:
+            said = " ".join(block.text for block in blocks if block.text) or None
+            kind = value(record.error)
+            agent = None if run is None else run.agent
+            self._tell(at, trouble(kind if type(kind) is str else None, said, agent=agent), mark)
+            return
+        usage = message.usage
+        if usage is not None and message.id:
+            self._usage[message.id] = usage  # one answer is written in several lines; the last one has it all
+        if run is None:
+            if message.model and message.model != _SYNTHETIC:
+                self._model = message.model
+            if usage is not None and usage.context:
+                self._context = (at, usage.context, mark)
+        elif usage is not None and usage.context:
+            run.context = usage.context + (usage.output_tokens or 0)
+        for block in blocks:
+            if block.type == "tool_use":
+                self._call(block, at, run)
+            elif block.type == "text" and run is not None and block.text:
+                run.said = block.text
+        if run is not None:
+            run.finished = message.stop_reason == "end_turn"
+
+    def _call(self, block: Block, at: int, run: _Run | None) -> None:
+        if block.id is None or block.name is None:
+            return
+        self._calls[block.id] = _Call(block.name, block.input, None if run is None else run.agent)
+        if block.name in _AGENTS:
+            given = value(block.input)
+            given = given if type(given) is dict else {}
+            kind, task, prompt = given.get("subagent_type"), given.get("description"), given.get("prompt")
+            asked = _Run(block.id, at)
+            asked.type = kind if type(kind) is str and kind else asked.type
+            said = task if type(task) is str and task else prompt
+            asked.task = said if type(said) is str else None
+            asked.background = given.get("run_in_background") is True
+            self._runs[block.id] = asked
+            if type(prompt) is str:
+                self._prompts[prompt] = asked
+
+    # ── what came of it ──────────────────────────────────────────────────────────────────────────────────
+
+    def _results(self, record: Record, blocks: list[Block], at: int, mark: str, run: _Run | None) -> None:
+        texts: list[str] = []
+        for place, block in enumerate(blocks):
+            if block.type == "tool_result" and block.tool_use_id is not None:
+                call = self._calls.pop(block.tool_use_id, None)
+                if call is not None:
+                    self._result(record, block, call, at, f"{mark}:{place}" if place else mark)
+            elif block.type == "text" and block.text:
+                texts.append(block.text)
+        if texts and run is None and not any(block.type == "tool_result" for block in blocks):
+            own = [text for text in texts if not text.lstrip().startswith(_NO_PROMPT)]
+            self._prompt(record, "\n".join(own), at, mark)
+
+    def _result(self, record: Record, block: Block, call: _Call, at: int, mark: str) -> None:
+        failed = _said(value(block.content)) or "failed" if block.is_error else None
+        if call.tool not in CLAUDE:
+            if failed is not None:
+                self._tell_all(at, signals_of(call.tool, None, agent=call.agent, failed=failed), mark)
+            return
+        if call.tool in _AGENTS:
+            assert block.tool_use_id is not None
+            self._agent_done(self._runs.get(block.tool_use_id), record, block, at, failed)
+            return
+        response = shell(record.result) if call.tool in _SHELLS else value(record.result)
+        given = value(call.input)
+        told = signals_of(call.tool, given, response, agent=call.agent, call=block.tool_use_id, failed=failed)
+        self._tell_all(at, told, mark)
+
+    def _tell_all(self, at: int, signals: tuple[AnySignal, ...], mark: str) -> None:
+        for place, signal in enumerate(signals):
+            if type(signal) is Active:
+                continue
+            if type(signal) is Edited and (signal.old is not None or signal.new is not None):
+                # Hashes are all that is wanted of them, and stories wait for their turn in memory.
+                signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901
+            self._tell(at, signal, f"{mark}.{place}" if place else mark)
+
+    def _agent_done(self, run: _Run | None, record: Record, block: Block, at: int, failed: str | None) -> None:
+        if run is None:
+            return
+        result = value(record.result)
+        result = result if type(result) is dict else {}
+        name, total = result.get("agentId"), result.get("totalTokens")
+        if type(name) is str and name and name not in self._by_agent and run.first is None:
+            run.agent = name
+        self._by_agent.setdefault(run.agent, run)
+        if result.get("status") in ("async_launched", "remote_launched"):
+            run.background = True
+            return
+        run.ended = at
+        run.failed = failed
+        run.summary = None if failed else _said(result.get("content")) or _said(value(block.content))
+        run.tokens = total if type(total) is int and total >= 0 else None
+
+    # ── all of it ────────────────────────────────────────────────────────────────────────────────────────
+
+    def story(self) -> Story | None:
+        """What there is to tell; None when nobody said anything."""
+        for call, run in self._runs.items():
+            self._tell_run(call, run)
+        if self._context is not None:
+            at, tokens, mark = self._context
+            self._tell(at, Measured(tokens=tokens), f"{mark}.context")
+        if not self._signs:
+            return None
+        self._told.sort(key=lambda told: told.at)
+        usage = self._usage.values()
+        titles = self._titles
+        return Story(
+            agent="claude",
+            conversation=self.conversation,
+            began=min(self._signs),
+            ended=max([max(self._signs), *(told.at for told in self._told[-1:])]),
+            cwd=self._cwd,
+            branch=None if self._branch in (None, "", "HEAD") else self._branch,
+            title=titles.get("custom") or titles.get("ai") or titles.get("summary"),
+            model=self._model,
+            # It is shown to be typed: nothing that a shell would take for more than a word.
+            resume=f"claude --resume {self.conversation}" if self.conversation.replace("-", "").isalnum() else None,
+            parent=self._parent,
+            told=self._told,
+            signs=sorted(self._signs),
+            input_tokens=sum(one.input_tokens or 0 for one in usage),
+            output_tokens=sum(one.output_tokens or 0 for one in usage),
+            cached_tokens=sum(one.cached for one in usage),
+            messages=self._messages,
+            cost_usd=self._cost,
+        )
+
+    def _tell_run(self, call: str, run: _Run) -> None:
+        began = min(run.began, run.first) if run.first is not None else run.began
+        self._tell(
+            began,
+            AgentBegan(agent=run.agent, type=run.type, task=run.task, background=run.background),
+            f"{call}.began",
+        )
+        ended = run.ended
+        if ended is None and run.finished:
+            ended = run.last  # it ran in the background: its own last word is its end
+        if ended is not None:
+            tokens = run.tokens if run.tokens is not None else run.context or None
+            summary = None if run.failed else run.summary or run.said
+            self._tell(
+                max(ended, began),
+                AgentEnded(
+                    agent=run.agent, type=run.type, task=run.task, tokens=tokens, failed=run.failed,
+                    summary=None if summary is None else plain(summary),
+                ),
+                f"{call}.ended",
+            )  # fmt: skip
+
+
+def _said(content: Json) -> str | None:
+    """The words of a result: itself, or the texts of its blocks."""
+    if type(content) is str:
+        return content
+    if type(content) is list:
+        texts = [one["text"] for one in content if type(one) is dict and type(one.get("text")) is str]
+        return "\n".join(str(text) for text in texts) or None
+    return None

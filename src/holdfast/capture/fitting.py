@@ -1,0 +1,42 @@
+"""Answers that fit: the texts of a reply as JSON, without anything that acts on a terminal, cut until an agent takes
+the whole of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+LONGEST: Final = 9_900  # characters: agents cut what is longer than 10,000, or put it elsewhere
+_ACTING: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def fitted(texts: Mapping[str, str | None], *, longest: int = LONGEST, **beside: bool) -> str:
+    """The texts that there are as a JSON object, with what is to stand beside them; nothing when there are none.
+
+    The longest one is cut first.
+    """
+    said = {name: found for name, text in texts.items() if text and (found := _clean(text[: 2 * longest]))}
+    while said:
+        written = msgspec.json.encode({**beside, **said}).decode()
+        over = len(written) - longest
+        if over <= 0:
+            return written
+        name = max(said, key=lambda one: len(said[one]))
+        said[name] = _cut(said[name], len(said[name]) - over)
+    return ""
+
+
+def _clean(text: str) -> str:
+    return _SURROGATE.sub("\ufffd", _ACTING.sub("", text)).strip()
+
+
+def _cut(text: str, longest: int) -> str:
+    """As many of its lines as there is room for, or of its characters if that is too little."""
+    kept = text[: max(longest - 2, 0)]
+    whole = kept.rpartition("\n")[0]
+    return f"{whole if len(whole) > longest // 2 else kept}\n…"
