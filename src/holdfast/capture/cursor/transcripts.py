@@ -1,0 +1,148 @@
+"""Cursor's own store: `projects/<slug>/agent-transcripts/<id>/<id>.jsonl` from the editor, `…/<id>.jsonl` from the
+command line, subagents below `<id>/subagents`. What it notes about conversations of the command line (where, since
+when, under which title) lies apart from them, in `chats/<hash>/<id>/meta.json`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.capture.cursor.telling import Telling
+from holdfast.capture.lines import Problems, chunks, records
+from holdfast.capture.payload import word
+from holdfast.capture.places import Places
+from holdfast.capture.transcripts import Source, Story
+from holdfast.core.canonical import Json
+from holdfast.core.times import LATEST
+
+_END: Final = ".jsonl"
+_NOTE: Final = 64 << 10
+_MOST_CHATS: Final = 10_000
+_DECODER: Final = msgspec.json.Decoder(dict[str, Json])
+
+
+class _Noted(NamedTuple):
+    """What Cursor notes beside a conversation."""
+
+    title: str | None = None
+    cwd: str | None = None
+    began: int | None = None
+    ended: int | None = None
+
+
+class Transcripts:
+    name = "cursor"
+
+    def sources(self, places: Places) -> Iterator[Source]:
+        for project in _directories(places.in_home(".cursor", "projects")):
+            top = os.path.join(project, "agent-transcripts")
+            found = _files(top)
+            for directory in _directories(top):
+                own = os.path.basename(directory) + _END
+                found += [one for one in _files(directory) if one[1] == own]
+            seen = set()
+            for path, name, stamp in sorted(found, key=lambda one: len(one[0]), reverse=True):
+                if name not in seen:
+                    seen.add(name)
+                    yield Source(path, ";".join([stamp, *(one for _, _, one in _agent_files(path))]))
+
+    def read(self, source: Source) -> Iterator[Story]:
+        conversation = os.path.basename(source.path).removesuffix(_END)
+        project = _project_directory(source.path)
+        noted = _noted(os.path.dirname(os.path.dirname(project)), conversation)
+        ended = noted.ended or _last_written(source.path)
+        telling = Telling(conversation, os.path.basename(project), noted.began, ended)
+        problems = Problems()
+        for line, record in records(source.path, _DECODER, problems):
+            telling.hear(record, line)
+        for path, name, _ in _agent_files(source.path) if telling.anything else ():
+            trouble = Problems()
+            for line, record in records(path, _DECODER, trouble):
+                telling.hear_agent(record, line, name.removesuffix(_END))
+            for sentence in trouble.sentences():
+                problems.add(f"in {name}, {sentence}")
+        telling.cwd = noted.cwd or telling.cwd
+        story = telling.story(noted.title)
+        if story is None and problems:
+            story = Story(agent=self.name, conversation=conversation, began=0, ended=0)
+        if story is not None:
+            story.problems = problems.sentences()
+            yield story
+
+
+def _project_directory(path: str) -> str:
+    directory = os.path.dirname(path)
+    while os.path.basename(directory) != "agent-transcripts":
+        above = os.path.dirname(directory)
+        if above == directory:
+            return above
+        directory = above
+    return os.path.dirname(directory)
+
+
+def _noted(own: str, conversation: str) -> _Noted:
+    if not conversation.replace("-", "").isalnum():
+        return _Noted()
+    for chats in _directories(os.path.join(own, "chats"))[:_MOST_CHATS]:
+        path = os.path.join(chats, conversation, "meta.json")
+        if not os.path.isfile(path):
+            continue
+        content = b""
+        for piece in chunks(path, Problems()):
+            content += piece
+            if len(content) > _NOTE:
+                return _Noted()
+        try:
+            meta = _DECODER.decode(content)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return _Noted()
+        began, ended = _moment(meta.get("createdAtMs")), _moment(meta.get("updatedAtMs"))
+        return _Noted(word(meta, "title"), word(meta, "cwd"), began, ended)
+    return _Noted()
+
+
+def _moment(value: Json) -> int | None:
+    return int(value) if type(value) in (int, float) and 0 < value < LATEST else None  # type: ignore[operator,arg-type]
+
+
+def _last_written(path: str) -> int:
+    try:
+        return os.stat(path, follow_symlinks=False).st_mtime_ns // 1_000_000
+    except (OSError, ValueError):
+        return 0
+
+
+def _directories(top: str) -> list[str]:
+    try:
+        with os.scandir(top) as found:
+            return sorted(one.path for one in found if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _files(directory: str) -> list[tuple[str, str, str]]:
+    """Transcripts in a directory: path, name, stamp."""
+    found: list[tuple[str, str, str]] = []
+    try:
+        with os.scandir(directory) as listing:
+            for one in listing:
+                if one.name.endswith(_END) and one.is_file(follow_symlinks=False):
+                    status = one.stat(follow_symlinks=False)
+                    found.append((one.path, one.name, f"{status.st_size}.{status.st_mtime_ns}"))
+    except OSError:
+        return []
+    return sorted(found)
+
+
+def _agent_files(path: str) -> list[tuple[str, str, str]]:
+    directory = os.path.dirname(path)
+    own = os.path.basename(path).removesuffix(_END)
+    top = directory if os.path.basename(directory) == own else os.path.join(directory, own)
+    return _files(os.path.join(top, "subagents"))
+
+
+READER: Final = Transcripts()

@@ -1,0 +1,148 @@
+"""Where Gemini CLI keeps its settings, the hooks that stand in them once it is connected, and what may keep them from
+being run: the settings of others, and folders the person has not said to trust.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.capture.interface import Payload, Scope
+from holdfast.capture.jsontree import Document
+from holdfast.capture.payload import part
+from holdfast.capture.places import Places
+from holdfast.capture.wiring import Change, Command, Entry, Manner
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+
+# By this name a person finds the hooks in `/hooks`, and can switch them off there.
+NAME: Final = "holdfast"
+# Milliseconds. Nothing takes so long unless the machine stands still.
+PATIENCE: Final[dict[Manner, int]] = {"tell": 5_000, "stir": 5_000, "ask": 10_000}
+
+
+class Hook(NamedTuple):
+    manner: Manner
+    # Which tools, or which trigger; all of them without.
+    matcher: str | None = None
+
+
+# Not those around each request to the model: each hands over the whole conversation, and for every piece of the
+# answer anew.
+HOOKS: Final[dict[str, Hook]] = {
+    "SessionStart": Hook("ask"),
+    "BeforeAgent": Hook("ask"),
+    # Only what begins something: everything else is told after it.
+    "BeforeTool": Hook("tell", "^(invoke_agent|delegate_to_agent)$"),
+    "AfterTool": Hook("tell"),
+    "Notification": Hook("tell"),
+    # By itself it is told before every request, though there is nothing to compress.
+    "PreCompress": Hook("ask", "manual"),
+    "AfterAgent": Hook("stir"),
+    "SessionEnd": Hook("stir"),
+}
+
+_SYSTEM: Final = {
+    "darwin": "/Library/Application Support/GeminiCli/settings.json",
+    "win32": "C:\\ProgramData\\gemini-cli\\settings.json",
+}
+_LARGEST: Final = 4 * 1024 * 1024
+
+
+class GeminiWiring:
+    """`wiring.Wiring` for Gemini CLI."""
+
+    name = "gemini"
+    programs: tuple[str, ...] = ("gemini",)
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return (own_directory(places), places.in_project(".gemini"))
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
+        return (Change(settings(places, scope), tuple(_entries(command))),)
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        return (*_switched_off(places, scope), *_untrusted(places))
+
+
+def own_directory(places: Places) -> str:
+    """Gemini's own directory of a person."""
+    return os.path.join(places.under("GEMINI_CLI_HOME"), ".gemini")
+
+
+def settings(places: Places, scope: Scope) -> str:
+    """The settings file of a scope."""
+    if scope == "user":
+        return os.path.join(own_directory(places), "settings.json")
+    return places.in_project(".gemini", "settings.json")
+
+
+def _entries(command: Command) -> Iterator[Entry]:
+    for event, hook in HOOKS.items():
+        line: dict[str, Json] = {
+            "type": "command", "command": command(hook.manner), "name": NAME, "timeout": PATIENCE[hook.manner],
+        }  # fmt: skip
+        group: dict[str, Json] = {} if hook.matcher is None else {"matcher": hook.matcher}
+        yield Entry(("hooks", event), group | {"hooks": [line]})
+
+
+def _switched_off(places: Places, scope: Scope) -> Iterator[str]:
+    # Settings of all places are merged: whatever stands in one holds for the hooks of every other.
+    own = (settings(places, scope), settings(places, "project" if scope == "user" else "user"))
+    for path in own:
+        config = part(_read(path), "hooksConfig")
+        if config.get("enabled") is False:
+            yield f"{path} sets hooksConfig.enabled to false: remove it, or nothing is recorded."
+        disabled = config.get("disabled")
+        if type(disabled) is list and NAME in disabled:
+            yield f"{path} has {NAME} in hooksConfig.disabled: type `/hooks enable {NAME}` in Gemini CLI."
+    usual = _SYSTEM.get(places.system, "/etc/gemini-cli/settings.json")
+    path = places.environ.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "").strip() or usual
+    if part(_read(path), "hooksConfig").get("enabled") is False:
+        yield f"{path} disables all hooks: ask whoever manages this machine."
+
+
+def _untrusted(places: Places) -> Iterator[str]:
+    """Gemini runs no hooks, the person's own among them, in a folder that is not trusted."""
+    said = places.environ.get("GEMINI_CLI_TRUST_WORKSPACE", "").strip().lower()
+    trust = part(part(_read(settings(places, "user")), "security"), "folderTrust")
+    if said == "true" or trust.get("enabled") is False:
+        return
+    named = places.environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH", "").strip()
+    rules = _read(named or os.path.join(own_directory(places), "trustedFolders.json"))
+    level = _level(rules, places.project)
+    if said == "false" or level == "DO_NOT_TRUST":
+        yield f"Gemini CLI does not trust {places.project}: type `/permissions trust` there, or no hooks are run."
+    elif level is None:
+        yield f"Gemini CLI has not been told to trust {places.project} yet: start it there and say so once."
+
+
+def _level(rules: Payload, project: str) -> str | None:
+    """What the longest rule that holds for a folder says."""
+    where = os.path.realpath(project)
+    found, longest = None, -1
+    for folder, level in rules.items():
+        if level not in ("TRUST_FOLDER", "TRUST_PARENT", "DO_NOT_TRUST") or "\0" in folder:
+            continue
+        top = os.path.realpath(os.path.dirname(folder) if level == "TRUST_PARENT" else folder)
+        inside = where == top or where.startswith(top.rstrip(os.sep) + os.sep)
+        if inside and len(folder) > longest:
+            found, longest = str(level), len(folder)
+    return found
+
+
+def _read(path: str) -> Payload:
+    """The settings in a file; what cannot be read as such holds none."""
+    try:
+        if not os.path.isfile(path):
+            return {}
+        with open(path, "rb") as file:
+            document = Document(file.read(_LARGEST).decode(), path)
+        value = document.plain(document.root) if document.root is not None else None
+    except (OSError, ValueError, RecursionError, Invalid):
+        return {}
+    return value if type(value) is dict else {}
+
+
+WIRING: Final = GeminiWiring()
