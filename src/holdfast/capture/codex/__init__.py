@@ -1,0 +1,1 @@
+"""Codex, OpenAI's agent: hooks in `hooks.json`, conversations in rollouts."""

@@ -1,0 +1,167 @@
+"""The lines of Codex's rollouts, as far as anything is made of them. A line is `{timestamp, type, payload}`; the
+payload stays bytes until its type is known, and of it only the fields named here are decoded. The first versions
+wrote bare payloads without times of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeVar
+
+import msgspec
+
+from holdfast.core.canonical import Json
+
+NOTHING: Final = msgspec.Raw(b"null")
+WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+T = TypeVar("T")
+
+
+class Line(msgspec.Struct, gc=False):
+    type: str = ""
+    timestamp: str | None = None
+    payload: msgspec.Raw = NOTHING
+    # In lines of the first versions.
+    id: str | None = None
+    role: str | None = None
+    content: msgspec.Raw = NOTHING
+    git: msgspec.Raw = NOTHING
+
+
+class Git(msgspec.Struct, gc=False):
+    branch: str | None = None
+
+
+class Meta(msgspec.Struct, gc=False):
+    """The first record: which conversation this is, and what it comes from."""
+
+    id: str | None = None
+    session_id: str | None = None  # of a subagent: the conversation it works for
+    timestamp: str | None = None
+    cwd: str | None = None
+    forked_from_id: str | None = None
+    parent_thread_id: str | None = None
+    agent_role: str | None = None
+    agent_nickname: str | None = None
+    agent_path: str | None = None
+    thread_source: str | None = None
+    source: msgspec.Raw = NOTHING
+    git: Git | None = None
+
+
+class Turn(msgspec.Struct, gc=False):
+    model: str | None = None
+    cwd: str | None = None
+    approval_policy: msgspec.Raw = NOTHING
+
+
+class Usage(msgspec.Struct, gc=False):
+    input_tokens: int = 0
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+
+
+class Spent(msgspec.Struct, gc=False):
+    """`token_usage_record`: one answer of the model, by its id."""
+
+    response_id: str | None = None
+    usage: Usage | None = None
+
+
+class Count(msgspec.Struct, gc=False):
+    total_token_usage: Usage | None = None
+    last_token_usage: Usage | None = None
+    model_context_window: int | None = None
+
+
+class Duration(msgspec.Struct, gc=False):
+    secs: int = 0
+    nanos: int = 0
+
+    @property
+    def ms(self) -> int:
+        return self.secs * 1000 + self.nanos // 1_000_000
+
+
+class Text(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+
+
+class Item(msgspec.Struct, gc=False):
+    """Something that was done, in an event of newer versions; a whole event in older ones."""
+
+    type: str = ""
+    id: str | None = None
+    call_id: str | None = None
+    content: msgspec.Raw = NOTHING
+    command: msgspec.Raw = NOTHING
+    exit_code: int | None = None
+    duration: msgspec.Raw = NOTHING
+    status: str | None = None
+    success: bool | None = None
+    changes: msgspec.Raw = NOTHING
+    kind: msgspec.Raw = NOTHING
+    agent_thread_id: str | None = None
+    agent_path: str | None = None
+
+
+class Event(msgspec.Struct, gc=False):
+    """`event_msg`."""
+
+    type: str = ""
+    item: msgspec.Raw = NOTHING
+    message: str | None = None
+    info: msgspec.Raw = NOTHING
+    rate_limits: msgspec.Raw = NOTHING
+    codex_error_info: msgspec.Raw = NOTHING
+    thread_name: str | None = None
+    last_agent_message: str | None = None
+
+
+class Response(msgspec.Struct, gc=False):
+    """`response_item`: what went to the model and came from it."""
+
+    type: str = ""
+    role: str | None = None
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    input: str | None = None
+    action: msgspec.Raw = NOTHING
+    output: msgspec.Raw = NOTHING
+    content: msgspec.Raw = NOTHING
+
+
+LINE: Final = msgspec.json.Decoder(Line)
+META: Final = msgspec.json.Decoder(Meta)
+TURN: Final = msgspec.json.Decoder(Turn)
+SPENT: Final = msgspec.json.Decoder(Spent)
+COUNT: Final = msgspec.json.Decoder(Count)
+EVENT: Final = msgspec.json.Decoder(Event)
+ITEM: Final = msgspec.json.Decoder(Item)
+RESPONSE: Final = msgspec.json.Decoder(Response)
+DURATION: Final = msgspec.json.Decoder(Duration)
+TEXTS: Final = msgspec.json.Decoder(list[Text])
+
+
+def read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | str) -> T | None:
+    """What is there, if it is of the kind that is expected."""
+    try:
+        return decoder.decode(raw)
+    except WRONG:
+        return None
+
+
+def value(raw: msgspec.Raw | str) -> Json:
+    try:
+        found: Json = msgspec.json.decode(raw)
+    except WRONG:
+        return None
+    return found
+
+
+def texts(raw: msgspec.Raw) -> str:
+    """The words of a message."""
+    return "\n".join(one.text for one in read(TEXTS, raw) or () if one.text)

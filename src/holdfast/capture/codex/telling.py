@@ -1,0 +1,357 @@
+"""One conversation of Codex put together from the lines of its rollout. A subagent has a rollout of its own; all that
+is told in it is told of that agent, and of its conversation with the one that called it nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.capture.claude.records import moment
+from holdfast.capture.codex.calls import Calls
+from holdfast.capture.codex.hooks import resume
+from holdfast.capture.codex.marks import Marks
+from holdfast.capture.codex.meanings import DEFAULT_TYPE
+from holdfast.capture.codex.records import (
+    COUNT,
+    EVENT,
+    ITEM,
+    META,
+    RESPONSE,
+    SPENT,
+    TURN,
+    Count,
+    Event,
+    Item,
+    Line,
+    Meta,
+    Response,
+    Usage,
+    read,
+    texts,
+    value,
+)
+from holdfast.capture.payload import part, word
+from holdfast.capture.plain import goal_of, plain
+from holdfast.capture.signals import (
+    AgentBegan,
+    AgentEnded,
+    AnySignal,
+    Chosen,
+    Compacted,
+    Edited,
+    Erred,
+    Limited,
+    Measured,
+    Prompted,
+    Ran,
+)
+from holdfast.capture.transcripts import Story, Told
+from holdfast.capture.troubles import trouble
+from holdfast.core.canonical import Json
+
+# What a subagent says of the work; its prompts, model and context are its own affair.
+OF_AGENTS: Final = (AgentBegan, AgentEnded, Edited, Ran, Erred, Limited)
+LONGEST_PROMPT: Final = 20_000
+# A fork may begin with a copy of what it comes from, written in one go as it was opened.
+_COPIED_WITHIN: Final = 1_000  # ms
+# Written for the model in the person's name.
+_NO_PROMPT: Final = ("<", "# AGENTS.md")
+_TOOL_CALLS: Final = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+_OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
+_SIGNS: Final = frozenset({"reasoning", "web_search_call", *_TOOL_CALLS, *_OUTPUTS})
+
+
+class Telling:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._meta: Meta | None = None
+        # The conversation that a subagent works for.
+        self.works_for: str | None = None
+        self._agent: str | None = None
+        self._opened = 0
+        self._copying = False
+        self._at = 0
+        self._signs: list[int] = []
+        self._told: list[Told] = []
+        self._calls = Calls()
+        self._marks = Marks()
+        # Prompts by the kind of record they were found in: the surest kind that is there counts.
+        self._prompts: dict[str, list[tuple[int, str, str]]] = {"item": [], "event": [], "message": []}
+        self._spent: dict[str, Usage] = {}
+        self._counted: list[Usage] = []
+        self._total = -1
+        self._measured: tuple[int, Count, Event, int] | None = None
+        self._messages = 0
+        self._cwd: str | None = None
+        self._title: str | None = None
+        self._chosen = Chosen()
+        # How the last turn ended: when, with which words, or why it was broken off.
+        self._last: tuple[int, str | None, str | None] | None = None
+
+    # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def hear(self, line: Line, number: int) -> None:
+        at = moment(line.timestamp)
+        if at is not None:
+            self._at = at
+        if self._copying:
+            # Nothing in a copy is news, and its times are those of the copying.
+            self._copying = self._at - self._opened <= _COPIED_WITHIN
+            if self._copying:
+                return
+        match line.type:
+            case "response_item":
+                self._response(read(RESPONSE, line.payload), number)
+            case "event_msg":
+                self._event(line.payload, number)
+            case "session_meta":
+                self._begin(read(META, line.payload))
+            case "turn_context":
+                self._turn(line, number)
+            case "token_usage_record":
+                spent = read(SPENT, line.payload)
+                if spent is not None and spent.response_id and spent.usage:
+                    self._spent[spent.response_id] = spent.usage
+            case "compacted":
+                self._tell(Compacted(), f"line{number}")
+            case "message":
+                self._response(Response(type=line.type, role=line.role, id=line.id, content=line.content), number)
+            case "":
+                if self._meta is None and line.id is not None:
+                    self._begin(Meta(id=line.id, timestamp=line.timestamp))
+
+    def _begin(self, meta: Meta | None) -> None:
+        if meta is None:
+            return
+        if self._meta is not None:
+            # A second one is that of the conversation whose history was copied.
+            self._copying = meta.id != self._meta.id and self._at - self._opened <= _COPIED_WITHIN
+            return
+        self._meta = meta
+        self._opened = self._at = moment(meta.timestamp) or self._at
+        self._cwd = meta.cwd
+        self.works_for = _works_for(meta)
+        if meta.id and self.works_for is not None:
+            self._agent = self._calls.agent = meta.id
+
+    def _turn(self, line: Line, number: int) -> None:
+        turn = read(TURN, line.payload)
+        if turn is None:
+            return
+        self._cwd = self._cwd or turn.cwd
+        policy = value(turn.approval_policy)
+        permission = None if policy is None else "bypassPermissions" if policy == "never" else "default"
+        chosen = Chosen(model=turn.model, permission=permission)
+        if chosen != self._chosen and chosen != Chosen():
+            self._chosen = chosen
+            self._tell(chosen, f"line{number}")
+
+    # ── what went to the model and came from it ──────────────────────────────────────────────────────────
+
+    def _response(self, item: Response | None, number: int) -> None:
+        if item is None:
+            return
+        if item.type == "message":
+            if item.role == "assistant":
+                self._sign(message=True)
+            elif item.role == "user":
+                said = texts(item.content)
+                if said.strip() and not said.lstrip().startswith(_NO_PROMPT):
+                    self._prompts["message"].append((self._at, said, item.id or f"line{number}"))
+        elif item.type in _SIGNS:
+            self._sign()
+            name = item.call_id or item.id
+            if name is None:
+                return
+            if item.type in _TOOL_CALLS:
+                self._calls.asked(name, item, self._at)
+            elif item.type in _OUTPUTS:
+                self._calls.answered(name, item.output)
+
+    # ── what the program did ─────────────────────────────────────────────────────────────────────────────
+
+    def _event(self, payload: msgspec.Raw, number: int) -> None:
+        event = read(EVENT, payload)
+        if event is None:
+            return
+        match event.type:
+            case "item_completed":
+                self._item(read(ITEM, event.item), number)
+            case "exec_command_end" | "patch_apply_end":
+                self._item(read(ITEM, payload), number)  # older versions: the fields of the item stand in the event
+            case "user_message":
+                self._sign()
+                if event.message and event.message.strip():
+                    self._prompts["event"].append((self._at, event.message, f"line{number}"))
+            case "token_count":
+                self._count(event, number)
+            case "task_complete" | "turn_complete":
+                self._last = (self._at, event.last_agent_message, None)
+            case "turn_aborted":
+                self._last = (self._at, None, "interrupted")
+            case "task_started" | "turn_started":
+                self._last = None
+            case "thread_name_updated":
+                self._title = event.thread_name or self._title
+            case "error":
+                kind = value(event.codex_error_info)
+                kind = next(iter(kind), None) if type(kind) is dict else kind
+                met = trouble(kind if type(kind) is str else None, event.message, agent=self._agent)
+                self._tell(met, f"line{number}")
+
+    def _item(self, item: Item | None, number: int) -> None:
+        if item is None:
+            return
+        match item.type:
+            case "UserMessage":
+                self._sign()
+                said = texts(item.content)
+                if said.strip():
+                    self._prompts["item"].append((self._at, said, item.id or f"line{number}"))
+            case "SubAgentActivity":
+                if item.agent_thread_id and value(item.kind) == "started":
+                    task = _task(item.agent_path)
+                    began = AgentBegan(agent=item.agent_thread_id, type=DEFAULT_TYPE, task=task, background=True)
+                    self._calls.done(item.id or f"line{number}", (began,), self._at)
+            case _:
+                self._calls.did(item, item.call_id or item.id or f"line{number}", self._at)
+
+    def _count(self, event: Event, number: int) -> None:
+        count = read(COUNT, event.info)
+        if count is None or count.last_token_usage is None:
+            return
+        # It is also told when only the limits have changed, with the same total.
+        total = count.total_token_usage.total_tokens if count.total_token_usage else self._total + 1
+        if total != self._total:
+            self._total = total
+            self._counted.append(count.last_token_usage)
+        self._measured = (self._at, count, event, number)
+
+    # ── all of it ────────────────────────────────────────────────────────────────────────────────────────
+
+    def story(self) -> Story | None:
+        """What there is to tell; None when nobody said anything."""
+        meta = self._meta or Meta()
+        for at, name, signals in self._calls.told():
+            for place, signal in enumerate(signals):
+                self._tell(signal, f"{name}.{place}" if place else name, at)
+        self._tell_prompts()
+        own = meta.id or _id_in(self._name)
+        if not self._signs or own is None:
+            return None
+        began, ended = min(self._signs), max(self._signs)
+        if self._agent is not None:
+            self._tell_agent(meta, self._agent, began, ended)
+        else:
+            self._tell_measured()
+        told = sorted(self._told, key=lambda one: one.at)
+        usage = list(self._spent.values()) or self._counted
+        cached = sum(one.cached_input_tokens for one in usage)
+        return Story(
+            agent="codex",
+            conversation=own,
+            began=began,
+            ended=max([ended, *(one.at for one in told[-1:])]),
+            cwd=self._cwd,
+            branch=meta.git.branch if meta.git else None,
+            title=self._title,
+            model=self._chosen.model,
+            resume=resume(own),
+            parent=self.works_for or meta.forked_from_id,
+            told=told,
+            signs=sorted(self._signs),
+            input_tokens=max(sum(one.input_tokens for one in usage) - cached, 0),
+            output_tokens=sum(one.output_tokens for one in usage),
+            cached_tokens=cached,
+            messages=self._messages,
+        )
+
+    def _sign(self, *, message: bool = False) -> None:
+        if self._at:
+            self._signs.append(self._at)
+        self._messages += message
+
+    def _tell(self, signal: AnySignal, mark: str, at: int | None = None) -> None:
+        when = self._at if at is None else at
+        if not when or (self._agent is not None and not isinstance(signal, OF_AGENTS)):
+            return
+        if self._agent is not None:
+            mark = f"{self._agent}.{mark}"
+        self._told.append(Told(when, signal, self._marks.mark(mark)))
+
+    def _tell_prompts(self) -> None:
+        kind = next((kind for kind in ("item", "event", "message") if self._prompts[kind]), "item")
+        wanted = True
+        for at, said, mark in self._prompts[kind]:
+            self._messages += 1
+            if kind == "message" and at:
+                self._signs.append(at)
+            # One prompt with a goal in it is all that is ever asked for.
+            text = plain(said, LONGEST_PROMPT) if wanted else ""
+            wanted = wanted and goal_of(text) is None
+            self._tell(Prompted(text=text), mark, at)
+
+    def _tell_agent(self, meta: Meta, own: str, began: int, ended: int) -> None:
+        kind, task = meta.agent_role or DEFAULT_TYPE, _task(meta.agent_path)
+        opened = min(self._opened or began, began)
+        self._tell(AgentBegan(agent=own, type=kind, task=task, background=True), "began", opened)
+        if self._last is not None:
+            at, said, failed = self._last
+            last = self._measured[1].last_token_usage if self._measured else None
+            done = AgentEnded(
+                agent=own, type=kind, task=task, summary=plain(said) if said else None, failed=failed,
+                tokens=last.total_tokens if last else None,
+            )  # fmt: skip
+            self._tell(done, f"ended.{at}", max(at, ended))
+
+    def _tell_measured(self) -> None:
+        if self._measured is None:
+            return
+        at, count, event, number = self._measured
+        last = count.last_token_usage
+        limits = value(event.rate_limits)
+        self._tell(
+            Measured(
+                tokens=last.total_tokens if last else None,
+                window=count.model_context_window,
+                limits=_limits(limits),
+            ),
+            f"measured{number}",
+            at,
+        )
+
+
+def _works_for(meta: Meta) -> str | None:
+    """The conversation a subagent works for; None for a conversation of its own."""
+    source = value(meta.source)
+    source = source if type(source) is dict else {}
+    spawned = part(part(source, "subagent"), "thread_spawn")
+    parent = meta.parent_thread_id or word(spawned, "parent_thread_id")
+    if parent is None and meta.thread_source != "subagent" and "subagent" not in source:
+        return None
+    root = meta.session_id if meta.session_id != meta.id else None
+    return root or parent
+
+
+def _task(path: str | None) -> str | None:
+    """`/root/tests`: an agent is named for what it is to do."""
+    return path.rpartition("/")[2].replace("_", " ") or None if path else None
+
+
+def _limits(value: Json) -> dict[str, Json] | None:
+    """How much of the account's limits is used, where anything is said about it."""
+    if type(value) is not dict:
+        return None
+    said: dict[str, Json] = {}
+    for name in ("primary", "secondary"):
+        if type(value.get(name)) is dict:
+            said[name] = value[name]
+    return said or None
+
+
+def _id_in(name: str) -> str | None:
+    """`rollout-2026-11-15T09-30-00-<id>`: the conversation in the name of a file."""
+    stem = name.partition(".")[0]
+    return stem[28:] if stem.startswith("rollout-") and len(stem) > 28 else None

@@ -1,0 +1,1 @@
+"""Goose: hooks of an "Open Plugins" plugin, conversations in a SQLite database."""
