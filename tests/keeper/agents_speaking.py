@@ -32,7 +32,7 @@ class Speaking:
         return BEGAN + round(self.minute * 60_000)
 
     def say(
-        self, event: str, talk: str = "talk-1", *, agent: str = "claude", source: str = "user", **said: object
+        self, event: str, talk: str = "talk-1", *, agent: str = "claude", source: str = "user", **said: Any
     ) -> Path:
         """One payload in Claude's dialect."""
         payload = {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **said}
@@ -47,7 +47,7 @@ class Speaking:
         os.utime(target, ns=(moment, moment))
         return target
 
-    def prompt(self, text: str = "Add OAuth with PKCE", talk: str = "talk-1", **said: object) -> Path:
+    def prompt(self, text: str = "Add OAuth with PKCE", talk: str = "talk-1", **said: Any) -> Path:
         return self.say("UserPromptSubmit", talk, prompt=text, **said)
 
     @contextmanager

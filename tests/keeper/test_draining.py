@@ -172,7 +172,7 @@ def test_many_drain_at_once(agents: Speaking) -> None:
             with agents.keeper() as keeper:
                 keeper.patience = 20
                 keeper.current()
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             failed.append(error)
 
     threads = [threading.Thread(target=look) for _ in range(8)]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agents_speaking import BEGAN, Speaking
@@ -27,8 +28,8 @@ def sha(text: str) -> str:
 
 
 def test_a_subagent_is_an_agent_with_all_that_is_known_of_it(agents: Speaking) -> None:
-    """Its task comes with the call, its id with its beginning, its summary with its end, its tokens with the return."""
-    call = {"tool_name": "Task", "tool_use_id": "call-1",
+    """Task from the call, id from its beginning, summary from its end, tokens from what the call returns."""
+    call: dict[str, Any] = {"tool_name": "Task", "tool_use_id": "call-1",
             "tool_input": {"description": "Look around", "subagent_type": "Explore", "prompt": "x"}}  # fmt: skip
     agents.say("PreToolUse", **call)
     agents.minute = 1
@@ -63,9 +64,13 @@ def test_two_subagents_of_one_type_each_have_their_task(agents: Speaking) -> Non
 def test_a_subagent_known_by_its_end_alone_has_its_length(agents: Speaking) -> None:
     """A call whose subagent never said that it began."""
     agents.minute = 10
-    agents.say("PostToolUse", tool_name="Task", tool_use_id="c1",
-               tool_input={"description": "Look", "subagent_type": "Explore"},
-               tool_response={"agentId": "a1", "status": "completed", "totalTokens": 9, "totalDurationMs": 120_000})  # fmt: skip
+    agents.say(
+        "PostToolUse",
+        tool_name="Task",
+        tool_use_id="c1",
+        tool_input={"description": "Look", "subagent_type": "Explore"},
+        tool_response={"agentId": "a1", "status": "completed", "totalTokens": 9, "totalDurationMs": 120_000},
+    )
     (agent,) = agents.session().agents
     assert (agent.id, agent.status, agent.duration_ms, agent.tokens) == ("a1", "completed", 120_000, 9)
 
@@ -133,8 +138,13 @@ def test_a_file_outside_the_project_is_named_and_not_looked_at(agents: Speaking,
     (secret / "key").write_text("x")
     (agents.project / "inside").symlink_to(secret)
     for number, path in enumerate([str(secret / "key"), str(agents.project / "inside" / "key"), "../secret/key"]):
-        agents.say("PostToolUse", tool_name="Write", tool_use_id=f"e{number}",
-                   tool_input={"file_path": path, "content": "x"}, tool_response={"type": "create", "filePath": path})  # fmt: skip
+        agents.say(
+            "PostToolUse",
+            tool_name="Write",
+            tool_use_id=f"e{number}",
+            tool_input={"file_path": path, "content": "x"},
+            tool_response={"type": "create", "filePath": path},
+        )
     session = agents.session()
     assert session.files == []
     outside = session.extra["files_outside"]
@@ -146,8 +156,13 @@ def test_commands_are_counted(agents: Speaking) -> None:
     """With those that failed, and the last one; secrets are cut out."""
     agents.say("PostToolUse", tool_name="Bash", tool_use_id="b1", tool_input={"command": "make"},
                tool_response={"stdout": "", "stderr": "", "interrupted": False})  # fmt: skip
-    agents.say("PostToolUseFailure", tool_name="Bash", tool_use_id="b2", error="Exit code 2",
-               tool_input={"command": "curl -H 'Authorization: Bearer sk-ant-api03-" + "a1B2" * 24 + "AA'"})  # fmt: skip
+    agents.say(
+        "PostToolUseFailure",
+        tool_name="Bash",
+        tool_use_id="b2",
+        error="Exit code 2",
+        tool_input={"command": "curl -H 'Authorization: Bearer sk-ant-api03-" + "a1B2" * 24 + "AA'"},
+    )
     commands = agents.session().commands
     assert (commands.total, commands.failed) == (2, 1)
     assert "sk-ant" not in (commands.last or "")
@@ -268,3 +283,18 @@ def test_long_reading_is_work(agents: Speaking) -> None:
     session = agents.session()
     assert session.time.working_ms == 15 * 60_000
     assert len(agents.types()) <= 20
+
+
+def test_other_line_ends_than_the_program_shows_are_noticed(agents: Speaking) -> None:
+    """Claude shows CRLF files with LF: what was before is found by taking the edit back on the disk."""
+    file = agents.project / "a.txt"
+    file.write_bytes(b"one\r\nthree\r\n")
+    os.utime(file, ns=(BEGAN * 1_000_000, BEGAN * 1_000_000))
+    agents.say(
+        "PostToolUse", tool_name="Edit", tool_use_id="e1",
+        tool_input={"file_path": str(file), "old_string": "two\n", "new_string": "three\n"},
+        tool_response={"filePath": str(file), "oldString": "two\n", "newString": "three\n",
+                       "originalFile": "one\ntwo\n", "structuredPatch": []},
+    )  # fmt: skip
+    (change,) = agents.session().files
+    assert (change.hash_before, change.hash_after) == (sha("one\r\ntwo\r\n"), sha("one\r\nthree\r\n"))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # hooks load this module in a hurry
 
 DIRECTORY: Final = "spool"
 UNREAD: Final = "unread"  # below the spool: payloads nothing could be made of
+STATUS: Final = "status"  # the source of payloads that a status line handed over
 LARGEST: Final = 64 * 1024 * 1024
 YOUNG: Final = 10 * 1_000_000_000  # ns: what cannot be read yet may still be being written
 

@@ -25,6 +25,8 @@ def main(argv: list[str] | None = None) -> int:
     from holdfast.cli import hooking
 
     agent = next((word for word in quick if not word.startswith("-")), "")
+    if agent in hooking.OWN_WORDS:
+        agent = ""  # nobody's name: what is said is kept all the same
     code = hooking.main(["status", agent] if words_of(words)[0] == "statusline" else [agent])
     return 2 if code == hooking.BLOCKED else 0
 

@@ -13,11 +13,12 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # this module is loaded in a hurry
-    from typing import Final
+    from typing import Final, TextIO
 
     from holdfast.capture.interface import Reply
 
 BLOCKED: Final = 86  # for the hook script, which makes 2 of it: Python itself ends with 2 when it is broken
+OWN_WORDS: Final = ("drain", "status", "tell")  # what stands where else an agent is named
 HELD_UP: Final = 0.9  # seconds: an agent is never held up for longer
 _LARGEST: Final = 64 * 1024 * 1024
 # Words that stand in every payload that may be answered. Cheaper than reading JSON; a false alarm costs only time.
@@ -30,8 +31,8 @@ _ASKING: Final = (
 
 def main(words: list[str], home: str | None = None) -> int:
     """`AGENT SOURCE PARENT` (hand over, and answer), `tell AGENT SOURCE PARENT`, `status AGENT`, or `drain`."""
-    home = home or _home()
     try:
+        home = home or _home()
         if words[:1] == ["drain"]:
             return _drain(home)
         _watch_the_time()
@@ -43,28 +44,33 @@ def main(words: list[str], home: str | None = None) -> int:
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001 (an agent is at work: nothing may disturb it)
-        _note(home, f"{type(error).__name__}: {error}")
+        _note(home or "", f"{type(error).__name__}: {error}")
         return 0
+
+
+def drain(home: str) -> int:
+    """Take in what waits: for a process of its own."""
+    return main(["drain"], home)
 
 
 def _hook(home: str, words: list[str], *, answer: bool) -> int:
     agent, source, parent = (*words, "", "", "")[:3]
     payload = _payload()
-    if not payload.strip() or not agent.isalnum():
-        _note(home, f"a hook of {agent[:40]!a} came with nothing" if agent.isalnum() else "a hook of no agent")
+    agent, source = (word[:40] if word.isalnum() else "" for word in (agent, source))
+    if not payload.strip():
+        _note(home, f"a hook of {agent or 'no agent'!a} came with nothing")
         return 0
     from holdfast.capture import spool
 
     pid = int(parent) if parent.isdecimal() and len(parent) < 11 else os.getppid()
-    path = spool.hand_over(home, agent, source if source.isalnum() else "hand", pid, payload)
+    path = spool.hand_over(home, agent or "unknown", source or "hand", pid, payload)
     if not answer or not any(word in payload for word in _ASKING):
         return 0
-    reply = _answer(home, os.path.basename(path))
+    reply = _answer(home, os.path.basename(path), payload)
     if reply is None:
         return 0
-    sys.stderr.write(reply.stderr)
-    sys.stdout.write(reply.stdout)
-    sys.stdout.flush()
+    _say(sys.stderr, reply.stderr)
+    _say(sys.stdout, reply.stdout)
     return BLOCKED if reply.code else 0
 
 
@@ -73,11 +79,21 @@ def _payload() -> bytes:
     return sys.stdin.buffer.read(_LARGEST)
 
 
-def _answer(home: str, name: str) -> Reply | None:
+def _say(stream: TextIO, text: str) -> None:
+    """In UTF-8, whatever the terminal speaks: it is an agent that listens. If it has gone, that is no failure."""
+    try:
+        stream.buffer.write(text.encode(errors="replace"))
+        stream.flush()
+    except (OSError, ValueError):
+        # What is left in the buffer would fail once more as Python ends, with a code of its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _answer(home: str, name: str, payload: bytes) -> Reply | None:
     import holdfast.cli.quick  # noqa: F401 (first: it makes the other imports cheaper)
     from holdfast.keeper.captures.hearing import answered
 
-    return answered(home, name, store=os.environ.get("HOLDFAST_STORE") or None)
+    return answered(home, name, store=os.environ.get("HOLDFAST_STORE") or None, payload=payload)
 
 
 def _drain(home: str) -> int:

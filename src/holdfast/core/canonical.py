@@ -77,10 +77,21 @@ def digest(*parts: bytes) -> str:
     """SHA-256 of the parts put together, in hex."""
     global _sha256  # noqa: PLW0603
     if _sha256 is None:
-        import hashlib  # noqa: PLC0415 (loads OpenSSL: two milliseconds that looking at a session can save)
-
-        _sha256 = hashlib.sha256
+        _sha256 = _light_sha256()
     return _sha256(b"".join(parts)).hexdigest()
+
+
+def _light_sha256() -> Callable[[bytes], hashlib._Hash]:
+    """Python's own SHA-256: for what is short it is as quick as OpenSSL's, whose loading takes three milliseconds."""
+    from importlib import import_module  # noqa: PLC0415
+
+    for name in ("_sha2", "_sha256", "hashlib"):  # since 3.12, before, and where neither was built
+        try:
+            found: Callable[[bytes], hashlib._Hash] = import_module(name).sha256
+        except ImportError:
+            continue
+        return found
+    raise ImportError("hashlib")
 
 
 def _is_plain(value: Json) -> bool:

@@ -148,7 +148,9 @@ def _sections(facts: _Facts) -> list[Section]:
             f"{_stamp(note.at)}  {_quoted(note.text)}" for note in session.notes
         ], 10, newest_last=True),
         Section("Reopen The Conversation", [
-            f"{one_line(one.agent)}: {one_line(one.resume or one.id)}" for one in session.native
+            f"{one_line(one.agent)}: {one_line(one.resume or one.id)}"
+            + (", ended without saying so" if (one.agent, one.id) in facts.ground.broken else "")
+            for one in session.native
         ], 5),
         Section("Pauses", [
             f"{_stamp(pause.started_at)}  {span(pause.duration_ms)}  {pause_words(pause.kind, pause.reason)}"

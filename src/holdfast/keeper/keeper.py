@@ -37,6 +37,7 @@ from holdfast.store.interface import Draft, Filter, Store, Transaction
 from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from holdfast.capture.places import Places
     from holdfast.keeper.doctor_checks import Check
     from holdfast.keeper.mirrors.mirroring import Mirrors
     from holdfast.keeper.settings import Settings
@@ -78,6 +79,8 @@ class Keeper:
         self.patience = 0.5
         # A command looks at mirrored files once; a program that runs for long, before everything it does.
         self.looks_once = False
+        # Told by the surface, for the doctor: where agents keep their things.
+        self.places: Places | None = None
         # For the surface to tell: sentences about mirrored files that were set aside or could not be written.
         self.told: list[str] = []
         self.recorder = Recorder(self.transaction, actor=actor, device=self.device, wall=wall)
@@ -415,7 +418,7 @@ class Keeper:
     def restore(self, path: str) -> int:
         """Unite with a backup; says how many events were new."""
         new = self.store().restore(path)
-        if new and os.path.isdir(glances.directory(self.home.path)):
+        if new:
             from holdfast.keeper.captures import glance
 
             glance.forget(self.home.path)

@@ -41,16 +41,24 @@ class Lost(NamedTuple):
     since: int
 
 
+class Broken(NamedTuple):
+    """A conversation whose program is gone without having said that it was closed."""
+
+    agent: str
+    id: str
+
+
 class Resumed(NamedTuple):
     interrupted: tuple[Lost, ...]
     unknown: tuple[Lost, ...]
     files: tuple[Landed, ...]
+    broken: tuple[Broken, ...] = ()
 
 
 def look(state: State, root: str) -> Resumed:
     """What a resume here would find. Records nothing."""
     interrupted, unknown = lost(state)
-    return Resumed(interrupted, unknown, tuple(_landings(state, root)))
+    return Resumed(interrupted, unknown, tuple(_landings(state, root)), tuple(_broken(state)))
 
 
 def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
@@ -90,6 +98,15 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
         keeper.recorder.within(transaction, session.id, build, at=at)
         keeper.make_current(transaction, session.id)
     return found[0]
+
+
+def _broken(state: State) -> list[Broken]:
+    """Conversations nobody closed, and whose process is gone: the program crashed, or was killed."""
+    return [
+        Broken(one.agent, one.id)
+        for one in state.native.values()
+        if one.closed_at is None and one.process is not None and fate(Identity(*astuple(one.process))) == "gone"
+    ]
 
 
 def _lost(agent: AgentState) -> Lost:

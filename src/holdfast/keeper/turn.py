@@ -1,5 +1,4 @@
-"""A turn of the keeper: one transaction, and what goes before and after it for the sake of mirrored files and of
-status lines."""
+"""A turn of the keeper: one transaction, and what goes before and after it for mirrored files and status lines."""
 
 from __future__ import annotations
 

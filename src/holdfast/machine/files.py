@@ -308,7 +308,8 @@ def modes(paths: Iterable[str]) -> list[Wide]:
             continue
         except (OSError, ValueError) as error:
             raise explain(error, "look at", path) from error
-        wanted = 0o700 if stat.S_ISDIR(mode) else 0o600
+        # What its owner may execute (the hook script) stays so.
+        wanted = 0o700 if stat.S_ISDIR(mode) else 0o600 | (mode & 0o100)
         if stat.S_IMODE(mode) & ~wanted & 0o777:
             found.append(Wide(path, stat.S_IMODE(mode), wanted))
     return found

@@ -15,14 +15,14 @@ import msgspec
 
 from holdfast.capture import registry, spool
 from holdfast.capture.interface import Heard
+from holdfast.capture.plain import fits, kept
 from holdfast.capture.signals import Chosen, Opened
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused
 from holdfast.core.vocabulary import Process
 from holdfast.keeper import projects
-from holdfast.keeper.captures import belonging, opened, telling
-from holdfast.keeper.captures.telling_agents import Timed
+from holdfast.keeper.captures import belonging, opened
 from holdfast.machine import errorlog, worktree
 from holdfast.machine.process import identify, name_of
 
@@ -110,7 +110,8 @@ def read(entry: spool.Entry, now: int) -> Read:
         young = now * 1_000_000 - entry.at < spool.YOUNG
         return Read(None, "a payload is no JSON object", unfinished=young and _may_be_written(entry))
     try:
-        heard = registry.agent(entry.agent).heard(payload)
+        by_status = entry.source == spool.STATUS
+        heard = registry.status(entry.agent)(payload) if by_status else registry.agent(entry.agent).heard(payload)
     except Exception as error:  # noqa: BLE001 (an agent's payload must not stop anything)
         return Read(None, f"a payload of {entry.agent} could not be understood: {type(error).__name__}: {error}")
     if heard is None:
@@ -134,9 +135,12 @@ def decoded(raw: bytes) -> dict[str, Json] | None:
 
 
 def _canonical(payload: dict[str, Json]) -> str:
-    import json
+    try:
+        return msgspec.json.encode(payload, order="sorted").decode()
+    except (msgspec.MsgspecError, UnicodeEncodeError):  # half a character
+        import json
 
-    return json.dumps(payload, sort_keys=True)
+        return json.dumps(payload, sort_keys=True)
 
 
 def _may_be_written(entry: spool.Entry) -> bool:
@@ -198,6 +202,9 @@ def _record(keeper: Keeper, transaction: Transaction, where: belonging.Belonging
         return
     if _known(transaction, session, one, count):
         return
+    from holdfast.keeper.captures import telling
+    from holdfast.keeper.captures.telling_agents import Timed
+
     name = view.native_name(one.heard.agent, one.heard.conversation)
     state = transaction.state(session)
     fresh = f"{one.heard.agent}\n{one.heard.conversation}" not in state.native
@@ -234,8 +241,9 @@ def _remember(keeper: Keeper, one: Taken) -> None:
             said.model, said.permission = signal.model or said.model, signal.permission or said.permission
         elif isinstance(signal, Opened):
             said.title = signal.title
-    if one.heard.rest:
-        said.rest = {one.heard.event[:60]: one.heard.rest}
+    rest = kept(one.heard.rest)
+    if rest and fits(rest):
+        said.rest = {one.heard.event[:60]: rest}
     if said != opened.Opening():
         name = view.native_name(one.heard.agent, one.heard.conversation)
         opened.remember(keeper.home.path, name, said, now=keeper.now())

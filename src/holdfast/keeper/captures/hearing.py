@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 
 from holdfast.capture import registry, spool
-from holdfast.capture.interface import Reply
+from holdfast.capture.interface import Heard, Reply
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.captures.answering import answer
-from holdfast.keeper.captures.draining import Taken, read
+from holdfast.keeper.captures.draining import decoded, read
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 
@@ -19,18 +19,19 @@ _HURRY = 0.4  # seconds that the store may keep an agent waiting
 _LEISURE = 5.0
 
 
-def answered(home: str, name: str, *, store: str | None) -> Reply | None:
+def answered(home: str, name: str, *, store: str | None, payload: bytes | None = None) -> Reply | None:
     """The reply to the payload handed over under this name; None when there is nothing to say."""
-    taken = _heard(home, name)
-    if taken is None or taken.heard.occasion is None or taken.heard.agent != taken.entry.agent:
+    asked = name.partition(".")[0]
+    heard = _heard(home, name, asked, payload)
+    if heard is None or heard.occasion is None or heard.agent != asked:
         return None
-    keeper = _keeper(home, taken.heard.cwd, store)
+    keeper = _keeper(home, heard.cwd, store)
     with keeper:
         keeper.patience = _HURRY
         keeper.absorb()
-        agent = registry.agent(taken.heard.agent)
-        said = answer(keeper, taken.heard, room=min(_ROOM, getattr(agent, "room", _ROOM)))
-        return agent.reply(said, taken.heard.event)
+        agent = registry.agent(heard.agent)
+        said = answer(keeper, heard, room=min(_ROOM, getattr(agent, "room", _ROOM)))
+        return agent.reply(said, heard.event)
 
 
 def drained(home: str, *, store: str | None) -> None:
@@ -40,13 +41,18 @@ def drained(home: str, *, store: str | None) -> None:
         keeper.absorb()
 
 
-def _heard(home: str, name: str) -> Taken | None:
+def _heard(home: str, name: str, asked: str, payload: bytes | None) -> Heard | None:
+    """What it says: from memory if possible, because somebody else may take in the file this very moment."""
+    if payload is not None:
+        found = decoded(payload) if asked in registry.NAMES else None
+        return None if found is None else registry.agent(asked).heard(found)
     path = os.path.join(home, spool.DIRECTORY, name)
     try:
         entry = spool.Entry(path, name, os.lstat(path))
     except FileNotFoundError:
         return None
-    return read(entry, Wall().now()).taken
+    taken = read(entry, Wall().now()).taken
+    return None if taken is None else taken.heard
 
 
 def _keeper(home: str, cwd: str | None, store: str | None) -> Keeper:

@@ -1,0 +1,113 @@
+"""Glances: the small files from which a status line is drawn, as it finds and reads them.
+
+Written by `keeper.captures.glance`, which says what they are for. A status line has a few milliseconds: only the
+standard library is loaded here, and of that little.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final, TypeAlias
+
+    # What a file holds is looked at field by field: it may be of another version, or half a file.
+    Fields: TypeAlias = Mapping[str, object]
+
+DIRECTORY: Final = "glances"
+VERSION: Final = 1
+SESSION, TREE, _CONVERSATION, _TOLD = "s-", "t-", "c-", "told-"
+NOBODY: Final = "dir:"  # begins the name of what is asked for a directory, by no conversation
+_LARGEST: Final = 64 * 1024
+_PLAIN: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
+
+
+def directory(home: str) -> str:
+    return os.path.join(home, DIRECTORY)
+
+
+def of_session(home: str, session: str) -> str:
+    return os.path.join(home, DIRECTORY, f"{SESSION}{_key(session)}.json")
+
+
+def of_conversation(home: str, name: str) -> str:
+    """The file of a conversation, `agent:id`."""
+    return os.path.join(home, DIRECTORY, f"{_CONVERSATION}{_key(name)}.json")
+
+
+def told(home: str, name: str) -> str:
+    """Where is kept what a conversation's status line handed over last."""
+    return os.path.join(home, DIRECTORY, f"{_TOLD}{_key(name)}")
+
+
+def _key(name: str) -> str:
+    word = name.replace(":", "_", 1)
+    if len(word) <= 80 and _PLAIN.issuperset(word):
+        return word
+    from hashlib import sha256  # noqa: PLC0415 (three milliseconds, for names that no agent gives)
+
+    return "x" + sha256(name.encode(errors="surrogatepass")).hexdigest()[:40]
+
+
+def read(path: str) -> Fields | None:
+    """What a file holds; None when it is not there, or nothing that this version wrote."""
+    import json  # noqa: PLC0415 (every command loads this module, and none of them needs it)
+
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(path, flags)
+        try:
+            value = json.loads(os.read(handle, _LARGEST))
+        finally:
+            os.close(handle)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and value.get("v") == VERSION else None
+
+
+class Found:
+    """What there is to show: `glance` is None where a conversation is in no session."""
+
+    __slots__ = ("glance",)
+
+    def __init__(self, glance: Fields | None) -> None:
+        self.glance = glance
+
+
+def find(home: str, name: str, where: str, store: str) -> Found | None:
+    """The session of a conversation while it is unfinished, else that of its work tree; None: nobody knows yet."""
+    asked = read(of_conversation(home, name))
+    if asked is None or (asked.get("name"), asked.get("dir"), asked.get("store")) != (name, where, store):
+        return None
+    tree = read(os.path.join(home, DIRECTORY, os.path.basename(str(asked.get("tree")))))
+    if tree is None:
+        return None
+    for session in (asked.get("session"), tree.get("session")):
+        if isinstance(session, str):
+            glance = read(of_session(home, session))
+            if glance is None or not isinstance(glance.get("pieces"), list):
+                return None
+            if glance.get("finished") is not True:
+                return Found(glance)
+    return Found(None)
+
+
+def made(glance: Fields) -> int:
+    """When a glance was written, in milliseconds."""
+    pieces = glance["pieces"]
+    assert isinstance(pieces, list)
+    return int(pieces[0][0])
+
+
+def working(glance: Fields, now: int) -> tuple[int, str]:
+    """Working time at a moment from the glance on, in milliseconds, and the pause that lasts then."""
+    pieces = glance["pieces"]
+    assert isinstance(pieces, list)
+    time, pause = 0, ""
+    for number, (since, worked, grows, word) in enumerate(pieces):
+        if since > now and number:
+            break
+        time, pause = worked + grows * max(now - since, 0), word
+    return time, pause

@@ -1,0 +1,261 @@
+"""The status line of an agent: one line about the session, drawn from a glance within a few milliseconds.
+
+The agent runs it after every message, and takes what it prints. So nothing heavy is loaded here: only when a
+conversation asks for the first time is the keeper opened. In passing it hands over what the agent tells of its
+context, cost and limits, and lets a process of its own take in what hooks have left.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.capture import glances, spool
+from holdfast.cli.paint import Paint
+from holdfast.machine.wall import Wall
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Final
+
+    from holdfast.capture.glances import Fields
+    from holdfast.cli.paint import Painted
+
+_SPEAKING: Final = ("claude",)  # the agents that have a status line
+_LONGEST_ID: Final = 200  # characters: what is longer is no conversation's
+_LARGEST: Final = 4 * 1024 * 1024
+_OUTDATED: Final = 10 * 60_000  # ms: should a glance ever have been missed, it is not wrong for longer
+_SELDOM: Final = 2.0  # seconds between two payloads handed over, and between two processes that take them in
+_BAR: Final = 10
+_LEVELS: Final = ((85, "compress"), (70, "warning"), (50, "shown"), (0, "normal"))
+
+
+def show(home: str, agent: str) -> int:
+    """Print the line for the payload on standard input. Always 0: there is nothing an agent could do about it."""
+    raw = b"" if sys.stdin is None else sys.stdin.buffer.read(_LARGEST)
+    payload = _object(raw)
+    if payload is None or agent not in _SPEAKING:
+        return 0
+    now = Wall().now()
+    name, where = _conversation(agent, payload), _directory(payload)
+    found = _glance(home, name, where, now)
+    line = drawn(found, payload, _paint(os.environ), now=now)
+    if line:
+        os.write(1, line.encode("utf-8", "replace") + b"\n")
+    if os.path.isdir(home):
+        _hand_over(home, agent, name, payload, raw, now)
+        _let_take_in(home, now)
+    return 0
+
+
+# ── what is known ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _object(raw: bytes) -> Fields | None:
+    import json
+
+    try:
+        value = json.loads(raw.decode("utf-8", "replace").strip("\ufeff\0 \t\r\n"), strict=False)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _conversation(agent: str, payload: Fields) -> str:
+    own = payload.get("session_id")
+    if isinstance(own, str) and own.strip() and own.isprintable() and len(own) <= _LONGEST_ID:
+        return f"{agent}:{own}"
+    return f"{glances.NOBODY}{_directory(payload)}"
+
+
+def _directory(payload: Fields) -> str:
+    """Where the conversation is at home; its working directory moves with every `cd`."""
+    space = _part(payload, "workspace")
+    for path in (space.get("project_dir"), space.get("current_dir"), payload.get("cwd")):
+        if isinstance(path, str) and path.isprintable() and len(path) <= 4096 and os.path.isabs(path):
+            return path
+    return ""
+
+
+def _glance(home: str, name: str, where: str, now: int) -> Fields | None:
+    if not where or not os.path.isdir(home):
+        return None
+    store = os.environ.get("HOLDFAST_STORE") or ""
+    found = glances.find(home, name, where, store)
+    if found is not None and (found.glance is None or now - glances.made(found.glance) < _OUTDATED):
+        return found.glance
+    try:
+        import holdfast.cli.quick  # noqa: F401
+        from holdfast.keeper.captures.glance import looked_up
+
+        return looked_up(home, name, where, store=store)
+    except Exception as error:  # noqa: BLE001 (a line without the session is better than none)
+        from holdfast.machine import errorlog
+
+        errorlog.note(home, "statusline", f"{type(error).__name__}: {error}")
+        return None if found is None else found.glance
+
+
+# ── the line ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def drawn(glance: Fields | None, payload: Fields, paint: Paint, *, now: int) -> Painted:
+    """The line: what a session is about gives way to how it stands."""
+    parts: list[Painted] = []
+    if glance is None:
+        title = paint.plain(_project(payload))
+    else:
+        title = paint.plain(str(glance.get("goal") or "")) or paint.plain("session")
+        parts += _session(glance, paint, now)
+    parts += [part for part in (_context(payload, paint), _cost(payload, paint)) if part]
+    if glance is not None:
+        parts += _reminder(glance, paint, now)
+    gap = paint.dim(" · ")
+    rest = paint.join(*parts, sep=gap)
+    room = paint.width - (paint.width_of(rest) + 3 if rest else 0)
+    if room >= 8:
+        parts.insert(0, paint.bold(paint.cut(title, room)))
+    return paint.cut(paint.join(*[part for part in parts if part], sep=gap), paint.width)
+
+
+def _session(glance: Fields, paint: Paint, now: int) -> list[Painted]:
+    worked, pause = glances.working(glance, now)
+    spent = span(worked)
+    parts = [paint.join(paint.yellow("⏸ "), spent, " ", paint.yellow(pause)) if pause else paint.plain(spent)]
+    if glance.get("waits") is True:
+        parts.append(paint.yellow("waits for you"))
+    agents = glance.get("agents")
+    if isinstance(agents, int) and agents > 0:
+        parts.append(paint.cyan(f"{agents} agent{'' if agents == 1 else 's'}"))
+    return parts
+
+
+def _context(payload: Fields, paint: Paint) -> Painted | None:
+    """How full the context is, as the agent itself says it."""
+    share = used(payload)
+    if share is None:
+        return None
+    level = next(level for line, level in _LEVELS if share >= line)
+    return paint.join(paint.bar(share / 100, _BAR, level), f" {min(share, 999):.0f}%")
+
+
+def used(payload: Fields) -> float | None:
+    """Percent of the context window that is used; None before the agent knows."""
+    window = _part(payload, "context_window")
+    told = _number(window.get("used_percentage"))
+    if told is not None:
+        return told
+    size, usage = _number(window.get("context_window_size")), _part(window, "current_usage")
+    counts = [_number(value) for key, value in usage.items() if "input" in key]
+    known = [count for count in counts if count is not None]
+    return 100 * sum(known) / size if known and size else None
+
+
+def _cost(payload: Fields, paint: Paint) -> Painted | None:
+    cost = _number(_part(payload, "cost").get("total_cost_usd"))
+    return None if not cost else paint.dim(f"${cost:,.2f}")
+
+
+def _reminder(glance: Fields, paint: Paint, now: int) -> list[Painted]:
+    """The farthest line of working time that is crossed, whether or not that was recorded yet."""
+    worked, _ = glances.working(glance, now)
+    lines = glance.get("lines")
+    crossed = [
+        str(words)
+        for line, words, reached in (lines if isinstance(lines, list) else ())
+        if reached is True or (isinstance(line, int) and worked >= line)
+    ]
+    if not crossed:
+        return []
+    return [paint.style(f"☕ {crossed[-1]}", "yellow" if len(crossed) == 1 else "red")]
+
+
+def span(ms: int) -> str:
+    """A length of time in little room: `0m`, `12m`, `1h05`, `3d4h`."""
+    minutes = max(ms, 0) // 60_000
+    if minutes < 60:
+        return f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}" if hours < 48 else f"{hours // 24}d{hours % 24}h"
+
+
+def _project(payload: Fields) -> str:
+    path = _directory(payload)
+    return os.path.basename(path.rstrip("/\\")) or path
+
+
+def _part(payload: Fields, name: str) -> Fields:
+    value = payload.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> float | None:
+    usable = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1e12
+    return float(value) if usable else None  # type: ignore[arg-type]
+
+
+def _paint(environ: Mapping[str, str]) -> Paint:
+    """The agent draws what we print: it is no terminal of ours, but it understands colours and UTF-8."""
+    asked = environ.get("COLUMNS", "")
+    columns = int(asked) if asked.isascii() and asked.isdigit() and 0 < len(asked) < 6 else 80
+    return Paint(min(max(columns, 20), 300), not environ.get("NO_COLOR"), tty=True)
+
+
+# ── what is passed on ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int) -> None:
+    """Hand the payload over if it is news: drawing the line once more is no sign of work."""
+    if name.startswith(glances.NOBODY) or not os.path.isdir(glances.directory(home)):
+        return
+    told = glances.told(home, name)
+    news = _news(payload)
+    if news is None or _recent(told, now):
+        return
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(told, flags, 0o600)
+    try:
+        if os.read(handle, len(news) + 1) == news:
+            return
+        # No process is named: it is the shell's that the agent started for the line, and not the agent's.
+        spool.hand_over(home, agent, spool.STATUS, 0, raw)
+        os.ftruncate(handle, 0)
+        os.lseek(handle, 0, os.SEEK_SET)
+        os.write(handle, news)
+    finally:
+        os.close(handle)
+
+
+def _news(payload: Fields) -> bytes | None:
+    """What is recorded of a payload, for comparison."""
+    import json
+
+    window, model = _part(payload, "context_window"), _part(payload, "model").get("id")
+    usage = window.get("current_usage") or window.get("total_input_tokens")
+    cost, limits = _part(payload, "cost").get("total_cost_usd"), payload.get("rate_limits")
+    if not usage and not cost and not limits:
+        return None
+    said = [usage, window.get("context_window_size"), cost, model, limits]
+    return json.dumps(said, sort_keys=True).encode()
+
+
+def _let_take_in(home: str, now: int) -> None:
+    """What hooks left becomes part of the session soon, though nobody waits for it here."""
+    if not spool.anything(home) or not os.path.isdir(glances.directory(home)):
+        return
+    begun = os.path.join(glances.directory(home), "drain")
+    if _recent(begun, now):
+        return
+    os.close(os.open(begun, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
+    os.utime(begun)
+    from holdfast.machine import detached
+
+    detached.start("holdfast.cli.hooking", "drain", home)
+
+
+def _recent(path: str, now: int) -> bool:
+    try:
+        return abs(now / 1000 - os.lstat(path).st_mtime) < _SELDOM
+    except OSError:
+        return False

@@ -1,0 +1,248 @@
+"""What a status line needs of a session, kept in small files that it reads without loading the store.
+
+A file for each conversation that ever asked says which session it is in and which work tree; a file for each such
+tree names its current session; a file for each session they lead to holds what is shown of it. Every turn of the
+keeper brings those files up to date that are there: where nobody asks, nothing is written. They can always be made
+again, so they never stop anything and do not wait for the disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.capture import glances
+from holdfast.core import agents as agents_of
+from holdfast.core import view
+from holdfast.core.canonical import Json, digest
+from holdfast.core.errors import HoldfastError
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import State
+from holdfast.core.text import shorten
+from holdfast.core.times import DAY, MINUTE
+from holdfast.keeper.wording import PAUSES
+from holdfast.machine import errorlog, files
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+_LONGEST_GOAL: Final = 200
+_FORGOTTEN: Final = 7 * DAY
+_LINES: Final = (("break_40", "break"), ("warning_60", "break due"), ("timeout_90", "time limit"))
+_STRONGEST: Final = ("manual", "timeout", "task", "idle")
+
+Piece = tuple[int, int, int, str]
+
+
+# ── what is shown ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def seen(state: State, now: int) -> dict[str, Json]:
+    """A session as a status line shows it, at any time from `now` on until something is recorded."""
+    timer = state.time.timer
+    return {
+        "v": glances.VERSION,
+        "session": state.session,
+        "goal": shorten(view.word(state, "goal") or "", _LONGEST_GOAL),
+        "finished": view.status_of(state) in FINISHED,
+        "agents": sum(agents_of.status_of(agent) == "running" for agent in state.agents.values()),
+        "waits": bool(state.waiting),
+        "pieces": [list(piece) for piece in pieces(state, now)],
+        "lines": [
+            [getattr(timer, name), f"{words} ({getattr(timer, name) / MINUTE:g} min)", name in state.time.reached]
+            for name, words in _LINES
+        ],
+    }
+
+
+def pieces(state: State, now: int) -> list[Piece]:
+    """Working time as a function of the time to come: from when on, how much then, 1 while it grows, and the pause.
+
+    Between two moments that follow from the log (a gap becomes an idle pause, a run a long one, a recorded end comes)
+    working time stands still or grows with the clock, so what `core.worktime` says at these moments is enough.
+    """
+    moments = sorted({now, *(at for at in _turning_points(state) if at > now)})
+    found: list[Piece] = []
+    for at, following in zip(moments, [*moments[1:], None], strict=True):
+        working, word = _measured(state, at)
+        # A piece of one millisecond may turn after it: how it would go on says nothing.
+        if found and following == at + 1 and _then(found[-1], at) == (working, word):
+            continue
+        grows = min(max(_measured(state, at + 1)[0] - working, 0), 1)
+        if not found or _then(found[-1], at) != (working, word) or grows != found[-1][2]:
+            found.append((at, working, grows, word))
+    return found
+
+
+def _measured(state: State, at: int) -> tuple[int, str]:
+    work = view.worktime(state, at)
+    lasting = [] if view.ended_at(state) is not None else [rest.kind for rest in work.pauses if rest.until is None]
+    return work.working, PAUSES[min(lasting, key=_STRONGEST.index)] if lasting else ""
+
+
+def _then(piece: Piece, at: int) -> tuple[int, str]:
+    since, working, grows, word = piece
+    return working + grows * (at - since), word
+
+
+def _turning_points(state: State) -> Iterator[int]:
+    """Every moment at which, or right after which, working time may go on in another way."""
+    for at in _moments(state):
+        yield at
+        yield at + 1
+
+
+def _moments(state: State) -> Iterator[int]:
+    time = state.time
+    idle, task = time.timer.idle, time.timer.task
+    yield from (time.start, time.start + idle, state.updated_at, state.updated_at + idle)
+    for mark in time.marks:
+        yield from (mark.at, mark.at if mark.until is None else mark.until)
+    for run in time.active:
+        last = run.since if run.until is None else run.until
+        yield from (run.since, last, last + idle)
+    for agent in state.agents.values():
+        for run in agent.runs:
+            yield from (run.since, run.since + task)
+            if run.until is not None:
+                yield from (run.until, run.until + idle)
+
+
+# ── asked for the first time ─────────────────────────────────────────────────────────────────────────────
+
+
+def looked_up(home: str, name: str, directory: str, *, store: str) -> Mapping[str, Json] | None:
+    """What to show a conversation that asks for the first time, or after a long while."""
+    from holdfast.keeper.keeper import Keeper
+
+    for place in (directory, home):
+        try:
+            keeper = Keeper.open(place, home=home, store=store or None)
+        except HoldfastError:
+            continue
+        with keeper:
+            return asked(keeper, name, directory, store=store)
+    return None
+
+
+def asked(keeper: Keeper, name: str, directory: str, *, store: str) -> dict[str, Json] | None:
+    """What to show a conversation, found in the store; from now on it is found in files.
+
+    `directory` and `store` are as whoever asks has them: asked with others, it has to be found anew.
+    """
+    known = keeper.existing_store()
+    own = _of_conversation(keeper, name)
+    current = None if known is None else known.current(keeper.place.root)
+    found = {one: state for one in (own, current) if one is not None and (state := _state(keeper, one)) is not None}
+    shown = {one: seen(state, keeper.now()) for one, state in found.items()}
+    home = keeper.home.path
+    try:
+        files.make_private_dir(glances.directory(home))
+        for one, glance in shown.items():
+            _write(glances.of_session(home, one), glance)
+        tree = _tree_file(keeper)
+        _write(os.path.join(glances.directory(home), tree), {"v": glances.VERSION, "session": current})
+        _write(glances.of_conversation(home, name), {
+            "v": glances.VERSION, "name": name, "dir": directory, "store": store, "path": keeper.store_path,
+            "session": own, "tree": tree,
+        })  # fmt: skip
+        _prune(home, keeper.now())
+    except (HoldfastError, OSError) as error:
+        errorlog.note(home, "glance", str(error))
+    return next((shown[one] for one in (own, current) if one in shown and not shown[one]["finished"]), None)
+
+
+def _of_conversation(keeper: Keeper, name: str) -> str | None:
+    """The session a conversation was heard in last: an unfinished one before all others."""
+    store = keeper.existing_store()
+    if store is None or name.startswith(glances.NOBODY):
+        return None
+    found = {one: state for one in store.find(name) if (state := _state(keeper, one)) is not None}
+    return max(
+        found, key=lambda one: (view.status_of(found[one]) not in FINISHED, found[one].created_at or 0), default=None
+    )
+
+
+def _state(keeper: Keeper, session: str) -> State | None:
+    store = keeper.existing_store()
+    state = None if store is None else store.state(session)
+    return None if state is None or state.deleted or not state.count else state
+
+
+# ── kept up to date ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def refresh(keeper: Keeper, changed: Iterable[str]) -> None:
+    """Let the files follow a turn of the keeper that changed these sessions. Never raises."""
+    home = keeper.home.path
+    if not os.path.isdir(glances.directory(home)):
+        return
+    try:
+        for session in changed:
+            _follow(keeper, session)
+        tree = os.path.join(glances.directory(home), _tree_file(keeper))
+        if os.path.lexists(tree):
+            current = keeper.store().current(keeper.place.root)
+            known = glances.read(tree)
+            if known is None or known.get("session") != current:
+                _write(tree, {"v": glances.VERSION, "session": current})
+            if current is not None and not os.path.lexists(glances.of_session(home, current)):
+                _follow(keeper, current, wanted=True)
+    except Exception as error:  # noqa: BLE001 (what is shown somewhere must not stop what is done here)
+        errorlog.note(home, "glance", f"{type(error).__name__}: {error}")
+
+
+def forget(home: str, session: str | None = None) -> None:
+    """Nothing of a session (or of any) is left here; who asks again finds what is true then."""
+    directory = glances.directory(home)
+    if not os.path.isdir(directory):
+        return
+    gone = [glances.of_session(home, session)] if session is not None else [
+        os.path.join(directory, name) for name in os.listdir(directory) if name.startswith(glances.SESSION)
+    ]  # fmt: skip
+    for path in gone:
+        if os.path.lexists(path):
+            os.unlink(path)
+
+
+def _follow(keeper: Keeper, session: str, *, wanted: bool = False) -> None:
+    home = keeper.home.path
+    state = _state(keeper, session)
+    if state is None:
+        forget(home, session)
+        return
+    for one in state.native.values():
+        path = glances.of_conversation(home, view.native_name(one.agent, one.id))
+        if not os.path.lexists(path):
+            continue
+        wanted = True
+        known = glances.read(path)
+        if known is not None and known.get("path") == keeper.store_path and known.get("session") != session:
+            own = _of_conversation(keeper, view.native_name(one.agent, one.id))
+            _write(path, dict(known) | {"session": own})
+    path = glances.of_session(home, session)
+    if wanted or os.path.lexists(path):
+        _write(path, seen(state, keeper.now()))
+
+
+def _tree_file(keeper: Keeper) -> str:
+    said = f"{keeper.place.root}\n{keeper.store_path}"
+    return f"{glances.TREE}{digest(said.encode(errors='surrogateescape'))[:32]}.json"
+
+
+def _write(path: str, value: Mapping[str, object]) -> None:
+    files.write_atomic(path, msgspec.json.encode(value), durable=False)
+
+
+def _prune(home: str, now: int) -> None:
+    directory = glances.directory(home)
+    for name in os.listdir(directory):
+        path = os.path.join(directory, name)
+        try:
+            if now - os.lstat(path).st_mtime * 1000 > _FORGOTTEN:
+                os.unlink(path)
+        except OSError:
+            continue

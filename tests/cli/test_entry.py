@@ -1,0 +1,295 @@
+"""The hooks' way in, as agents meet it: whatever they say and whatever is broken here, they go on undisturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from holdfast import Keeper
+from holdfast.capture import spool
+from holdfast.cli.entry import words_of
+from holdfast.keeper.captures.hearing import answered
+from holdfast.machine import errorlog
+
+HUGE = 50 * 1024 * 1024
+# Longer than a hook ever takes on a busy machine, shorter than the store's own patience with whoever locks it.
+_TOO_LONG = 20
+
+
+class Hooks:
+    def __init__(self, where: Path) -> None:
+        self.where = where
+        self.home = where / "home"
+        self.project = where / "project"
+        self.project.mkdir()
+        self.environ = {"HOLDFAST_HOME": str(self.home), "HOME": str(where), "PATH": os.environ["PATH"]}
+
+    def payload(self, event: str = "UserPromptSubmit", **said: Any) -> bytes:
+        known = {"session_id": "talk-1", "cwd": str(self.project), "hook_event_name": event}
+        return json.dumps(known | ({"prompt": "Add login"} if event == "UserPromptSubmit" else {}) | said).encode()
+
+    def run(
+        self, *words: str, given: bytes = b"", before: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [*before, sys.executable, "-m", "holdfast", *words], input=given, env=self.environ, cwd=self.project,
+            capture_output=True, check=False, timeout=_TOO_LONG,
+        )  # fmt: skip
+
+    def undisturbed(self, *words: str, given: bytes = b"", before: tuple[str, ...] = ()) -> None:
+        done = self.run(*words, given=given, before=before)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+    def taken_in(self) -> Keeper:
+        keeper = Keeper.open(str(self.project), home=str(self.home))
+        keeper.absorb()
+        assert not spool.anything(str(self.home))
+        return keeper
+
+    def noted(self) -> list[str]:
+        return [str(line["message"]) for line in errorlog.lines(str(self.home))]
+
+
+@pytest.fixture
+def hooks(tmp_path: Path) -> Hooks:
+    return Hooks(tmp_path)
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("hook",), ("hook", "nobody"), ("hook", ""), ("hook", "../x"), ("hook", "ü"), ("hook", "drain"),
+     ("hook", "tell"), ("hook", "x" * 1000),
+     ("hook", "claude", "and", "more"), ("hook", "--json"), ("hook", "claude", "--json"),
+     ("--json", "hook", "claude"),
+     ("hook", "--bogus", "claude"), ("--bogus", "hook", "claude"), ("hook", "--agent=claude"),
+     ("hook", "--", "claude"),
+     ("--quiet", "--project", "/nowhere", "hook", "claude"), ("--at=nonsense", "hook", "claude"),
+     ("--store", "nonsense://x", "hook", "claude")],
+)  # fmt: skip
+def test_however_a_hook_is_called_the_agent_goes_on(hooks: Hooks, words: tuple[str, ...]) -> None:
+    """Never exit 2, which would stop it; nothing on standard output; and the payload is kept."""
+    given = hooks.payload("PostToolUse", tool_name="Bash", tool_input={"command": "make"})
+    hooks.undisturbed(*words, given=given)
+    (kept,) = (hooks.home / "spool").iterdir()
+    assert kept.read_bytes() == given
+
+
+@pytest.mark.parametrize("words", [("statusline",), ("statusline", "nobody"), ("statusline", "--json", "claude")])
+def test_so_it_is_with_status_lines(hooks: Hooks, words: tuple[str, ...]) -> None:
+    hooks.undisturbed(*words)
+    hooks.undisturbed(*words, given=b"no json")
+
+
+def test_options_before_the_command_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a store named there is where the hook looks, too."""
+    monkeypatch.delenv("HOLDFAST_STORE", raising=False)
+    assert words_of(["--json", "--project", "x", "--store=sqlite:///a", "hook", "claude"]) == ["hook", "claude"]
+    assert os.environ["HOLDFAST_STORE"] == "sqlite:///a"
+    assert words_of(["--store"]) == []
+    monkeypatch.delenv("HOLDFAST_STORE")
+
+
+@pytest.mark.parametrize("words", [("hook", "--help"), ("hook", "claude", "-h"), ("statusline", "--help")])
+def test_help_is_help(hooks: Hooks, words: tuple[str, ...]) -> None:
+    done = hooks.run(*words)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert f"holdfast {words[0]}".encode() in done.stdout
+
+
+# ── input ────────────────────────────────────────────────────────────────────────────────────────────────
+
+_BAD = {
+    "an array": b'["UserPromptSubmit"]', "a number": b"7", "no JSON": b'"UserPromptSubmit" {',
+    "half": b'{"session_id":',
+    "binary": b"\xff\xfe\x00\x01" * 100, "deep": b"[" * 200_000, "an empty object": b"{}",
+    "wrong types": b'{"session_id": 7, "hook_event_name": ["UserPromptSubmit"], "cwd": {}, "prompt": 1e999}',
+    "no conversation": b'{"hook_event_name": "UserPromptSubmit", "prompt": "x"}',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [b"", b" ", b"\n\n", b"\t\r\n"])
+def test_nothing_at_all_is_only_noted(hooks: Hooks, given: bytes) -> None:
+    hooks.home.mkdir()
+    hooks.undisturbed("hook", "claude", given=given)
+    assert not spool.anything(str(hooks.home))
+    assert hooks.noted() == ["a hook of 'claude' came with nothing"]
+
+
+@pytest.mark.parametrize("given", _BAD.values(), ids=_BAD.keys())
+def test_what_cannot_be_read_is_kept(hooks: Hooks, given: bytes) -> None:
+    """Nothing can be made of it now, but it is somebody's: it is put aside, to the byte, and noted."""
+    hooks.undisturbed("hook", "claude", given=given)
+    past = 1_794_000_000
+    for path in (hooks.home / "spool").glob("claude.*"):
+        os.utime(path, (past, past))  # what is young might still be being written
+    with hooks.taken_in() as keeper:
+        assert keeper.history(all_projects=True) == []
+    (kept,) = (hooks.home / "spool" / spool.UNREAD).iterdir()
+    assert kept.read_bytes() == given
+    assert hooks.noted()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"session_id": "../../../../etc/passwd"}, {"session_id": "; rm -rf / #"}, {"session_id": "-rf"},
+     {"session_id": "a" * 200}, {"transcript_path": "/etc/shadow"}, {"transcript_path": "/dev/zero"},
+     {"transcript_path": "\\\\host\\share\\x"}, {"cwd": "/nowhere/at/all"}, {"cwd": "relative/../.."},
+     {"cwd": "/dev/null"}, {"cwd": ""}, {"prompt": "\x1b]0;x\x07\x00\u202e" * 100}, {"prompt": "\ud800"}],
+)  # fmt: skip
+def test_hostile_ids_and_paths_do_no_harm(hooks: Hooks, said: dict[str, str]) -> None:
+    """They are words like others: kept as such, followed nowhere."""
+    hooks.undisturbed("hook", "claude", given=hooks.payload(**said))
+    with hooks.taken_in() as keeper:
+        assert len(keeper.history(all_projects=True)) == 1
+    assert spool.unread(str(hooks.home)) == []
+    assert {path.name for path in hooks.where.iterdir()} == {"home", "project"}
+    assert list(hooks.project.iterdir()) == []
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse"])
+def test_a_payload_of_50_megabytes(hooks: Hooks, event: str) -> None:
+    """Taken in like any other, with or without an answer to wait for; of its text a little is kept."""
+    given = hooks.payload(event, prompt="Add login " + "x" * HUGE)
+    hooks.undisturbed("hook", "claude", given=given)
+    with hooks.taken_in() as keeper:
+        found = keeper.history(all_projects=True)
+    assert len(found) == (event == "UserPromptSubmit")
+    assert all(len(row.goal) < 1000 for row in found)
+    assert sum(path.stat().st_size for path in hooks.home.rglob("*") if path.is_file()) < 5_000_000
+
+
+def test_50_megabytes_of_nonsense(hooks: Hooks) -> None:
+    hooks.undisturbed("hook", "claude", given=b'"SessionStart"' * (HUGE // 14))
+    (kept,) = (hooks.home / "spool").iterdir()
+    assert kept.stat().st_size == HUGE // 14 * 14
+
+
+def test_nobody_listens_to_the_answer(hooks: Hooks) -> None:
+    """The agent has gone while the briefing was written."""
+    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "hook", "claude"], input=hooks.payload("SessionStart", source="resume"),
+        env=hooks.environ, cwd=hooks.project, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=_TOO_LONG,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell closes the streams")
+@pytest.mark.parametrize("streams", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(hooks: Hooks, streams: str) -> None:
+    command = f'"$0" -m holdfast hook claude {streams}'
+    done = subprocess.run(
+        ["sh", "-c", command, sys.executable], input=hooks.payload("SessionStart"), env=hooks.environ,
+        cwd=hooks.project, capture_output=True, check=False, timeout=_TOO_LONG,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_an_answer_does_not_depend_on_who_takes_the_payload_in(hooks: Hooks) -> None:
+    """Another process may have drained the spool between handing over and answering."""
+    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    given = hooks.payload("SessionStart", source="resume")
+    path = spool.hand_over(str(hooks.home), "claude", "user", 1, given)
+    hooks.taken_in().close()
+    assert not os.path.exists(path)
+    reply = answered(str(hooks.home), os.path.basename(path), store=None, payload=given)
+    assert reply is not None
+    assert "Add login" in reply.stdout
+
+
+# ── the ground ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_home_that_is_a_file(hooks: Hooks) -> None:
+    hooks.home.write_text("mine")
+    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    assert hooks.home.read_text() == "mine"
+
+
+@pytest.mark.parametrize("home", ["", "/proc/nowhere", "\udcff"])
+def test_a_home_that_cannot_be(hooks: Hooks, home: str) -> None:
+    hooks.environ["HOLDFAST_HOME"] = home
+    hooks.undisturbed("hook", "claude", given=hooks.payload())
+
+
+def test_a_store_that_is_no_store(hooks: Hooks) -> None:
+    """The payload waits until it is mended."""
+    hooks.home.mkdir()
+    (hooks.home / "store.db").write_bytes(b"no store at all" * 1000)
+    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    assert len(spool.waiting(str(hooks.home))) == 1
+    assert hooks.noted()
+
+
+@pytest.mark.parametrize("kind", ["IMMEDIATE", "EXCLUSIVE"])
+def test_a_locked_store(hooks: Hooks, kind: str) -> None:
+    """Nobody waits for it; what was said is taken in when it is free again."""
+    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    hooks.taken_in().close()
+    holder = apsw.Connection(str(hooks.home / "store.db"))
+    holder.execute(f"BEGIN {kind}")
+    for event in ("SessionStart", "UserPromptSubmit", "PreCompact"):
+        done = hooks.run("hook", "claude", given=hooks.payload(event, prompt="Go on", trigger="auto"))
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert len(spool.waiting(str(hooks.home))) == 3
+    holder.execute("ROLLBACK")
+    holder.close()
+    with hooks.taken_in() as keeper:
+        assert keeper.session().document().context.compressions == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits of a process are POSIX's")
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_no_file_may_grow(hooks: Hooks, blocks: int) -> None:
+    """As on a full disk: nothing can be kept, and nothing half-written is left."""
+    hooks.home.mkdir()
+    limited = ("sh", "-c", f'ulimit -f {blocks}; exec "$0" "$@"')
+    hooks.undisturbed("hook", "claude", given=hooks.payload(prompt="x" * 5_000), before=limited)
+    assert not spool.anything(str(hooks.home))
+    hooks.undisturbed("hook", "claude", given=hooks.payload())
+    with hooks.taken_in() as keeper:
+        assert keeper.session().document().goal == "Add login"
+
+
+@pytest.fixture
+def _mounts() -> None:
+    if sys.platform != "linux" or shutil.which("unshare") is None:
+        pytest.skip("small file systems are mounted with Linux's unshare, which is not here")
+    if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this system does not permit user namespaces: no small file system can be mounted")
+
+
+@pytest.mark.usefixtures("_mounts")
+@pytest.mark.parametrize("words", [("hook", "claude"), ("statusline", "claude")])
+@pytest.mark.parametrize(
+    ("options", "then"),
+    [
+        ("size=64k", 'cat /dev/zero > "$HOLDFAST_HOME/filler" 2>/dev/null'),
+        ("size=64k,nr_inodes=3", 'mkdir "$HOLDFAST_HOME/a" "$HOLDFAST_HOME/b"'),
+        ("size=64k", 'mount -o remount,ro "$HOLDFAST_HOME"'),
+        ("size=64k", 'mkdir "$HOLDFAST_HOME/spool" "$HOLDFAST_HOME/glances"; mount -o remount,ro "$HOLDFAST_HOME"'),
+    ],
+    ids=["full", "no names", "read-only", "read-only, in use"],
+)
+def test_a_home_that_takes_nothing(hooks: Hooks, options: str, then: str, words: tuple[str, ...]) -> None:
+    """A full disk, one without room for another name, one that may only be read: nobody is held up or told."""
+    hooks.home.mkdir()
+    script = f'mount -t tmpfs -o {options} none "$HOLDFAST_HOME" && ({then}; true) && exec "$0" "$@"'
+    before = ("unshare", "-Urm", "sh", "-c", script)
+    done = hooks.run(*words, given=hooks.payload(), before=before)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == (b"" if words[0] == "hook" else b"\x1b[1mproject\x1b[22m\n")

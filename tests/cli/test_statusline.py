@@ -1,0 +1,352 @@
+"""The status line: what it shows, what it hands over, and that nothing it is given disturbs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Keeper
+from holdfast.capture import glances, spool
+from holdfast.cli import statusline
+from holdfast.cli.paint import Paint, width_of
+from holdfast.core import modes
+from holdfast.machine import errorlog
+
+MINUTE = 60_000
+TALK = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
+HOOKS = (
+    "import sys; sys.path[:0] = {paths!r}; from holdfast.cli.hooking import main; code = main(sys.argv[1:], {home!r})"
+)
+
+
+class Line:
+    """A home, a project and the status line of a conversation in it."""
+
+    def __init__(self, where: Path) -> None:
+        self.home = where / "home"
+        self.project = where / "project"
+        self.project.mkdir()
+        # Whether it may start a process that takes in what waits.
+        self.stirs = False
+        self.environ = {"NO_COLOR": "1", "COLUMNS": "100", "HOME": str(where), "PATH": os.defpath}
+
+    def payload(self, **said: Any) -> dict[str, Any]:
+        where = str(self.project)
+        return {
+            "session_id": TALK, "cwd": where, "workspace": {"current_dir": where, "project_dir": where},
+            "model": {"id": "opus", "display_name": "Opus"}, "cost": {"total_cost_usd": 1.25},
+            "context_window": {
+                "context_window_size": 200_000, "used_percentage": 43,
+                "current_usage": {"input_tokens": 80_000, "cache_read_input_tokens": 6_000},
+            },
+            **said,
+        }  # fmt: skip
+
+    def raw(self, given: bytes, *, more: str = "", words: tuple[str, ...] = ("status", "claude")) -> str:
+        """As connected: an isolated Python without site packages. What went wrong may only be noted."""
+        if not self.stirs and self.home.exists():
+            (self.home / "glances").mkdir(exist_ok=True)
+            just_now(self.home / "glances" / "drain")
+        paths = [path for path in sys.path if path]
+        program = HOOKS.format(paths=paths, home=str(self.home)) + f"\n{more}\nsys.exit(code)"
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", program, *words], input=given, env=self.environ, cwd=self.project,
+            capture_output=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout.decode()
+
+    def __call__(self, **said: Any) -> str:
+        return self.raw(json.dumps(self.payload(**said)).encode())
+
+    def start(self, goal: str) -> str:
+        with self.keeper() as keeper:
+            return keeper.start(goal).id
+
+    def keeper(self) -> Keeper:
+        return Keeper.open(str(self.project), home=str(self.home))
+
+    def handed_over(self) -> int:
+        return len(list((self.home / "spool").glob("claude.status.*")))
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Line:
+    return Line(tmp_path)
+
+
+def later(home: Path) -> None:
+    """As if the last payload had been handed over a while ago."""
+    for path in (home / "glances").glob("told-*"):
+        os.utime(path, (1, 1))
+
+
+def just_now(path: Path) -> None:
+    """As if it had just happened, also for who comes a little later: machines that run tests are busy."""
+    path.touch()
+    os.utime(path, (time.time() + 1.5, time.time() + 1.5))
+
+
+# ── what it shows ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def glance(goal: str = "Add login", **more: Any) -> dict[str, Any]:
+    lines = [[40 * MINUTE, "break (40 min)", False], [60 * MINUTE, "break due (60 min)", False]]
+    return {
+        "v": 1,
+        "goal": goal,
+        "agents": 0,
+        "pieces": [[0, 0, 1, ""], [999 * MINUTE, 0, 0, "idle"]],
+        "lines": lines,
+    } | more
+
+
+def draw(found: dict[str, Any] | None, payload: dict[str, Any], *, minutes: int = 0, width: int = 100) -> str:
+    return str(statusline.drawn(found, payload, Paint(width, tty=True), now=minutes * MINUTE))
+
+
+def test_the_line_of_a_session(line: Line) -> None:
+    """Goal, working time, agents, context and cost."""
+    drawn = draw(glance(agents=2), line.payload(), minutes=12)
+    assert drawn == "Add login · 12m · 2 agents · ████▎····· 43% · $1.25"
+
+
+def test_a_pause_is_marked_with_its_kind(line: Line) -> None:
+    assert "⏸ 0m idle" in draw(glance(), line.payload(), minutes=1000)
+
+
+@pytest.mark.parametrize(("minutes", "words"), [(39, None), (40, "☕ break (40 min)"), (61, "☕ break due (60 min)")])
+def test_a_reminder_is_shown_once_its_line_is_crossed(line: Line, minutes: int, words: str | None) -> None:
+    """Though nothing was recorded since: the time is counted here."""
+    drawn = draw(glance(), line.payload(), minutes=minutes)
+    assert drawn.endswith(words) if words else "☕" not in drawn
+
+
+def test_a_reminder_that_was_reached_stays(line: Line) -> None:
+    assert "☕ break" in draw(glance(lines=[[40 * MINUTE, "break", True]]), line.payload())
+
+
+def test_who_is_waited_for_is_told(line: Line) -> None:
+    assert "waits for you" in draw(glance(waits=True), line.payload())
+
+
+def test_without_a_session_project_and_context_are_shown(line: Line) -> None:
+    assert draw(None, line.payload()) == "project · ████▎····· 43% · $1.25"
+    assert draw(None, {}) == ""
+
+
+def test_the_goal_gives_way_to_how_things_stand(line: Line) -> None:
+    drawn = draw(glance("A goal of very many words that nobody could ever show"), line.payload(), width=50)
+    assert drawn.startswith("A goal of")
+    assert "… · 0m · " in drawn
+    assert width_of(drawn) <= 50
+
+
+@pytest.mark.parametrize("tokens", [0, 99_999, 100_000, 139_999, 140_000, 169_999, 170_000, 200_000])
+def test_the_bar_has_the_colours_of_the_rest_of_the_program(tokens: int) -> None:
+    """Where the context is nearly full, it looks the same here as in `status`."""
+    usage = {"context_window": {"context_window_size": 200_000, "current_usage": {"input_tokens": tokens}}}
+    share = statusline.used(usage)
+    assert share is not None
+    level = next(level for limit, level in statusline._LEVELS if share >= limit)
+    assert level == modes.level(tokens, 200_000)
+
+
+_TEXT = st.text(st.characters(exclude_categories=()))
+_NAMES = st.sampled_from(["used_percentage", "total_cost_usd", "current_dir", "input_tokens", "id"])
+_ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner),
+    max_leaves=6,
+)
+_FIELDS = st.sampled_from(["session_id", "cwd", "workspace", "model", "cost", "context_window", "rate_limits"])
+
+
+@given(
+    st.dictionaries(_FIELDS, _ANYTHING), _TEXT, st.integers(20, 300), st.integers(0, 10**13),
+    st.booleans(),
+)  # fmt: skip
+def test_nothing_raw_reaches_the_terminal(
+    payload: dict[str, Any], goal: str, width: int, now: int, colour: bool
+) -> None:
+    """Whatever a goal or a payload holds, what is printed is one line of visible text, and no wider than allowed."""
+    for found in (glance(goal), None):
+        drawn = statusline.drawn(found, payload, Paint(width, colour, tty=True), now=now)
+        for code in (*range(1, 3), 22, 31, 32, 33, 36, 39, 0):
+            drawn = type(drawn)(drawn.replace(f"\x1b[{code}m", ""))
+        assert "\x1b" not in drawn
+        assert not any(char < " " or "\x7f" <= char < "\xa0" or "\u202a" <= char <= "\u202e" for char in drawn)
+        assert "\u2066" not in drawn
+        assert width_of(drawn) <= width
+        statusline._news(payload)
+        drawn.encode()
+
+
+# ── as a process ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_follows_the_session(line: Line) -> None:
+    line.start("Add login")
+    assert line() == "Add login · 0m · ████▎····· 43% · $1.25\n"
+    with line.keeper() as keeper:
+        keeper.patience = 0
+        keeper.session().pause("lunch")
+    assert "Add login · ⏸ 0m paused · " in line()
+
+
+def test_colours_unless_they_are_unwanted(line: Line) -> None:
+    line.start("Add login")
+    del line.environ["NO_COLOR"]
+    assert "\x1b[1mAdd login\x1b[22m" in line()
+
+
+def test_the_quick_way_loads_next_to_nothing(line: Line) -> None:
+    """A glance that is there is shown by the standard library alone, and by little of that."""
+    line.start("Add login")
+    line()
+    loaded = "open(sys.argv[3], 'w').write(' '.join(sys.modules))"
+    seen = line.project.parent / "modules"
+    given = json.dumps(line.payload()).encode()
+    assert "Add login" in line.raw(given, more=loaded, words=("status", "claude", str(seen)))
+    modules = set(seen.read_text().split())
+    assert not modules & {"msgspec", "apsw", "typing", "subprocess", "hashlib", "threading", "datetime", "pathlib"}
+    assert not [name for name in modules if name.startswith(("holdfast.keeper", "holdfast.core", "holdfast.store"))]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [b"", b"  \n", b"{", b"not json", b"[]", b"null", b"7", b'"x"', b"\xff\xfe\x00", b"[" * 100_000, b"{}",
+     b'{"session_id": 7, "workspace": [], "cost": "much", "context_window": {"used_percentage": "all"}}',
+     b'{"session_id": "\\ud800", "cwd": "/tmp/\\u0000x"}', b'{"session_id": "../../../etc/passwd", "cwd": "."}',
+     b'{"session_id": "a", "cwd": "/nowhere/at/all"}', b'{"context_window": {"used_percentage": 1e999}}'],
+)  # fmt: skip
+def test_bad_input_disturbs_nobody(line: Line, given: bytes) -> None:
+    """At most one line of text; never an error."""
+    line.start("Add login")
+    shown = line.raw(given)
+    assert shown.count("\n") <= 1
+    assert errorlog.lines(str(line.home)) == []
+
+
+def test_an_agent_without_a_status_line_gets_none(line: Line) -> None:
+    for name in ("codex", "nobody", ""):
+        assert line.raw(json.dumps(line.payload()).encode(), words=("status", name)) == ""
+
+
+def test_without_a_home_nothing_is_made(line: Line) -> None:
+    """Where Holdfast keeps nothing, the line shows what the agent itself says."""
+    assert line() == "project · ████▎····· 43% · $1.25\n"
+    assert not line.home.exists()
+
+
+def test_a_damaged_store_leaves_a_line(line: Line) -> None:
+    line.home.mkdir()
+    (line.home / "store.db").write_bytes(b"no store at all" * 1000)
+    assert line().startswith("project · ")
+    assert errorlog.lines(str(line.home))
+
+
+def test_nobody_listens(line: Line) -> None:
+    """The agent has gone before the line was drawn."""
+    line.start("Add login")
+    reader, writer = os.pipe()
+    os.close(reader)
+    program = HOOKS.format(paths=[path for path in sys.path if path], home=str(line.home))
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, "status", "claude"], input=json.dumps(line.payload()).encode(),
+        env=line.environ, stdout=writer, stderr=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# ── what it passes on ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_the_agent_tells_is_handed_over_when_it_is_news(line: Line) -> None:
+    """Drawing the line again, however often, is no news."""
+    line.start("Add login")
+    line()
+    assert line.handed_over() == 1
+    later(line.home)
+    line(version="2.2", session_name="other")
+    assert line.handed_over() == 1
+    later(line.home)
+    line(cost={"total_cost_usd": 1.5, "total_duration_ms": 7})
+    assert line.handed_over() == 2
+    just_now(next((line.home / "glances").glob("told-*")))
+    line(cost={"total_cost_usd": 1.75})
+    assert line.handed_over() == 2, "that is too soon"
+    later(line.home)
+    line(cost={"total_cost_usd": 1.75})
+    assert line.handed_over() == 3
+
+
+def test_what_was_handed_over_becomes_part_of_the_session(line: Line) -> None:
+    """Context, window, cost, model and limits, of the conversation's session."""
+    session = line.start("Add login")
+    spool.hand_over(str(line.home), "claude", "user", 1, json.dumps({
+        "session_id": TALK, "cwd": str(line.project), "hook_event_name": "UserPromptSubmit", "prompt": "Go on",
+    }).encode())  # fmt: skip
+    with line.keeper() as keeper:
+        assert keeper.session().id == session
+    line(rate_limits={"five_hour": {"used_percentage": 12, "resets_at": 1_794_750_000}})
+    with line.keeper() as keeper:
+        found = keeper.session(f"claude:{TALK}").document()
+    assert (found.context.tokens, found.context.window, found.cost_usd, found.model) == (
+        86_000,
+        200_000,
+        1.25,
+        "opus",
+    )
+    assert found.extra["rate_limits"] == {"five_hour": {"used_percentage": 12, "resets_at": 1_794_750_000}}
+    with line.keeper() as keeper:
+        assert keeper.session().document().updated_at == found.updated_at
+        before = len(keeper.events(session))
+    line(rate_limits={"five_hour": {"used_percentage": 12, "resets_at": 1_794_750_000}})
+    with line.keeper() as keeper:
+        assert len(keeper.events(session)) == before, "the line drawn again is no sign of work"
+
+
+def test_what_hooks_left_is_taken_in_by_a_process_of_its_own(line: Line) -> None:
+    """The line itself does not wait for it; the next one shows it."""
+    line.home.mkdir()
+    assert line().startswith("project")
+    prompt = {
+        "session_id": TALK,
+        "cwd": str(line.project),
+        "hook_event_name": "UserPromptSubmit",
+        "prompt": "Add login",
+    }
+    spool.hand_over(str(line.home), "claude", "user", 1, json.dumps(prompt).encode())
+    (line.home / "glances" / "drain").unlink(missing_ok=True)
+    line.stirs = True
+    line()
+    _until(lambda: not spool.anything(str(line.home)))
+    _until(lambda: line().startswith("Add login · "))
+
+
+def _until(so: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if so():
+            return
+        time.sleep(0.05)
+    raise AssertionError
+
+
+def test_a_conversation_is_found_by_its_own_name(line: Line) -> None:
+    """Whatever its id, one file says where it belongs."""
+    line.start("Add login")
+    for talk in (TALK, "Ünïcode id", "A" * 200):
+        assert line(session_id=talk).startswith("Add login")
+        assert Path(glances.of_conversation(str(line.home), f"claude:{talk}")).exists()
