@@ -101,7 +101,7 @@ def just_now(path: Path) -> None:
 
 
 def glance(goal: str = "Add login", **more: Any) -> dict[str, Any]:
-    lines = [[40 * MINUTE, "break (40 min)", False], [60 * MINUTE, "break due (60 min)", False]]
+    lines = [[40 * MINUTE, "break (40 min)", False, False], [60 * MINUTE, "break due (60 min)", False, False]]
     return {
         "v": 1,
         "goal": goal,
@@ -133,7 +133,7 @@ def test_a_reminder_is_shown_once_its_line_is_crossed(line: Line, minutes: int, 
 
 
 def test_a_reminder_that_was_reached_stays(line: Line) -> None:
-    assert "☕ break" in draw(glance(lines=[[40 * MINUTE, "break", True]]), line.payload())
+    assert "☕ break" in draw(glance(lines=[[40 * MINUTE, "break", True, False]]), line.payload())
 
 
 def test_who_is_waited_for_is_told(line: Line) -> None:

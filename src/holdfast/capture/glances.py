@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     Fields: TypeAlias = Mapping[str, object]
 
 DIRECTORY: Final = "glances"
-VERSION: Final = 1
+VERSION: Final = 2
 SESSION, TREE, _CONVERSATION, _TOLD = "s-", "t-", "c-", "told-"
+TIME_LIMIT: Final = "time limit"  # the pause that may hold prompts back
 NOBODY: Final = "dir:"  # begins the name of what is asked for a directory, by no conversation
 _LARGEST: Final = 64 * 1024
 _PLAIN: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
@@ -46,14 +47,14 @@ def _key(name: str) -> str:
     word = name.replace(":", "_", 1)
     if len(word) <= 80 and _PLAIN.issuperset(word):
         return word
-    from hashlib import sha256  # noqa: PLC0415 (three milliseconds, for names that no agent gives)
+    from hashlib import sha256
 
     return "x" + sha256(name.encode(errors="surrogatepass")).hexdigest()[:40]
 
 
 def read(path: str) -> Fields | None:
     """What a file holds; None when it is not there, or nothing that this version wrote."""
-    import json  # noqa: PLC0415 (every command loads this module, and none of them needs it)
+    import json
 
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
@@ -92,6 +93,24 @@ def find(home: str, name: str, where: str, store: str) -> Found | None:
             if glance.get("finished") is not True:
                 return Found(glance)
     return Found(None)
+
+
+def of_talk(home: str, name: str) -> Fields | None:
+    """The session of a conversation, `agent:id`, if somebody asked for it before."""
+    asked = read(of_conversation(home, name))
+    session = None if asked is None or asked.get("name") != name else asked.get("session")
+    return read(of_session(home, session)) if isinstance(session, str) else None
+
+
+def is_silent(glance: Fields, now: int) -> bool:
+    """Whether a prompt at this moment needs no word: no line of working time is crossed that was not told."""
+    lines = glance.get("lines")
+    if glance.get("finished") is not False or not isinstance(lines, list):
+        return False
+    worked, pause = working(glance, now)
+    if pause == TIME_LIMIT:
+        return False
+    return all(told if reached else worked < limit for limit, _, reached, told in lines)
 
 
 def made(glance: Fields) -> int:

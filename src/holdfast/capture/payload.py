@@ -9,6 +9,7 @@ from holdfast.capture.interface import Payload
 from holdfast.core.canonical import Json
 
 MOST: Final = 10**12
+LONGEST_ID: Final = 200
 _NOTHING: Final[Payload] = {}
 
 
@@ -19,6 +20,12 @@ def word(payload: Payload, *names: str) -> str | None:
         if type(value) is str and value.strip():
             return value
     return None
+
+
+def conversation_of(payload: Payload, *names: str) -> str | None:
+    """The program's own id of the conversation, if it can be one: a line of text that can be shown."""
+    value = word(payload, *names)
+    return value if value is not None and len(value) <= LONGEST_ID and value.isprintable() else None
 
 
 def number(payload: Payload, *names: str) -> int | None:

@@ -24,10 +24,10 @@ def main(argv: list[str] | None = None) -> int:
         return everything(words)
     from holdfast.cli import hooking
 
-    agent = next((word for word in quick if not word.startswith("-")), "")
+    agent, *more = [word for word in quick if not word.startswith("-")] or [""]
     if agent in hooking.OWN_WORDS:
         agent = ""  # nobody's name: what is said is kept all the same
-    code = hooking.main(["status", agent] if words_of(words)[0] == "statusline" else [agent])
+    code = hooking.main(["status", agent] if words_of(words)[0] == "statusline" else [agent, *more])
     return 2 if code == hooking.BLOCKED else 0
 
 

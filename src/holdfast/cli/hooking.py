@@ -27,6 +27,10 @@ _ASKING: Final = (
     b'"TaskResume"', b'"sessionStart"', b'"beforeSubmitPrompt"', b'"preCompact"', b'"userPromptSubmitted"',
     b'"chat.message"', b'"session.created"', b'"experimental.session.compacting"',
 )  # fmt: skip
+_PROMPTS: Final = (
+    b'"UserPromptSubmit"', b'"BeforeAgent"', b'"beforeSubmitPrompt"', b'"userPromptSubmitted"', b'"chat.message"'
+)  # fmt: skip
+_TALKS: Final = ("session_id", "conversation_id", "sessionId", "taskId")
 
 
 def main(words: list[str], home: str | None = None) -> int:
@@ -35,8 +39,8 @@ def main(words: list[str], home: str | None = None) -> int:
         home = home or _home()
         if words[:1] == ["drain"]:
             return _drain(home)
-        _watch_the_time()
         if words[:1] == ["status"]:
+            _watch_the_time()
             from holdfast.cli.statusline import show
 
             return show(home, words[1] if len(words) > 1 else "claude")
@@ -66,12 +70,40 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     path = spool.hand_over(home, agent or "unknown", source or "hand", pid, payload)
     if not answer or not any(word in payload for word in _ASKING):
         return 0
+    if _nothing_due(home, agent, payload):
+        from holdfast.machine import detached
+
+        detached.start("holdfast.cli.hooking", "drain", home)
+        return 0
+    _watch_the_time()
     reply = _answer(home, os.path.basename(path), payload)
     if reply is None:
         return 0
     _say(sys.stderr, reply.stderr)
     _say(sys.stdout, reply.stdout)
     return BLOCKED if reply.code else 0
+
+
+def _nothing_due(home: str, agent: str, payload: bytes) -> bool:
+    """Whether this is a prompt to which there is nothing to say, as nearly all are: the glance of its session knows.
+
+    Saves loading everything else; what was handed over is taken in by a process of its own.
+    """
+    if any(word in payload for word in _ASKING if word not in _PROMPTS):
+        return False
+    import json
+
+    from holdfast.capture import glances
+    from holdfast.machine.wall import Wall
+
+    try:
+        said = json.loads(payload)
+    except (ValueError, RecursionError):
+        return False
+    names = [said.get(name) for name in _TALKS] if isinstance(said, dict) else []
+    talk = next((name for name in names if isinstance(name, str)), None)
+    glance = None if talk is None else glances.of_talk(home, f"{agent}:{talk}")
+    return glance is not None and glances.is_silent(glance, Wall().now())
 
 
 def _payload() -> bytes:

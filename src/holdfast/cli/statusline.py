@@ -163,7 +163,7 @@ def _reminder(glance: Fields, paint: Paint, now: int) -> list[Painted]:
     lines = glance.get("lines")
     crossed = [
         str(words)
-        for line, words, reached in (lines if isinstance(lines, list) else ())
+        for line, words, reached, *_ in (lines if isinstance(lines, list) else ())
         if reached is True or (isinstance(line, int) and worked >= line)
     ]
     if not crossed:

@@ -17,7 +17,7 @@ from holdfast.core import agents
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY, HOUR
-from holdfast.keeper import doctor_mirrors, settings
+from holdfast.keeper import doctor_capture, doctor_mirrors, settings
 from holdfast.keeper.doctor_checks import REPAIR, Check
 from holdfast.keeper.home import Binding, Home
 from holdfast.keeper.starting import ANNOUNCED
@@ -265,7 +265,10 @@ def _errors(keeper: Keeper, _: Store | None) -> Check:
     if not os.path.lexists(path) or not os.path.getsize(path):
         return Check("errors", "ok", "nothing unexpected happened")
     lines = files.read_limited(path, 64 * MIB, what="the error log").decode(errors="backslashreplace").split("\n")
-    last = " · ".join([line for line in lines if line][-_LINES:])
+    ours = [line for line in lines if line and not line.startswith("{")]  # the others are told by `doctor_capture`
+    if not ours:
+        return Check("errors", "ok", "nothing unexpected happened")
+    last = " · ".join(ours[-_LINES:])
     old = keeper.now() - os.lstat(path).st_mtime_ns // 1_000_000 > 7 * DAY
     return Check(
         "errors", "ok" if old else "warning", f"{path} ends with: {last}", f"Please report it; then delete {path}"
@@ -313,6 +316,9 @@ _LOOKS: tuple[tuple[str, Look], ...] = (
     ("git", _git),
     ("mirrors", doctor_mirrors.mirrors),
     ("contract", doctor_mirrors.contract),
+    ("hooks", doctor_capture.hooks),
+    ("spool", doctor_capture.waiting),
+    ("capture", doctor_capture.troubles),
 )
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,8 +12,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from holdfast.capture.fitting import clean, cut
 from holdfast.capture.interface import Agent, Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import number, word
+from holdfast.capture.payload import LONGEST_ID, conversation_of, number, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -33,7 +34,6 @@ from holdfast.capture.signals import (
 )
 from holdfast.core.canonical import Json, digest
 
-LONGEST_ID: Final = 200
 LONGEST_REPLY: Final = 9_900  # characters; from 10,000 on Claude Code puts it into a file and shows a beginning
 
 _HOW: Final[dict[str, Literal["startup", "resume", "clear", "compact", "fork"]]] = {
@@ -51,12 +51,9 @@ _WAITING: Final[dict[str, Literal["permission", "input"]]] = {
 }
 # Prompts that the program hands to itself carry no name of their author; they open with one of these.
 _OWN_WORDS: Final = ("<task-notification>", "<system-reminder>", "<teammate-message")
-_ABOUT_AGENT = re.compile(
-    r"\A<task-notification>\s*<task-id>([^<]{1,200})</task-id>.*<subagent_tokens>(\d{1,12})</subagent_tokens>",
-    re.DOTALL,
+_ABOUT_AGENT: Final = (
+    r"(?s)\A<task-notification>\s*<task-id>([^<]{1,200})</task-id>.*<subagent_tokens>(\d{1,12})</subagent_tokens>"
 )
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Says = Callable[[Payload, str | None], tuple[AnySignal, ...]]
 
@@ -88,7 +85,7 @@ def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     own = text.lstrip()[:40].startswith(_OWN_WORDS)
     person = word(payload, "source") in (None, "user") and not own
     asked = Prompted(agent=agent, text=text, person=person)
-    about = _ABOUT_AGENT.search(text[:100_000]) if own else None
+    about = re.search(_ABOUT_AGENT, text[:100_000]) if own else None
     # What a subagent in the background has used is told nowhere else.
     return (asked, AgentEnded(agent=about[1], tokens=int(about[2]))) if about else (asked,)
 
@@ -274,7 +271,12 @@ class ClaudeCode:
     asking = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"})
 
     def heard(self, payload: Payload) -> Heard | None:
-        conversation = conversation_of(payload)
+        if "cursor_version" in payload:
+            # Cursor, too, runs the hooks it finds in these settings, and speaks its own dialect.
+            from holdfast.capture.cursor.hooks import AGENT as CURSOR
+
+            return CURSOR.heard(payload)
+        conversation = conversation_of(payload, "session_id")
         if conversation is None:
             return None
         event = (word(payload, "hook_event_name") or "")[:LONGEST_ID]
@@ -315,30 +317,24 @@ class ClaudeCode:
         context = clean(answer.context)
         if event == "PreCompact":
             # What begins with a brace would be read as JSON instead of being added to the instructions.
-            return Reply(fitting(f"Recorded: {context}" if context.startswith("{") else context, LONGEST_REPLY))
+            return Reply(cut(f"Recorded: {context}" if context.startswith("{") else context, LONGEST_REPLY))
         said: dict[str, Json] = {}
         if (block := clean(answer.block)) and event == "UserPromptSubmit":
-            said |= {"decision": "block", "reason": fitting(block, 1_000)}
+            said |= {"decision": "block", "reason": cut(block, 1_000)}
         if say := clean(answer.say):
-            said["systemMessage"] = fitting(say, 1_000)
+            said["systemMessage"] = cut(say, 1_000)
             if answer.notify:
-                said["terminalSequence"] = f"\x1b]9;Holdfast: {fitting(' '.join(say.split()), 200)}\x07\x07"
+                said["terminalSequence"] = f"\x1b]9;Holdfast: {cut(' '.join(say.split()), 200)}\x07\x07"
         if not context:
             return Reply(_written(said)) if said else Reply()
         room = LONGEST_REPLY
         while True:
-            facts: Json = {"hookEventName": event, "additionalContext": fitting(context, room)}
+            facts: Json = {"hookEventName": event, "additionalContext": cut(context, room)}
             written = _written({**said, "hookSpecificOutput": facts})
             if len(written) <= LONGEST_REPLY:
                 return Reply(written)
             # Quotes and line ends take two characters in JSON.
             room = min(room - 1, room * LONGEST_REPLY // len(written))
-
-
-def conversation_of(payload: Payload) -> str | None:
-    """The program's own id of the conversation, if it can be one: a line of text that can be shown."""
-    value = word(payload, "session_id")
-    return value if value is not None and len(value) <= LONGEST_ID and value.isprintable() else None
 
 
 def resume(agent: str, conversation: str) -> str | None:
@@ -349,20 +345,6 @@ def resume(agent: str, conversation: str) -> str | None:
 
     named = quote(conversation)
     return f"copilot --resume={named}" if agent == "copilot" else f"claude --resume {named}"
-
-
-def clean(text: str | None) -> str:
-    """Text that does nothing to a terminal, and can be written as UTF-8."""
-    return _SURROGATE.sub("\ufffd", _CONTROL.sub("", text or "")).strip()
-
-
-def fitting(text: str, longest: int) -> str:
-    """The text, or as many of its lines as there is room for."""
-    if len(text) <= longest:
-        return text
-    kept = text[: max(longest - 2, 0)]
-    whole = kept.rpartition("\n")[0]
-    return f"{whole if len(whole) > longest // 2 else kept}\n…"
 
 
 def _written(said: Mapping[str, Json]) -> str:

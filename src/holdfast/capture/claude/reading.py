@@ -23,7 +23,9 @@ def read(source: Source) -> Iterator[Story]:
     originals = _Originals(source.path)
     problems = Problems()
     for number, record in records(source.path, DECODER, problems):
-        if not originals.tell(record):
+        if originals.tell(record):
+            telling.parent = record.forked.session if record.forked is not None else record.session
+        else:
             telling.hear(record, number)
     agents = {one.removeprefix(AGENT).removesuffix(END): path for path, one, _ in agent_files(source.path)}
     for agent in telling.called():

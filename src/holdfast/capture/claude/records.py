@@ -10,8 +10,6 @@ from typing import Final
 import msgspec
 
 from holdfast.core.canonical import Json
-from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
 
 NOTHING: Final = msgspec.Raw(b"null")
 
@@ -50,7 +48,7 @@ class Message(msgspec.Struct, gc=False):
     model: str | None = None
     usage: Usage | None = None
     stop_reason: str | None = None
-    content: str | list[Block] | None = None
+    content: str | list[Block | str] | None = None
 
 
 class Fork(msgspec.Struct, gc=False):
@@ -77,12 +75,13 @@ class Record(msgspec.Struct, gc=False):
     agent: str | None = msgspec.field(name="agentId", default=None)
     cwd: str | None = None
     branch: str | None = msgspec.field(name="gitBranch", default=None)
-    message: Message | None = None
+    # Of records nobody here knows, it may be anything.
+    message: Message | str | None = None
     result: msgspec.Raw = msgspec.field(name="toolUseResult", default=NOTHING)
     compaction: Compaction | None = msgspec.field(name="compactMetadata", default=None)
     custom_title: str | None = msgspec.field(name="customTitle", default=None)
     ai_title: str | None = msgspec.field(name="aiTitle", default=None)
-    summary: str | None = None
+    summary: msgspec.Raw = NOTHING
     cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
 
 
@@ -111,29 +110,3 @@ def shell(raw: msgspec.Raw) -> Json:
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
     return {"interrupted": found.interrupted, "exitCode": found.exit_code}
-
-
-_minutes: dict[str, int] = {}
-
-
-def moment(written: str | None) -> int | None:
-    """Milliseconds of a time as the program writes it; None for anything else."""
-    if written is None:
-        return None
-    if len(written) == 24 and written[23] == "Z" and written[19] == ".":
-        rest = written[17:19] + written[20:23]
-        if rest.isascii() and rest.isdecimal():
-            # The same minutes come again and again; taking a calendar date apart costs more than the rest of a line.
-            minute = _minutes.get(written[:17])
-            if minute is None:
-                if len(_minutes) > 10_000:
-                    _minutes.clear()
-                try:
-                    minute = _minutes[written[:17]] = millis(f"{written[:17]}00Z")
-                except Invalid:
-                    return None
-            return minute + min(int(rest), 59_999)
-    try:
-        return millis(written)
-    except Invalid:
-        return None

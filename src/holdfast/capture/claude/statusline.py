@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.capture.claude.hooks import conversation_of, resume
+from holdfast.capture.claude.hooks import resume
 from holdfast.capture.interface import Heard, Payload
-from holdfast.capture.payload import amount, number, part, word
+from holdfast.capture.payload import amount, conversation_of, number, part, word
 from holdfast.capture.signals import AnySignal, Chosen, Measured
 from holdfast.core.canonical import Json
 
@@ -14,7 +14,7 @@ _MOST_LIMITS = 10
 
 def heard(payload: Payload) -> Heard | None:
     """What a status line's input says; None when it is of no conversation."""
-    conversation = conversation_of(payload)
+    conversation = conversation_of(payload, "session_id")
     if conversation is None:
         return None
     context = part(payload, "context_window")

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.capture.claude.records import Block, Record, Usage, moment, shell, value
+from holdfast.capture.claude.records import Block, Message, Record, Usage, shell, value
+from holdfast.capture.moments import moment
 from holdfast.capture.plain import plain
 from holdfast.capture.signals import (
     Active,
@@ -86,7 +87,8 @@ class Telling:
         self._titles: dict[str, str] = {}
         self._cost: float | None = None
         self._context: tuple[int, int, str] | None = None
-        self._parent: str | None = None
+        # The conversation that its first lines were copied from.
+        self.parent: str | None = None
 
     # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,12 +113,12 @@ class Telling:
             self._titles["custom"] = record.custom_title
         elif kind == "ai-title" and record.ai_title:
             self._titles["ai"] = record.ai_title
-        elif kind == "summary" and record.summary:
-            self._titles["summary"] = record.summary
+        elif kind == "summary" and type(said := value(record.summary)) is str and said:
+            self._titles["summary"] = said
         elif kind == "cost-state" and record.cost_usd:
             self._cost = record.cost_usd
         if record.forked is not None:
-            self._parent = record.forked.session
+            self.parent = record.forked.session
 
     def hear_agent(self, record: Record, number: int, agent: str) -> None:
         """A line of a subagent's own file."""
@@ -135,7 +137,7 @@ class Telling:
         run = self._by_agent.get(record.agent) if record.agent else None
         if run is None and record.parent:
             run = self._within.get(record.parent)
-        if run is None and record.message is not None and type(record.message.content) is str:
+        if run is None and isinstance(record.message, Message) and type(record.message.content) is str:
             run = self._prompts.get(record.message.content)
         if run is not None and record.uuid:
             self._within[record.uuid] = run
@@ -167,12 +169,12 @@ class Telling:
             run.first = at if run.first is None else min(run.first, at)
             run.last = at if run.last is None else max(run.last, at)
         message = record.message
-        if message is None:
+        if not isinstance(message, Message):
             return
         if record.type == "assistant":
-            self._answer(record, at, mark, run)
+            self._answer(record, message, at, mark, run)
         elif type(message.content) is list:
-            self._results(record, message.content, at, mark, run)
+            self._results(record, _blocks(message), at, mark, run)
         elif type(message.content) is str and run is None:
             self._prompt(record, message.content, at, mark)
 
@@ -183,10 +185,8 @@ class Telling:
 
     # ── what the model said ──────────────────────────────────────────────────────────────────────────────
 
-    def _answer(self, record: Record, at: int, mark: str, run: _Run | None) -> None:
-        message = record.message
-        assert message is not None
-        blocks = message.content if type(message.content) is list else []
+    def _answer(self, record: Record, message: Message, at: int, mark: str, run: _Run | None) -> None:
+        blocks = _blocks(message)
         if record.api_error:
             said = " ".join(block.text for block in blocks if block.text) or None
             kind = value(record.error)
@@ -309,7 +309,7 @@ class Telling:
             model=self._model,
             # It is shown to be typed: nothing that a shell would take for more than a word.
             resume=f"claude --resume {self.conversation}" if self.conversation.replace("-", "").isalnum() else None,
-            parent=self._parent,
+            parent=self.parent,
             told=self._told,
             signs=sorted(self._signs),
             input_tokens=sum(one.input_tokens or 0 for one in usage),
@@ -340,6 +340,10 @@ class Telling:
                 ),
                 f"{call}.ended",
             )  # fmt: skip
+
+
+def _blocks(message: Message) -> list[Block]:
+    return [one for one in message.content if type(one) is Block] if type(message.content) is list else []
 
 
 def _said(content: Json) -> str | None:

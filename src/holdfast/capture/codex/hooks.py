@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.capture.claude.hooks import clean, conversation_of, fitting
 from holdfast.capture.codex.meanings import AFTER, BEFORE, DEFAULT_TYPE, outcome, plain_name
+from holdfast.capture.fitting import clean, written
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import word
+from holdfast.capture.payload import conversation_of, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -52,7 +52,7 @@ class Codex:
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:
-        conversation = conversation_of(payload)
+        conversation = conversation_of(payload, "session_id")
         if conversation is None:
             return None
         event = word(payload, "hook_event_name") or ""
@@ -85,17 +85,6 @@ class Codex:
         elif (context := clean(answer.context)) and event in _TAKES_CONTEXT:
             said["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": written(context, LONGEST)}
         return Reply(msgspec.json.encode(said).decode()) if said else Reply()
-
-
-def written(text: str, longest: int) -> str:
-    """As many of the lines as there is room for once they are written as JSON, where quotes take two characters."""
-    room = longest
-    while True:
-        found = fitting(text, room)
-        size = len(msgspec.json.encode(found).decode())
-        if size <= longest + 2:
-            return found
-        room = min(room - 1, room * longest // size)
 
 
 def resume(conversation: str) -> str | None:

@@ -8,8 +8,6 @@ import os
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import msgspec
-
 from holdfast.capture.signals import AgentBegan
 from holdfast.capture.transcripts import Story
 
@@ -50,27 +48,6 @@ class Shelf:
 def agents_of(story: Story) -> list[str]:
     """The subagents that began in it, by their ids."""
     return [one.signal.agent for one in story.told if isinstance(one.signal, AgentBegan) and one.signal.agent]
-
-
-def join(story: Story, part: Story) -> None:
-    """What a subagent did becomes part of the story, and no working time of the person's."""
-    began = next((one for one in part.told if isinstance(one.signal, AgentBegan)), None)
-    told = part.told
-    if began is not None:
-        for place, one in enumerate(story.told):
-            if isinstance(one.signal, AgentBegan) and one.signal.agent == began.signal.agent:
-                # It is told twice: by whoever called it, under an id that stays, and by itself, who knows more.
-                task = getattr(began.signal, "task", None) or one.signal.task
-                signal = msgspec.structs.replace(began.signal, task=task)
-                story.told[place] = one._replace(at=min(one.at, began.at), signal=signal)
-                told = [other for other in told if other is not began]
-                break
-    story.told = sorted([*story.told, *told], key=lambda one: one.at)
-    story.ended = max(story.ended, part.ended)
-    story.input_tokens += part.input_tokens
-    story.output_tokens += part.output_tokens
-    story.cached_tokens += part.cached_tokens
-    story.messages += part.messages
 
 
 def _home_of(path: str) -> str | None:

@@ -8,10 +8,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.capture.claude.records import moment
 from holdfast.capture.codex.calls import Calls
 from holdfast.capture.codex.hooks import resume
-from holdfast.capture.codex.marks import Marks
 from holdfast.capture.codex.meanings import DEFAULT_TYPE
 from holdfast.capture.codex.records import (
     COUNT,
@@ -32,6 +30,7 @@ from holdfast.capture.codex.records import (
     texts,
     value,
 )
+from holdfast.capture.moments import moment
 from holdfast.capture.payload import part, word
 from holdfast.capture.plain import goal_of, plain
 from holdfast.capture.signals import (
@@ -40,19 +39,15 @@ from holdfast.capture.signals import (
     AnySignal,
     Chosen,
     Compacted,
-    Edited,
-    Erred,
-    Limited,
     Measured,
     Prompted,
-    Ran,
 )
+from holdfast.capture.storytelling import OF_AGENTS, Marks
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
 from holdfast.core.canonical import Json
 
 # What a subagent says of the work; its prompts, model and context are its own affair.
-OF_AGENTS: Final = (AgentBegan, AgentEnded, Edited, Ran, Erred, Limited)
 LONGEST_PROMPT: Final = 20_000
 # A fork may begin with a copy of what it comes from, written in one go as it was opened.
 _COPIED_WITHIN: Final = 1_000  # ms

@@ -8,13 +8,14 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.capture.codex.joining import ENDS, TOPS, Shelf, agents_of, join
+from holdfast.capture.codex.joining import ENDS, TOPS, Shelf, agents_of
 from holdfast.capture.codex.records import LINE, Line
 from holdfast.capture.codex.telling import Telling
 from holdfast.capture.codex.unpacking import unpacked
 from holdfast.capture.codex.wiring import home
 from holdfast.capture.lines import Problems, chunks, records, records_in
 from holdfast.capture.places import Places
+from holdfast.capture.storytelling import join
 from holdfast.capture.transcripts import Source, Story
 
 _PLAIN, _PACKED = ENDS

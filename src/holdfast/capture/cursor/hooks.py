@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.capture.fitting import fitted
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import flag, number, parts, word
+from holdfast.capture.payload import LONGEST_ID, conversation_of, flag, number, parts, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -30,7 +30,6 @@ from holdfast.capture.signals import (
 )
 from holdfast.core.canonical import Json
 
-LONGEST_ID: Final = 200
 _ADDRESS: Final = frozenset({"conversation_id", "session_id", "workspace_roots", "transcript_path", "cwd"})
 # Written to all hooks alike; whose account it is, is nobody's business here.
 _EVERYWHERE: Final = _ADDRESS | {
@@ -270,8 +269,8 @@ class Cursor:
 
     def heard(self, payload: Payload) -> Heard | None:
         # A subagent has a conversation of its own; what it is part of is the person's.
-        conversation = word(payload, "parent_conversation_id", "conversation_id", "session_id")
-        if conversation is None or len(conversation) > LONGEST_ID or not conversation.isprintable():
+        conversation = conversation_of(payload, "parent_conversation_id", "conversation_id", "session_id")
+        if conversation is None:
             return None
         name = word(payload, "hook_event_name") or ""
         event = _EVENTS.get(name)

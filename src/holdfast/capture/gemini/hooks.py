@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.capture.fitting import fitted
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import number, part, word
+from holdfast.capture.payload import conversation_of, number, part, word
 from holdfast.capture.signals import (
     Active,
     AnySignal,
@@ -26,7 +26,6 @@ from holdfast.capture.signals import (
     Waits,
 )
 
-LONGEST_ID: Final = 200
 LONGEST_CONTEXT: Final = 8_500  # characters, as they are written
 LONGEST_WORD: Final = 1_000
 _HOOKS_WORDS: Final = r"(?s)<hook_context>.*?</hook_context>"
@@ -132,8 +131,8 @@ class Gemini:
     asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
 
     def heard(self, payload: Payload) -> Heard | None:
-        conversation = word(payload, "session_id")
-        if conversation is None or len(conversation) > LONGEST_ID or not conversation.isprintable():
+        conversation = conversation_of(payload, "session_id")
+        if conversation is None:
             return None
         name = word(payload, "hook_event_name") or ""
         event = _EVENTS.get(name)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.capture.claude.records import moment
 from holdfast.capture.gemini.hooks import asked, resume
 from holdfast.capture.gemini.tooling import AFTER
 from holdfast.capture.interface import Payload
+from holdfast.capture.moments import moment
 from holdfast.capture.payload import number, part, parts, word
 from holdfast.capture.plain import goal_of, plain
 from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Erred, Measured, Prompted

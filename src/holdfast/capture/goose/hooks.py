@@ -10,11 +10,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.capture.claude.hooks import clean, conversation_of
-from holdfast.capture.codex.hooks import written
+from holdfast.capture.fitting import clean, written
 from holdfast.capture.goose.meanings import AFTER, BEFORE
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import word
+from holdfast.capture.payload import conversation_of, word
 from holdfast.capture.signals import Active, AnySignal, Closed, Opened, Prompted, Replied
 from holdfast.capture.tools import signals_of
 
@@ -37,7 +36,7 @@ class Goose:
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:
-        conversation = conversation_of(payload)
+        conversation = conversation_of(payload, "session_id")
         if conversation is None:
             return None
         event = word(payload, "event", "hook_event_name") or ""

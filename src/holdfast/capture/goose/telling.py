@@ -8,13 +8,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.capture.codex.marks import Marks
-from holdfast.capture.codex.telling import OF_AGENTS
 from holdfast.capture.goose.hooks import resume
 from holdfast.capture.goose.meanings import AFTER, AGENT_TYPE
 from holdfast.capture.goose.records import PARTS, RESULT, SEEN, Came, Part, read, value
 from holdfast.capture.plain import goal_of, plain
 from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Prompted
+from holdfast.capture.storytelling import OF_AGENTS, Marks
 from holdfast.capture.tools import signals_of
 from holdfast.capture.transcripts import Story, Told
 

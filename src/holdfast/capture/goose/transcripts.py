@@ -10,7 +10,6 @@ from typing import Final
 
 import apsw
 
-from holdfast.capture.codex.joining import join
 from holdfast.capture.goose.database import Database, Row
 from holdfast.capture.goose.records import MESSAGE, millis, value
 from holdfast.capture.goose.telling import Telling
@@ -18,6 +17,7 @@ from holdfast.capture.goose.wiring import data
 from holdfast.capture.lines import Problems, records
 from holdfast.capture.payload import word
 from holdfast.capture.places import Places
+from holdfast.capture.storytelling import join
 from holdfast.capture.transcripts import Source, Story
 
 _DATABASE: Final = "sessions.db"

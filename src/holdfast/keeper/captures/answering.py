@@ -12,14 +12,13 @@ from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.vocabulary import ExtraKept
-from holdfast.keeper.wording import reminder
+from holdfast.keeper.wording import REMINDED, reminder
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.session import KeptSession
 
 _BEFORE_COMPRESSION = 4_000  # characters
-_TOLD = "reminded"
 _LINES = ("break_40", "warning_60", "timeout_90")
 
 
@@ -68,12 +67,12 @@ def _reminded(keeper: Keeper, heard: Heard) -> Answer:
         return Answer()
     state = session.state()
     block = _held_back(keeper, state)
-    known = state.extra.get(_TOLD)
+    known = state.extra.get(REMINDED)
     told = [one for one in known if isinstance(one, str)] if isinstance(known, list) else []
     due = [line for line in _LINES if line in state.time.reached and line not in told]
     if not due:
         return Answer(block=block)
-    keeper.recorder.record(session.id, lambda _: [ExtraKept(name=_TOLD, value=[*told, *due])])
+    keeper.recorder.record(session.id, lambda _: [ExtraKept(name=REMINDED, value=[*told, *due])])
     return Answer(say=sentence(state, due[-1]), notify=bool(keeper.settings["capture.notify"]), block=block)
 
 

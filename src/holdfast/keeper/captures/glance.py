@@ -23,7 +23,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.times import DAY, MINUTE
-from holdfast.keeper.wording import PAUSES
+from holdfast.keeper.wording import PAUSES, REMINDED
 from holdfast.machine import errorlog, files
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _LONGEST_GOAL: Final = 200
 _FORGOTTEN: Final = 7 * DAY
-_LINES: Final = (("break_40", "break"), ("warning_60", "break due"), ("timeout_90", "time limit"))
+_LINES: Final = (("break_40", "break"), ("warning_60", "break due"), ("timeout_90", glances.TIME_LIMIT))
 _STRONGEST: Final = ("manual", "timeout", "task", "idle")
 
 Piece = tuple[int, int, int, str]
@@ -43,6 +43,7 @@ Piece = tuple[int, int, int, str]
 def seen(state: State, now: int) -> dict[str, Json]:
     """A session as a status line shows it, at any time from `now` on until something is recorded."""
     timer = state.time.timer
+    told = state.extra.get(REMINDED)
     return {
         "v": glances.VERSION,
         "session": state.session,
@@ -52,7 +53,10 @@ def seen(state: State, now: int) -> dict[str, Json]:
         "waits": bool(state.waiting),
         "pieces": [list(piece) for piece in pieces(state, now)],
         "lines": [
-            [getattr(timer, name), f"{words} ({getattr(timer, name) / MINUTE:g} min)", name in state.time.reached]
+            [
+                getattr(timer, name), f"{words} ({getattr(timer, name) / MINUTE:g} min)", name in state.time.reached,
+                isinstance(told, list) and name in told,
+            ]
             for name, words in _LINES
         ],
     }

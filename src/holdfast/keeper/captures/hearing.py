@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 
-from holdfast.capture import registry, spool
+from holdfast.capture import glances, registry, spool
 from holdfast.capture.interface import Heard, Reply
+from holdfast.core import view
 from holdfast.core.errors import HoldfastError
+from holdfast.keeper.captures import glance
 from holdfast.keeper.captures.answering import answer
 from holdfast.keeper.captures.draining import decoded, read
 from holdfast.keeper.keeper import Keeper
@@ -31,6 +33,11 @@ def answered(home: str, name: str, *, store: str | None, payload: bytes | None =
         keeper.absorb()
         agent = registry.agent(heard.agent)
         said = answer(keeper, heard, room=min(_ROOM, getattr(agent, "room", _ROOM)))
+        if heard.occasion == "prompt":
+            # From now on the next prompts can see for themselves that there is nothing to say.
+            name = view.native_name(heard.agent, heard.conversation)
+            if not os.path.lexists(glances.of_conversation(home, name)):
+                glance.asked(keeper, name, heard.cwd or "", store=store or "")
         return agent.reply(said, heard.event)
 
 

@@ -1,0 +1,49 @@
+"""What readers of agents' stores share: marks that stay the same, and subagents joined into their conversation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.capture.signals import AgentBegan, AgentEnded, Edited, Erred, Limited, Ran
+from holdfast.capture.transcripts import Story
+
+# What a subagent tells that is part of the conversation it works for.
+OF_AGENTS: Final = (AgentBegan, AgentEnded, Edited, Ran, Erred, Limited)
+
+
+class Marks:
+    def __init__(self) -> None:
+        self._given: set[str] = set()
+        self._again: dict[str, int] = {}
+
+    def mark(self, name: str) -> str:
+        """The name itself, or one with a number; the same for the same names in the same order."""
+        mark = name
+        while mark in self._given:
+            count = self._again[name] = self._again.get(name, 0) + 1
+            mark = f"{name}#{count}"
+        self._given.add(mark)
+        return mark
+
+
+def join(story: Story, part: Story) -> None:
+    """What a subagent did becomes part of the story, and no working time of the person's."""
+    began = next((one for one in part.told if isinstance(one.signal, AgentBegan)), None)
+    told = part.told
+    if began is not None:
+        for place, one in enumerate(story.told):
+            if isinstance(one.signal, AgentBegan) and one.signal.agent == began.signal.agent:
+                # It is told twice: by whoever called it, under an id that stays, and by itself, who knows more.
+                task = getattr(began.signal, "task", None) or one.signal.task
+                signal = msgspec.structs.replace(began.signal, task=task)
+                story.told[place] = one._replace(at=min(one.at, began.at), signal=signal)
+                told = [other for other in told if other is not began]
+                break
+    story.told = sorted([*story.told, *told], key=lambda one: one.at)
+    story.ended = max(story.ended, part.ended)
+    story.input_tokens += part.input_tokens
+    story.output_tokens += part.output_tokens
+    story.cached_tokens += part.cached_tokens
+    story.messages += part.messages

@@ -1,0 +1,210 @@
+"""Connecting agents, and disconnecting them: their own settings get Holdfast's hooks, and are what they were again.
+
+Everything is worked out and parsed before anything is written: settings that cannot be read, a file that is not ours,
+an agent that would be heard twice, stop all of it. What is written is remembered first (`connections`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.capture.interface import Scope
+from holdfast.capture.registry import agent as known
+from holdfast.core.errors import Conflict
+from holdfast.keeper.captures import found, installing, steps
+from holdfast.keeper.captures.connections import Connection, Connections
+from holdfast.keeper.captures.steps import Step, What
+from holdfast.machine import files
+from holdfast.mirror.locks import locked
+
+if TYPE_CHECKING:
+    from holdfast.capture.places import Places
+    from holdfast.keeper.keeper import Keeper
+
+
+class Touched(NamedTuple):
+    """A file and what became of it; the texts are for whoever wants to see the difference."""
+
+    path: str
+    change: What
+    before: bytes | None = None
+    after: bytes | None = None
+    # Where it was set aside.
+    aside: str | None = None
+
+
+class Connected(NamedTuple):
+    """What was done about one agent."""
+
+    agent: str
+    scope: Scope
+    files: list[Touched]
+    obstacles: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    project: str | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return any(one.change != "unchanged" for one in self.files)
+
+
+# ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def connect(keeper: Keeper, places: Places, agents: Sequence[str], scope: Scope = "user") -> list[Connected]:
+    """Let these agents' hooks call Holdfast. Safe to repeat: what is there stays, what is missing is mended."""
+    names = [known(name).name for name in dict.fromkeys(agents)]
+    keeper.home.prepare()
+    memory = Connections(keeper.home.path)
+    with locked(memory.lock, what="connect"):
+        plans = [_plan(keeper, places, memory, name, scope) for name in names]
+        rewritten = installing.install(keeper.home.path, system=places.system)
+        return [_carry_out(keeper, places, memory, *plan, rewritten=rewritten) for plan in plans]
+
+
+def _plan(
+    keeper: Keeper, places: Places, memory: Connections, name: str, scope: Scope
+) -> tuple[Connection, list[Step]]:
+    home = keeper.home.path
+    project = places.project if scope == "project" else None
+    _refuse_twice(keeper, places, memory, name, scope)
+    connection = memory.of(name, scope, project) or Connection(agent=name, scope=scope, project=project)
+    whose = found.ours_or_gone(home) if scope == "user" else found.ours(home)
+    planned = [
+        steps.to_connect(change, connection.of(change.path), whose)
+        for change in found.changes(home, places, name, scope)
+    ]
+    return connection, planned
+
+
+def _carry_out(
+    keeper: Keeper,
+    places: Places,
+    memory: Connections,
+    connection: Connection,
+    planned: list[Step],
+    *,
+    rewritten: bool,
+) -> Connected:
+    # Files remembered from another place of the agent's settings stay connected, and remembered.
+    known_before = bool(connection.files)
+    of_now = {step.kept.path for step in planned}
+    elsewhere = [one for one in connection.files if one.path not in of_now]
+    connection.files = elsewhere + [step.kept for step in planned]
+    memory.remember(connection)
+    for step in planned:
+        steps.carry_out(step, now=keeper.now())
+    notes = []
+    if rewritten and known_before:
+        notes.append("The hook script is written anew, for the Holdfast that runs now.")
+    if connection.agent == "claude" and _other_status_line(keeper.home.path, planned):
+        notes.append("Your status line stays; holdfast statusline claude is Holdfast's.")
+    return Connected(
+        connection.agent,
+        connection.scope,
+        [Touched(step.kept.path, step.change, step.before, step.after) for step in planned],
+        found.obstacles(places, connection.agent, connection.scope),
+        tuple(notes),
+        connection.project,
+    )
+
+
+def _other_status_line(home: str, planned: list[Step]) -> bool:
+    from holdfast.capture.jsontree import Document, decoded
+
+    for step in planned:
+        document = Document(decoded(step.after or b"", step.kept.path), step.kept.path)
+        plain = document.plain(document.root) if document.root is not None else None
+        line = plain.get("statusLine") if isinstance(plain, dict) else None
+        command = line.get("command") if isinstance(line, dict) else None
+        return not (isinstance(command, str) and found.ours(home)(command))
+    return False
+
+
+def _refuse_twice(keeper: Keeper, places: Places, memory: Connections, name: str, scope: Scope) -> None:
+    """An agent heard through two configurations would do everything twice."""
+    title = known(name).title
+    heard = found.heard_through(keeper.home.path, places, name)
+    if name == "claude":
+        plugin = found.plugin_at(places)
+        if plugin is not None:
+            raise Conflict(
+                f"{title} is heard through Holdfast's plugin already, which {plugin} switches on",
+                hint="Keep the plugin, or disable it (claude plugin disable holdfast) and connect again.",
+                file=plugin,
+            )
+    if heard == scope or (heard is None and scope == "project"):
+        return
+    if heard is not None:
+        raise Conflict(
+            f"{title} is connected in the scope of {_words(heard)} already",
+            hint=f"holdfast disconnect {name} first, or leave it as it is.",
+        )
+    for one in memory.all():
+        if one.agent == name and one.scope == "project" and stands(keeper.home.path, one):
+            raise Conflict(
+                f"{title} is connected in the scope of a project already: {files.shown(one.project or '')}",
+                hint=f"holdfast disconnect {name} --project {files.shown(one.project or '')} first.",
+            )
+
+
+def _words(scope: str) -> str:
+    return "this project" if scope == "project" else "the user"
+
+
+def stands(home: str, connection: Connection) -> bool:
+    """Whether anything of a remembered connection is still in its files."""
+    ours = found.ours(home)
+    return any(ours(line) for kept in connection.files for line in found.lines(kept.path))
+
+
+# ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def disconnect(keeper: Keeper, places: Places, agents: Sequence[str]) -> list[Connected]:
+    """Take Holdfast's hooks out of these agents' settings: of the user's, and of this project's."""
+    names = [known(name).name for name in dict.fromkeys(agents)]
+    memory = Connections(keeper.home.path)
+    if not memory.are_there:
+        return [forgotten(keeper, places, name) for name in names]
+    with locked(memory.lock, what="disconnect"):
+        plans: list[tuple[Connection, list[Step]]] = []
+        for name in names:
+            kept = (memory.of(name, "user", None), memory.of(name, "project", places.project))
+            plans += [plan_back(keeper.home.path, one) for one in kept if one is not None]
+        done = [carry_back(keeper, memory, *plan) for plan in plans]
+        for name in names:
+            left = forgotten(keeper, places, name)
+            if left.is_new or not any(one.agent == name for one in done):
+                done.append(left)
+        return done
+
+
+def plan_back(home: str, connection: Connection) -> tuple[Connection, list[Step]]:
+    whose = found.ours_or_gone(home) if connection.scope == "user" else found.ours(home)
+    return connection, [steps.to_disconnect(kept, whose) for kept in reversed(connection.files)]
+
+
+def carry_back(keeper: Keeper, memory: Connections, connection: Connection, planned: list[Step]) -> Connected:
+    touched = []
+    for step in planned:
+        aside = steps.carry_out(step, now=keeper.now())
+        touched.append(Touched(step.kept.path, step.change, step.before, step.after, aside))
+    memory.forget(connection)
+    return Connected(connection.agent, connection.scope, touched, project=connection.project)
+
+
+def forgotten(keeper: Keeper, places: Places, name: str) -> Connected:
+    """Take out entries of ours that nobody remembers, found by their command lines."""
+    home = keeper.home.path
+    planned: list[Step] = []
+    for scope in found.SCOPES:
+        whose = found.ours_or_gone(home) if scope == "user" else found.ours(home)
+        for change in found.changes(home, places, name, scope):
+            step = steps.to_forget(change, whose)
+            if step is not None:
+                planned.append(step)
+    for step in planned:
+        steps.carry_out(step, now=keeper.now())
+    return Connected(name, "user", [Touched(one.kept.path, one.change, one.before, one.after) for one in planned])

@@ -1,0 +1,123 @@
+"""What Holdfast remembers of its connections: every file it changed, what stood there before, and what was written.
+
+One private file a connection, below `connections` in the home. It is written before the agent's file is, and goes
+after that is restored: whatever moment a process is killed at, the next one knows enough. The original bytes of
+settings may hold secrets; they are kept no longer than the connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Final
+
+import msgspec
+
+from holdfast.capture.interface import Scope
+from holdfast.capture.jsonedit import Receipt
+from holdfast.core.canonical import digest
+from holdfast.core.errors import Damaged
+from holdfast.machine import files
+
+DIRECTORY: Final = "connections"
+LOCK: Final = ".lock"
+LARGEST: Final = 32 * 1024 * 1024  # of a settings file
+_ENDING: Final = ".json"
+
+
+class Kept(msgspec.Struct, kw_only=True):
+    """One file of a connection."""
+
+    path: str
+    existed: bool
+    # A file of our own, not entries in one that is shared.
+    own: bool = False
+    original: bytes = b""
+    # SHA-256 of what we wrote.
+    wrote: str = ""
+    receipt: Receipt | None = None
+    # Directories made for it, outermost first.
+    made: list[str] = []
+    # Whether the path was a link (to a file that did not exist yet, if `existed` is false).
+    linked: bool = False
+
+
+class Connection(msgspec.Struct, kw_only=True):
+    agent: str
+    scope: Scope
+    # Where the project is, in its scope.
+    project: str | None = None
+    files: list[Kept] = []
+
+    def of(self, path: str) -> Kept | None:
+        return next((one for one in self.files if one.path == path), None)
+
+
+class Connections:
+    """All connections of a home."""
+
+    def __init__(self, home: str) -> None:
+        self._directory = os.path.join(home, DIRECTORY)
+
+    @property
+    def lock(self) -> str:
+        """The file to lock while connections change; makes the directory."""
+        files.make_private_dir(self._directory)
+        return os.path.join(self._directory, LOCK)
+
+    @property
+    def are_there(self) -> bool:
+        return os.path.isdir(self._directory)
+
+    def of(self, agent: str, scope: Scope, project: str | None) -> Connection | None:
+        path = self._path(agent, scope, project)
+        return _read(path) if os.path.lexists(path) else None
+
+    def all(self) -> list[Connection]:
+        """Every connection that is remembered. One that cannot be read is an error: it is not nothing."""
+        try:
+            names = sorted(os.listdir(self._directory))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise files.explain(error, "list", self._directory) from error
+        return [
+            _read(os.path.join(self._directory, name))
+            for name in names
+            if name.endswith(_ENDING) and not name.startswith(".")
+        ]
+
+    def remember(self, connection: Connection) -> None:
+        files.make_private_dir(self._directory)
+        files.write_atomic(self._path_of(connection), msgspec.json.encode(connection) + b"\n")
+
+    def forget(self, connection: Connection) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path_of(connection))
+            files.sync_directory(self._directory)
+
+    def clear(self) -> None:
+        """Remove the directory, once nothing is remembered."""
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._directory, LOCK))
+        with contextlib.suppress(OSError):
+            os.rmdir(self._directory)
+
+    def _path_of(self, connection: Connection) -> str:
+        return self._path(connection.agent, connection.scope, connection.project)
+
+    def _path(self, agent: str, scope: Scope, project: str | None) -> str:
+        where = "" if scope == "user" else f"-{digest((project or '').encode(errors='surrogateescape'))[:16]}"
+        return os.path.join(self._directory, f"{agent}-{scope}{where}{_ENDING}")
+
+
+def _read(path: str) -> Connection:
+    data = files.read_limited(path, 2 * LARGEST, what="the memory of a connection")
+    try:
+        return msgspec.json.decode(data, type=Connection)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Damaged(
+            f"{files.shown(path)} cannot be read, so what it connected is not known",
+            hint="Remove it, then holdfast disconnect finds Holdfast's entries by themselves.",
+            file=path,
+        ) from error

@@ -1,0 +1,131 @@
+"""The hook script in the home: made with the interpreter and the packages that run now, and tried before use."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+from holdfast.capture import script, spool
+from holdfast.core.errors import Failed
+from holdfast.machine import files
+
+_NEEDED = ("holdfast", "msgspec", "apsw", "platformdirs")
+_PAYLOAD = b'{"hook_event_name": "Trial"}'
+_PATIENCE = 10.0
+_TRIAL = f"{files.PREFIX}trial-"
+_SHELL = "/bin/sh"
+
+
+def installation(home: str) -> script.Installation:
+    """What runs now."""
+    places: dict[str, None] = {}
+    package = ""
+    for name in _NEEDED:
+        found = find_spec(name)
+        if found is not None and found.origin is not None:
+            own = os.path.dirname(found.origin) if found.submodule_search_locations else found.origin
+            places[os.path.dirname(os.path.abspath(own))] = None
+            package = package or os.path.join(os.path.abspath(own), "cli", "hooking.py")
+    if not sys.executable:
+        raise Failed("it is not known which Python runs this", hint="Run holdfast with a Python of its own.")
+    return script.Installation(home, os.path.abspath(sys.executable), tuple(places), package)
+
+
+def scripts(home: str, *, by_dd: bool, system: str) -> dict[str, bytes]:
+    """What stands in the directory of hooks, by name."""
+    made = installation(home)
+    texts = {script.ASKING: script.asking(made)}
+    if system == "win32":
+        texts[script.WINDOWS_SCRIPT] = script.windows_script(made)
+    else:
+        texts[script.SCRIPT] = script.hook_script(made, by_dd=by_dd)
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def install(home: str, *, system: str) -> bool:
+    """See to it that the scripts are there and as they should be; says whether anything had to be written."""
+    directory = os.path.join(home, script.DIRECTORY)
+    files.make_private_dir(directory)
+    files.make_private_dir(os.path.join(home, spool.DIRECTORY))
+    if is_current(home, system=system):
+        return False
+    wanted = scripts(home, by_dd=system == "win32" or _dd_can(home), system=system)
+    for name, content in wanted.items():
+        path = os.path.join(directory, name)
+        files.write_atomic(path, content)
+        if name == script.SCRIPT:
+            os.chmod(path, 0o700)
+    return True
+
+
+def is_current(home: str, *, system: str) -> bool:
+    """Whether the scripts are what would be written now, by either way of keeping payloads."""
+    directory = os.path.join(home, script.DIRECTORY)
+    for by_dd in (True, False):
+        wanted = scripts(home, by_dd=by_dd, system=system)
+        if all(_stands(os.path.join(directory, name), content) for name, content in wanted.items()):
+            return system == "win32" or os.access(os.path.join(directory, script.SCRIPT), os.X_OK)
+    return False
+
+
+def _stands(path: str, content: bytes) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(content) + 1) == content
+    except OSError:
+        return False
+
+
+def _dd_can(home: str) -> bool:
+    """Try the script once in a directory of its own: not every system's `dd` can wait for the disk."""
+    for name in os.listdir(home):
+        if name.startswith(_TRIAL):  # of a process that was killed: only one at a time is here
+            _clear(os.path.join(home, name))
+    place = os.path.join(home, f"{_TRIAL}{os.urandom(8).hex()}")
+    hooks, waiting = os.path.join(place, script.DIRECTORY), os.path.join(place, spool.DIRECTORY)
+    files.make_private_dir(hooks)
+    try:
+        here = installation(home)
+        trial = script.Installation(place, here.python, here.paths, here.package)
+        for name, text in ((script.SCRIPT, script.hook_script(trial)), (script.ASKING, script.asking(trial))):
+            files.write_atomic(os.path.join(hooks, name), text.encode(), durable=False)
+        done = subprocess.run(  # noqa: S603 (our own script, no shell line)
+            [_SHELL, os.path.join(hooks, script.SCRIPT), "claude", "tell", "user"],
+            input=_PAYLOAD, capture_output=True, timeout=_PATIENCE, check=False, cwd=place,
+        )  # fmt: skip
+        kept = [_read(os.path.join(waiting, name)) for name in os.listdir(waiting)]
+    except (OSError, subprocess.SubprocessError):
+        return False
+    else:
+        return kept == [_PAYLOAD] and not done.returncode and not done.stdout and not done.stderr
+    finally:
+        _clear(place)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(len(_PAYLOAD) + 1)
+
+
+def _clear(place: str) -> None:
+    for above, _, names in os.walk(place, topdown=False):
+        for name in names:
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(above, name))
+        with contextlib.suppress(OSError):
+            os.rmdir(above)
+
+
+def remove(home: str) -> bool:
+    """Take the scripts away; what else somebody put beside them stays."""
+    directory = os.path.join(home, script.DIRECTORY)
+    there = os.path.isdir(directory) and not os.path.islink(directory)
+    for name in (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(os.path.join(directory, name))
+    with contextlib.suppress(OSError):
+        os.rmdir(directory)
+    return there

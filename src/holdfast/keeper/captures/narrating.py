@@ -1,0 +1,258 @@
+"""Into which sessions a story goes. A conversation of the past is one session, whose id follows from the
+conversation; what it gained after that session had ended is another one that continues it. What hooks heard
+themselves is not told a second time, and what a person deleted stays deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from holdfast.capture.plain import plain
+from holdfast.capture.transcripts import Story
+from holdfast.core import agents, tasks, view
+from holdfast.core.canonical import digest
+from holdfast.core.errors import HoldfastError
+from holdfast.core.lifecycle import AGENT, FINAL, FINISHED, SESSION, TASK, allows
+from holdfast.core.state import State
+from holdfast.core.times import HOUR
+from holdfast.core.vocabulary import (
+    TYPE_OF,
+    Data,
+    ExtraKept,
+    NativeLinked,
+    OfAgent,
+    OfTask,
+    Project,
+    SessionCompleted,
+    SessionStarted,
+    TaskReopened,
+    Timer,
+)
+from holdfast.formats.naming import imported_id
+from holdfast.keeper import projects
+from holdfast.keeper.captures.belonging import placeholder
+from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part, whole
+from holdfast.machine import worktree
+from holdfast.store.interface import Draft, Transaction
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+OVER: Final = 12 * HOUR  # a conversation nobody touched for so long is over
+TAG: Final = "backfilled"
+_HOOKS: Final = "hook:"
+
+
+class Ground(NamedTuple):
+    """The project a story is of, and the directories its files are told from."""
+
+    project: Project
+    roots: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    """What became of a story: its sessions that are new, those that grew, events, and milliseconds worked."""
+
+    new: int = 0
+    grown: int = 0
+    events: int = 0
+    worked: int = 0
+
+
+class Narrator:
+    """Records stories; looks up each project once."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._grounds: dict[str, Ground] = {}
+        self._device = keeper.device()
+        self._timer: Timer = keeper.settings.timer
+        self._now = keeper.now()
+
+    def over(self, story: Story) -> bool:
+        return self._now - story.ended > OVER
+
+    def look_around(self, story: Story) -> None:
+        """Ask git about the story's project, before anybody waits for the transaction."""
+        self._ground(story.cwd)
+
+    def tell(self, transaction: Transaction, story: Story) -> Outcome:
+        store = self._keeper.store()
+        story.conversation = plain(story.conversation, 200)
+        name = view.native_name(story.agent, story.conversation)
+        found = {one: transaction.state(one) for one in store.find(name)}
+        chain, window, last = self._chain(transaction, story)
+        if last is not None and last.deleted:
+            return Outcome()
+        cut = min((_linked(state, story) for one, state in found.items() if one not in chain), default=None)
+        known: set[str | None] = set()
+        session = chain[-1]
+        if last is not None and last.count:
+            for event in store.events(session):
+                known.add(event.key)
+                if event.key is not None and event.key.startswith(_HOOKS):
+                    cut = event.at if cut is None else min(cut, event.at)
+        if cut is not None:
+            window = Window(window.after, cut)
+        ground = self._ground(story.cwd)
+        told = part(story, window, roots=ground.roots, timer=self._timer, now=self._now)
+        if told is None or not (told.lines or told.goal) or (not known and not told.goal and cut is not None):
+            return Outcome()
+        if not known and told.goal is None and not _worth(told):
+            return Outcome()
+        return self._record(transaction, story, chain, told, ground, known, cut=cut is not None)
+
+    def _chain(self, transaction: Transaction, story: Story) -> tuple[list[str], Window, State | None]:
+        """The sessions of this conversation, the last of which takes what is new; where that begins."""
+        chain: list[str] = []
+        after = Window().after
+        while True:
+            session = imported_id(f"story {story.agent}", story.conversation, 0 if not chain else after)
+            state = transaction.state(session)
+            chain.append(session)
+            if not state.count:
+                return chain, Window(after), None
+            ended = view.ended_at(state)
+            if state.deleted or view.status_of(state) not in FINISHED or ended is None or ended <= after:
+                return chain, Window(after), state
+            after = ended
+
+    def _record(
+        self, transaction: Transaction, story: Story, chain: list[str], told: Part, ground: Ground,
+        known: set[str | None], *, cut: bool,
+    ) -> Outcome:  # fmt: skip
+        session, fresh = chain[-1], not known
+        key = f"story:{story.agent}:{digest(story.conversation.encode())[:16]}:"
+        events = 0
+
+        def record(line: Line) -> None:
+            nonlocal events
+            if key + line.mark in known:
+                return
+            for data, mark in _fitting(transaction.state(session), line):
+                draft = Draft(self._keeper.recorder.prepare(data), line.at, story.agent, key + mark)
+                events += transaction.record(session, draft) is not None
+
+        if fresh:
+            earlier = chain[-2] if len(chain) > 1 else self._origin(transaction, story)
+            record(Line(told.began, self._start(story, earlier, told, ground), "start"))
+            resume = None if story.resume is None else plain(story.resume, 500)
+            linked = NativeLinked(agent=story.agent, id=story.conversation, resume=resume)
+            record(Line(told.began, linked, "native"))
+            transaction.know_project(ground.project)
+        for line in told.lines:
+            record(line)
+        if not cut:
+            record(_tokens(story, [transaction.state(one) for one in chain[:-1]], told.ended))
+        if cut or self._now - told.ended > OVER:
+            for line in interrupted(told):
+                record(line)
+            record(Line(told.ended, SessionCompleted(), "done"))
+        if not events:
+            return Outcome()
+        state = transaction.state(session)
+        worked = view.worktime(state, state.updated_at).working
+        return Outcome(int(fresh), int(not fresh), events, worked)
+
+    def _origin(self, transaction: Transaction, story: Story) -> str | None:
+        """The session of the conversation this one was forked from, if there is one."""
+        if story.parent is None or story.parent == story.conversation:
+            return None
+        own = imported_id(f"story {story.agent}", story.parent, 0)
+        if transaction.state(own).count:
+            return own
+        heard = self._keeper.store().find(view.native_name(story.agent, plain(story.parent, 200)))
+        return heard[0] if heard else None
+
+    def _start(self, story: Story, earlier: str | None, told: Part, ground: Ground) -> SessionStarted:
+        title = None if story.title is None else plain(story.title, 200).strip()
+        project = ground.project
+        if story.branch:
+            branch = plain(story.branch, 200)
+            project = msgspec.structs.replace(project, git_branch=branch, git_commit=None)
+        return SessionStarted(
+            goal=told.goal or title or placeholder(story.agent), project=project, device=self._device,
+            timer=self._timer, tags=(TAG,), continues=earlier,
+        )  # fmt: skip
+
+    def _ground(self, cwd: str | None) -> Ground:
+        if (cwd or "") not in self._grounds:
+            self._grounds[cwd or ""] = self._looked(cwd)
+        return self._grounds[cwd or ""]
+
+    def _looked(self, cwd: str | None) -> Ground:
+        if not cwd or "\0" in cwd or len(cwd) > 4096 or not (os.path.isabs(cwd) or cwd[1:3] in (":\\", ":/")):
+            return Ground(Project(id=digest(b"no project")[:16], name="unknown"), ())
+        path = plain(cwd, 4096)
+        try:
+            # Looking at `\\\\host\\share` would already tell the host who we are.
+            place = worktree.locate(cwd) if cwd[:2] not in ("\\\\", "//") and os.path.isdir(cwd) else None
+        except HoldfastError:
+            place = None
+        if place is None:
+            name = path.replace("\\", "/").rstrip("/").rpartition("/")[2] or path
+            return Ground(self._united(Project(id="", name=name, path=path)), (path,))
+        for known in self._grounds.values():
+            if known.project.path == place.main and place.root in known.roots:
+                return Ground(known.project, tuple(dict.fromkeys((*known.roots, path))))
+        seen = self._united(projects.observe(place, ""))
+        return Ground(seen, tuple(dict.fromkeys((place.root, place.main))))
+
+    def _united(self, seen: Project) -> Project:
+        for known in self._grounds.values():  # looked up in this run, and perhaps not stored yet
+            same = known.project.path == seen.path or (seen.remote and known.project.remote == seen.remote)
+            if seen.path and same:
+                return msgspec.structs.replace(seen, id=known.project.id)
+        return projects.found(self._keeper.store(), seen)
+
+
+def _fitting(state: State, line: Line) -> Iterator[tuple[Data, str]]:
+    """The event, if it says something that the state does not know better; before it, what makes room for it."""
+    data, kind = line.data, TYPE_OF[type(line.data)].name
+    if isinstance(data, OfTask):
+        task = tasks.find(state, data.id)
+        status = "" if task is None else tasks.status_of(task)
+        if status in FINAL["task"] and kind not in ("task.reopened", f"task.{status}"):
+            yield TaskReopened(id=data.id), f"{line.mark}:reopened"
+            status = "pending"
+        if allows(TASK, status, kind):
+            yield data, line.mark
+    elif isinstance(data, OfAgent):
+        agent = agents.find(state, data.id)
+        if agent is not None and allows(AGENT, agents.status_of(agent), kind):
+            yield data, line.mark
+    elif not isinstance(data, SessionCompleted) or allows(SESSION, view.status_of(state), kind):
+        yield data, line.mark
+
+
+def _linked(state: State, story: Story) -> int:
+    """Since when another session hears this conversation."""
+    for one in state.native.values():
+        if one.agent == story.agent and one.id == story.conversation:
+            return one.linked_at
+    return state.created_at or 0
+
+
+def _worth(told: Part) -> bool:
+    """Without a prompt, only what left a trace in the project makes a session."""
+    return any(
+        TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in told.lines
+    )
+
+
+def _tokens(story: Story, before: list[State], at: int) -> Line:
+    """What the conversation used, without what its earlier sessions have."""
+    said = {"input": story.input_tokens, "output": story.output_tokens, "cached": story.cached_tokens}
+    used = {name: whole(max(0, count)) or 0 for name, count in said.items()}
+    for state in before:
+        known = state.extra.get("tokens")
+        if isinstance(known, dict):
+            for name, count in used.items():
+                earlier = known.get(name)
+                used[name] = max(0, count - (earlier if isinstance(earlier, int) else 0))
+    mark = "tokens:" + ":".join(str(count) for count in used.values())
+    return Line(at, ExtraKept(name="tokens", value=dict(used)), mark)

@@ -1,0 +1,266 @@
+"""What becomes of one file when an agent is connected or disconnected: worked out before anything is written, then
+done, one file at a time. Nothing in here decides whether an agent may be connected: that is `connecting`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from holdfast.capture import script
+from holdfast.capture.jsonedit import Path, Receipt, insert
+from holdfast.capture.jsonremoval import holds, remove
+from holdfast.capture.jsontree import Document, decoded
+from holdfast.capture.wiring import Change, Entry
+from holdfast.core.canonical import digest
+from holdfast.core.errors import Conflict, HoldfastError
+from holdfast.core.times import HOUR
+from holdfast.keeper.captures.connections import LARGEST, Kept
+from holdfast.machine import aside, files
+
+What = Literal["created", "edited", "unchanged", "restored", "removed", "set aside"]
+Ours = Callable[[str], bool]
+_WHAT: Final = "the agent's settings"
+
+
+class Step(NamedTuple):
+    """One file: what stands there, what shall, and what has to be remembered about it."""
+
+    kept: Kept
+    change: What
+    before: bytes | None
+    after: bytes | None
+    executable: bool = False
+
+
+def current(path: str) -> bytes | None:
+    """What stands at a path; None for nothing, or a link of the person's to nothing yet."""
+    return files.read_limited(path, LARGEST, what=_WHAT) if os.path.exists(path) else None
+
+
+# ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_connect(change: Change, kept: Kept | None, ours: Ours) -> Step:
+    """What has to be done so that a change stands in its file; `kept` is what is remembered about it."""
+    before = current(change.path)
+    step = _own(change, kept, before) if change.content is not None else _shared(change, kept, before, ours)
+    if kept is None:
+        return step
+    made = [*kept.made, *(one for one in step.kept.made if one not in kept.made)]
+    return step._replace(kept=msgspec.structs.replace(step.kept, made=made))
+
+
+def _shared(change: Change, kept: Kept | None, before: bytes | None, ours: Ours) -> Step:
+    base, was = _base(change, kept, before, ours)
+    text = "" if base is None else decoded(base, change.path)
+    new, receipt = insert(text, change.entries, change.path)
+    after = new.encode()
+    if before is not None and _stands(decoded(before, change.path), change.entries, ours, change.path):
+        after = before
+        if kept is not None:
+            return Step(kept, "unchanged", before, after)
+    if was is not None:
+        receipt.add(was)
+    existed = base is not None
+    remembered = Kept(
+        path=change.path, existed=existed, original=base or b"", wrote=digest(after), receipt=receipt,
+        made=[] if before is not None else _missing(change.path), linked=os.path.islink(change.path),
+    )  # fmt: skip
+    what: What = "unchanged" if after == before else "edited" if before is not None else "created"
+    return Step(remembered, what, before, after)
+
+
+def _base(change: Change, kept: Kept | None, before: bytes | None, ours: Ours) -> tuple[bytes | None, Receipt | None]:
+    """The file as it would be without us; and, if it was edited since, what was made for us in it back then."""
+    if before is None:
+        return None, None
+    if kept is not None and digest(before) == kept.wrote:
+        return (kept.original if kept.existed else None), None
+    text = decoded(before, change.path)
+    if not holds(text, ours, change.path):
+        return before, None
+    receipt = kept.receipt if kept is not None else None
+    rest = remove(text, ours, receipt, change.path, whole=alone(change))
+    if kept is not None and not kept.existed and not rest.strip("\ufeff \t\r\n"):
+        return None, None
+    return rest.encode(), receipt
+
+
+def _stands(text: str, entries: tuple[Entry, ...], ours: Ours, path: str) -> bool:
+    """Whether everything stands there already, and nothing else of ours: wherever somebody moved it."""
+    document = Document(text, path)
+    if document.root is None:
+        return False
+    data = document.plain(document.root)
+    wanted = 0
+    for entry in entries:
+        place = data
+        for key in entry.at:
+            if not isinstance(place, dict) or key not in place:
+                return False
+            place = place[key]
+        if entry.only:
+            if place == entry.value:
+                wanted += _calls(place, ours)
+        elif not isinstance(place, list) or entry.value not in place:
+            return False
+        else:
+            wanted += _calls(entry.value, ours)
+    return wanted == _calls(data, ours)
+
+
+def _calls(value: object, ours: Ours) -> int:
+    if isinstance(value, str):
+        return int(ours(value))
+    if isinstance(value, dict):
+        return sum(_calls(one, ours) for one in value.values())
+    return sum(_calls(one, ours) for one in value) if isinstance(value, list) else 0
+
+
+def _own(change: Change, kept: Kept | None, before: bytes | None) -> Step:
+    content = change.content or b""
+    remembered = Kept(
+        path=change.path, existed=False, own=True, wrote=digest(content),
+        made=[] if before is not None else _missing(change.path), linked=os.path.islink(change.path),
+    )  # fmt: skip
+    if before is None:
+        return Step(remembered, "created", None, content, change.executable)
+    if before == content:
+        right = not change.executable or os.access(change.path, os.X_OK)
+        return Step(remembered, "unchanged" if right else "edited", before, content, change.executable)
+    if kept is not None and kept.own:
+        is_ours = digest(before) == kept.wrote
+    else:
+        is_ours = script.is_call(before.decode(errors="replace"))
+    if not is_ours:
+        raise Conflict(
+            f"{files.shown(change.path)} is there already and is not Holdfast's, or was changed since",
+            hint="Move it away, then connect again; nothing was changed.",
+            file=change.path,
+        )
+    return Step(remembered, "edited", before, content, change.executable)
+
+
+def _missing(path: str) -> list[str]:
+    """The directories that have to be made for a file, outermost first."""
+    found: list[str] = []
+    above = os.path.dirname(os.path.realpath(path))
+    while not os.path.lexists(above):
+        found.append(above)
+        above = os.path.dirname(above)
+    return found[::-1]
+
+
+# ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_disconnect(kept: Kept, ours: Ours) -> Step:
+    """What has to be done so that nothing of us is left: the old bytes, if nobody else wrote there since."""
+    before = current(kept.path)
+    if before is None or (kept.existed and before == kept.original):
+        return Step(kept, "unchanged", before, before)
+    if digest(before) == kept.wrote:
+        return Step(kept, "restored" if kept.existed else "removed", before, kept.original if kept.existed else None)
+    if kept.own:
+        return Step(kept, "set aside", before, None)
+    return _edited(kept, ours, before)
+
+
+def _edited(kept: Kept, ours: Ours, before: bytes, whole: Iterable[Path] = ()) -> Step:
+    """Our entries are taken out of a file that others edited."""
+    text = decoded(before, kept.path)
+    if not holds(text, ours, kept.path):
+        return Step(kept, "unchanged", before, before)
+    rest = remove(text, ours, kept.receipt, kept.path, whole=whole)
+    if not kept.existed and not rest.strip("\ufeff \t\r\n"):
+        return Step(kept, "removed", before, None)
+    return Step(kept, "edited", before, rest.encode())
+
+
+def to_forget(change: Change, ours: Ours) -> Step | None:
+    """The step that takes out what nobody remembers having put there; None where there is nothing of ours."""
+    before = current(change.path)
+    if before is None:
+        return None
+    if change.content is None:
+        step = _edited(Kept(path=change.path, existed=True), ours, before, alone(change))
+        return None if step.change == "unchanged" else step
+    if before == change.content or any(ours(line) for line in before.decode(errors="replace").splitlines()):
+        return Step(Kept(path=change.path, existed=False, own=True), "removed", before, None)
+    return None
+
+
+def alone(change: Change) -> set[Path]:
+    """Where a value is set that is no entry of a list."""
+    return {entry.at for entry in change.entries if entry.only}
+
+
+# ── doing it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def carry_out(step: Step, *, now: int) -> str | None:
+    """Write, restore or remove the file; gives where something was set aside."""
+    path = step.kept.path
+    _sweep(step.kept, now)
+    if step.change == "unchanged":
+        if step.after is None:
+            _unmake(step.kept.made)  # of a process that was killed before it made the file
+        return None
+    if current(path) != step.before:
+        raise Conflict(
+            f"{files.shown(path)} was changed by someone else just now",
+            hint="Run the command again.",
+            file=path,
+        )
+    if step.change == "set aside":
+        name = aside.free_name(f"{path}.changed-{aside.stamp(now)}")
+        try:
+            os.rename(path, name)
+        except OSError as error:
+            raise files.explain(error, "rename", path) from error
+        _unmake(step.kept.made)
+        return name
+    if step.after is None:
+        _remove(step.kept)
+        return None
+    if step.before is None:
+        files.make_private_dir(os.path.dirname(os.path.realpath(path)))
+    files.write_atomic(path, step.after, follow_own_link=True)
+    if step.executable:
+        os.chmod(path, 0o700)
+    return None
+
+
+def _remove(kept: Kept) -> None:
+    """Where nothing was, nothing is left: not the file, not the directories made for it."""
+    target = os.path.realpath(kept.path)
+    try:
+        os.unlink(target)
+        if os.path.islink(kept.path) and not kept.linked:
+            os.unlink(kept.path)
+    except OSError as error:
+        raise files.explain(error, "remove", kept.path) from error
+    with contextlib.suppress(HoldfastError, OSError):
+        files.sync_directory(os.path.dirname(target))
+    _unmake(kept.made)
+
+
+def _sweep(kept: Kept, now: int) -> None:
+    """Beside the file, take away what a writer of ours left that was killed before it gave its file a name."""
+    with contextlib.suppress(HoldfastError, OSError):
+        for path in files.temporaries(os.path.dirname(os.path.realpath(kept.path))):
+            content = files.read_limited(path, LARGEST, what="a temporary file")
+            old = now - os.lstat(path).st_mtime_ns // 1_000_000 > HOUR
+            if old or digest(content) == kept.wrote or kept.original.startswith(content):
+                os.unlink(path)
+
+
+def _unmake(made: list[str]) -> None:
+    for directory in reversed(made):
+        with contextlib.suppress(OSError):  # somebody else uses it by now
+            os.rmdir(directory)

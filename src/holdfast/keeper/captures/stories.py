@@ -1,0 +1,269 @@
+"""A conversation of the past as events: what `backfill` records of a story, and under which keys.
+
+Pure: from a story, and a stretch of time of it that is wanted, to events with their moments. The keys follow from the
+story alone, so that telling it again, here or on another machine, adds nothing; and what a transcript gained since
+has keys of its own.
+"""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import posixpath
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.capture.plain import goal_of, id_of, plain
+from holdfast.capture.signals import (
+    AgentBegan,
+    AgentEnded,
+    Compacted,
+    Edited,
+    Erred,
+    Limited,
+    Measured,
+    Prompted,
+    Ran,
+)
+from holdfast.capture.transcripts import Story, Told
+from holdfast.capture.troubles import category
+from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.errors import Invalid
+from holdfast.core.text import relative_path
+from holdfast.core.times import DAY, MINUTE
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentFailed,
+    AgentInterrupted,
+    AgentStarted,
+    AwayRecorded,
+    CommandRan,
+    ContextCompressed,
+    ContextMeasured,
+    Data,
+    ErrorNoted,
+    FileChanged,
+    SessionEdited,
+    Timer,
+    WorkRecorded,
+)
+from holdfast.keeper.captures.story_plan import plan
+
+_LONGEST_COMMAND: Final = 1_000
+_FIRST: Final = 1_420_070_400_000  # 2015: before, there was none of these programs, only clocks that had stopped
+
+
+class Line(NamedTuple):
+    """An event to be recorded, and what its key ends with."""
+
+    at: int
+    data: Data
+    mark: str
+
+
+class Window(NamedTuple):
+    """Which part of a story: after one moment, before another."""
+
+    after: int = -(1 << 60)
+    before: int = 1 << 60
+
+    def has(self, at: int) -> bool:
+        return self.after < at < self.before
+
+
+class Part(NamedTuple):
+    """The part of a story that lies in a window: when it begins and ends, what it is about, all that happened."""
+
+    began: int
+    ended: int
+    goal: str | None
+    lines: list[Line]
+    # Agents nobody saw the end of.
+    open: list[str]
+
+
+def part(story: Story, window: Window, *, roots: tuple[str, ...], timer: Timer, now: int) -> Part | None:
+    """None when nothing happened in the window. Times in the future are those of a wrong clock, and become now."""
+    signs = sorted(min(at, now) for at in story.signs if window.has(at) and _FIRST < at < now + DAY)
+    told = [one for one in story.told if window.has(one.at) and _FIRST < one.at < now + DAY]
+    if not signs and not told:
+        return None
+    moments = [*signs[:1], *signs[-1:], *(min(one.at, now) for one in told)]
+    began, ended = min(moments), max(moments)
+    agents = _Agents(story)
+    lines = list(_happened(told, agents, signs, roots, story.cwd, began, now))
+    lines += [
+        Line(until, WorkRecorded(since=since, until=until), f"work:{since}:{until}")
+        for since, until in stretches(signs, timer.idle)
+        if until > began  # the beginning is a sign by itself
+    ]
+    lines += [Line(min(at, now), data, mark) for at, data, mark in plan(story, told)]
+    lines += _facts(story, told, ended, now)
+    lines.sort(key=lambda line: line.at)
+    prompts = (goal_of(one.signal.text) for one in told if isinstance(one.signal, Prompted))
+    return Part(began, ended, next((goal for goal in prompts if goal), None), lines, agents.open())
+
+
+def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
+    """Signs of activity joined where no gap is longer than the threshold."""
+    if not signs:
+        return
+    since = until = signs[0]
+    for at in signs:
+        if at - until > idle:
+            yield since, until
+            since = at
+        until = at
+    yield since, until
+
+
+def interrupted(found: Part) -> Iterator[Line]:
+    """The story is over, and these agents with it."""
+    for name in found.open:
+        yield Line(found.ended, AgentInterrupted(id=name, last_seen=found.ended), f"{name}:interrupted")
+
+
+class _Agents:
+    """The ids of subagents in the session: the program's own, numbered where one was called more than once."""
+
+    def __init__(self, story: Story) -> None:
+        self._runs: dict[str, str] = {}  # by the mark of its beginning
+        self._latest: dict[str, str] = {}
+        self._open: dict[str, None] = {}
+        count: dict[str, int] = {}
+        for one in story.told:
+            if isinstance(one.signal, AgentBegan):
+                name = id_of(one.signal.agent or one.signal.type)
+                count[name] = count.get(name, 0) + 1
+                self._runs[one.mark] = name if count[name] == 1 else f"{name[:90]}-{count[name]}"
+
+    def begin(self, told: Told, signal: AgentBegan) -> str:
+        name = self._runs[told.mark]
+        self._latest[id_of(signal.agent or signal.type)] = name
+        self._open[name] = None
+        return name
+
+    def ends(self, signal: AgentEnded) -> tuple[str, bool]:
+        """Its id, and whether its beginning was told."""
+        own = id_of(signal.agent or signal.call or signal.type or "agent")
+        name = self._latest.get(own)
+        self._open.pop(name or own, None)
+        return name or own, name is not None
+
+    def of(self, agent: str | None) -> str | None:
+        return None if agent is None else self._latest.get(id_of(agent))
+
+    def open(self) -> list[str]:
+        return list(self._open)
+
+
+def _happened(
+    told: list[Told], agents: _Agents, signs: list[int], roots: tuple[str, ...], cwd: str | None, began: int, now: int
+) -> Iterator[Line]:
+    for one in told:
+        at, signal, mark = min(one.at, now), one.signal, one.mark
+        match signal:
+            case Ran():
+                yield Line(at, _command(signal, agents.of(signal.agent)), mark)
+            case Edited():
+                path = inside(signal.path, cwd, roots)
+                if path is not None:
+                    yield Line(at, _change(signal, path, agents.of(signal.agent)), mark)
+            case AgentBegan():
+                yield Line(at, _start(agents.begin(one, signal), signal), mark)
+            case AgentEnded():
+                name, known = agents.ends(signal)
+                if not known:
+                    since = max(began, at - (signal.took_ms or 0))
+                    yield Line(since, _start(name, signal), f"{mark}:began")
+                yield Line(at, _end(name, signal), mark)
+            case Compacted():
+                yield Line(at, ContextCompressed(tokens=whole(signal.tokens)), mark)
+            case Erred():
+                by = agents.of(signal.agent)
+                yield Line(at, ErrorNoted(message=plain(signal.message), category=signal.category, agent=by), mark)
+            case Limited():
+                yield from _limited(at, signal, signs, mark)
+            case _:
+                pass  # a sign of activity, or told with the story as a whole
+
+
+def _start(name: str, signal: AgentBegan | AgentEnded) -> AgentStarted:
+    kind = plain(signal.type or "", 100).strip() or "agent"
+    task = None if signal.task is None else plain(signal.task, 500)
+    background = isinstance(signal, AgentBegan) and signal.background
+    return AgentStarted(id=name, type=kind, task=task, background=background)
+
+
+def _end(name: str, signal: AgentEnded) -> Data:
+    if signal.failed is not None:
+        message = plain(signal.failed, 500) or "failed"
+        return AgentFailed(id=name, category=category(None, signal.failed), message=message)
+    return AgentCompleted(
+        id=name, summary=None if signal.summary is None else plain(signal.summary), tokens=whole(signal.tokens)
+    )
+
+
+def _command(signal: Ran, agent: str | None) -> CommandRan:
+    return CommandRan(
+        command=plain(signal.command, _LONGEST_COMMAND), code=whole(signal.code) or 0, agent=agent,
+        duration_ms=whole(signal.took_ms),
+    )  # fmt: skip
+
+
+def _change(signal: Edited, path: str, agent: str | None) -> FileChanged:
+    return FileChanged(
+        path=path, action=signal.action, agent=agent, lines_added=whole(signal.lines_added),
+        lines_removed=whole(signal.lines_removed), hash_before=None if signal.action == "created" else signal.before,
+        hash_after=None if signal.action == "deleted" else signal.after,
+    )  # fmt: skip
+
+
+def _limited(at: int, signal: Limited, signs: list[int], mark: str) -> Iterator[Line]:
+    """A usage limit: nobody could work from then until the next sign."""
+    reason = plain(signal.reason, 500)
+    yield Line(at, ErrorNoted(message=reason, category="resource"), mark)
+    lifted = next((sign for sign in signs if sign > at), None)
+    if lifted is not None and lifted - at > MINUTE:
+        yield Line(lifted, AwayRecorded(since=at, until=lifted, reason=reason), f"{mark}:away")
+
+
+def _facts(story: Story, told: list[Told], ended: int, now: int) -> Iterator[Line]:
+    """What is true of the story as a whole, under keys that change with it."""
+    measured = [(one.at, one.signal) for one in told if isinstance(one.signal, Measured)]
+    for at, signal in reversed(measured):
+        if signal.tokens is not None:
+            tokens = ContextMeasured(tokens=whole(signal.tokens) or 0, window=whole(signal.window))
+            yield Line(min(at, now), tokens, f"context:{at}:{signal.tokens}")
+            break
+    cost = story.cost_usd
+    if cost is None:
+        cost = next((signal.cost_usd for _, signal in reversed(measured) if signal.cost_usd is not None), None)
+    cost = cost if cost is not None and 0 <= cost < LARGEST else None  # nor is NaN
+    title = None if story.title is None else plain(story.title, 200).strip() or None
+    edited = SessionEdited(
+        model=None if story.model is None else plain(story.model, 200) or None, cost_usd=cost, summary=title
+    )
+    if edited != SessionEdited():
+        said = f"{edited.model}\n{edited.cost_usd}\n{edited.summary}"
+        yield Line(ended, edited, f"facts:{digest(said.encode())[:16]}")
+
+
+def whole(number: int | None) -> int | None:
+    """A number as every program reads it."""
+    return None if number is None else min(max(number, -LARGEST), LARGEST)
+
+
+def inside(path: str, cwd: str | None, roots: tuple[str, ...]) -> str | None:
+    """Where a file is in the project; None when it is elsewhere. The names alone decide: much of it is long gone."""
+    windows = (ntpath.isabs(path) and not path.startswith("/")) or bool(cwd and cwd[1:3] in (":\\", ":/"))
+    rules = ntpath if windows else posixpath if os.sep == "/" else os.path
+    try:
+        full = rules.normpath(path if rules.isabs(path) or not cwd else rules.join(cwd, path))
+        for root in roots:
+            base = rules.normpath(root)
+            if rules.normcase(full).startswith(rules.normcase(base).rstrip("/\\") + rules.sep):
+                return relative_path(full[len(base.rstrip("/\\")) + 1 :].replace("\\", "/" if windows else "\\"))
+    except (Invalid, ValueError):
+        return None
+    return None
