@@ -271,25 +271,22 @@ class ClaudeCode:
     asking = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"})
 
     def heard(self, payload: Payload) -> Heard | None:
-        if "cursor_version" in payload:
-            # Cursor, too, runs the hooks it finds in these settings, and speaks its own dialect.
-            from holdfast.capture.cursor.hooks import AGENT as CURSOR
-
-            return CURSOR.heard(payload)
+        stranger = _stranger(payload)
+        if stranger is not None:
+            return stranger.heard(payload)
         conversation = conversation_of(payload, "session_id")
         if conversation is None:
             return None
         event = (word(payload, "hook_event_name") or "")[:LONGEST_ID]
-        agent = "copilot" if _is_copilots(word(payload, "transcript_path")) else "claude"
         known = EVENTS.get(event)
         if known is None:
             apart = {"session_id", "cwd", "transcript_path"}
             return Heard(
-                agent=agent,
+                agent=self.name,
                 conversation=conversation,
                 event=event,
                 cwd=word(payload, "cwd"),
-                resume=resume(agent, conversation),
+                resume=resume(conversation),
                 rest={name: value for name, value in payload.items() if name not in apart},
             )
         about = word(payload, "agent_id")
@@ -298,14 +295,14 @@ class ClaudeCode:
         if mode and about is None:
             signals = (*signals, Chosen(permission=mode))
         return Heard(
-            agent=agent,
+            agent=self.name,
             conversation=conversation,
             event=event,
             signals=signals,
             cwd=word(payload, "new_cwd", "cwd") if event == "CwdChanged" else word(payload, "cwd"),
             mark=_mark(payload, event, known),
             occasion=known.occasion,
-            resume=resume(agent, conversation),
+            resume=resume(conversation),
             rest={
                 name: value for name, value in payload.items() if name not in _BASE and name not in known.fields
             },
@@ -337,14 +334,13 @@ class ClaudeCode:
             room = min(room - 1, room * LONGEST_REPLY // len(written))
 
 
-def resume(agent: str, conversation: str) -> str | None:
+def resume(conversation: str) -> str | None:
     """The command that reopens a conversation; none where its id could be taken for an option."""
     if conversation.startswith("-"):
         return None
     from shlex import quote
 
-    named = quote(conversation)
-    return f"copilot --resume={named}" if agent == "copilot" else f"claude --resume {named}"
+    return f"claude --resume {quote(conversation)}"
 
 
 def _written(said: Mapping[str, Json]) -> str:
@@ -362,8 +358,20 @@ def _mark(payload: Payload, event: str, known: _Event) -> str:
     return f"{event}:{told_by[:LONGEST_ID]}:{text[:16]}"
 
 
-def _is_copilots(transcript: str | None) -> bool:
-    return transcript is not None and "/.copilot/" in transcript.replace("\\", "/")
+def _stranger(payload: Payload) -> Agent | None:
+    """Another program that runs the hooks it finds in these settings, known by what only it says."""
+    from importlib import import_module
+
+    where = (word(payload, "transcript_path") or "").replace("\\", "/")
+    dated = "timestamp" in payload and not where and "prompt_id" not in payload
+    if "cursor_version" in payload:
+        name = "cursor"
+    elif "/.copilot/" in where or "sessionId" in payload or dated:
+        name = "copilot"
+    else:
+        return None
+    found: Agent = import_module(f"holdfast.capture.{name}.hooks").AGENT
+    return found
 
 
 AGENT: Final[Agent] = ClaudeCode()

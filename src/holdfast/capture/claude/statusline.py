@@ -31,7 +31,7 @@ def heard(payload: Payload) -> Heard | None:
         event=EVENT,
         signals=tuple(signals),
         cwd=word(part(payload, "workspace"), "current_dir") or word(payload, "cwd"),
-        resume=resume("claude", conversation),
+        resume=resume(conversation),
     )
 
 

@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.capture.claude.records import Block, Message, Record, Usage, shell, value
+from holdfast.capture.claude.runs import Run, words
 from holdfast.capture.moments import moment
+from holdfast.capture.payload import word
 from holdfast.capture.plain import plain
 from holdfast.capture.signals import (
     Active,
-    AgentBegan,
-    AgentEnded,
     AnySignal,
     Compacted,
     Edited,
@@ -25,7 +25,6 @@ from holdfast.capture.signals import (
 from holdfast.capture.tools import CLAUDE, signals_of
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
-from holdfast.core.canonical import Json
 
 LONGEST_PROMPT: Final = 20_000
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
@@ -46,26 +45,6 @@ class _Call(NamedTuple):
     agent: str | None
 
 
-class _Run(msgspec.Struct):
-    """One subagent: asked for by a call, or found only by its file."""
-
-    agent: str
-    began: int
-    type: str = "general-purpose"
-    task: str | None = None
-    ended: int | None = None
-    background: bool = False
-    summary: str | None = None
-    tokens: int | None = None
-    failed: str | None = None
-    # From its own lines.
-    first: int | None = None
-    last: int | None = None
-    said: str | None = None
-    context: int = 0
-    finished: bool = False
-
-
 class Telling:
     def __init__(self, conversation: str) -> None:
         self.conversation = conversation
@@ -74,11 +53,11 @@ class Telling:
         self._seen: set[str] = set()
         self._calls: dict[str, _Call] = {}
         self._usage: dict[str, Usage] = {}
-        self._runs: dict[str, _Run] = {}  # by the call
-        self._by_agent: dict[str, _Run] = {}
+        self._runs: dict[str, Run] = {}  # by the call
+        self._by_agent: dict[str, Run] = {}
         # The oldest versions keep a subagent's lines within the conversation: which run a line of them belongs to.
-        self._within: dict[str, _Run] = {}
-        self._prompts: dict[str, _Run] = {}
+        self._within: dict[str, Run] = {}
+        self._prompts: dict[str, Run] = {}
         self._at = 0
         self._messages = 0
         self._cwd: str | None = None
@@ -126,14 +105,14 @@ class Telling:
             return
         run = self._by_agent.get(agent)
         if run is None:
-            run = self._by_agent[agent] = self._runs[agent] = _Run(agent, moment(record.timestamp) or self._at)
+            run = self._by_agent[agent] = self._runs[agent] = Run(agent, moment(record.timestamp) or self._at)
         self._message(record, number, run)
 
     def called(self) -> list[str]:
         """The subagents that were called, by the program's own ids."""
         return list(self._by_agent)
 
-    def _run_of(self, record: Record) -> _Run | None:
+    def _run_of(self, record: Record) -> Run | None:
         run = self._by_agent.get(record.agent) if record.agent else None
         if run is None and record.parent:
             run = self._within.get(record.parent)
@@ -152,7 +131,7 @@ class Telling:
     def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
         self._told.append(Told(at, signal, mark))
 
-    def _message(self, record: Record, number: int, run: _Run | None) -> None:
+    def _message(self, record: Record, number: int, run: Run | None) -> None:
         mark = record.uuid
         if mark is None:
             mark = f"line{number}" if run is None else f"{run.agent}.line{number}"
@@ -166,8 +145,7 @@ class Telling:
         if run is None:
             self._signs.append(at)
         else:
-            run.first = at if run.first is None else min(run.first, at)
-            run.last = at if run.last is None else max(run.last, at)
+            run.at_work(at)
         message = record.message
         if not isinstance(message, Message):
             return
@@ -185,7 +163,7 @@ class Telling:
 
     # ── what the model said ──────────────────────────────────────────────────────────────────────────────
 
-    def _answer(self, record: Record, message: Message, at: int, mark: str, run: _Run | None) -> None:
+    def _answer(self, record: Record, message: Message, at: int, mark: str, run: Run | None) -> None:
         blocks = _blocks(message)
         if record.api_error:
             said = " ".join(block.text for block in blocks if block.text) or None
@@ -211,26 +189,20 @@ class Telling:
         if run is not None:
             run.finished = message.stop_reason == "end_turn"
 
-    def _call(self, block: Block, at: int, run: _Run | None) -> None:
+    def _call(self, block: Block, at: int, run: Run | None) -> None:
         if block.id is None or block.name is None:
             return
         self._calls[block.id] = _Call(block.name, block.input, None if run is None else run.agent)
         if block.name in _AGENTS:
             given = value(block.input)
             given = given if type(given) is dict else {}
-            kind, task, prompt = given.get("subagent_type"), given.get("description"), given.get("prompt")
-            asked = _Run(block.id, at)
-            asked.type = kind if type(kind) is str and kind else asked.type
-            said = task if type(task) is str and task else prompt
-            asked.task = said if type(said) is str else None
-            asked.background = given.get("run_in_background") is True
-            self._runs[block.id] = asked
-            if type(prompt) is str:
+            asked = self._runs[block.id] = Run.asked(block.id, given, at)
+            if (prompt := word(given, "prompt")) is not None:
                 self._prompts[prompt] = asked
 
     # ── what came of it ──────────────────────────────────────────────────────────────────────────────────
 
-    def _results(self, record: Record, blocks: list[Block], at: int, mark: str, run: _Run | None) -> None:
+    def _results(self, record: Record, blocks: list[Block], at: int, mark: str, run: Run | None) -> None:
         texts: list[str] = []
         for place, block in enumerate(blocks):
             if block.type == "tool_result" and block.tool_use_id is not None:
@@ -244,7 +216,7 @@ class Telling:
             self._prompt(record, "\n".join(own), at, mark)
 
     def _result(self, record: Record, block: Block, call: _Call, at: int, mark: str) -> None:
-        failed = _said(value(block.content)) or "failed" if block.is_error else None
+        failed = words(value(block.content)) or "failed" if block.is_error else None
         if call.tool not in CLAUDE:
             if failed is not None:
                 self._tell_all(at, signals_of(call.tool, None, agent=call.agent, failed=failed), mark)
@@ -267,29 +239,23 @@ class Telling:
                 signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901
             self._tell(at, signal, f"{mark}.{place}" if place else mark)
 
-    def _agent_done(self, run: _Run | None, record: Record, block: Block, at: int, failed: str | None) -> None:
+    def _agent_done(self, run: Run | None, record: Record, block: Block, at: int, failed: str | None) -> None:
         if run is None:
             return
         result = value(record.result)
         result = result if type(result) is dict else {}
-        name, total = result.get("agentId"), result.get("totalTokens")
-        if type(name) is str and name and name not in self._by_agent and run.first is None:
+        name = word(result, "agentId")
+        if name is not None and name not in self._by_agent and run.first is None:
             run.agent = name
         self._by_agent.setdefault(run.agent, run)
-        if result.get("status") in ("async_launched", "remote_launched"):
-            run.background = True
-            return
-        run.ended = at
-        run.failed = failed
-        run.summary = None if failed else _said(result.get("content")) or _said(value(block.content))
-        run.tokens = total if type(total) is int and total >= 0 else None
+        run.done(result, value(block.content), at, failed)
 
     # ── all of it ────────────────────────────────────────────────────────────────────────────────────────
 
     def story(self) -> Story | None:
         """What there is to tell; None when nobody said anything."""
         for call, run in self._runs.items():
-            self._tell_run(call, run)
+            self._told.extend(run.told(call))
         if self._context is not None:
             at, tokens, mark = self._context
             self._tell(at, Measured(tokens=tokens), f"{mark}.context")
@@ -319,38 +285,6 @@ class Telling:
             cost_usd=self._cost,
         )
 
-    def _tell_run(self, call: str, run: _Run) -> None:
-        began = min(run.began, run.first) if run.first is not None else run.began
-        self._tell(
-            began,
-            AgentBegan(agent=run.agent, type=run.type, task=run.task, background=run.background),
-            f"{call}.began",
-        )
-        ended = run.ended
-        if ended is None and run.finished:
-            ended = run.last  # it ran in the background: its own last word is its end
-        if ended is not None:
-            tokens = run.tokens if run.tokens is not None else run.context or None
-            summary = None if run.failed else run.summary or run.said
-            self._tell(
-                max(ended, began),
-                AgentEnded(
-                    agent=run.agent, type=run.type, task=run.task, tokens=tokens, failed=run.failed,
-                    summary=None if summary is None else plain(summary),
-                ),
-                f"{call}.ended",
-            )  # fmt: skip
-
 
 def _blocks(message: Message) -> list[Block]:
     return [one for one in message.content if type(one) is Block] if type(message.content) is list else []
-
-
-def _said(content: Json) -> str | None:
-    """The words of a result: itself, or the texts of its blocks."""
-    if type(content) is str:
-        return content
-    if type(content) is list:
-        texts = [one["text"] for one in content if type(one) is dict and type(one.get("text")) is str]
-        return "\n".join(str(text) for text in texts) or None
-    return None

@@ -1,0 +1,278 @@
+"""One conversation of Copilot put together from its events, in the order of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.capture.copilot.hooks import resume
+from holdfast.capture.copilot.meanings import AFTER, AGENTS, outcome
+from holdfast.capture.copilot.records import Data, Record, data_of, value, words
+from holdfast.capture.plain import plain
+from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Measured, Prompted
+from holdfast.capture.tools import signals_of
+from holdfast.capture.transcripts import Story, Told
+from holdfast.capture.troubles import trouble
+from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
+from holdfast.core.times import millis
+
+LONGEST_PROMPT: Final = 20_000
+_ACTIONS: Final[dict[str, Literal["created", "modified", "deleted"]]] = {
+    "create": "created", "edit": "modified", "update": "modified", "delete": "deleted",
+}  # fmt: skip
+
+
+class _Call(msgspec.Struct, gc=False):
+    """A tool was called, and what came of it is not known yet."""
+
+    tool: str
+    arguments: msgspec.Raw
+    at: int
+
+
+class _Run(msgspec.Struct):
+    agent: str
+    type: str
+    began: int
+    task: str | None = None
+    background: bool = False
+    ended: int | None = None
+    summary: str | None = None
+    tokens: int | None = None
+    failed: str | None = None
+
+
+class Telling:
+    def __init__(self, conversation: str) -> None:
+        self.conversation = conversation
+        self.cwd: str | None = None
+        self.branch: str | None = None
+        self.title: str | None = None
+        self._model: str | None = None
+        self._parent: str | None = None
+        self._told: list[Told] = []
+        self._signs: list[int] = []
+        self._seen: set[str] = set()
+        self._calls: dict[str, _Call] = {}
+        self._runs: dict[str, _Run] = {}  # by the call
+        self._used = [0, 0, 0]
+        self._unreckoned = 0  # tokens of answers, from versions that tell no more
+        self._context: tuple[int, int, str] | None = None
+        self._messages = 0
+        self._prompts = 0
+        self._hears: dict[str, Callable[[Record, Data, int, str], None]] = {
+            "session.start": self._start,
+            "session.resume": self._start,
+            "session.context_changed": self._moved,
+            "session.model_change": self._switched,
+            "session.title_changed": self._named,
+            "session.usage_record": self._spent,
+            "session.compaction_complete": self._compacted,
+            "session.error": self._failed,
+            "user.message": self._asked,
+            "assistant.message": self._answered,
+            "tool.execution_start": self._called,
+            "tool.execution_complete": self._came,
+            "subagent.started": self._began,
+            "subagent.completed": self._ended,
+            "subagent.failed": self._ended,
+        }
+
+    def hear(self, record: Record, number: int) -> None:
+        """A line of the file; a type that is not known says nothing."""
+        hears = self._hears.get(record.type)
+        mark = record.id or f"line{number}"
+        if hears is None or mark in self._seen:
+            return
+        self._seen.add(mark)
+        at, data = _moment(record.timestamp), data_of(record)
+        if at is not None and data is not None:
+            hears(record, data, at, mark)
+
+    # ── the conversation ─────────────────────────────────────────────────────────────────────────────────
+
+    def _start(self, record: Record, data: Data, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+        if record.agent is not None:
+            return
+        where = data.context
+        if where is not None:
+            self.cwd = self.cwd or where.cwd
+            self.branch = where.branch or self.branch
+        self._model = data.selected_model or self._model
+        self._parent = self._parent or data.detached_from_spawning_parent_session_id
+
+    def _moved(self, record: Record, data: Data, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+        self.branch = data.branch or self.branch
+        self.cwd = self.cwd or data.cwd
+
+    def _switched(self, record: Record, data: Data, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+        if record.agent is None and data.new_model:
+            self._model = data.new_model
+
+    def _named(self, record: Record, data: Data, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+        if record.agent is None and data.title:
+            self.title = data.title
+
+    def _spent(self, record: Record, data: Data, at: int, mark: str) -> None:
+        used = data.usage
+        call = used.api_call_id if used is not None else None
+        if used is None or (call and f"call {call}" in self._seen):
+            return
+        if call:
+            self._seen.add(f"call {call}")
+        self._used[0] += used.fresh
+        self._used[1] += int(used.output_tokens or 0)
+        self._used[2] += used.cached
+        context = int((used.input_tokens or 0) + (used.output_tokens or 0))
+        if record.agent is None and context:
+            self._context = (at, context, mark)
+
+    def _compacted(self, record: Record, data: Data, at: int, mark: str) -> None:
+        left = data.post_compaction_tokens
+        if record.agent is None and data.success is not False:
+            self._tell(at, Compacted(tokens=int(left) if left is not None and left >= 0 else None), mark)
+
+    def _failed(self, record: Record, data: Data, at: int, mark: str) -> None:
+        self._tell(at, trouble(data.error_type, words(data.message), agent=record.agent), mark)
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _asked(self, record: Record, data: Data, at: int, mark: str) -> None:
+        self._messages += 1
+        text, source = words(data.content), value(data.source)
+        if record.agent is not None:
+            return
+        self._signs.append(at)
+        # What the program hands to the model by itself names where it comes from.
+        if text is None or (type(source) is str and source not in ("", "user")):
+            return
+        # What a conversation is about is said at its beginning; the rest is between a person and an agent.
+        self._tell(at, Prompted(text=plain(text, LONGEST_PROMPT) if self._prompts == 0 else ""), mark)
+        self._prompts += 1
+
+    def _answered(self, record: Record, data: Data, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+        self._messages += 1
+        self._unreckoned += int(data.output_tokens or 0)
+        if record.agent is None:
+            self._signs.append(at)
+            self._model = data.model or self._model
+
+    # ── tools and subagents ──────────────────────────────────────────────────────────────────────────────
+
+    def _called(self, record: Record, data: Data, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+        if data.tool_call_id and data.tool_name:
+            self._calls[data.tool_call_id] = _Call(data.tool_name, data.arguments, at)
+
+    def _came(self, record: Record, data: Data, at: int, mark: str) -> None:
+        call = self._calls.pop(data.tool_call_id or "", None)
+        said = words(data.result)
+        if call is None:
+            return
+        failed = (words(data.error) or "it failed") if data.success is False else None
+        if call.tool in AGENTS:
+            run = self._runs.get(data.tool_call_id or "")
+            if run is not None:
+                run.summary = run.summary or said
+            return
+        if call.tool in AFTER or failed is not None:
+            signals = signals_of(
+                call.tool, value(call.arguments), outcome(call.tool, said), agent=record.agent, failed=failed,
+                call=data.tool_call_id, took_ms=max(at - call.at, 0), table=AFTER,
+            )  # fmt: skip
+        else:
+            signals = tuple(_edits(value(data.file_edits), record.agent))
+        for place, signal in enumerate(signals):
+            if type(signal) is Active:
+                continue
+            if type(signal) is Edited:
+                signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901 - only hashes are wanted
+            self._tell(at, signal, f"{mark}.{place}" if place else mark)
+
+    def _began(self, record: Record, data: Data, at: int, mark: str) -> None:
+        call = data.tool_call_id or mark
+        asked = self._calls.get(call)
+        given = value(asked.arguments) if asked is not None else None
+        given = given if type(given) is dict else {}
+        task = next(
+            (said for name in ("description", "prompt") if type(said := given.get(name)) is str and said), None
+        )
+        self._runs[call] = _Run(
+            record.agent or call, data.agent_type or data.agent_name or "agent", at, task,
+            background=given.get("mode") == "background",
+        )  # fmt: skip
+
+    def _ended(self, record: Record, data: Data, at: int, mark: str) -> None:  # noqa: ARG002 - the table's signature
+        run = self._runs.get(data.tool_call_id or "")
+        if run is None:
+            return
+        run.ended = at
+        run.tokens = int(data.total_tokens) if data.total_tokens is not None and data.total_tokens >= 0 else None
+        run.failed = (words(data.error) or "it failed") if record.type == "subagent.failed" else None
+
+    # ── all of it ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
+        self._told.append(Told(at, signal, mark))
+
+    def story(self) -> Story | None:
+        """What there is to tell; None when nobody said anything."""
+        if not self._signs:
+            return None
+        for call, run in self._runs.items():
+            began = AgentBegan(agent=run.agent, type=run.type, task=run.task, background=run.background)
+            self._tell(run.began, began, f"{call}.began")
+            if run.ended is not None:
+                summary = None if run.failed or run.summary is None else plain(run.summary)
+                ended = AgentEnded(
+                    agent=run.agent,
+                    type=run.type,
+                    task=run.task,
+                    summary=summary,
+                    tokens=run.tokens,
+                    failed=run.failed,
+                )
+                self._tell(max(run.ended, run.began), ended, f"{call}.ended")
+        if self._context is not None:
+            at, tokens, mark = self._context
+            self._tell(at, Measured(tokens=tokens), f"{mark}.context")
+        self._told.sort(key=lambda told: told.at)
+        return Story(
+            agent="copilot",
+            conversation=self.conversation,
+            began=min(self._signs),
+            ended=max([*self._signs, *(told.at for told in self._told[-1:])]),
+            cwd=self.cwd,
+            branch=self.branch,
+            title=self.title,
+            model=self._model,
+            resume=resume(self.conversation),
+            parent=self._parent,
+            told=self._told,
+            signs=sorted(self._signs),
+            input_tokens=self._used[0],
+            output_tokens=self._used[1] or self._unreckoned,
+            cached_tokens=self._used[2],
+            messages=self._messages,
+        )
+
+
+def _moment(written: str | None) -> int | None:
+    try:
+        return millis(written) if written else None
+    except Invalid:
+        return None
+
+
+def _edits(told: Json, agent: str | None) -> list[AnySignal]:
+    """The files that a tool of no table changed, as Copilot itself counted them."""
+    found: list[AnySignal] = []
+    for one in told if type(told) is list else []:
+        path = one.get("path") if type(one) is dict else None
+        kind = one.get("kind") if type(one) is dict else None
+        if type(path) is str and path:
+            action = _ACTIONS.get(kind, "modified") if type(kind) is str else "modified"
+            found.append(Edited(agent=agent, path=path, action=action))
+    return found

@@ -1,0 +1,276 @@
+"""opencode's own store: a database of all conversations (`opencode.db`), and before that one file for each
+conversation, message and part below `storage`. Only read, also while opencode writes.
+
+Once there is a database, it holds what the files held.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import apsw
+import msgspec
+
+from holdfast.capture.lines import Problems, chunks
+from holdfast.capture.opencode.telling import (
+    CONVERSATIONS,
+    MESSAGES,
+    PARTS,
+    Conversation,
+    Message,
+    Part,
+    Span,
+    Telling,
+)
+from holdfast.capture.places import Places
+from holdfast.capture.transcripts import Source, Story
+
+T = TypeVar("T")
+
+_PATIENCE: Final = 2_000  # ms for a database that is being written
+_LARGEST: Final = 64 << 20  # bytes of one message or part
+_DEEPEST: Final = 20  # conversations below each other
+_WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+class Transcripts:
+    name = "opencode"
+
+    def sources(self, places: Places) -> Iterator[Source]:
+        top = places.data("opencode")
+        named = places.environ.get("OPENCODE_DB", "").strip()
+        databases = [named if os.path.isabs(named) else os.path.join(top, named)] if named else _databases(top)
+        found = False
+        for path in databases:
+            if (stamp := _stamp(path)) is not None:
+                found = True
+                yield Source(path, f"{stamp};{_stamp(path + '-wal')}")
+        if found:
+            return
+        sessions = os.path.join(top, "storage", "session")
+        for project in _names(sessions):
+            for name in _names(os.path.join(sessions, project)):
+                path = os.path.join(sessions, project, name)
+                if name.endswith(".json") and (stamp := _stamp(path)) is not None:
+                    messages = os.path.join(top, "storage", "message", name.removesuffix(".json"))
+                    yield Source(path, f"{stamp};{_stamp(messages)}")
+
+    def read(self, source: Source) -> Iterator[Story]:
+        if source.path.endswith(".json"):
+            yield from _from_files(source.path)
+            return
+        problems = Problems()
+        yield from _from_database(source.path, problems)
+        if problems:
+            name = os.path.basename(source.path)
+            yield Story(agent=self.name, conversation=name, began=0, ended=0, problems=problems.sentences())
+
+
+# ── the database ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_database(path: str, problems: Problems) -> Iterator[Story]:
+    try:
+        if not stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode):
+            problems.add("is not a regular file")
+            return
+        # Without a log of recent changes beside it, nothing may be made there, not even for a moment.
+        logged = _stamp(path + "-wal") is not None
+        address = f"file:{quote(os.path.abspath(path))}?mode=ro{'' if logged else '&immutable=1'}"
+        database = apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    except (OSError, ValueError, apsw.Error) as error:
+        problems.add(f"cannot be opened ({error})")
+        return
+    with closing(database):
+        try:
+            database.set_busy_timeout(_PATIENCE)
+            # One moment of the database for the whole of it.
+            database.execute("BEGIN")
+            conversations = {one.id: one for one in _conversations(database)}
+            calls: dict[str, list[Conversation]] = {}
+            for one in conversations.values():
+                if one.parent in conversations:
+                    calls.setdefault(one.parent or "", []).append(one)
+        except apsw.Error as error:
+            problems.add(f"cannot be read ({error})")
+            return
+        for one in conversations.values():
+            if one.parent in conversations:
+                continue
+            telling = Telling(one)
+            try:
+                _hear(database, telling, one, calls)
+            except apsw.Error as error:
+                telling.problems.append(f"cannot be read to its end ({error})")
+            story = telling.story()
+            if story is not None:
+                yield story
+            else:
+                for sentence in telling.problems:
+                    problems.add(f"in {one.id[:60]}, {sentence}")
+
+
+def _conversations(database: apsw.Connection) -> Iterator[Conversation]:
+    columns = {str(row[1]) for row in database.execute("PRAGMA table_info(session)")}
+    agent = "agent" if "agent" in columns else "NULL"
+    rows = database.execute(
+        f"SELECT id, parent_id, directory, title, {agent}, time_created FROM session ORDER BY time_created, id"  # noqa: S608 - one of two words
+    )
+    for name, parent, directory, title, kind, created in rows:
+        if type(name) is str and name:
+            span = Span(created=created if type(created) is int else None)
+            yield Conversation(name, _text(parent), _text(directory), _text(title), _text(kind), span)
+
+
+def _hear(
+    database: apsw.Connection, telling: Telling, top: Conversation, calls: dict[str, list[Conversation]]
+) -> None:
+    for message, parts in _messages(database, top.id, telling):
+        telling.hear(message, parts)
+    below = [(one, 1) for one in calls.get(top.id, ())]
+    while below:
+        child, depth = below.pop()
+        telling.hear_agent(child, list(_messages(database, child.id, telling)))
+        if depth < _DEEPEST:
+            below.extend((one, depth + 1) for one in calls.get(child.id, ()))
+    rows = database.execute(
+        "SELECT content, status, time_updated FROM todo WHERE session_id = ? ORDER BY position", (top.id,)
+    )
+    todos = [(text, str(status), at) for text, status, at in rows if type(text) is str and type(at) is int]
+    if todos:
+        telling.hear_todos(max(at for _, _, at in todos), [(text, status) for text, status, _ in todos])
+
+
+def _messages(database: apsw.Connection, name: str, telling: Telling) -> Iterator[tuple[Message, list[Part]]]:
+    # As bytes: text that is not UTF-8 is decided on here.
+    parts: dict[str, list[Part]] = {}
+    wanted = (
+        "SELECT id, message_id, CAST(data AS BLOB) FROM part WHERE session_id = ? AND length(data) < ? ORDER BY id"
+    )
+    for own, message, data in database.execute(wanted, (name, _LARGEST)):
+        part = _decoded(PARTS, data, f"part {own}", telling.problems)
+        if part is not None:
+            part.id = str(own)
+            parts.setdefault(str(message), []).append(part)
+    wanted = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
+    for own, data in database.execute(wanted, (name,)):
+        found = _decoded(MESSAGES, data, f"message {own}", telling.problems)
+        if found is not None:
+            found.id = str(own)
+            yield found, parts.get(found.id, [])
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_files(path: str) -> Iterator[Story]:
+    problems: list[str] = []
+    top = _loaded(CONVERSATIONS, path, problems)
+    storage = os.path.dirname(os.path.dirname(os.path.dirname(path)))
+    name = os.path.basename(path).removesuffix(".json")
+    if top is None:
+        yield Story(agent="opencode", conversation=name, began=0, ended=0, problems=problems)
+        return
+    top.id = name
+    telling = Telling(top)
+    telling.problems = problems
+    for message, parts in _message_files(storage, name, problems):
+        telling.hear(message, parts)
+    todos = _loaded(_TODOS, os.path.join(storage, "todo", f"{name}.json"), []) or []
+    at = top.time.updated if top.time else None
+    if todos and at:
+        telling.hear_todos(int(at), [(one.content, one.status) for one in todos])
+    story = telling.story()
+    yield story or Story(agent="opencode", conversation=name, began=0, ended=0, problems=problems)
+
+
+class _Todo(msgspec.Struct, gc=False):
+    content: str = ""
+    status: str = ""
+
+
+_TODOS: Final = msgspec.json.Decoder(list[_Todo])
+
+
+def _message_files(storage: str, name: str, problems: list[str]) -> Iterator[tuple[Message, list[Part]]]:
+    directory = os.path.join(storage, "message", name)
+    for one in _names(directory):
+        message = _loaded(MESSAGES, os.path.join(directory, one), problems) if one.endswith(".json") else None
+        if message is None:
+            continue
+        message.id = one.removesuffix(".json")
+        beside = os.path.join(storage, "part", message.id)
+        parts = []
+        for own in _names(beside):
+            part = _loaded(PARTS, os.path.join(beside, own), problems) if own.endswith(".json") else None
+            if part is not None:
+                part.id = own.removesuffix(".json")
+                parts.append(part)
+        yield message, parts
+
+
+def _loaded(decoder: msgspec.json.Decoder[T], path: str, problems: list[str]) -> T | None:
+    trouble = Problems()
+    content = b"".join(chunks(path, trouble)) if (_size(path) or 0) <= _LARGEST else b""
+    name = os.path.basename(path)
+    if trouble:
+        problems.extend(f"{name} {sentence}" for sentence in trouble.sentences())
+        return None
+    return _decoded(decoder, content, name, problems)
+
+
+# ── both ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], data: object, what: str, problems: list[str]) -> T | None:
+    if isinstance(data, bytes):
+        try:
+            return decoder.decode(data)
+        except _WRONG:
+            pass
+        try:
+            return decoder.decode(data.rstrip(b"\0").decode("utf-8", "replace").encode())
+        except _WRONG:
+            pass
+    if len(problems) < Problems.MOST:
+        problems.append(f"{what[:80]} cannot be understood")
+    return None
+
+
+def _databases(top: str) -> list[str]:
+    return [os.path.join(top, name) for name in _names(top) if name.startswith("opencode") and name.endswith(".db")]
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))
+    except (OSError, ValueError):
+        return []
+
+
+def _stamp(path: str) -> str | None:
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except (OSError, ValueError):
+        return None
+    regular = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return f"{status.st_size}.{status.st_mtime_ns}" if regular else None
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value if type(value) is str and value else None
+
+
+READER: Final = Transcripts()

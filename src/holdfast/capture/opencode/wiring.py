@@ -1,0 +1,57 @@
+"""Where opencode finds Holdfast: a plugin of our own among its plugins, with the command lines written into it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from importlib.resources import files
+from typing import Final, get_args
+
+from holdfast.capture.interface import Scope
+from holdfast.capture.places import Places
+from holdfast.capture.wiring import Change, Command, Manner
+
+_FILE: Final = "holdfast.js"
+
+
+class OpencodeWiring:
+    name = "opencode"
+    programs = ("opencode",)
+
+    def traces(self, places: Places) -> tuple[str, ...]:
+        return places.data("opencode"), places.config("opencode"), places.in_project(".opencode")
+
+    def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
+        return (Change(plugin(places, scope), content=written(command)),)
+
+    def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
+        found = []
+        if _is_set(places, "OPENCODE_PURE"):
+            found.append("OPENCODE_PURE is set, so opencode loads no plugins: take it out of the environment.")
+        if scope == "project" and _is_set(places, "OPENCODE_DISABLE_PROJECT_CONFIG"):
+            found.append(
+                "OPENCODE_DISABLE_PROJECT_CONFIG is set, so opencode passes over what a project brings: "
+                "take it out of the environment, or connect for the user."
+            )
+        return tuple(found)
+
+
+def plugin(places: Places, scope: Scope) -> str:
+    """The plugin file of a scope."""
+    top = places.config("opencode") if scope == "user" else places.in_project(".opencode")
+    return os.path.join(top, "plugins", _FILE)
+
+
+def written(command: Command) -> bytes:
+    """The plugin with its command lines, each as a JSON string: whatever is in them stays text."""
+    lines: dict[str, str] = {f'"@{manner}@"': json.dumps(command(manner)) for manner in get_args(Manner)}
+    text = files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
+    return re.sub('"@[a-z]+@"', lambda found: lines[found[0]], text).encode()
+
+
+def _is_set(places: Places, variable: str) -> bool:
+    return places.environ.get(variable, "").strip().lower() not in ("", "0", "false")
+
+
+WIRING: Final = OpencodeWiring()
