@@ -132,6 +132,7 @@ def test_reading_again_records_nothing_twice(past: Past) -> None:
     assert past.backfill().events > 0
     again = past.backfill()
     assert (again.read, again.events) == (0, 0)
+    assert (past.home / "backfilled" / "claude.json").stat().st_mode & 0o077 == 0
     shutil.rmtree(past.home / "backfilled")
     again = past.backfill()
     assert (again.read, again.sessions, again.grown, again.events) == (1, 0, 0, 0)
@@ -147,6 +148,25 @@ def test_reading_again_records_nothing_twice(past: Past) -> None:
     united = past.session()
     assert united.commands.total == 1
     assert united.time == here.time
+
+
+def test_another_device_goes_on_with_a_story(past: Past) -> None:
+    """Where a session came from elsewhere, the device says who it is, and adds only what is new."""
+    past.now = BEGAN + 30 * MINUTE
+    past.write(past.prompt(0), *past.tool(1, "Bash", {"command": "make"}))
+    past.backfill()
+    other = past.where / "other-home"
+    with past.keeper() as one, past.keeper(other) as two:
+        one.backup(str(past.where / "backup.db"))
+        two.restore(str(past.where / "backup.db"))
+    past.write(*past.tool(2, "Bash", {"command": "make test"}))
+    assert past.backfill(home=other).grown == 1
+    (session,) = past.sessions(other)
+    with past.keeper(other) as keeper:
+        events = keeper.events(session.id)
+    assert session.commands.total == 2
+    assert [event.type for event in events].count("device.joined") == 1
+    assert len({event.writer for event in events}) == 2
 
 
 def test_a_store_made_anew_is_told_everything(past: Past) -> None:
@@ -192,6 +212,18 @@ def test_what_comes_after_the_end_continues_it(past: Past) -> None:
     assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
     shutil.rmtree(past.home / "backfilled")
     assert past.backfill().events == 0
+
+
+def test_a_fork_continues_what_it_came_from(past: Past) -> None:
+    """Its session names the one of the conversation it was forked from, and has only its own part."""
+    lines = [past.prompt(0), past.answer(2)]
+    past.write(*lines)
+    copied = [line | {"sessionId": "talk-2", "forkedFrom": {"sessionId": TALK}} for line in lines]
+    past.write(*copied, past.prompt(9, "Another way", "talk-2"), past.answer(10, talk="talk-2"), talk="talk-2")
+    past.backfill()
+    first, second = past.sessions()
+    assert (second.goal, second.continues) == ("Another way", first.id)
+    assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
 
 
 def test_time_is_counted_by_the_rules(past: Past) -> None:
@@ -361,19 +393,7 @@ def test_reading_in_two_steps_is_reading_at_once(
     past.backfill()
     past.backfill(home=past.where / "other-home")
     (here,), (there,) = past.sessions(), past.sessions(past.where / "other-home")
-    for name in (
-        "id",
-        "goal",
-        "status",
-        "model",
-        "time",
-        "commands",
-        "files",
-        "context",
-        "errors",
-        "extra",
-        "native",
-    ):
+    for name in ("id", "goal", "status", "model", "time", "commands", "files", "context", "errors", "extra"):
         assert getattr(here, name) == getattr(there, name), name
     assert [(one.text, one.status) for one in here.tasks] == [(one.text, one.status) for one in there.tasks]
     assert [(one.id, one.status, one.duration_ms) for one in here.agents] == [
@@ -451,10 +471,11 @@ def test_hooks_that_go_on_in_a_told_session_are_not_doubled(speaking: tuple[Past
         "PostToolUse", tool_name="Bash", tool_input={"command": "make test"}, tool_response={}, tool_use_id="t"
     )
     past.write(past.prompt(12, "Go on"), *past.tool(12, "Bash", {"command": "make test"}))
-    past.now = BEGAN + 20 * MINUTE
-    past.backfill()
-    session = past.session()
-    assert session.commands.total == 2
+    for now in (BEGAN + 20 * MINUTE, BEGAN + 20 * HOUR):
+        past.now = now
+        past.backfill()
+        session = past.session()
+        assert (session.commands.total, session.status) == (2, "in_progress")
 
 
 @pytest.mark.parametrize(

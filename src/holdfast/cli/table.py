@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from holdfast.cli.declare import Argument, Command, Option
 
-SESSIONS, WORK, LOOKING, FORMATS, KEEPING = "Sessions", "Work", "Looking", "Formats", "Keeping"
+SESSIONS, WORK, LOOKING, FORMATS, AGENTS = "Sessions", "Work", "Looking", "Formats", "Agents"
+KEEPING = "Keeping"
 MODES = ("debug", "default", "optimize", "release")
 CATEGORIES = ("transient", "resource", "configuration", "logical", "permanent")
 FORMAT_NAMES = ("orchestrator", "timer", "contract", "craft")
+AGENT_NAMES = ("claude", "codex", "gemini", "opencode", "copilot", "cursor", "goose", "cline")
 STATUSES = ("created", "in_progress", "paused", "completed", "error", "aborted")
 
 
@@ -21,6 +23,9 @@ _TASK = Argument("id", "the task's id")
 _OUTCOME = Option(("--outcome",), "what came of it")
 _FORMAT = Argument("format", "which of the four formats", choices=FORMAT_NAMES)
 _OUT = Option(("-o", "--out"), "where to write it (default: standard output)", kind="path", metavar="OUT")
+_PROGRAM = Argument("agent", "which agent", choices=AGENT_NAMES)
+_PROGRAMS = Argument("agents", "which agents", many=True, choices=AGENT_NAMES, metavar="AGENT")
+_SCOPE = Option(("--scope",), "for everything you do, or for this project alone", choices=("user", "project"))
 _ARTIFACT = Option(("--artifact",), "a file it made", many=True, name="artifacts", metavar="F")
 
 
@@ -235,7 +240,30 @@ COMMANDS: tuple[Command, ...] = (
         _contract("verify", "whether every acknowledgment is of this text"),
         _contract("summary", "what the contract and its directory hold, as Markdown"),
     )),
+    # ── Agents ───────────────────────────────────────────────────────────────────────────────────────────
+    Command("connect", "let agents' sessions record themselves", (_PROGRAMS, _SCOPE), _at("connect"), group=AGENTS),
+    Command("disconnect", "take Holdfast out of agents' settings again", (_PROGRAMS,), _at("connect", "disconnect"),
+            group=AGENTS),
+    Command("agents", "which agents were found, which are connected", (), _at("agents"), group=AGENTS),
+    Command("uninstall", "take every trace out of all agents; what was recorded stays", (), _at("uninstall"),
+            group=AGENTS),
+    Command("hook", "what an agent's hook calls, with its payload on standard input", (_PROGRAM,), _at("hook"),
+            group=AGENTS),
+    Command("statusline", "the line an agent shows about the session", (_PROGRAM,), _at("statusline"), group=AGENTS),
+    Command("backfill", "past conversations of agents become history", (
+        Argument("agents", "which agents (default: all)", required=False, many=True, choices=AGENT_NAMES,
+                 metavar="AGENT"),
+        Option(("--since",), "not older than this", kind="date"),
+    ), _at("backfill"), group=AGENTS),
     # ── Keeping ──────────────────────────────────────────────────────────────────────────────────────────
+    Command("init", "set up a project in a minute", (
+        Option(("--connect",), "connect this agent, or none", many=True, metavar="AGENT"),
+        _SCOPE,
+        Option(("--mirror",), "switch this mirror on, or none", many=True, metavar="FORMAT",
+               choices=(*FORMAT_NAMES, "none")),
+        Option(("--backfill",), "whether to take in past conversations", choices=("yes", "no")),
+        Option(("--yes",), "connect all that is found, and backfill", kind="flag"),
+    ), _at("init"), group=KEEPING),
     Command("tour", "the main job, end to end, in a scratch directory", (), _at("tour"), group=KEEPING),
     Command("doctor", "check everything, and repair it", (
         Option(("--repair",), "rebuild what is derived, set damage aside", kind="flag"),

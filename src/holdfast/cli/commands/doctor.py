@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, wrap
+from holdfast.cli.places import places
 from holdfast.keeper.doctor_checks import Check, Status
 from holdfast.keeper.wording import count
 
@@ -18,6 +19,7 @@ _INDENT = 20
 
 def run(call: Call) -> int:
     asked = call.parsed.flag("repair")
+    call.keeper.places = places(call)
     checks, done = call.keeper.doctor(repair=asked)
     repaired = done if asked else None
     document: dict[str, object] = {"checks": checks}

@@ -22,6 +22,7 @@ from holdfast.core.times import HOUR
 from holdfast.core.vocabulary import (
     TYPE_OF,
     Data,
+    DeviceJoined,
     ExtraKept,
     NativeLinked,
     OfAgent,
@@ -128,13 +129,20 @@ class Narrator:
         session, fresh = chain[-1], not known
         key = f"story:{story.agent}:{digest(story.conversation.encode())[:16]}:"
         events = 0
+        state = transaction.state(session)
+        before = 0 if fresh else view.worktime(state, state.updated_at).working
 
         def record(line: Line) -> None:
             nonlocal events
-            if key + line.mark in known:
+            name = key + _bounded(line.mark)
+            if name in known:
                 return
-            for data, mark in _fitting(transaction.state(session), line):
-                draft = Draft(self._keeper.recorder.prepare(data), line.at, story.agent, key + mark)
+            here = transaction.state(session)
+            for data, more in _fitting(here, line):
+                if here.count and transaction.writer() not in here.heads:
+                    joined = DeviceJoined(device=self._device)
+                    transaction.record(session, Draft(joined, line.at, story.agent))
+                draft = Draft(self._keeper.recorder.prepare(data), line.at, story.agent, name + more)
                 events += transaction.record(session, draft) is not None
 
         if fresh:
@@ -148,14 +156,16 @@ class Narrator:
             record(line)
         if not cut:
             record(_tokens(story, [transaction.state(one) for one in chain[:-1]], told.ended))
-        if cut or self._now - told.ended > OVER:
+        heard = any(one is not None and one.startswith(_HOOKS) for one in known)
+        # Whoever hears a session knows best whether it goes on.
+        if not heard and (cut or self._now - told.ended > OVER):
             for line in interrupted(told):
                 record(line)
             record(Line(told.ended, SessionCompleted(), "done"))
         if not events:
             return Outcome()
         state = transaction.state(session)
-        worked = view.worktime(state, state.updated_at).working
+        worked = view.worktime(state, state.updated_at).working - before
         return Outcome(int(fresh), int(not fresh), events, worked)
 
     def _origin(self, transaction: Transaction, story: Story) -> str | None:
@@ -189,7 +199,7 @@ class Narrator:
             return Ground(Project(id=digest(b"no project")[:16], name="unknown"), ())
         path = plain(cwd, 4096)
         try:
-            # Looking at `\\\\host\\share` would already tell the host who we are.
+            # Looking at `\\host\share` would already tell the host who we are.
             place = worktree.locate(cwd) if cwd[:2] not in ("\\\\", "//") and os.path.isdir(cwd) else None
         except HoldfastError:
             place = None
@@ -211,22 +221,32 @@ class Narrator:
 
 
 def _fitting(state: State, line: Line) -> Iterator[tuple[Data, str]]:
-    """The event, if it says something that the state does not know better; before it, what makes room for it."""
+    """The event, if it says something that the state does not know better; before it, what makes room for it.
+
+    With each, what its key has besides the line's.
+    """
     data, kind = line.data, TYPE_OF[type(line.data)].name
     if isinstance(data, OfTask):
         task = tasks.find(state, data.id)
         status = "" if task is None else tasks.status_of(task)
         if status in FINAL["task"] and kind not in ("task.reopened", f"task.{status}"):
-            yield TaskReopened(id=data.id), f"{line.mark}:reopened"
+            yield TaskReopened(id=data.id), ":reopened"
             status = "pending"
         if allows(TASK, status, kind):
-            yield data, line.mark
+            yield data, ""
     elif isinstance(data, OfAgent):
         agent = agents.find(state, data.id)
         if agent is not None and allows(AGENT, agents.status_of(agent), kind):
-            yield data, line.mark
+            yield data, ""
     elif not isinstance(data, SessionCompleted) or allows(SESSION, view.status_of(state), kind):
-        yield data, line.mark
+        yield data, ""
+
+
+def _bounded(mark: str) -> str:
+    """Marks are ids of the agents' own: of any length, in any alphabet."""
+    if len(mark) <= 100 and mark.isascii():
+        return mark
+    return f"x{digest(mark.encode(errors='surrogatepass'))[:32]}"
 
 
 def _linked(state: State, story: Story) -> int:

@@ -1,0 +1,252 @@
+"""What agents call: the hook script and the Python beside it, as text, and the command lines that stand in agents'
+settings. The script hands a payload over with nothing but the shell and one `dd`; only a hook that waits for an
+answer starts Python. Left behind by a Holdfast that is gone, all of it does nothing, at once and silently.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from holdfast.capture import spool
+from holdfast.capture.registry import NAMES
+
+if TYPE_CHECKING:
+    from holdfast.capture.places import Places
+    from holdfast.capture.wiring import Command, Manner
+
+# Through which configuration a hook is heard.
+Source = Literal["user", "project", "plugin"]
+DIRECTORY: Final = "hooks"  # below the home
+SCRIPT: Final = "hook"
+WINDOWS_SCRIPT: Final = "hook.cmd"
+ASKING: Final = "ask.py"
+BLOCKED: Final = 86  # what Python ends with to block; 2 is what a broken one ends with
+
+_MANNERS: Final = "tell|stir|ask|status"
+_CALL: Final = re.compile(
+    rf"hooks[/\\]+hook(?:\.cmd)?[\"'\\]* +(?:{'|'.join(NAMES)}) +(?:{_MANNERS}) +(?:user|project|plugin)\b"
+)
+# Up to the script; quotes inside are those of `quoted`.
+_ABSOLUTE: Final = re.compile(r"test -x '((?:[^']|'\\'')*)/hooks/hook'|if exist \"([^\"]*)\\hooks\\hook\.cmd\"")
+
+
+class Installation(NamedTuple):
+    """What the script is made with, as it is on this machine at this moment."""
+
+    home: str
+    python: str
+    # Where holdfast, msgspec and apsw really are.
+    paths: tuple[str, ...]
+    # What is there as long as Holdfast is.
+    package: str
+
+
+# ── command lines ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def command(home: str, agent: str, source: Source, *, shared: str | None = None, system: str = "linux") -> Command:
+    """The command lines of an agent's hooks. `shared` is the home as any person's shell finds it, for files that
+    are shared through git.
+    """
+
+    def line(manner: Manner) -> str:
+        return _line(home, f"{agent} {manner} {source}", shared, system)
+
+    return line
+
+
+def status_line(home: str, agent: str, source: Source, *, shared: str | None = None, system: str = "linux") -> str:
+    return _line(home, f"{agent} status {source}", shared, system)
+
+
+def _line(home: str, words: str, shared: str | None, system: str) -> str:
+    if system == "win32":
+        script = f'"{home}\\{DIRECTORY}\\{WINDOWS_SCRIPT}"'
+        return f"if exist {script} call {script} {words}"
+    script = quoted(f"{home}/{DIRECTORY}/{SCRIPT}") if shared is None else f'"{shared}/{DIRECTORY}/{SCRIPT}"'
+    # The last word does nothing; it says to people, and to whoever lists hooks, whose this is.
+    return f"test -x {script} && exec {script} {words} || : holdfast"
+
+
+def shared_home(places: Places, home: str) -> str | None:
+    """How a shell finds the home of whoever runs it; None when this one is not in its usual place."""
+    if places.system == "win32":
+        return None
+    if places.system == "darwin":
+        usual, said = places.in_home("Library", "Application Support", "holdfast"), "Library/Application Support"
+        found = f"$HOME/{said}/holdfast"
+    else:
+        usual, found = places.data("holdfast"), "${XDG_DATA_HOME:-$HOME/.local/share}/holdfast"
+    if os.path.normcase(home) != os.path.normcase(usual):
+        return None
+    return f"${{HOLDFAST_HOME:-{found}}}"
+
+
+def quoted(text: str) -> str:
+    """As one word of a shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def is_call(line: str) -> bool:
+    """Whether a text is the command line of one of Holdfast's hooks, of whatever home."""
+    return _CALL.search(line) is not None
+
+
+def home_of(line: str) -> str | None:
+    """The home whose script a command line calls; None where every person's own is meant."""
+    found = _ABSOLUTE.search(line)
+    if found is None:
+        return None
+    return found[1].replace("'\\''", "'") if found[1] is not None else found[2]
+
+
+# ── the script ───────────────────────────────────────────────────────────────────────────────────────────
+
+_SCRIPT: Final = r"""#!/bin/sh
+# Holdfast's hook, made by `holdfast connect`: hook AGENT tell|stir|ask|status SOURCE, with the payload on stdin.
+# It ends with 0 whatever happens, but for an answer that blocks.
+umask 077
+here=@here@
+python=@python@
+{ [ -x "$python" ] && [ -f "$here/ask.py" ] && [ -e @package@ ]; } || exit 0
+case $1.$3 in *[!a-z.]*|.*|*.) exit 0 ;; esac
+parent=${CLAUDE_PID:-$PPID}
+case $parent in *[!0-9]*|???????????*) parent=$PPID ;; esac
+
+keep() {
+@keep@
+}
+
+case $2 in
+tell)
+  keep "$1" "$3"
+  ;;
+stir)
+  keep "$1" "$3"
+  "$python" -I -S "$here/ask.py" drain </dev/null >/dev/null 2>&1 &
+  ;;
+ask)
+  "$python" -I -S "$here/ask.py" "$1" "$3" "$parent" 3>&2 2>/dev/null
+  [ $? -ne @blocked@ ] || exit 2
+  ;;
+status)
+  "$python" -I -S "$here/ask.py" status "$1" 2>/dev/null
+  ;;
+esac
+exit 0
+"""
+
+# One process besides the shell. `set -C` makes a file only where none is; whether it was made is known by `made`,
+# because nothing between the braces runs otherwise.
+_KEEP_BY_DD: Final = r"""  spool=@spool@
+  [ -d "$spool" ] || mkdir "$spool" 2>/dev/null
+  set -C
+  file=$spool/$1.$2.$parent.$$ again=0
+  while [ -e "$file" ] || [ -L "$file" ]; do
+    again=$((again + 1))
+    [ $again -lt 100 ] || return 0
+    file=$spool/$1.$2.$parent.$$.$again
+  done
+  made=
+  { { made=1; dd bs=262144 conv=fsync 2>/dev/null; } >"$file"; } 2>/dev/null && [ -s "$file" ] && return 0
+  [ -z "$made" ] || rm -f "$file" 2>/dev/null"""
+
+_KEEP_BY_PYTHON: Final = r"""  "$python" -I -S "$here/ask.py" tell "$1" "$2" "$parent" >/dev/null 2>&1"""
+
+
+def hook_script(made: Installation, *, by_dd: bool = True) -> str:
+    """The script for POSIX shells; without a `dd` that can sync, payloads go through Python too."""
+    keep = _KEEP_BY_DD if by_dd else _KEEP_BY_PYTHON
+    words = {
+        "keep": keep.replace("@spool@", quoted(os.path.join(made.home, spool.DIRECTORY))),
+        "here": quoted(os.path.join(made.home, DIRECTORY)),
+        "python": quoted(made.python),
+        "package": quoted(made.package),
+        "blocked": str(BLOCKED),
+    }
+    return re.sub("@([a-z]+)@", lambda found: words[found[1]], _SCRIPT)
+
+
+_WINDOWS: Final = """@echo off
+rem Holdfast's hook, made by `holdfast connect`: hook AGENT tell|stir|ask|status SOURCE, with the payload on stdin.
+setlocal DisableDelayedExpansion
+if not exist "{python}" exit /b 0
+if not exist "{package}" exit /b 0
+if "%~2"=="ask" goto ask
+if "%~2"=="status" goto status
+"{python}" -I -S "{here}\\ask.py" tell %~1 %~3 0 >nul 2>nul
+if "%~2"=="stir" start "" /b "{python}" -I -S "{here}\\ask.py" drain <nul >nul 2>nul
+exit /b 0
+:ask
+"{python}" -I -S "{here}\\ask.py" %~1 %~3 0
+if %errorlevel%=={blocked} exit /b 2
+exit /b 0
+:status
+"{python}" -I -S "{here}\\ask.py" status %~1 2>nul
+exit /b 0
+"""
+
+
+def windows_script(made: Installation) -> str:
+    """The same for cmd, where everything goes through Python."""
+    text = _WINDOWS.format(
+        python=made.python.replace("%", "%%"),
+        package=made.package.replace("%", "%%"),
+        here=f"{made.home}\\{DIRECTORY}".replace("%", "%%"),
+        blocked=BLOCKED,
+    )
+    return text.replace("\n", "\r\n")
+
+
+# ── the Python beside it ─────────────────────────────────────────────────────────────────────────────────
+
+_ASKING: Final = '''"""Made by `holdfast connect`: hands words over to Holdfast, and does nothing without it."""
+
+import os
+import sys
+
+
+def _main():
+    words = sys.argv[1:]
+    if words[:1] == ["drain"]:
+        # It outlives the hook: nothing of the agent's may be kept open, and its signals are not for us.
+        os.closerange(3, 256)
+        if hasattr(os, "setsid"):
+            try:
+                os.setsid()
+            except OSError:
+                pass
+    sys.path[:0] = @paths@
+    try:
+        from holdfast.cli import hooking
+    except BaseException:
+        return 0
+    if words[:1] not in (["drain"], ["tell"], ["status"]):
+        # Until here nobody should see what a broken Python says; an answer that blocks has its words from now on.
+        try:
+            os.dup2(3, 2)
+            os.close(3)
+        except OSError:
+            pass
+    try:
+        return hooking.main(words, @home@)
+    except BaseException:
+        return 0
+
+
+code = _main()
+try:
+    sys.stdout.flush()
+    sys.stderr.flush()
+except BaseException:
+    pass
+os._exit(code if code == @blocked@ else 0)
+'''
+
+
+def asking(made: Installation) -> str:
+    """The text of `ask.py`, in ASCII: whatever is in a path is written as an escape."""
+    words = {"paths": ascii(list(made.paths)), "home": ascii(made.home), "blocked": str(BLOCKED)}
+    return re.sub("@([a-z]+)@", lambda found: words[found[1]], _ASKING)

@@ -1,0 +1,66 @@
+"""`holdfast agents`: which agents were found here, which are connected, and what stands in the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli.call import Call
+from holdfast.cli.notes import public_path
+from holdfast.cli.paint import Column, Paint, Painted, wrap
+from holdfast.cli.places import places
+
+if TYPE_CHECKING:
+    from holdfast.keeper.captures.found import Found
+
+WAYS = {"user": "for you", "project": "for this project", "plugin": "by its plugin"}
+
+
+def run(call: Call) -> None:
+    from holdfast.keeper.captures.found import find
+
+    found = find(call.keeper, places(call))
+    call.answer({"agents": [public(one) for one in found]}, lambda paint: _painted(paint, found))
+
+
+def public(one: Found) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "title": one.title,
+        "found": one.found,
+        "connected": one.connected,
+        "program": None if one.program is None else public_path(one.program),
+        "obstacles": list(one.obstacles),
+        "leftovers": [
+            {"path": public_path(left.path), "home": public_path(left.home), "gone": left.gone}
+            for left in one.leftovers
+        ],
+    }
+
+
+def table(paint: Paint, found: list[Found]) -> Painted:
+    rows = [
+        [
+            paint.bold(one.name),
+            one.title,
+            paint.green(WAYS[one.connected]) if one.connected else paint.dim("no"),
+            one.program or ("used here" if one.found else paint.dim("not found")),
+        ]
+        for one in found
+    ]
+    return paint.table(rows, [Column("Agent"), Column("Name"), Column("Connected"), Column("Found", weight=1)])
+
+
+def _painted(paint: Paint, found: list[Found]) -> Painted:
+    lines: list[str] = [table(paint, found)]
+    for one in found:
+        told = list(one.obstacles) if one.connected else []
+        told += [
+            f"{left.path} has hooks of {'a Holdfast that is gone' if left.gone else 'another home'} ({left.home})."
+            for left in one.leftovers
+        ]
+        for sentence in told:
+            lines += [paint.yellow(line) for line in wrap(paint.plain(f"{one.name}: {sentence}"), paint.width)]
+    ready = [one.name for one in found if one.found and one.connected is None]
+    if ready:
+        lines.append(paint.dim(f"holdfast connect {' '.join(ready)}"))
+    return Painted("\n".join(lines))

@@ -1,0 +1,116 @@
+"""`holdfast backfill [AGENT…] [--since DATE]`: what agents wrote down themselves becomes history."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import midnight
+from holdfast.cli.paint import Column, Paint, Painted, terminal
+from holdfast.core.times import span
+from holdfast.keeper.wording import count
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.capture.places import Places
+    from holdfast.keeper.captures.backfilling import Backfilled
+
+_SHOWN_PROBLEMS = 10
+_BAR = 30
+
+
+def run(call: Call) -> int:
+    from holdfast.capture.registry import NAMES, agent
+    from holdfast.keeper.captures.backfilling import backfill
+
+    names = call.parsed.texts("agents")
+    for name in names:
+        if name not in NAMES:
+            agent(name)  # says so, before anything is read
+    bar = _Bar(call)
+    try:
+        found = backfill(call.keeper, _places(call), names, since=_since(call), progress=bar.draw)
+    finally:
+        bar.clear()
+    shown = [one for one in found if one.sources or names]
+    call.answer(
+        {"backfill": [_public(one) for one in found]},
+        lambda paint: Painted("") if call.quiet else _painted(paint, shown),
+    )
+    problems = [problem for one in found for problem in one.problems]
+    for problem in problems[:_SHOWN_PROBLEMS]:
+        call.note(f"Not all could be read: {problem}")
+    if len(problems) > _SHOWN_PROBLEMS:
+        call.note(f"… and {len(problems) - _SHOWN_PROBLEMS:,} more; --json names them.")
+    call.tell()
+    return 0
+
+
+def _places(call: Call) -> Places:
+    from holdfast.capture.places import Places
+
+    return Places(os.path.expanduser("~"), call.keeper.place.root, call.environ, sys.platform)
+
+
+def _since(call: Call) -> int | None:
+    written = call.parsed.text("since")
+    return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
+
+
+def _public(one: Backfilled) -> dict[str, object]:
+    return {
+        "agent": one.agent, "sources": one.sources, "read": one.read, "conversations": one.conversations,
+        "sessions": one.sessions, "grown": one.grown, "events": one.events, "working_ms": one.worked,
+        "problems": one.problems,
+    }  # fmt: skip
+
+
+def _painted(paint: Paint, found: list[Backfilled]) -> Painted:
+    if not found:
+        return paint.plain("No agent has kept any conversations here.")
+    columns = [
+        Column("Agent"), Column("Files", "right"), Column("Read", "right"), Column("New sessions", "right"),
+        Column("Grown", "right"), Column("Events", "right"), Column("Worked", "right"),
+    ]  # fmt: skip
+    cells: list[list[str]] = [
+        [paint.bold(one.agent), f"{one.sources:,}", f"{one.read:,}", f"{one.sessions:,}", f"{one.grown:,}",
+         f"{one.events:,}", span(one.worked) if one.worked else ""]
+        for one in found
+    ]  # fmt: skip
+    new = sum(one.sessions for one in found)
+    grown = sum(one.grown for one in found)
+    if new or grown:
+        told = f"{count(new, 'session')} recorded" + (f", {grown:,} grown" if grown else "")
+        verdict = paint.green(f"{told}. holdfast history --all-projects shows them.")
+    else:
+        verdict = paint.plain("Nothing new.")
+    return Painted(f"{paint.table(cells, columns)}\n\n{verdict}")
+
+
+class _Bar:
+    """One line on the terminal that fills up; nothing anywhere else."""
+
+    def __init__(self, call: Call) -> None:
+        self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+        self._wanted = self._paint.tty and not call.json and not call.quiet
+        self._shown = ""
+
+    def draw(self, done: int, total: int, name: str) -> None:
+        if not self._wanted:
+            return
+        share = done / total if total else 1.0
+        line = f"{int(share * 100):3d}%"
+        if line == self._shown:
+            return
+        self._shown = line
+        paint = self._paint
+        where = paint.dim(os.path.basename(name))
+        whole = paint.cut(paint.join(paint.bar(share, _BAR), f" {line}  ", where), paint.width - 1)
+        sys.stderr.write(f"\r\x1b[2K{whole}")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()

@@ -1,0 +1,54 @@
+"""`holdfast connect AGENT… [--scope user|project]`, `disconnect AGENT…`: Holdfast's hooks in agents' own settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli.call import Call
+from holdfast.cli.connected import painted, public
+from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.places import places
+
+if TYPE_CHECKING:
+    from holdfast.capture.interface import Scope
+    from holdfast.keeper.captures.connecting import Connected
+
+
+def run(call: Call) -> None:
+    from holdfast.keeper.captures.connecting import connect
+
+    scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
+    done = connect(call.keeper, places(call), call.parsed.texts("agents"), scope)
+    call.answer(
+        {"connections": [public(one) for one in done]},
+        lambda paint: Painted("") if call.quiet else _connected(paint, done),
+    )
+
+
+def disconnect(call: Call) -> None:
+    from holdfast.keeper.captures.connecting import disconnect as take_out
+
+    done = take_out(call.keeper, places(call), call.parsed.texts("agents"))
+    call.answer(
+        {"connections": [public(one) for one in done]},
+        lambda paint: Painted("") if call.quiet else _disconnected(paint, done),
+    )
+
+
+def _connected(paint: Paint, done: list[Connected]) -> Painted:
+    lines: list[Painted] = []
+    for one in done:
+        where = "for this project" if one.scope == "project" else "for you, in every project"
+        lines += painted(paint, one, f"connected {where}" if one.is_new else f"is connected already, {where}")
+    names = " ".join(one.agent for one in done)
+    lines.append(paint.plain(""))
+    lines.append(paint.dim("Sessions record themselves from now on: work as usual, then holdfast status."))
+    lines.append(paint.dim(f"holdfast backfill {names} takes in what was done before."))
+    return Painted("\n".join(lines))
+
+
+def _disconnected(paint: Paint, done: list[Connected]) -> Painted:
+    lines: list[Painted] = []
+    for one in done:
+        lines += painted(paint, one, "disconnected" if one.is_new else "was not connected", lines=False)
+    return Painted("\n".join(lines))

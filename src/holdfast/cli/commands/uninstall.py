@@ -1,0 +1,53 @@
+"""`holdfast uninstall`: every trace out of agents' settings; what was recorded stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.cli.call import Call
+from holdfast.cli.connected import painted, public
+from holdfast.cli.notes import public_path
+from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.places import places
+
+if TYPE_CHECKING:
+    from holdfast.keeper.captures.uninstalling import Uninstalled
+
+PACKAGE = "pip uninstall holdfast"
+
+
+def run(call: Call) -> int:
+    from holdfast.keeper.captures.uninstalling import uninstall
+
+    done = uninstall(call.keeper, places(call))
+    home = call.keeper.home.path
+    call.answer(
+        {
+            "connections": [public(one) for one in done.connections],
+            "removed": [public_path(path) for path in done.removed],
+            "problems": done.problems,
+            "home": public_path(home),
+        },
+        lambda paint: Painted("") if call.quiet else _painted(paint, done, home),
+    )
+    for problem in done.problems:
+        call.note(f"Not done: {problem}")
+    return 1 if done.problems else 0
+
+
+def _painted(paint: Paint, done: Uninstalled, home: str) -> Painted:
+    lines: list[Painted] = []
+    for one in done.connections:
+        where = "" if one.project is None else f" from {one.project}"
+        lines += painted(paint, one, f"disconnected{where}", lines=False)
+    lines += [paint.join(paint.green("Removed "), path) for path in done.removed]
+    if done.problems:
+        lines.append(paint.yellow("Not everything could be taken out; put that right and run it again."))
+        return Painted("\n".join(lines))
+    if not lines:
+        lines.append(paint.plain("No agent was connected."))
+    lines.append(paint.plain(f"What was recorded stays in {home}; mirrored files stay as they are."))
+    lines.append(
+        paint.dim(f"The program goes with `{PACKAGE}`, or as you installed it; the data by deleting {home}.")
+    )
+    return Painted("\n".join(lines))

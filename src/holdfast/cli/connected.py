@@ -1,0 +1,83 @@
+"""How connecting and disconnecting is shown: each agent, its files, the lines that are new in them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.capture.registry import agent
+from holdfast.cli.notes import public_path
+from holdfast.cli.paint import Paint, Painted, wrap
+from holdfast.keeper.wording import count, one_line
+
+if TYPE_CHECKING:
+    from holdfast.keeper.captures.connecting import Connected, Touched
+
+_SHOWN = 8
+_ALIKE = 3
+
+
+def public(one: Connected) -> dict[str, object]:
+    return {
+        "agent": one.agent,
+        "scope": one.scope,
+        "project": None if one.project is None else public_path(one.project),
+        "files": [
+            {"path": public_path(file.path), "change": file.change}
+            | ({} if file.aside is None else {"aside": public_path(file.aside)})
+            for file in one.files
+        ],
+        "obstacles": list(one.obstacles),
+        "notes": list(one.notes),
+    }
+
+
+def painted(paint: Paint, one: Connected, verdict: str, *, lines: bool = True) -> list[Painted]:
+    """One agent: what it is now, its files, what was added to them, what stands in the way."""
+    out = [paint.join(paint.bold(agent(one.agent).title), "  ", paint.green(verdict))]
+    out += _files(paint, one.files)
+    if lines:
+        out += _added(paint, one.files)
+    out += [paint.plain(f"  {note}") for note in one.notes]
+    for obstacle in one.obstacles:
+        out += [paint.yellow(f"  {line}") for line in wrap(paint.plain(obstacle), paint.width - 2)]
+    return out
+
+
+def _files(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
+    """Each file; many that fared alike in one directory are told together."""
+    together: dict[tuple[str, str], list[Touched]] = {}
+    for file in files:
+        together.setdefault((os.path.dirname(file.path), file.change), []).append(file)
+    for (directory, change), alike in together.items():
+        if len(alike) > _ALIKE:
+            yield paint.join("  ", paint.dim(f"{change} "), f"{count(len(alike), 'file')} in {directory}")
+        else:
+            yield from (paint.join("  ", paint.dim(f"{change} "), file.path) for file in alike)
+    for file in files:
+        if file.aside is not None:
+            yield paint.yellow(f"  {file.path} was changed since, and is kept as {file.aside}")
+
+
+def _added(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
+    """The first lines that are new in shared files, each once, without those that only close what others opened."""
+    new = [line for file in files for line in _difference(file) if line.strip("+-{}[], \t\r")]
+    told = list(dict.fromkeys(f"{line[0]} {one_line(line[1:])}" for line in new))[:_SHOWN]
+    for line in told:
+        style = paint.green if line.startswith("+") else paint.red
+        yield paint.cut(paint.join("    ", style(line)), paint.width)
+    if len(new) > len(told):
+        yield paint.dim(f"    and {count(len(new) - len(told), 'more line')} like these")
+
+
+def _difference(file: Touched) -> list[str]:
+    if file.change not in ("created", "edited") or not file.path.endswith(".json"):
+        return []
+    before, after = ((text or b"").decode(errors="replace").splitlines() for text in (file.before, file.after))
+    return [
+        line
+        for line in difflib.unified_diff(before, after, lineterm="", n=0)
+        if line[:1] in ("+", "-") and line[:3] not in ("+++", "---")
+    ]

@@ -1,0 +1,296 @@
+"""The hook script as agents run it: by every shell there is here, whatever is in the way, always harmless."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.capture import script, spool
+from holdfast.capture.places import Places
+from holdfast.capture.script import Installation
+
+if sys.platform == "win32":
+    pytest.skip("the script is for POSIX shells", allow_module_level=True)
+
+SHELLS = {"sh": ["sh"], "dash": ["dash"], "bash": ["bash", "--posix"], "zsh": ["zsh", "--emulate", "sh"],
+          "busybox": ["busybox", "sh"]}  # fmt: skip
+PAYLOAD = b'{"hook_event_name": "Stop", "text": "caf\xc3\xa9 \x00 \xff"}\n' * 100
+# Stands in for Holdfast: says what it was called with, and ends as it is told to.
+STUB = """
+import os, sys
+def main(words, home):
+    with open(os.path.join(home, "called"), "a") as file:
+        file.write(" ".join(words) + "\\n")
+    if words[0] == "drain":
+        opened = [os.path.join("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
+        found = [os.readlink(one) for one in opened if os.path.exists(one)]
+        with open(os.path.join(home, "drained.tmp"), "w") as file:
+            file.write("\\n".join(found))
+        os.rename(os.path.join(home, "drained.tmp"), os.path.join(home, "drained"))
+        return 0
+    told = sys.stdin.read()
+    if "block" in told:
+        sys.stderr.write("because"); return 86
+    if "answer" in told:
+        sys.stdout.write("{}"); return 0
+    if "fail" in told:
+        raise ValueError(told)
+    if "two" in told:
+        sys.exit(2)
+    return int(told) if told.isdecimal() else 0
+"""
+
+
+@pytest.fixture(params=[name for name, words in SHELLS.items() if shutil.which(words[0])])
+def shell(request: pytest.FixtureRequest) -> list[str]:
+    return SHELLS[request.param]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Installation:
+    """A home with a name nobody would choose, the script in it, and a stub of Holdfast."""
+    home = tmp_path / 'it\'s "my" $HOME `ü` \\ 家'
+    stub = tmp_path / "stub"
+    (stub / "holdfast" / "cli").mkdir(parents=True)
+    (stub / "holdfast" / "__init__.py").touch()
+    (stub / "holdfast" / "cli" / "__init__.py").touch()
+    (stub / "holdfast" / "cli" / "hooking.py").write_text(STUB)
+    (home / "hooks").mkdir(parents=True)
+    made = Installation(str(home), sys.executable, (str(stub),), str(stub / "holdfast" / "cli" / "hooking.py"))
+    _write(made)
+    return made
+
+
+def _write(made: Installation, *, by_dd: bool = True) -> None:
+    hook = Path(made.home, "hooks", "hook")
+    hook.write_text(script.hook_script(made, by_dd=by_dd))
+    hook.chmod(0o700)
+    Path(made.home, "hooks", "ask.py").write_text(script.asking(made))
+
+
+def _run(
+    shell: list[str], made: Installation, *words: str, payload: bytes = PAYLOAD, **more: str
+) -> tuple[int, str, str]:
+    env = {key: value for key, value in os.environ.items() if key != "CLAUDE_PID"} | more
+    hook = os.path.join(made.home, "hooks", "hook")
+    done = subprocess.run([*shell, hook, *words], input=payload, capture_output=True, check=False, env=env)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+SILENT = (0, "", "")
+
+
+def test_tell_keeps_the_payload(shell: list[str], made: Installation) -> None:
+    """What came in on stdin is kept byte for byte, privately, under a name that says where it is from."""
+    assert _run(shell, made, "claude", "tell", "user") == SILENT
+    assert _run(shell, made, "claude", "tell", "user", CLAUDE_PID="4711") == SILENT
+    assert _run(shell, made, "codex", "tell", "project", CLAUDE_PID="47; rm") == SILENT
+    kept = spool.waiting(made.home)
+    assert [Path(one.path).read_bytes() for one in kept] == [PAYLOAD] * 3
+    assert sorted((one.agent, one.source, one.parent) for one in kept) == sorted(
+        [("claude", "user", os.getpid()), ("claude", "user", 4711), ("codex", "project", os.getpid())]
+    )
+    assert {os.stat(one.path).st_mode & 0o777 for one in kept} == {0o600}
+    assert os.stat(os.path.join(made.home, "spool")).st_mode & 0o777 == 0o700
+    assert not os.path.exists(os.path.join(made.home, "called"))
+
+
+def test_a_name_that_is_taken(shell: list[str], made: Installation) -> None:
+    """Numbers of processes come again: what is there is not touched, another name is found."""
+    hook = os.path.join(made.home, "hooks", "hook")
+    os.mkdir(os.path.join(made.home, "spool"))
+    first = 'for n in "" .1; do echo "$0" > "$1/spool/claude.user.$PPID.$$$n"; done; shift; exec "$@"'
+    done = subprocess.run(
+        [shell[0], *shell[1:], "-c", first, "mine", made.home, shell[0], *shell[1:], hook, "claude", "tell", "user"],
+        input=PAYLOAD, capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    kept = {one.name.split(".", 4)[4:][0] if one.name.count(".") > 3 else "": Path(one.path).read_bytes()
+            for one in spool.waiting(made.home)}  # fmt: skip
+    assert kept == {"": b"mine\n", "1": b"mine\n", "2": PAYLOAD}
+
+
+def test_nothing_is_left_of_what_could_not_be_written(shell: list[str], made: Installation) -> None:
+    """A full disk or a limit: no half payload stays, and the agent notices nothing."""
+    hook = os.path.join(made.home, "hooks", "hook")
+    line = 'ulimit -f 1; trap "" XFSZ; exec "$@"'
+    done = subprocess.run(
+        [*shell, "-c", line, "x", *shell, hook, "claude", "tell", "user"], input=PAYLOAD * 1000, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert spool.waiting(made.home) == []
+
+
+def test_nowhere_to_write(shell: list[str], made: Installation) -> None:
+    """Where the spool cannot be, hooks are silent too; and an empty payload leaves nothing."""
+    assert _run(shell, made, "claude", "tell", "user", payload=b"") == SILENT
+    assert spool.waiting(made.home) == []
+    os.rmdir(os.path.join(made.home, "spool"))
+    Path(made.home, "spool").write_text("in the way")
+    assert _run(shell, made, "claude", "tell", "user") == SILENT
+    assert _run(shell, made, "claude", "stir", "user") == SILENT
+    assert Path(made.home, "spool").read_text() == "in the way"
+
+
+@pytest.mark.parametrize("manner", ["tell", "stir", "ask", "status"])
+@pytest.mark.parametrize("gone", ["python", "package"])
+def test_a_holdfast_that_is_gone(shell: list[str], made: Installation, manner: str, gone: str) -> None:
+    """Without its interpreter or its package a hook does nothing at all."""
+    nowhere = "/nowhere/it's gone"
+    _write(made._replace(python=nowhere) if gone == "python" else made._replace(package=nowhere))
+    assert _run(shell, made, "claude", manner, "user") == SILENT
+    assert not os.path.exists(os.path.join(made.home, "called"))
+    assert spool.waiting(made.home) == []
+
+
+@pytest.mark.parametrize(
+    "words", [("../x", "tell", "user"), ("claude", "tell", "a/b"), ("claude",), (), ("claude", "ask", "")]
+)
+def test_words_nobody_says(shell: list[str], made: Installation, words: tuple[str, ...]) -> None:
+    """Whatever the script is called with, nothing is written anywhere else."""
+    assert _run(shell, made, *words) == SILENT
+    assert sorted(os.listdir(made.home)) == ["hooks"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "outcome"),
+    [
+        (b"block", (2, "", "because")),
+        (b"answer", (0, "{}", "")),
+        (b"fail", SILENT),
+        (b"two", SILENT),
+        (b"1", SILENT),
+        (b"2", SILENT),
+        (b"139", SILENT),
+    ],
+)
+def test_ask(shell: list[str], made: Installation, payload: bytes, outcome: tuple[int, str, str]) -> None:
+    """Only an explicit block ends with 2; everything that goes wrong in Python ends with 0 and says nothing."""
+    assert _run(shell, made, "claude", "ask", "user", payload=payload) == outcome
+    assert Path(made.home, "called").read_text() == f"claude user {os.getpid()}\n"
+
+
+def test_a_broken_python(shell: list[str], made: Installation) -> None:
+    """An interpreter that cannot start, or a package that cannot be loaded, is no block and no noise."""
+    Path(made.package).write_text("import nothing_of_this_name\n")
+    assert _run(shell, made, "claude", "ask", "user", payload=b"block") == SILENT
+    false = Path(made.home, "python")
+    false.write_text("#!/bin/sh\necho broken >&2\nexit 2\n")
+    false.chmod(0o700)
+    _write(made._replace(python=str(false)))
+    assert _run(shell, made, "claude", "ask", "user", payload=b"block") == SILENT
+
+
+def test_status(shell: list[str], made: Installation) -> None:
+    """The status line passes through what Holdfast prints, and never fails."""
+    assert _run(shell, made, "claude", "status", "user", payload=b"answer") == (0, "{}", "")
+    assert _run(shell, made, "claude", "status", "user", payload=b"fail") == SILENT
+    assert Path(made.home, "called").read_text() == "status claude\n" * 2
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="what a process holds open is looked up in /proc")
+def test_stir_leaves_a_drain_that_holds_nothing(shell: list[str], made: Installation, tmp_path: Path) -> None:
+    """After the payload is kept, a process of its own drains; nothing of the agent's is open in it."""
+    mine = tmp_path / "mine"
+    with mine.open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        hook = os.path.join(made.home, "hooks", "hook")
+        done = subprocess.run(
+            [*shell, hook, "claude", "stir", "user"], input=PAYLOAD, capture_output=True, check=False, close_fds=False
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert [Path(one.path).read_bytes() for one in spool.waiting(made.home)] == [PAYLOAD]
+    drained = Path(made.home, "drained")
+    until = time.monotonic() + 30
+    while not drained.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    opened = {name for name in drained.read_text().splitlines() if not name.startswith(made.home)}
+    assert {name for name in opened if not name.startswith("/proc/")} == {os.devnull}
+
+
+def test_through_python_where_dd_cannot(shell: list[str], made: Installation) -> None:
+    """The other way of keeping a payload hands it to Python, with the same words."""
+    _write(made, by_dd=False)
+    assert _run(shell, made, "claude", "tell", "project", CLAUDE_PID="12") == SILENT
+    assert Path(made.home, "called").read_text() == "tell claude project 12\n"
+
+
+# ── command lines ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", [name for name in ("sh", "dash", "bash", "zsh", "fish") if shutil.which(name)])
+def test_the_command_line(name: str, made: Installation) -> None:
+    """What stands in an agent's settings runs in any shell a person may have, and is nothing where all is gone."""
+    line = script.command(made.home, "claude", "user")("tell")
+    done = subprocess.run([name, "-c", line], input=PAYLOAD, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    (kept,) = spool.waiting(made.home)
+    assert (kept.agent, kept.source, Path(kept.path).read_bytes()) == ("claude", "user", PAYLOAD)
+    shutil.rmtree(made.home)
+    done = subprocess.run([name, "-c", line], input=PAYLOAD, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_block_passes_the_command_line(made: Installation) -> None:
+    """The code of an explicit block reaches the agent."""
+    line = script.command(made.home, "claude", "user")("ask")
+    done = subprocess.run(["sh", "-c", line], input=b"block", capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (2, b"because")
+
+
+def test_a_line_that_is_shared(tmp_path: Path, made: Installation) -> None:
+    """In files that are shared through git, everybody's own home is meant."""
+    usual = tmp_path / "me" / ".local" / "share" / "holdfast"
+    places = Places(str(tmp_path / "me"), str(tmp_path))
+    shared = script.shared_home(places, str(usual))
+    assert shared == "${HOLDFAST_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/holdfast}"
+    assert script.shared_home(places, made.home) is None
+    line = script.command(str(usual), "claude", "project", shared=shared)("tell")
+    assert str(tmp_path) not in line
+    for env in ({"HOLDFAST_HOME": made.home}, {"HOME": str(tmp_path / "me")}):
+        done = subprocess.run(["sh", "-c", line], input=PAYLOAD, capture_output=True, check=False, env=env)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert [one.source for one in spool.waiting(made.home)] == ["project"]
+    mac = Places("/Users/me", "/p", {}, "darwin")
+    assert script.shared_home(mac, "/Users/me/Library/Application Support/holdfast") is not None
+
+
+def test_lines_are_known_again() -> None:
+    """A command line of ours is recognised, and whose it is; another program's is not."""
+    home = "/home/it's/.hold"
+    line = script.command(home, "codex", "user")("stir")
+    assert script.is_call(line)
+    assert script.home_of(line) == home
+    shared = script.command(home, "codex", "project", shared="${HOLDFAST_HOME:-$HOME/x}")("ask")
+    assert script.is_call(shared)
+    assert script.home_of(shared) is None
+    assert script.is_call(script.status_line(home, "claude", "user"))
+    for other in (
+        "/home/me/hooks/hook run",
+        "sh hooks/hook.sh claude tell user",
+        "holdfast status",
+        "hooks/hook vim tell user",
+    ):
+        assert not script.is_call(other)
+
+
+def test_windows() -> None:
+    """For cmd: the same words, paths in double quotes, percent signs kept from being variables."""
+    made = Installation(r"C:\Users\a%b\holdfast", r"C:\Py thon\python.exe", (r"C:\lib",), r"C:\lib\holdfast\x.py")
+    line = script.command(made.home, "claude", "user", system="win32")("tell")
+    hook = r'"C:\Users\a%b\holdfast\hooks\hook.cmd"'
+    assert line == f"if exist {hook} call {hook} claude tell user"
+    assert script.is_call(line)
+    assert script.home_of(line) == made.home
+    text = script.windows_script(made)
+    assert r'"C:\Py thon\python.exe" -I -S "C:\Users\a%%b\holdfast\hooks\ask.py" tell %~1 %~3 0 >nul 2>nul' in text
+    assert "if %errorlevel%==86 exit /b 2\r\n" in text
+    assert text.replace("\r\n", "").isprintable()
+    compile(script.asking(made), "ask.py", "exec")

@@ -1,0 +1,111 @@
+"""`holdfast backfill`, as a person calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from calling import Calling
+
+from holdfast.cli.commands.backfill import _Bar
+from holdfast.cli.paint import Paint
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], nobodys_environment: Path
+) -> Calling:
+    monkeypatch.setenv("HOME", str(nobodys_environment))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def write(talk: str, *lines: str, minute: int = 0) -> Path:
+    """A transcript of prompts, a minute apart."""
+    directory = Path(os.environ["HOME"]) / ".claude" / "projects" / "-work-app"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{talk}.jsonl"
+    records = [
+        {
+            "type": "user", "uuid": f"{talk}-{minute + number}", "sessionId": talk, "cwd": "/work/app",
+            "timestamp": f"2026-02-03T10:{minute + number:02d}:00.000Z", "message": {"role": "user", "content": line},
+        }
+        for number, line in enumerate(lines)
+    ]  # fmt: skip
+    with path.open("a") as file:
+        file.write("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def test_the_past_becomes_history(call: Calling) -> None:
+    """It says what was recorded, and a second time that there is nothing new."""
+    write("talk-1", "Fix the login", "And the logout")
+    write("talk-2", "Write the docs", "In English")
+    first = call("backfill")
+    assert first.code == 0
+    assert "2 sessions recorded" in first.out
+    assert "claude" in first.out
+    assert "Fix the login" in call("history", "--all-projects").out
+    again = call("backfill", "claude")
+    assert "Nothing new." in again.out
+
+
+def test_json_names_every_agent(call: Calling) -> None:
+    """One entry an agent, with what was read and what could not be."""
+    path = write("talk-1", "Fix the login", "And the logout")
+    path.write_bytes(path.read_bytes() + b"rubbish\n")
+    out = call("backfill", "--json")
+    assert out.code == 0
+    assert out.err == ""
+    entries = {entry["agent"]: entry for entry in json.loads(out.out)["backfill"]}
+    claude = entries["claude"]
+    assert (claude["sources"], claude["read"], claude["sessions"]) == (1, 1, 1)
+    assert claude["events"] > 2
+    assert claude["problems"] == [f"{path}: line 3 is not JSON"]
+    assert all({"agent", "sources", "read", "sessions", "events", "problems"} <= set(one) for one in entries.values())
+
+
+def test_damage_is_told_and_harmless(call: Calling) -> None:
+    """Files that cannot be read are named on the standard error, and the exit code is 0."""
+    path = write("talk-1", "Fix the login")
+    path.write_bytes(b"\0\0\0\n{{{\n")
+    out = call("backfill")
+    assert out.code == 0
+    assert "talk-1.jsonl: line 2 is not JSON" in out.err
+    assert "Nothing new." in out.out
+
+
+def test_since_and_unknown_agents(call: Calling) -> None:
+    """A date leaves out what ended before; an agent nobody knows is a mistake, before anything is read."""
+    write("talk-1", "Fix the login", "And the logout")
+    assert "Nothing new." in call("backfill", "--since", "2026-03-01").out
+    assert call("backfill", "nobody").code in (2, 4)
+    assert "1 session recorded" in call("backfill", "--since", "2026-02-01").out
+
+
+def test_nothing_to_read(call: Calling) -> None:
+    """Where no agent was ever used, that is said; nothing is drawn where no terminal is."""
+    out = call("backfill")
+    assert (out.code, out.err) == (0, "")
+    assert "No agent has kept any conversations here." in out.out
+    assert call("backfill", "--quiet").out == ""
+
+
+def test_the_bar_is_for_terminals_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """It fills one line of the standard error, changes only with the percentage, and goes when it is done."""
+    bar = _Bar.__new__(_Bar)
+    bar._paint, bar._wanted, bar._shown = Paint(width=60, tty=True), True, ""
+    for done in range(1001):
+        bar.draw(done, 1000, "/work/\x1b[31m/talk.jsonl")
+    bar.clear()
+    err = capsys.readouterr().err
+    assert err.count("\r") == 102
+    assert "100%" in err
+    assert "\x1b[31m" not in err
+    assert err.endswith("\r\x1b[2K")
+    bar._wanted, bar._shown = False, ""
+    bar.draw(1, 2, "x")
+    bar.clear()
+    assert capsys.readouterr().err == ""

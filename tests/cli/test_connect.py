@@ -1,0 +1,121 @@
+"""`connect`, `disconnect`, `agents`, `uninstall` as people and scripts call them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from calling import Calling
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def settings(nobodys_environment: Path) -> Path:
+    """Claude Code's settings in a made-up home."""
+    path = nobodys_environment / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text('{\n    "model": "opus"\n}\n')
+    return path
+
+
+def test_connect_says_what_it_changes(cli: Calling, settings: Path) -> None:
+    """The answer names files and what became of them; for people, the lines that are new and what to do next."""
+    (one,) = cli.document("connect", "claude")["connections"]
+    assert (one["agent"], one["scope"], one["obstacles"]) == ("claude", "user", [])
+    assert one["files"] == [{"path": str(settings), "change": "edited"}]
+    (again,) = cli.document("connect", "claude")["connections"]
+    assert again["files"] == [{"path": str(settings), "change": "unchanged"}]
+    cli.document("disconnect", "claude")
+    said = cli("connect", "claude", "goose").out
+    assert f"edited {settings}" in said
+    assert '+ "hooks": {' in said
+    assert "holdfast backfill claude goose" in said
+    assert "already" in cli("connect", "claude").out
+    assert cli("connect", "claude", "--quiet").out == ""
+
+
+def test_disconnect_restores(cli: Calling, settings: Path) -> None:
+    """The file is what it was, and a second time there is nothing to do."""
+    before = settings.read_bytes()
+    cli("connect", "claude")
+    (one,) = cli.document("disconnect", "claude")["connections"]
+    assert one["files"] == [{"path": str(settings), "change": "restored"}]
+    assert settings.read_bytes() == before
+    assert "was not connected" in cli("disconnect", "claude").out
+
+
+def test_exit_codes(cli: Calling, settings: Path) -> None:
+    """An unknown agent and broken settings are invalid input; heard twice is a conflict."""
+    assert "opencode" in cli.refused(4, "connect", "vim")["hint"]
+    assert cli.refused(4, "disconnect", "vim")
+    assert cli.refused(2, "connect")
+    assert cli.refused(4, "connect", "claude", "--scope", "planet")
+    settings.write_text('{\n"model": \n}')
+    error = cli.refused(4, "connect", "goose", "claude")
+    assert error["file"] == str(settings)
+    assert "line 3" in error["message"]
+    settings.write_text("{}")
+    cli("connect", "claude")
+    assert "disconnect" in cli.refused(5, "connect", "claude", "--scope", "project")["hint"]
+
+
+def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
+    """All eight are listed: the program on the PATH, traces of use, the connection, what stands in the way."""
+    program = tmp_path / "bin" / "codex"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    cli("connect", "claude", "goose")
+    found = {one["name"]: one for one in cli.document("agents")["agents"]}
+    assert len(found) == 8
+    assert (found["claude"]["title"], found["claude"]["found"], found["claude"]["connected"]) == (
+        "Claude Code",
+        True,
+        "user",
+    )
+    assert (found["codex"]["program"], found["codex"]["connected"]) == (str(program), None)
+    assert (found["goose"]["found"], found["goose"]["connected"]) == (False, "user")
+    assert (found["cline"]["found"], found["cline"]["program"]) == (False, None)
+    data = json.loads(settings.read_text())
+    settings.write_text(json.dumps(data | {"disableAllHooks": True}))
+    (obstacle,) = {one["name"]: one for one in cli.document("agents")["agents"]}["claude"]["obstacles"]
+    assert "disableAllHooks" in obstacle
+    said = cli("agents").out
+    assert "disableAllHooks" in said
+    assert "holdfast connect codex" in said
+
+
+def test_uninstall(cli: Calling, settings: Path) -> None:
+    """Everything is taken out; the answer says what, and that the data stays."""
+    before = settings.read_bytes()
+    cli("start", "a goal")
+    cli("connect", "claude", "codex", "cline")
+    said = cli("uninstall").out
+    assert f"stays in {cli.home}" in said
+    assert "pip uninstall holdfast" in said
+    assert settings.read_bytes() == before
+    assert cli.session("status")["goal"] == "a goal"
+    document = cli.document("uninstall")
+    assert (document["connections"], document["removed"], document["problems"]) == ([], [], [])
+    cli("connect", "claude")
+    settings.write_text("{")
+    done = cli("uninstall")
+    assert done.code == 1
+    assert str(settings) in done.err
+
+
+def test_the_doctor_is_told_where_to_look(cli: Calling, settings: Path) -> None:
+    """`doctor` names what stands in the way of a connected agent."""
+    cli("connect", "claude")
+    checks = {one["name"]: one for one in cli.document("doctor")["checks"]}
+    assert {checks[name]["status"] for name in ("hooks", "spool", "capture", "modes")} == {"ok"}
+    data = json.loads(settings.read_text())
+    settings.write_text(json.dumps(data | {"disableAllHooks": True}))
+    checks = {one["name"]: one for one in cli.document("doctor")["checks"]}
+    assert checks["hooks"]["status"] == "warning"

@@ -1,0 +1,85 @@
+"""`init`: a project set up by flags, by answers, or only looked at."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from calling import Calling
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], nobodys_environment: Path
+) -> Calling:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (nobodys_environment / ".claude").mkdir()
+    (nobodys_environment / ".codex").mkdir()
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def _connected(cli: Calling) -> set[str]:
+    return {one["name"] for one in cli.document("agents")["agents"] if one["connected"]}
+
+
+def test_only_a_look(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal and without flags nothing is done: it says what is here and what to run."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    document = cli.document("init")
+    assert document["next"] == ["holdfast connect claude codex", "holdfast mirror on FORMAT", "holdfast backfill"]
+    assert (document["connections"], document["mirrors"], document["backfill"]) == ([], [], None)
+    assert "holdfast connect claude codex" in cli("init").out
+    assert _connected(cli) == set()
+    assert not (cli.home / "hooks").exists()
+
+
+def test_by_flags(cli: Calling) -> None:
+    """Every question has a flag that answers it."""
+    document = cli.document(
+        "init", "--connect", "claude,goose", "--connect", "cline", "--mirror", "timer", "--backfill", "no"
+    )
+    assert [one["agent"] for one in document["connections"]] == ["claude", "goose", "cline"]
+    assert (document["mirrors"], document["backfill"], document["next"]) == (["timer"], None, [])
+    assert _connected(cli) == {"claude", "goose", "cline"}
+
+
+def test_yes_and_none(cli: Calling) -> None:
+    """`--yes` connects what is found and backfills; `--connect none` connects nothing."""
+    document = cli.document("init", "--connect", "none", "--yes")
+    assert (document["connections"], document["backfill"]) == ([], [])
+    document = cli.document("init", "--yes")
+    assert [one["agent"] for one in document["connections"]] == ["claude", "codex"]
+    assert cli.document("init", "--yes")["connections"] == []
+    assert "Work as usual" in cli("init", "--yes", "--mirror", "none").out
+
+
+def test_answers(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal it asks; Enter takes what is proposed, names choose, and nonsense is asked again."""
+    monkeypatch.setattr(sys, "stdin", Terminal("vim\ncodex, cline\nfancy\ntimer\nn\n"))
+    done = cli("init")
+    assert done.code == 0
+    assert "Agents are" in done.err
+    assert _connected(cli) == {"codex", "cline"}
+    monkeypatch.setattr(sys, "stdin", Terminal("\n\n\n"))
+    assert "Claude Code is connected" in cli("init").out
+    assert _connected(cli) == {"claude", "codex", "cline"}
+
+
+def test_one_that_cannot_be_connected(cli: Calling, nobodys_environment: Path) -> None:
+    """Broken settings of one agent do not keep the others; the code and a sentence tell."""
+    (nobodys_environment / ".claude" / "settings.json").write_text("{")
+    done = cli("init", "--yes", "--json")
+    document = json.loads(done.out)
+    assert done.code == 1
+    assert [one["agent"] for one in document["connections"]] == ["codex"]
+    assert "settings.json" in document["problems"][0]
+    assert cli.refused(4, "init", "--connect", "vim")
+    assert cli.refused(4, "init", "--backfill", "perhaps")
