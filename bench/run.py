@@ -3,7 +3,7 @@
 Machines are noisy and differ; a ratio against something measured in the same minute means something anywhere. The
 table goes to the terminal, everything measured to bench/results/latest.json.
 
-    python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, backfill
+    python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, backfill
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measures import append, backfill, cold, growth, mirrors, parallel, validate
+from measures import append, backfill, cold, growth, hooks, mirrors, parallel, validate
 from measures.figures import Figure
 
 RESULTS = Path(__file__).parent / "results"
@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 def main(names: list[str]) -> int:
     scratch = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=os.environ.get("HOLDFAST_BENCH_DIR")))
     try:
-        wanted = names or ["append", "growth", "cold", "parallel", "validate", "mirrors", "backfill"]
+        wanted = names or ["append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill"]
         figures: list[Figure] = []
         if "append" in wanted:
             figures += append.measure(scratch)
@@ -39,6 +39,8 @@ def main(names: list[str]) -> int:
             figures += validate.measure(scratch)
         if "mirrors" in wanted:
             figures += mirrors.measure(scratch)
+        if "hooks" in wanted:
+            figures += hooks.measure(scratch)
         if "backfill" in wanted:
             figures += backfill.measure(scratch)
     finally:

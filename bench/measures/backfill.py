@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from measures import corpus
+from measures import corpus, peers
 from measures.figures import Figure, median
 
 RUNS = 3
@@ -77,16 +77,6 @@ def _run(command: list[str], environment: dict[str, str], directory: Path) -> Ra
 # ── the others ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _found(name: str) -> str | None:
-    """Beside this interpreter, where `HOLDFAST_BENCH_PEERS` says, or on the path."""
-    places = [
-        str(Path(sys.executable).parent),
-        os.environ.get("HOLDFAST_BENCH_PEERS", ""),
-        os.environ.get("PATH", ""),
-    ]
-    return shutil.which(name, path=os.pathsep.join(place for place in places if place))
-
-
 def _alone() -> list[str]:
     """What keeps a command off the network."""
     unshare = shutil.which("unshare")
@@ -106,7 +96,7 @@ def _their_home(past: Path, scratch: Path, name: str) -> dict[str, str]:
 
 
 def _agentsview(past: Path, scratch: Path) -> float | None:
-    program = _found("agentsview")
+    program = peers.found("agentsview")
     if program is None:
         return None
     environment = _their_home(past, scratch, "agentsview") | {"AGENTSVIEW_NO_DAEMON": "1"}
@@ -121,7 +111,7 @@ def _agentsview(past: Path, scratch: Path) -> float | None:
 
 
 def _atuin(past: Path, scratch: Path) -> float | None:
-    program = _found("atuin")
+    program = peers.found("atuin")
     if program is None:
         return None
     environment = _their_home(past, scratch, "atuin")

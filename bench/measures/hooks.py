@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+from measures import peers
 from measures.figures import Figure, median
 
 RUNS = 40
@@ -51,7 +52,7 @@ class Connected:
         found: str = self.hooks[event][0]["hooks"][0]["command"]
         return found
 
-    def payload(self, event: str, talk: str = "bench", **said: object) -> bytes:
+    def payload(self, event: str, talk: str = "bench", **said: Any) -> bytes:
         return json.dumps(
             {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, "transcript_path": "", **said}
         ).encode()
@@ -67,8 +68,12 @@ class Connected:
 
 def measure(scratch: Path) -> list[Figure]:
     here = Connected(scratch)
-    tool = {"tool_name": "Bash", "tool_input": {"command": "make test"}, "tool_response": {"stdout": "x" * 2_000}}
-    peer = _peer(here)
+    tool: dict[str, Any] = {
+        "tool_name": "Bash",
+        "tool_input": {"command": "make test"},
+        "tool_response": {"stdout": "x" * 2_000},
+    }
+    peer = _peer()
 
     def shell(event: str) -> list[str]:
         return ["/bin/sh", "-c", here.command(event)]
@@ -76,7 +81,10 @@ def measure(scratch: Path) -> list[Figure]:
     calls: dict[str, tuple[list[str], Callable[[int], bytes]]] = {
         "bare": ([sys.executable, "-I", "-S", "-c", "pass"], lambda _: b""),
         "tell": (shell("PostToolUse"), lambda n: here.payload("PostToolUse", tool_use_id=f"u{n}", **tool)),
-        "prompt": (shell("UserPromptSubmit"), lambda n: here.payload("UserPromptSubmit", prompt="Go on", prompt_id=str(n))),
+        "prompt": (
+            shell("UserPromptSubmit"),
+            lambda n: here.payload("UserPromptSubmit", prompt="Go on", prompt_id=str(n)),
+        ),
         "start": (shell("SessionStart"), lambda n: here.payload("SessionStart", f"talk-{n}", source="startup")),
         "status": (["/bin/sh", "-c", here.status], lambda n: _status(here, n)),
     }  # fmt: skip
@@ -136,10 +144,9 @@ def _status(here: Connected, number: int) -> bytes:
     ).encode()  # fmt: skip
 
 
-def _peer(here: Connected) -> list[str] | None:
+def _peer() -> list[str] | None:
     """Atuin's hook for Claude Code, if atuin is installed."""
-    beside = Path(sys.executable).parent / "atuin"
-    program = str(beside) if beside.exists() else shutil.which("atuin")
+    program = peers.found("atuin")
     return None if program is None else [program, "hook", "claude-code"]
 
 

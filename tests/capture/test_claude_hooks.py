@@ -334,9 +334,3 @@ def test_any_status_line(changed: dict[str, Json]) -> None:
     """Whatever stands in its fields, nothing is raised."""
     heard = statusline.heard({**STATUS, **changed})
     assert heard is None or len(heard.signals) <= 2
-
-
-def test_clean_text() -> None:
-    """Text keeps its lines and loses what would act on a terminal."""
-    assert hooks.clean("a\x1b[31m\r\n\tb\x9b\u202e" + chr(0xD800)) == "a[31m\n\tb\ufffd"
-    assert hooks.clean(None) == ""

@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.capture.fitting import LONGEST, fitted
+from holdfast.capture.fitting import LONGEST, clean, fitted
 
 
 @given(
@@ -38,3 +38,9 @@ def test_the_longest_is_cut_first() -> None:
     assert said["say"] == "a break is due"
     assert said["context"].endswith("one line of many\n…")
     assert len(said["context"]) > LONGEST * 0.8
+
+
+def test_clean_text() -> None:
+    """Text keeps its lines and loses what would act on a terminal."""
+    assert clean("a\x1b[31m\r\n\tb\x9b\u202e" + chr(0xD800)) == "a[31m\n\tb\ufffd"
+    assert clean(None) == ""

@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Final, TypeAlias
 
     # What a file holds is looked at field by field: it may be of another version, or half a file.
@@ -52,15 +52,21 @@ def _key(name: str) -> str:
     return "x" + sha256(name.encode(errors="surrogatepass")).hexdigest()[:40]
 
 
-def read(path: str) -> Fields | None:
-    """What a file holds; None when it is not there, or nothing that this version wrote."""
-    import json
+def read(path: str, decode: Callable[[bytes], object] | None = None) -> Fields | None:
+    """What a file holds; None when it is not there, or nothing that this version wrote.
+
+    Whoever has loaded another reader of JSON brings it: the standard library's takes milliseconds to load.
+    """
+    if decode is None:
+        import json
+
+        decode = json.loads
 
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(path, flags)
         try:
-            value = json.loads(os.read(handle, _LARGEST))
+            value = decode(os.read(handle, _LARGEST))
         finally:
             os.close(handle)
     except (OSError, ValueError, RecursionError):

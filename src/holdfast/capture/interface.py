@@ -68,6 +68,8 @@ class Agent(Protocol):
 
     name: str  # the word of the command line
     title: str  # what people call it
+    room: int  # characters of context it takes whole
+    notifies: bool  # whether its reply can notify the person outside of the terminal's text
     # Its events that may be answered. A hook hands anything else over and leaves without looking at it.
     asking: frozenset[str]
 

@@ -204,11 +204,13 @@ def windows_script(made: Installation) -> str:
 
 _ASKING: Final = '''"""Made by `holdfast connect`: hands words over to Holdfast, and does nothing without it."""
 
+import gc
 import os
 import sys
 
 
 def _main():
+    gc.disable()  # it is over before there is anything to collect
     words = sys.argv[1:]
     if words[:1] == ["drain"]:
         # It outlives the hook: nothing of the agent's may be kept open, and its signals are not for us.

@@ -103,8 +103,8 @@ def done(entries: Iterable[Entry]) -> None:
     for entry in entries:
         try:
             os.unlink(entry.path)
-        except FileNotFoundError:
-            continue  # two drained at once; the log holds it once
+        except OSError:
+            continue  # two drained at once, or it cannot go now: the log holds it once
 
 
 def put_aside(home: str, entry: Entry) -> None:

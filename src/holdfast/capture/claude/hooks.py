@@ -268,6 +268,8 @@ class ClaudeCode:
 
     name = "claude"
     title = "Claude Code"
+    room = 9_500
+    notifies = True
     asking = frozenset({"SessionStart", "UserPromptSubmit", "PreCompact"})
 
     def heard(self, payload: Payload) -> Heard | None:

@@ -66,6 +66,8 @@ _WRAPPED: Final = re.compile(r"<(user_input|task|feedback|user_message)\b[^<>]{0
 class Cline:
     name = "cline"
     title = "Cline"
+    room = 9_500
+    notifies = False
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:

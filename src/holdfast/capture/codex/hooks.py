@@ -49,6 +49,8 @@ _KNOWN: Final = frozenset(
 class Codex:
     name = "codex"
     title = "Codex"
+    room = 7_900
+    notifies = False
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:

@@ -82,6 +82,8 @@ _TRANSCRIPT: Final = re.compile(r"[/\\]session-state[/\\]([^/\\]+)[/\\]events\.j
 class Copilot:
     name = "copilot"
     title = "Copilot CLI"
+    room = 9_500
+    notifies = False
     # What a hook says before a compression is not listened to.
     asking = frozenset(_OCCASIONS)
 

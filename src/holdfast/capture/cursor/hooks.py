@@ -265,6 +265,8 @@ _EVENTS: Final[dict[str, _Event]] = {
 class Cursor:
     name = "cursor"
     title = "Cursor"
+    room = 9_500
+    notifies = False
     asking = frozenset(name for name, event in _EVENTS.items() if event.occasion is not None)
 
     def heard(self, payload: Payload) -> Heard | None:

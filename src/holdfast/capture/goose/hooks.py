@@ -33,6 +33,8 @@ _KNOWN: Final = frozenset(
 class Goose:
     name = "goose"
     title = "Goose"
+    room = 9_500
+    notifies = False
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:

@@ -88,6 +88,8 @@ _SUBAGENT: Final = re.compile(r"\s*\(@[^()]{1,100} subagent\)\s*\Z")
 class Opencode:
     name = "opencode"
     title = "opencode"
+    room = 9_500
+    notifies = False
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:

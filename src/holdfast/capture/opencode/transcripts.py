@@ -96,7 +96,7 @@ def _from_database(path: str, problems: Problems) -> Iterator[Story]:
             for one in conversations.values():
                 if one.parent in conversations:
                     calls.setdefault(one.parent or "", []).append(one)
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             problems.add(f"cannot be read ({error})")
             return
         for one in conversations.values():
@@ -105,7 +105,7 @@ def _from_database(path: str, problems: Problems) -> Iterator[Story]:
             telling = Telling(one)
             try:
                 _hear(database, telling, one, calls)
-            except apsw.Error as error:
+            except (apsw.Error, UnicodeDecodeError) as error:
                 telling.problems.append(f"cannot be read to its end ({error})")
             story = telling.story()
             if story is not None:

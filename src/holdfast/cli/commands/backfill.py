@@ -8,12 +8,12 @@ import sys
 from holdfast.cli.call import Call
 from holdfast.cli.clock import midnight
 from holdfast.cli.paint import Column, Paint, Painted, terminal
+from holdfast.cli.places import places
 from holdfast.core.times import span
 from holdfast.keeper.wording import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from holdfast.capture.places import Places
     from holdfast.keeper.captures.backfilling import Backfilled
 
 _SHOWN_PROBLEMS = 10
@@ -30,7 +30,7 @@ def run(call: Call) -> int:
             agent(name)  # says so, before anything is read
     bar = _Bar(call)
     try:
-        found = backfill(call.keeper, _places(call), names, since=_since(call), progress=bar.draw)
+        found = backfill(call.keeper, places(call), names, since=_since(call), progress=bar.draw)
     finally:
         bar.clear()
     shown = [one for one in found if one.sources or names]
@@ -45,12 +45,6 @@ def run(call: Call) -> int:
         call.note(f"… and {len(problems) - _SHOWN_PROBLEMS:,} more; --json names them.")
     call.tell()
     return 0
-
-
-def _places(call: Call) -> Places:
-    from holdfast.capture.places import Places
-
-    return Places(os.path.expanduser("~"), call.keeper.place.root, call.environ, sys.platform)
 
 
 def _since(call: Call) -> int | None:

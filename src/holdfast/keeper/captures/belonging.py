@@ -38,27 +38,31 @@ class Belonging:
         self._transaction = transaction
         self._seen = seen
         # Conversations linked in this very transaction: the store finds them only after it.
-        self._linked: dict[str, str] = {}
+        self.linked: dict[str, str] = {}
         self._current = keeper.store().current(keeper.place.root)
 
     def session(self, heard: Heard, at: int, key: str) -> str | None:
         """The session to record this in, begun if need be; None when it tells of no work and of no known session."""
         name = view.native_name(heard.agent, heard.conversation)
         known = self._known(name)
-        if known is not None and view.status_of(known) not in FINISHED:
+        if known is not None and (
+            view.status_of(known) not in FINISHED
+            # Told already, by a process that was killed before the payload went: nothing begins because of it.
+            or self._transaction.knows(known.session, f"{key}:0")
+        ):
             return known.session
         if not is_work(heard):
             return None
         found = None if known is not None else self._joined(at)
         if found is None:
             found = self._begin(heard, at, key, continues=known)
-        self._linked[name] = found
+        self.linked[name] = found
         return found
 
     def _known(self, name: str) -> State | None:
         """The session this conversation was heard in last: an unfinished one before all others."""
-        if name in self._linked:
-            return self._transaction.state(self._linked[name])
+        if name in self.linked:
+            return self._transaction.state(self.linked[name])
         states = [self._transaction.state(one) for one in self._keeper.store().find(name)]
         states = [state for state in states if state.count and not state.deleted]
         return max(
@@ -88,7 +92,7 @@ class Belonging:
 
         keeper = self._keeper
         name = view.native_name(heard.agent, heard.conversation)
-        said = opened.recall(keeper.home.path, name, forget=False) or opened.Opening()
+        said = opened.recall(keeper.home.path, name) or opened.Opening()
         seen = self._seen or projects.observe(keeper.place, "")
         project = projects.found(keeper.store(), seen)
         session = new_id()

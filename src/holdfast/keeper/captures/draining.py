@@ -8,7 +8,9 @@ store is locked or the disk is full waits. None of this ever stops the command t
 
 from __future__ import annotations
 
+import errno
 import os
+from itertools import count as counting
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -34,6 +36,11 @@ _AT_ONCE = 1_000  # payloads in one go
 _SHELLS = frozenset(
     {"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "busybox", "cmd", "powershell", "pwsh", "env", "timeout"}
 )
+# What passes without anybody's doing, or with somebody's: none of it is the payload's fault, so it waits.
+_PASSING = frozenset(
+    {errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
+     errno.EBUSY, getattr(errno, "EDQUOT", errno.ENOSPC), getattr(errno, "ESTALE", errno.EIO)}
+)  # fmt: skip
 _SLOT = 3_000  # ms: the same words again within one or two of these were heard through another configuration
 
 
@@ -87,6 +94,10 @@ def drain(keeper: Keeper, *, patience: float) -> None:
             elif not isinstance(error, Busy):
                 errorlog.note(home, "drain", error.message)
                 return
+        except OSError as error:
+            errorlog.note(home, "drain", f"{error.strerror}")
+            if not _passes(error):
+                _one_by_one(place, group, patience)
         except Exception as error:  # noqa: BLE001 (whatever one payload holds, the others are taken in)
             errorlog.note(home, "drain", f"{type(error).__name__}: {error}")
             _one_by_one(place, group, patience)
@@ -104,10 +115,11 @@ def read(entry: spool.Entry, now: int) -> Read:
     except FileNotFoundError:
         return Read(None, unfinished=True)
     except OSError as error:
-        return Read(None, f"a payload cannot be read: {error.strerror}")
+        return Read(None, f"a payload cannot be read: {error.strerror}", unfinished=_passes(error))
     payload = decoded(raw)
     if payload is None:
-        young = now * 1_000_000 - entry.at < spool.YOUNG
+        # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
+        young = abs(now * 1_000_000 - entry.at) < spool.YOUNG
         return Read(None, "a payload is no JSON object", unfinished=young and _may_be_written(entry))
     try:
         by_status = entry.source == spool.STATUS
@@ -187,36 +199,43 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
     with keeper.transaction(patience=patience) as transaction:
         where = belonging.Belonging(keeper, transaction, seen)
         heard_here: dict[tuple[str, str], int] = {}
+        silent: list[spool.Entry] = []
         for one in group:
             count = heard_here.get((one.same, one.entry.source), 0)
             heard_here[one.same, one.entry.source] = count + 1
-            _record(keeper, transaction, where, one, count)
+            if not _record(keeper, transaction, where, one, count):
+                silent.append(one.entry)
+        # Of what made no event the log knows nothing: heard again after a kill, after what came later, it could.
+        spool.done(silent)
     spool.done(one.entry for one in group)
+    for talk in where.linked:
+        opened.forget(keeper.home.path, talk)
 
 
-def _record(keeper: Keeper, transaction: Transaction, where: belonging.Belonging, one: Taken, count: int) -> None:
+def _record(keeper: Keeper, transaction: Transaction, where: belonging.Belonging, one: Taken, count: int) -> bool:
+    """Tell the session of it; says whether the log knows it now."""
     key = _key(one, 0, count)
     session = where.session(one.heard, one.at, key)
     if session is None:
         _remember(keeper, one)
-        return
+        return False
     if _known(transaction, session, one, count):
-        return
+        return True
     from holdfast.keeper.captures import telling
     from holdfast.keeper.captures.telling_agents import Timed
 
     name = view.native_name(one.heard.agent, one.heard.conversation)
     state = transaction.state(session)
     fresh = f"{one.heard.agent}\n{one.heard.conversation}" not in state.native
-    ground = telling.Ground(
-        keeper.place, _process(one.entry.parent), opened.recall(keeper.home.path, name) if fresh else None
-    )
+    opening = opened.recall(keeper.home.path, name) if fresh else None
+    ground = telling.Ground(keeper.place, _process(one.entry.parent), opening)
     said = telling.told(state, one.heard, one.at, ground)
     timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
-    numbers = iter(range(1 << 30))
+    numbers = counting()
     keeper.recorder.hear(
         transaction, session, timed, keys=(f"{key}:{number}" for number in numbers), actor=one.heard.agent
     )
+    return next(numbers) > 0
 
 
 def _key(one: Taken, back: int, count: int) -> str:
@@ -265,11 +284,17 @@ def _one_by_one(keeper: Keeper, group: list[Taken], patience: float) -> None:
     for one in group:
         try:
             _take_in(keeper, [one], patience)
-        except Busy:
+        except (Busy, Damaged):
             return
         except Exception as error:  # noqa: BLE001
+            if _passes(error if isinstance(error, OSError) else error.__cause__):
+                return
             message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
             _put_aside(keeper.home.path, one.entry, f"a payload of {one.entry.agent} was not taken in: {message}")
+
+
+def _passes(error: BaseException | None) -> bool:
+    return isinstance(error, OSError) and error.errno in _PASSING
 
 
 def _put_aside(home: str, entry: spool.Entry, why: str) -> None:

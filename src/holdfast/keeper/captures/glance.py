@@ -54,7 +54,9 @@ def seen(state: State, now: int) -> dict[str, Json]:
         "pieces": [list(piece) for piece in pieces(state, now)],
         "lines": [
             [
-                getattr(timer, name), f"{words} ({getattr(timer, name) / MINUTE:g} min)", name in state.time.reached,
+                getattr(timer, name),
+                f"{words} ({getattr(timer, name) / MINUTE:g} min)",
+                name in state.time.reached,
                 isinstance(told, list) and name in told,
             ]
             for name, words in _LINES
@@ -190,7 +192,7 @@ def refresh(keeper: Keeper, changed: Iterable[str]) -> None:
         tree = os.path.join(glances.directory(home), _tree_file(keeper))
         if os.path.lexists(tree):
             current = keeper.store().current(keeper.place.root)
-            known = glances.read(tree)
+            known = glances.read(tree, msgspec.json.decode)
             if known is None or known.get("session") != current:
                 _write(tree, {"v": glances.VERSION, "session": current})
             if current is not None and not os.path.lexists(glances.of_session(home, current)):
@@ -223,7 +225,7 @@ def _follow(keeper: Keeper, session: str, *, wanted: bool = False) -> None:
         if not os.path.lexists(path):
             continue
         wanted = True
-        known = glances.read(path)
+        known = glances.read(path, msgspec.json.decode)
         if known is not None and known.get("path") == keeper.store_path and known.get("session") != session:
             own = _of_conversation(keeper, view.native_name(one.agent, one.id))
             _write(path, dict(known) | {"session": own})

@@ -16,7 +16,6 @@ from holdfast.keeper.captures.draining import decoded, read
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 
-_ROOM = 9_500  # characters: agents cut what is longer than 10,000
 _HURRY = 0.4  # seconds that the store may keep an agent waiting
 _LEISURE = 5.0
 
@@ -32,7 +31,11 @@ def answered(home: str, name: str, *, store: str | None, payload: bytes | None =
         keeper.patience = _HURRY
         keeper.absorb()
         agent = registry.agent(heard.agent)
-        said = answer(keeper, heard, room=min(_ROOM, getattr(agent, "room", _ROOM)))
+        said = answer(keeper, heard, room=agent.room)
+        if said.notify and said.say and not agent.notifies:
+            from holdfast.keeper.captures.notifying import notify
+
+            notify(home, "Holdfast", said.say)
         if heard.occasion == "prompt":
             # From now on the next prompts can see for themselves that there is nothing to say.
             name = view.native_name(heard.agent, heard.conversation)

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from holdfast.capture.plain import plain
+from holdfast.capture.plain import goal_of, plain
+from holdfast.capture.signals import Prompted
 from holdfast.capture.transcripts import Story
 from holdfast.core import agents, tasks, view
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
 from holdfast.core.lifecycle import AGENT, FINAL, FINISHED, SESSION, TASK, allows
 from holdfast.core.state import State
-from holdfast.core.times import HOUR
+from holdfast.core.times import HOUR, MINUTE
 from holdfast.core.vocabulary import (
     TYPE_OF,
     Data,
@@ -29,6 +30,7 @@ from holdfast.core.vocabulary import (
     OfTask,
     Project,
     SessionCompleted,
+    SessionEdited,
     SessionStarted,
     TaskReopened,
     Timer,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 OVER: Final = 12 * HOUR  # a conversation nobody touched for so long is over
 TAG: Final = "backfilled"
 _HOOKS: Final = "hook:"
+_MOMENT: Final = MINUTE
 
 
 class Ground(NamedTuple):
@@ -89,7 +92,9 @@ class Narrator:
         chain, window, last = self._chain(transaction, story)
         if last is not None and last.deleted:
             return Outcome()
-        cut = min((_linked(state, story) for one, state in found.items() if one not in chain), default=None)
+        heard_in = [state for one, state in found.items() if one not in chain]
+        self._name(transaction, story, heard_in)
+        cut = min((_linked(state, story) for state in heard_in), default=None)
         known: set[str | None] = set()
         session = chain[-1]
         if last is not None and last.count:
@@ -106,6 +111,17 @@ class Narrator:
         if not known and told.goal is None and not _worth(told):
             return Outcome()
         return self._record(transaction, story, chain, told, ground, known, cut=cut is not None)
+
+    def _name(self, transaction: Transaction, story: Story, heard_in: list[State]) -> None:
+        """A session that heard work and no prompt (some hooks tell none) has its goal from what the agent noted."""
+        goal = next(
+            (found for one in story.told if isinstance(one.signal, Prompted) and (found := goal_of(one.signal.text))),
+            None,
+        )
+        for state in heard_in if goal is not None else ():
+            if view.word(state, "goal") == placeholder(story.agent) and view.status_of(state) not in FINISHED:
+                edited = self._keeper.recorder.prepare(SessionEdited(goal=goal))
+                transaction.record(state.session, Draft(edited, state.updated_at, story.agent))
 
     def _chain(self, transaction: Transaction, story: Story) -> tuple[list[str], Window, State | None]:
         """The sessions of this conversation, the last of which takes what is new; where that begins."""
@@ -170,12 +186,13 @@ class Narrator:
 
     def _origin(self, transaction: Transaction, story: Story) -> str | None:
         """The session of the conversation this one was forked from, if there is one."""
-        if story.parent is None or story.parent == story.conversation:
+        parent = plain(story.parent or "", 200)
+        if not parent or parent == story.conversation:
             return None
-        own = imported_id(f"story {story.agent}", story.parent, 0)
+        own = imported_id(f"story {story.agent}", parent, 0)
         if transaction.state(own).count:
             return own
-        heard = self._keeper.store().find(view.native_name(story.agent, plain(story.parent, 200)))
+        heard = self._keeper.store().find(view.native_name(story.agent, parent))
         return heard[0] if heard else None
 
     def _start(self, story: Story, earlier: str | None, told: Part, ground: Ground) -> SessionStarted:
@@ -250,11 +267,11 @@ def _bounded(mark: str) -> str:
 
 
 def _linked(state: State, story: Story) -> int:
-    """Since when another session hears this conversation."""
+    """Since when another session hears this conversation. Agents note a prompt a moment before hooks hear it."""
     for one in state.native.values():
         if one.agent == story.agent and one.id == story.conversation:
-            return one.linked_at
-    return state.created_at or 0
+            return one.linked_at - _MOMENT
+    return (state.created_at or 0) - _MOMENT
 
 
 def _worth(told: Part) -> bool:

@@ -6,6 +6,7 @@ instance. One small private file each, forgotten after a while.
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import msgspec
@@ -28,7 +29,7 @@ class Opening(msgspec.Struct, omit_defaults=True):
 def remember(home: str, name: str, said: Opening, *, now: int) -> None:
     directory = os.path.join(home, "opened")
     files.make_private_dir(directory)
-    known = recall(home, name, forget=False) or Opening()
+    known = recall(home, name) or Opening()
     united = Opening(
         model=said.model or known.model, permission=said.permission or known.permission,
         title=said.title or known.title, rest={**known.rest, **said.rest},
@@ -39,17 +40,20 @@ def remember(home: str, name: str, said: Opening, *, now: int) -> None:
     _prune(directory, now)
 
 
-def recall(home: str, name: str, *, forget: bool = True) -> Opening | None:
+def recall(home: str, name: str) -> Opening | None:
     path = _path(home, name)
     if not os.path.lexists(path):
         return None
     try:
-        found = msgspec.json.decode(files.read_limited(path, 1 << 20, what="an opened conversation"), type=Opening)
+        return msgspec.json.decode(files.read_limited(path, 1 << 20, what="an opened conversation"), type=Opening)
     except (msgspec.MsgspecError, HoldfastError):
-        found = None
-    if forget:
-        os.unlink(path)
-    return found
+        return None
+
+
+def forget(home: str, name: str) -> None:
+    """It is told to the session, and that is in the log."""
+    with contextlib.suppress(OSError):
+        os.unlink(_path(home, name))
 
 
 def _path(home: str, name: str) -> str:

@@ -1,0 +1,372 @@
+"""Claude Code's transcripts, told as stories."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.capture.claude.transcripts import READER
+from holdfast.capture.places import Places
+from holdfast.capture.signals import (
+    AgentBegan,
+    AgentEnded,
+    Compacted,
+    Edited,
+    Erred,
+    Limited,
+    Measured,
+    Planned,
+    Prompted,
+    Ran,
+    Todo,
+)
+from holdfast.capture.transcripts import Source, Story
+
+TALK = "11111111-2222-4333-8444-555555555555"
+
+
+class Past:
+    """The home of somebody who used Claude Code. Lines are made one a second."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.directory = home / ".claude" / "projects" / "-work-app"
+        self.directory.mkdir(parents=True)
+        self._second = 0
+        self._number = 0
+
+    def line(self, kind: str, message: Any = None, **more: Any) -> dict[str, Any]:
+        self._second += 1
+        self._number += 1
+        line = {
+            "parentUuid": None, "isSidechain": False, "type": kind, "uuid": f"uuid-{self._number}",
+            "timestamp": f"2026-03-04T10:{self._second // 60:02d}:{self._second % 60:02d}.000Z",
+            "cwd": "/work/app", "sessionId": TALK, "gitBranch": "main", "version": "2.1.325",
+        }  # fmt: skip
+        return line | ({} if message is None else {"message": message}) | more
+
+    def prompt(self, text: Any, **more: Any) -> dict[str, Any]:
+        return self.line("user", {"role": "user", "content": text}, **more)
+
+    def answer(self, *blocks: dict[str, Any], name: str = "", usage: Any = None, **more: Any) -> dict[str, Any]:
+        reason = more.pop("stop_reason", "end_turn")
+        message = {"id": name or f"msg-{self._number}", "model": "claude-opus-5-5", "content": list(blocks),
+                   "stop_reason": reason, "usage": usage or {"input_tokens": 10, "output_tokens": 5}}  # fmt: skip
+        return self.line("assistant", message, **more)
+
+    def used(self, call: str, tool: str, given: Any, **more: Any) -> dict[str, Any]:
+        return self.answer({"type": "tool_use", "id": call, "name": tool, "input": given}, **more)
+
+    def result(self, call: str, shown: Any = "done", result: Any = None, **more: Any) -> dict[str, Any]:
+        block = {"type": "tool_result", "tool_use_id": call, "content": shown}
+        if more.pop("is_error", False):
+            block["is_error"] = True
+        return self.line("user", {"role": "user", "content": [block]}, toolUseResult=result, **more)
+
+    def write(self, *lines: dict[str, Any], name: str = TALK) -> None:
+        path = self.directory / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def stories(self) -> list[Story]:
+        sources = READER.sources(Places(str(self.home), "/nowhere"))
+        return [story for source in sources for story in READER.read(source)]
+
+    def story(self) -> Story:
+        (story,) = self.stories()
+        return story
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Past:
+    return Past(tmp_path)
+
+
+def only(story: Story, kind: type) -> list[Any]:
+    return [told.signal for told in story.told if isinstance(told.signal, kind)]
+
+
+def test_a_conversation_is_told_with_its_facts(past: Past) -> None:
+    """Prompts, title, directory, branch, model, times, the command that reopens it, and every message's moment."""
+    past.write(
+        {"type": "mode", "mode": "default", "sessionId": TALK},
+        past.prompt("Add OAuth with PKCE"),
+        past.answer({"type": "text", "text": "Gladly."}),
+        {"type": "summary", "summary": "An older title"},
+        {"type": "ai-title", "aiTitle": "OAuth with PKCE", "sessionId": TALK},
+        {"type": "cost-state", "totalCostUSD": 1.25, "sessionId": TALK},
+    )
+    story = past.story()
+    assert (story.agent, story.conversation, story.cwd, story.branch) == ("claude", TALK, "/work/app", "main")
+    assert (story.title, story.model, story.resume) == (
+        "OAuth with PKCE",
+        "claude-opus-5-5",
+        f"claude --resume {TALK}",
+    )
+    assert story.signs == [story.began, story.ended]
+    assert story.ended - story.began == 1_000
+    assert story.cost_usd == 1.25
+    assert [one.text for one in only(story, Prompted)] == ["Add OAuth with PKCE"]
+    assert story.problems == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"content": "Session continued: a summary.", "isCompactSummary": True},
+        {"content": "Context", "isMeta": True},
+        {"content": "<command-name>/clear</command-name>"},
+        {"content": "<local-command-stdout>ok</local-command-stdout>"},
+        {"content": "Caveat: The messages below were generated by the user."},
+        {"content": [{"type": "text", "text": "[Request interrupted by user]"}]},
+        {"content": [{"type": "text", "text": "<system-reminder>x</system-reminder>"}]},
+        {"content": "   "},
+    ],
+)
+def test_only_what_a_person_asked_is_a_prompt(past: Past, line: dict[str, Any]) -> None:
+    """Summaries, commands of the program and what it says to the model are nobody's request."""
+    content = line.pop("content")
+    past.write(past.prompt(content, **line), past.prompt([{"type": "text", "text": "Fix the bug"}]))
+    assert [one.text for one in only(past.story(), Prompted)] == ["Fix the bug"]
+
+
+def test_tokens_count_once_for_each_message(past: Past) -> None:
+    """One answer is several lines with one id, and the last of them has it all."""
+    early = {"input_tokens": 3, "output_tokens": 1, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7}
+    late = early | {"output_tokens": 90}
+    past.write(
+        past.prompt("Go"),
+        past.answer({"type": "thinking", "thinking": "hm"}, name="m1", usage=early),
+        past.answer({"type": "text", "text": "So."}, name="m1", usage=late),
+        past.answer({"type": "text", "text": "Done."}, name="m2", usage={"input_tokens": 5, "output_tokens": 10}),
+    )
+    story = past.story()
+    assert (story.input_tokens, story.output_tokens, story.cached_tokens) == (8, 100, 107)
+    assert [one.tokens for one in only(story, Measured)] == [5]
+
+
+def test_tools_leave_edits_commands_and_plans(past: Past) -> None:
+    """Edits carry hashes, commands how they ended, to-do lists their entries; reading leaves nothing."""
+    before, after = "one\ntwo\n", "one\n2\n"
+    patch = [{"oldLines": 2, "newLines": 2, "lines": [" one", "-two", "+2"]}]
+    past.write(
+        past.prompt("Go"),
+        past.used("c1", "Read", {"file_path": "/work/app/a.py"}),
+        past.result("c1", "text", {"type": "text"}),
+        past.used("c2", "Edit", {"file_path": "/work/app/a.py", "old_string": "two", "new_string": "2"}),
+        past.result("c2", result={"filePath": "/work/app/a.py", "oldString": "two", "newString": "2",
+                                  "originalFile": before, "structuredPatch": patch}),
+        past.used("c3", "Write", {"file_path": "/work/app/b.py", "content": "new\n"}),
+        past.result("c3", result={"type": "create", "filePath": "/work/app/b.py", "content": "new\n"}),
+        past.used("c4", "Bash", {"command": "make test"}),
+        past.result("c4", "Exit code 2\nno", "Error: Exit code 2", is_error=True),
+        past.used("c5", "Bash", {"command": "ls"}),
+        past.result("c5", "a.py", {"stdout": "a.py", "stderr": "", "interrupted": False}),
+        past.used("c6", "TodoWrite", {"todos": [{"content": "Test", "status": "in_progress"}]}),
+        past.result("c6"),
+        past.used("c7", "Edit", {"file_path": "/work/app/a.py", "old_string": "x", "new_string": "y"}),
+        past.result("c7", "String not found", "Error: String not found", is_error=True),
+    )  # fmt: skip
+    story = past.story()
+    changed, made = only(story, Edited)
+    assert (changed.path, changed.action) == ("/work/app/a.py", "modified")
+    assert changed.before == hashlib.sha256(before.encode()).hexdigest()
+    assert changed.after == hashlib.sha256(after.encode()).hexdigest()
+    assert (changed.lines_added, changed.lines_removed) == (1, 1)
+    assert (made.path, made.action) == ("/work/app/b.py", "created")
+    assert [(one.command, one.code) for one in only(story, Ran)] == [("make test", 2), ("ls", 0)]
+    assert [one.todos for one in only(story, Planned)] == [(Todo("Test", "in_progress"),)]
+    assert len({told.mark for told in story.told}) == len(story.told)
+
+
+def test_a_subagent_is_told_from_its_own_file(past: Past) -> None:
+    """Type, task, beginning, end, last word, tokens; what it did is its own, and its tokens count."""
+    past.write(
+        past.prompt("Go"),
+        past.used("t1", "Task", {"subagent_type": "Explore", "description": "Look around", "prompt": "Look"}),
+    )
+    main = past.directory / f"{TALK}.jsonl"
+    about: dict[str, Any] = {"isSidechain": True, "agentId": "a1b2"}
+    past.write(
+        past.prompt("Look", **about),
+        past.used("s1", "Bash", {"command": "grep x"}, **about),
+        past.result("s1", **about),
+        past.answer({"type": "text", "text": "All is well."}, **about),
+        name=f"{TALK}/subagents/agent-a1b2",
+    )
+    with main.open("a") as file:
+        done = {"status": "completed", "agentId": "a1b2", "content": [{"type": "text", "text": "All is well."}],
+                "totalTokens": 4_000}  # fmt: skip
+        file.write(json.dumps(past.result("t1", "All is well.", done)) + "\n")
+    story = past.story()
+    (began,), (ended,) = only(story, AgentBegan), only(story, AgentEnded)
+    assert (began.agent, began.type, began.task, began.background) == ("a1b2", "Explore", "Look around", False)
+    assert (ended.agent, ended.summary, ended.tokens, ended.failed) == ("a1b2", "All is well.", 4_000, None)
+    assert [(one.command, one.agent) for one in only(story, Ran)] == [("grep x", "a1b2")]
+    assert len(story.signs) == 3
+    assert story.input_tokens == 30
+
+
+def test_older_layouts_of_subagents_are_read(past: Past) -> None:
+    """A file beside the conversation, and lines within it, were where subagents stood before."""
+    about: dict[str, Any] = {"isSidechain": True}
+    past.write(
+        past.prompt("Go"),
+        past.used("t1", "Task", {"subagent_type": "Plan", "description": "Within", "prompt": "Plan it"}),
+        past.prompt("Plan it", **about) | {"uuid": "s1"},
+        past.answer({"type": "text", "text": "A plan."}, **about) | {"parentUuid": "s1"},
+        past.result("t1", [{"type": "text", "text": "A plan."}]),
+        past.used("t2", "Task", {"subagent_type": "Explore", "description": "Beside", "prompt": "Look"}),
+        past.result("t2", result={"status": "completed", "agentId": "b2"}),
+    )
+    past.write(past.answer({"type": "text", "text": "Seen."}, agentId="b2", **about), name="agent-b2")
+    story = past.story()
+    assert [(one.agent, one.summary) for one in only(story, AgentEnded)] == [("t1", "A plan."), ("b2", "done")]
+    assert [one.task for one in only(story, AgentBegan)] == ["Within", "Beside"]
+    assert len(past.stories()) == 1
+
+
+def test_a_background_agent_ends_with_its_own_last_word(past: Past) -> None:
+    """The call returns at once; the agent's file tells when it was done."""
+    past.write(
+        past.prompt("Go"),
+        past.used("t1", "Agent", {"subagent_type": "Explore", "prompt": "Look", "run_in_background": True}),
+        past.result("t1", "Launched", {"status": "async_launched", "agentId": "c3", "isAsync": True}),
+    )
+    past.write(
+        past.prompt("Look", isSidechain=True, agentId="c3"),
+        past.answer({"type": "text", "text": "Found."}, isSidechain=True, agentId="c3"),
+        name=f"{TALK}/subagents/agent-c3",
+    )
+    story = past.story()
+    (began,), (ended,) = only(story, AgentBegan), only(story, AgentEnded)
+    assert (began.background, ended.summary) == (True, "Found.")
+
+
+def test_compactions_and_troubles_are_told(past: Past) -> None:
+    """What is left of the context, errors of the service with their category, limits as limits."""
+    past.write(
+        past.prompt("Go"),
+        past.line("system", subtype="compact_boundary", compactMetadata={"trigger": "auto", "postTokens": 900}),
+        past.answer(
+            {"type": "text", "text": "API Error: 529 overloaded"}, isApiErrorMessage=True, error="overloaded"
+        ),
+        past.answer(
+            {"type": "text", "text": "You've hit your usage limit"}, isApiErrorMessage=True, error="rate_limit"
+        ),
+    )
+    story = past.story()
+    assert [one.tokens for one in only(story, Compacted)] == [900]
+    assert [one.category for one in only(story, Erred)] == ["transient"]
+    assert len(only(story, Limited)) == 1
+
+
+def test_what_a_fork_copied_is_told_by_the_original(past: Past) -> None:
+    """Copied lines name where they come from, and count there; where the original is gone, they count here."""
+    fork = "99999999-2222-4333-8444-555555555555"
+    first = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
+    past.write(*first)
+    copies = [line | {"sessionId": fork, "forkedFrom": {"sessionId": TALK}} for line in first]
+    own = [past.prompt("Another way", sessionId=fork), past.answer({"type": "text", "text": "Hm."}, sessionId=fork)]
+    past.write(*copies, *own, name=fork)
+    by_id = {story.conversation: story for story in past.stories()}
+    assert by_id[TALK].input_tokens + by_id[fork].input_tokens == 20
+    assert [one.text for one in only(by_id[fork], Prompted)] == ["Another way"]
+    (past.directory / f"{TALK}.jsonl").unlink()
+    assert [one.text for one in only(past.story(), Prompted)] == ["Go", "Another way"]
+
+
+def test_a_line_written_twice_counts_once(past: Past) -> None:
+    """A resumed conversation may hold a line again, under the same id."""
+    lines = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
+    past.write(*lines, *lines)
+    story = past.story()
+    assert (story.messages, len(story.signs), story.input_tokens) == (2, 2, 10)
+
+
+def test_records_nobody_knows_are_passed_over(past: Past) -> None:
+    """New types come with every version, and may use known names for other things."""
+    past.write(
+        past.prompt("Go"),
+        {"type": "hologram", "message": "text", "summary": {"of": 1}, "content": [1], "error": 5, "data": {}},
+        {"type": "attachment", "message": None, "attachment": {"type": "date"}},
+        past.line("assistant", {"id": "m", "content": ["bare", {"type": "image", "source": {}}]}),
+    )
+    story = past.story()
+    assert (story.problems, story.messages) == ([], 2)
+
+
+def test_stamps_change_with_the_files(past: Past) -> None:
+    """A line more, in the conversation or in one of its subagents, is seen without reading."""
+    past.write(past.prompt("Go"))
+
+    def stamps() -> list[str]:
+        return [source.stamp for source in READER.sources(Places(str(past.home), "/nowhere"))]
+
+    seen = [stamps(), stamps()]
+    assert seen[0] == seen[1]
+    past.write(past.prompt("Look"), name=f"{TALK}/subagents/agent-a1")
+    seen.append(stamps())
+    past.write(past.prompt("Go"), past.prompt("On"))
+    seen.append(stamps())
+    assert len({tuple(one) for one in seen}) == 3
+    assert list(READER.sources(Places("/", "/", {"CLAUDE_CONFIG_DIR": str(past.home / ".claude")})))
+
+
+def test_links_and_strange_names_are_not_followed(past: Past, tmp_path: Path) -> None:
+    """A link in the place of a transcript is passed over, and no id leads out of the directory."""
+    outside = tmp_path / "outside.jsonl"
+    outside.write_text(json.dumps(past.prompt("Secret")))
+    (past.directory / "linked.jsonl").symlink_to(outside)
+    past.write(
+        past.used("t1", "Task", {"prompt": "x"}),
+        past.result("t1", result={"status": "completed", "agentId": "/../../../outside"}),
+        past.prompt("Go", sessionId="../../../outside"),
+    )
+    assert [one.text for story in past.stories() for one in only(story, Prompted)] == ["Go"]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+FIELDS = ("type", "uuid", "timestamp", "message", "toolUseResult", "sessionId", "isSidechain", "agentId", "cwd")
+
+
+@given(
+    changes=st.lists(st.tuples(st.integers(0, 5), st.sampled_from(FIELDS), JSON), max_size=4),
+    inner=st.dictionaries(st.sampled_from(["id", "content", "usage", "model", "stop_reason"]), JSON, max_size=3),
+)
+def test_fields_of_any_type_raise_nothing(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, str, Any]], inner: dict[str, Any]
+) -> None:
+    """Whatever stands in a field, the story is told as far as it goes."""
+    past = Past(tmp_path_factory.mktemp("past"))
+    lines = [
+        past.prompt("Go"),
+        past.used("c1", "Edit", {"file_path": "a", "old_string": "x", "new_string": "y"}),
+        past.result("c1", result={"originalFile": "x"}),
+        past.used("c2", "Task", {"prompt": "x"}),
+        past.result("c2", result={"agentId": "a"}),
+        past.answer({"type": "text", "text": "Done."}),
+    ]
+    for place, field, value in changes:
+        lines[place][field] = value
+    lines.append(past.line("assistant", inner))
+    past.write(*lines)
+    for story in past.stories():
+        assert story.began <= story.ended
+
+
+def test_an_unreadable_source_is_a_problem(tmp_path: Path) -> None:
+    """What cannot be opened is said, and nothing is raised."""
+    (story,) = READER.read(Source(str(tmp_path / "gone.jsonl"), ""))
+    assert story.problems == ["cannot be opened (no such file or directory)"]
+    assert not story.signs
