@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.capture.claude import hooks, statusline
+from holdfast.capture.claude import statusline
 from holdfast.capture.claude import wiring as claude_wiring
 from holdfast.capture.claude.hooks import AGENT, EVENTS
 from holdfast.capture.claude.wiring import HOOKS, WIRING
