@@ -38,7 +38,7 @@ def test_the_tour_does_the_whole_job_and_leaves_nothing_behind(tmp_path: Path) -
     commands = [line for line in lines if line.startswith("$ ")]
     assert commands[0].startswith("$ holdfast start")
     assert any(line.startswith("$ kill -9") for line in commands)
-    assert sum(line.startswith("  checked  ") for line in lines) == 5
+    assert sum(line.startswith("  checked  ") for line in lines) == 8
     # Where the scratch directory is, and how long its name, is the machine's affair; at midnight times have dates.
     wide = [line for line in lines if width_of(line) > 80]
     assert [line for line in wide if "holdfast-tour-" not in line and "--at 20" not in line] == []
