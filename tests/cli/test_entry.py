@@ -14,7 +14,8 @@ import apsw
 import pytest
 
 from holdfast import Keeper
-from holdfast.capture import spool
+from holdfast.capture import registry, spool
+from holdfast.cli import hooking
 from holdfast.cli.entry import words_of
 from holdfast.keeper.captures.hearing import answered
 from holdfast.machine import errorlog
@@ -293,3 +294,10 @@ def test_a_home_that_takes_nothing(hooks: Hooks, options: str, then: str, words:
     done = hooks.run(*words, given=hooks.payload(), before=before)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == (b"" if words[0] == "hook" else b"\x1b[1mproject\x1b[22m\n")
+
+
+def test_every_event_an_agent_may_ask_with_is_recognised() -> None:
+    """The words by which a hook sees that it may be answered are those of all agents, no more and no fewer."""
+    asking = {name for agent in registry.NAMES for name in registry.agent(agent).asking}
+    assert {word.decode().strip('"') for word in hooking._ASKING} == asking
+    assert set(hooking._PROMPTS) <= set(hooking._ASKING)

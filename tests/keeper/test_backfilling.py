@@ -16,11 +16,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.capture.places import Places
+from holdfast.capture.signals import (
+    Active,
+    AgentBegan,
+    AgentEnded,
+    Compacted,
+    Edited,
+    Erred,
+    Limited,
+    Measured,
+    Planned,
+    Prompted,
+    Ran,
+    Todo,
+)
+from holdfast.capture.transcripts import Story, Told
 from holdfast.core import view
 from holdfast.core.model import Session
 from holdfast.core.times import DAY, HOUR, MINUTE, text
 from holdfast.keeper import Keeper
 from holdfast.keeper.captures.backfilling import Backfilled, backfill
+from holdfast.keeper.captures.narrating import Narrator
 from holdfast.keeper.captures.stories import inside
 from holdfast.machine.wall import Wall
 
@@ -459,6 +475,31 @@ def test_what_hooks_heard_is_not_told_again(speaking: tuple[Past, Speaking]) -> 
     assert (heard.goal, heard.commands.total) == ("Add OAuth with PKCE", 1)
 
 
+def test_a_prompt_noted_a_moment_before_it_was_heard_is_the_same(speaking: tuple[Past, Speaking]) -> None:
+    """Agents write a prompt down and then run the hook."""
+    past, spoken = speaking
+    spoken.minute = 100
+    spoken.prompt("Add OAuth with PKCE")
+    spoken.session()
+    past.write(past.prompt(99.9), past.answer(102))
+    assert past.backfill().events == 0
+    assert len(past.sessions()) == 1
+
+
+def test_work_heard_without_a_prompt_has_its_goal_from_what_the_agent_noted(speaking: tuple[Past, Speaking]) -> None:
+    """Some hooks tell no prompts: the session they began is named afterwards, once."""
+    past, spoken = speaking
+    spoken.minute = 100
+    spoken.say("PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_response={}, tool_use_id="t1")
+    assert spoken.session().goal == "Work with claude"
+    past.write(past.prompt(99.9, "Add OAuth"), past.answer(102))
+    past.backfill()
+    (session,) = past.sessions()
+    assert session.goal == "Add OAuth"
+    past.backfill()
+    assert spoken.types().count("session.edited") == 1
+
+
 def test_hooks_that_go_on_in_a_told_session_are_not_doubled(speaking: tuple[Past, Speaking]) -> None:
     """A fresh conversation was told, then heard: from there on the hooks tell."""
     past, spoken = speaking
@@ -520,3 +561,73 @@ def test_one_bad_reader_spoils_nothing(past: Past, monkeypatch: pytest.MonkeyPat
     assert [problem.rpartition(": ")[2] for problem in found.problems] == ["cannot be read (TypeError)"]
     monkeypatch.undo()
     assert past.backfill().sessions == 1
+
+
+ANY = st.text(st.characters(exclude_categories=()), max_size=12) | st.sampled_from(
+    [
+        "",
+        "x" * 5_000,
+        "../../etc",
+        "C:\\x",
+        "/a/b",
+        "\0",
+        "\ud800",
+        "a\nb",
+        "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+    ]
+)
+MAYBE = st.none() | ANY
+WHOLE = st.integers(-(10**30), 10**30) | st.integers(0, 5)
+SIGNALS = st.one_of(
+    st.builds(Prompted, text=ANY),
+    st.builds(Ran, command=ANY, code=WHOLE, took_ms=st.none() | WHOLE, agent=MAYBE),
+    st.builds(Edited, path=ANY, agent=MAYBE, before=st.none(), lines_added=st.none() | WHOLE),
+    st.builds(AgentBegan, agent=MAYBE, type=ANY, task=MAYBE, background=st.booleans()),
+    st.builds(AgentEnded, agent=MAYBE, call=MAYBE, type=MAYBE, summary=MAYBE, failed=MAYBE, tokens=st.none() | WHOLE),
+    st.builds(Planned, todos=st.lists(st.builds(Todo, ANY, st.just("completed"), MAYBE), max_size=3).map(tuple)),
+    st.builds(Erred, message=ANY, agent=MAYBE),
+    st.builds(Limited, reason=ANY),
+    st.builds(Compacted, tokens=st.none() | WHOLE),
+    st.builds(Measured, tokens=st.none() | WHOLE, window=st.none() | WHOLE, cost_usd=st.none() | st.floats()),
+    st.builds(Active),
+)
+MOMENTS = st.integers(BEGAN, BEGAN + DAY) | st.sampled_from([-(10**15), 0, 10**15])
+
+
+@given(
+    told=st.lists(st.tuples(MOMENTS, SIGNALS, ANY), max_size=8, unique_by=lambda one: one[2]),
+    signs=st.lists(MOMENTS, max_size=5),
+    words=st.lists(MAYBE, min_size=7, max_size=7),
+    tokens=WHOLE,
+    cost=st.none() | st.floats(),
+)
+def test_any_story_can_be_told(
+    tmp_path_factory: pytest.TempPathFactory,
+    told: list[tuple[int, Any, str]],
+    signs: list[int],
+    words: list[str | None],
+    tokens: int,
+    cost: float | None,
+) -> None:
+    """Whatever a reader brings, nothing is raised, the store stays sound, and a second telling adds nothing."""
+    past = Past(tmp_path_factory.mktemp("past"))
+    told.sort(key=lambda one: one[0])
+
+    def story() -> Story:
+        return Story(
+            agent="claude", conversation=words[0] or "talk", began=min(signs, default=0), ended=max(signs, default=0),
+            cwd=words[1], branch=words[2], title=words[3], model=words[4], resume=words[5], parent=words[6],
+            told=[Told(*one) for one in told], signs=list(signs), input_tokens=tokens, cost_usd=cost,
+        )  # fmt: skip
+
+    with past.keeper() as keeper:
+        narrator = Narrator(keeper)
+        events = []
+        for _ in range(2):
+            narrator.look_around(story())
+            with keeper.store().transaction() as transaction:
+                events.append(narrator.tell(transaction, story()).events)
+        assert events[1] == 0
+        assert list(keeper.store().check()) == []
+        for row in keeper.history(limit=None, all_projects=True):
+            assert view.session(keeper.state(row.id), past.now).conflicts == []

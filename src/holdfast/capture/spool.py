@@ -72,6 +72,12 @@ def hand_over(home: str, agent: str, source: str, parent: int, payload: bytes) -
     raise FileExistsError(directory)
 
 
+def is_payload(name: str) -> bool:
+    """Whether a file in there was left by a hook. Whatever else somebody put there is not ours to move."""
+    parts = name.split(".", 4)
+    return len(parts) > 3 and parts[2].isdecimal() and parts[3].isdecimal()
+
+
 def waiting(home: str) -> list[Entry]:
     """What waits, in the order in which it was heard."""
     directory = os.path.join(home, DIRECTORY)
@@ -79,7 +85,7 @@ def waiting(home: str) -> list[Entry]:
     try:
         with os.scandir(directory) as listing:
             for one in listing:
-                if not one.name.startswith(".") and one.is_file(follow_symlinks=False):
+                if is_payload(one.name) and one.is_file(follow_symlinks=False):
                     try:
                         found.append(Entry(one.path, one.name, one.stat(follow_symlinks=False)))
                     except FileNotFoundError:
@@ -93,7 +99,7 @@ def waiting(home: str) -> list[Entry]:
 def anything(home: str) -> bool:
     """Whether anything waits: asked with everything Holdfast does, so as cheap as can be."""
     try:
-        return any(name != UNREAD for name in os.listdir(os.path.join(home, DIRECTORY)))
+        return any(is_payload(name) for name in os.listdir(os.path.join(home, DIRECTORY)))
     except OSError:
         return False
 

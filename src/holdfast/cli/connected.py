@@ -63,11 +63,10 @@ def _files(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
 
 def _added(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
     """The first lines that are new in shared files, each once, without those that only close what others opened."""
-    new = [line for file in files for line in _difference(file) if line.strip("+-{}[], \t\r")]
-    told = list(dict.fromkeys(f"{line[0]} {one_line(line[1:])}" for line in new))[:_SHOWN]
+    new = [line for file in files for line in _difference(file) if line.strip("+{}[], \t\r")]
+    told = list(dict.fromkeys(f"+ {one_line(line[1:])}" for line in new))[:_SHOWN]
     for line in told:
-        style = paint.green if line.startswith("+") else paint.red
-        yield paint.cut(paint.join("    ", style(line)), paint.width)
+        yield paint.cut(paint.join("    ", paint.green(line)), paint.width)
     if len(new) > len(told):
         yield paint.dim(f"    and {count(len(new) - len(told), 'more line')} like these")
 
@@ -79,5 +78,6 @@ def _difference(file: Touched) -> list[str]:
     return [
         line
         for line in difflib.unified_diff(before, after, lineterm="", n=0)
-        if line[:1] in ("+", "-") and line[:3] not in ("+++", "---")
+        # Only insertions are made: a line shown as gone is there again, longer.
+        if line[:1] == "+" and line[:3] != "+++"
     ]

@@ -24,11 +24,11 @@ _LARGEST: Final = 64 * 1024 * 1024
 # Words that stand in every payload that may be answered. Cheaper than reading JSON; a false alarm costs only time.
 _ASKING: Final = (
     b'"SessionStart"', b'"UserPromptSubmit"', b'"PreCompact"', b'"BeforeAgent"', b'"PreCompress"', b'"TaskStart"',
-    b'"TaskResume"', b'"sessionStart"', b'"beforeSubmitPrompt"', b'"preCompact"', b'"userPromptSubmitted"',
-    b'"chat.message"', b'"session.created"', b'"experimental.session.compacting"',
+    b'"TaskResume"', b'"sessionStart"', b'"beforeSubmitPrompt"', b'"preCompact"', b'"chat.message"',
+    b'"session.created"', b'"session.resumed"', b'"session.compacting"',
 )  # fmt: skip
 _PROMPTS: Final = (
-    b'"UserPromptSubmit"', b'"BeforeAgent"', b'"beforeSubmitPrompt"', b'"userPromptSubmitted"', b'"chat.message"'
+    b'"UserPromptSubmit"', b'"BeforeAgent"', b'"beforeSubmitPrompt"', b'"chat.message"'
 )  # fmt: skip
 _TALKS: Final = ("session_id", "conversation_id", "sessionId", "taskId")
 
@@ -57,6 +57,17 @@ def drain(home: str) -> int:
     return main(["drain"], home)
 
 
+def prepare(home: str) -> int:
+    """Make the hook script: for a process of its own."""
+    from holdfast.keeper.captures.installing import install
+
+    try:
+        install(home, system=sys.platform)
+    except Exception as error:  # noqa: BLE001 (the next one tries again)
+        _note(home, f"{type(error).__name__}: {error}")
+    return 0
+
+
 def _hook(home: str, words: list[str], *, answer: bool) -> int:
     agent, source, parent = (*words, "", "", "")[:3]
     payload = _payload()
@@ -66,6 +77,11 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
         return 0
     from holdfast.capture import spool
 
+    if source == "plugin" and not os.path.lexists(os.path.join(home, "hooks", "ask.py")):
+        # Whoever came by the plugin alone has no hook script yet: from the next hook on it is quicker.
+        from holdfast.machine import detached
+
+        detached.start("holdfast.cli.hooking", "prepare", home)
     pid = int(parent) if parent.isdecimal() and len(parent) < 11 else os.getppid()
     path = spool.hand_over(home, agent or "unknown", source or "hand", pid, payload)
     if not answer or not any(word in payload for word in _ASKING):

@@ -249,7 +249,9 @@ COMMANDS: tuple[Command, ...] = (
             group=AGENTS),
     Command("hook", "what an agent's hook calls, with its payload on standard input", (_PROGRAM,), _at("hook"),
             group=AGENTS),
-    Command("statusline", "the line an agent shows about the session", (_PROGRAM,), _at("statusline"), group=AGENTS),
+    Command("statusline", "the line an agent shows about the session", (
+        Argument("agent", "which agent", choices=("claude",)),
+    ), _at("statusline"), group=AGENTS),
     Command("backfill", "past conversations of agents become history", (
         Argument("agents", "which agents (default: all)", required=False, many=True, choices=AGENT_NAMES,
                  metavar="AGENT"),

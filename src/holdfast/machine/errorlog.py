@@ -7,6 +7,7 @@ whoever writes into it has already failed once, and it never grows beyond a limi
 from __future__ import annotations
 
 import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # hooks load this module in a hurry
@@ -15,6 +16,8 @@ if TYPE_CHECKING:  # hooks load this module in a hurry
 NAME: Final = "errors.log"
 LARGEST: Final = 256 * 1024
 _LONGEST: Final = 500
+# No link is followed, and no pipe waited for.
+_CAREFUL: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def note(home: str, where: str, message: str) -> None:
@@ -25,13 +28,15 @@ def note(home: str, where: str, message: str) -> None:
 
     path = os.path.join(home, NAME)
     line = json.dumps({"at": Wall().now(), "where": where[:100], "message": message[:_LONGEST]})
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _CAREFUL
     try:
         if os.path.lexists(path) and os.lstat(path).st_size > LARGEST:
             os.replace(path, path + ".old")
         handle = os.open(path, flags, 0o600)
         try:
-            os.write(handle, line.encode(errors="replace") + b"\n")
+            status = os.fstat(handle)
+            if stat.S_ISREG(status.st_mode) and status.st_nlink < 2:  # else somebody planted it
+                os.write(handle, line.encode(errors="replace") + b"\n")
         finally:
             os.close(handle)
     except OSError:
@@ -45,8 +50,8 @@ def lines(home: str, since: int = 0) -> list[dict[str, object]]:
     found: list[dict[str, object]] = []
     for name in (NAME + ".old", NAME):
         try:
-            with open(os.path.join(home, name), "rb") as file:
-                written = file.read(2 * LARGEST)
+            with open(os.open(os.path.join(home, name), os.O_RDONLY | _CAREFUL), "rb") as file:
+                written = file.read(2 * LARGEST) or b""
         except OSError:
             continue
         for line in written.splitlines():

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.capture import registry, spool
 from holdfast.capture.interface import Heard
-from holdfast.capture.plain import fits, kept
+from holdfast.capture.plain import fits, kept, plain
 from holdfast.capture.signals import Chosen, Opened
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
@@ -253,16 +253,19 @@ def _known(transaction: Transaction, session: str, one: Taken, count: int) -> bo
 
 
 def _remember(keeper: Keeper, one: Taken) -> None:
-    """A conversation without a session says something of itself."""
+    """A conversation without a session says something of itself: kept without secrets, like all that is kept."""
+    from holdfast.core.secret_documents import redact_document
+    from holdfast.core.secrets import redact
+
     said = opened.Opening()
     for signal in one.heard.signals:
         if isinstance(signal, Chosen):
             said.model, said.permission = signal.model or said.model, signal.permission or said.permission
         elif isinstance(signal, Opened):
-            said.title = signal.title
-    rest = kept(one.heard.rest)
+            said.title = None if signal.title is None else redact(plain(signal.title)).text
+    rest = redact_document(kept(one.heard.rest)).value
     if rest and fits(rest):
-        said.rest = {one.heard.event[:60]: rest}
+        said.rest = {plain(one.heard.event, 60): rest}
     if said != opened.Opening():
         name = view.native_name(one.heard.agent, one.heard.conversation)
         opened.remember(keeper.home.path, name, said, now=keeper.now())

@@ -197,10 +197,9 @@ class Narrator:
 
     def _start(self, story: Story, earlier: str | None, told: Part, ground: Ground) -> SessionStarted:
         title = None if story.title is None else plain(story.title, 200).strip()
-        project = ground.project
-        if story.branch:
-            branch = plain(story.branch, 200)
-            project = msgspec.structs.replace(project, git_branch=branch, git_commit=None)
+        # What git says today is nothing about then.
+        branch = plain(story.branch, 200) if story.branch else None
+        project = msgspec.structs.replace(ground.project, git_branch=branch, git_commit=None)
         return SessionStarted(
             goal=told.goal or title or placeholder(story.agent), project=project, device=self._device,
             timer=self._timer, tags=(TAG,), continues=earlier,

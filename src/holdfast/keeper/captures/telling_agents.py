@@ -14,6 +14,7 @@ from holdfast.capture.plain import id_of, plain
 from holdfast.capture.signals import AgentBegan, AgentEnded, Called
 from holdfast.core import agents
 from holdfast.core.canonical import Json
+from holdfast.core.secrets import redact
 from holdfast.core.state import AgentState, State
 from holdfast.core.vocabulary import (
     AgentCompleted,
@@ -50,10 +51,9 @@ def told(
     match signal:
         case Called():
             calls = _calls(state)
-            calls[signal.call[:100]] = [
-                plain(signal.type, 100), plain(signal.task or "", 500), signal.background, None
-            ]  # fmt: skip
-            yield _keep(calls)
+            task, found = redact(plain(signal.task or "", 500))
+            calls[signal.call[:100]] = [plain(signal.type, 100), task, signal.background, None]
+            yield _keep(calls, found)
         case AgentBegan():
             yield from _began(state, signal, process)
         case AgentEnded():
@@ -150,6 +150,6 @@ def _calls(state: State) -> dict[str, list[Json]]:
     return {key: list(call) for key, call in calls.items() if isinstance(call, list) and len(call) == 4}
 
 
-def _keep(calls: dict[str, list[Json]]) -> ExtraKept:
+def _keep(calls: dict[str, list[Json]], redacted: dict[str, int] | None = None) -> ExtraKept:
     latest = list(calls.items())[-_MOST_CALLS:]
-    return ExtraKept(name=_CALLS, value=dict(latest))
+    return ExtraKept(name=_CALLS, value=dict(latest), redacted=redacted or {})
