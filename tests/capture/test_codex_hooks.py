@@ -51,7 +51,7 @@ def test_a_subagents_events_are_its_own() -> None:
     assert prompt.signals == (Prompted(agent="a1", text="Write the tests", person=False),)
     assert prompt.occasion is None
     ran = heard("PostToolUse", agent_id="a1", tool_name="Bash", tool_input={"command": "ls"}, tool_response="")
-    assert ran.signals == (Ran(agent="a1", command="ls"),)
+    assert ran.signals == (Ran(agent="a1", command="ls", code=None),)
     for event in ("PreCompact", "PostCompact"):
         assert heard(event, agent_id="a1", model="gpt-mini").signals == (Active(agent="a1"),)
 

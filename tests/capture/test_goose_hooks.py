@@ -89,7 +89,7 @@ def test_subagents_are_known_by_the_call() -> None:
     """A subagent begins and ends with the call for it; one in the background ends unheard."""
     given: dict[str, Json] = {"instructions": "Review", "source": "reviewer"}
     before = heard("PreToolUse", tool_name="delegate", tool_call_id="c1", tool_input=given)
-    assert before.signals == (Called(call="c1", type="reviewer", task="Review"),)
+    assert before.signals == (Called(call="c1", type="reviewer", task="Review", begins=True),)
     after = heard("PostToolUse", tool_name="delegate", tool_call_id="c1", tool_input=given)
     assert after.signals == (AgentEnded(call="c1", type="reviewer", task="Review"),)
     later = heard("PostToolUse", tool_name="delegate", tool_call_id="c1", tool_input={**given, "async": True})

@@ -32,16 +32,16 @@ class Speaking:
         return BEGAN + round(self.minute * 60_000)
 
     def say(
-        self, event: str, talk: str = "talk-1", *, agent: str = "claude", source: str = "user", **said: Any
+        self, event: str, talk: str = "talk-1", *, agent: str = "claude", through: str = "user", **said: Any
     ) -> Path:
         """One payload in Claude's dialect."""
         payload = {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **said}
-        return self.hand_over(json.dumps(payload).encode(), agent=agent, source=source)
+        return self.hand_over(json.dumps(payload).encode(), agent=agent, through=through)
 
-    def hand_over(self, payload: bytes, *, agent: str = "claude", source: str = "user") -> Path:
+    def hand_over(self, payload: bytes, *, agent: str = "claude", through: str = "user") -> Path:
         self._count += 1
-        path = Path(spool.hand_over(str(self.home), agent, source, 1, payload))
-        target = path.with_name(f"{agent}.{source}.1.{2**30 + self._count}")
+        path = Path(spool.hand_over(str(self.home), agent, through, 1, payload))
+        target = path.with_name(f"{agent}.{through}.1.{2**30 + self._count}")
         path.rename(target)
         moment = self.now * 1_000_000
         os.utime(target, ns=(moment, moment))

@@ -50,10 +50,10 @@ def test_events_have_the_time_at_which_they_were_heard(agents: Speaking) -> None
 @pytest.mark.parametrize("apart", [0.0, 0.02])
 def test_the_same_event_through_two_configurations_is_one(agents: Speaking, apart: float) -> None:
     """User and project scope, plugin and `connect`: each event once, drained together or one after the other."""
-    for source in ("user", "project", "plugin"):
-        agents.say("UserPromptSubmit", prompt="Add OAuth", prompt_id="p1", source=source)
-        agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"}, source=source)
-        agents.say("Stop", last_assistant_message="Done", source=source)
+    for through in ("user", "project", "plugin"):
+        agents.say("UserPromptSubmit", prompt="Add OAuth", prompt_id="p1", through=through)
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "ls"}, through=through)
+        agents.say("Stop", last_assistant_message="Done", through=through)
         if apart:
             agents.session()
             agents.minute += apart

@@ -48,7 +48,7 @@ def test_a_subagent_is_an_agent_with_all_that_is_known_of_it(agents: Speaking) -
     assert (agent.summary, agent.tokens, agent.duration_ms) == ("Found the door.", 4_200, 3 * 60_000)
     assert agent.files.created == ["map.md"]
     assert session.files[0].hash_after == sha("map\n")
-    assert session.extra.get("calls") == {}
+    assert "calls" not in session.extra
 
 
 def test_two_subagents_of_one_type_each_have_their_task(agents: Speaking) -> None:
@@ -202,6 +202,8 @@ def test_a_compaction_is_one_save_and_one_compression(agents: Speaking) -> None:
     assert agents.types().count("session.saved") == 1
     agents.minute = 30
     agents.say("PreCompact", trigger="manual", custom_instructions="")
+    assert agents.session().context.compressions == 1  # it may be refused
+    agents.say("SessionStart", source="compact")
     assert agents.session().context.compressions == 2
 
 
@@ -298,3 +300,56 @@ def test_other_line_ends_than_the_program_shows_are_noticed(agents: Speaking) ->
     )  # fmt: skip
     (change,) = agents.session().files
     assert (change.hash_before, change.hash_after) == (sha("one\r\ntwo\r\n"), sha("one\r\nthree\r\n"))
+
+
+def test_what_is_heard_late_takes_nothing_back(agents: Speaking) -> None:
+    """A second hearing, drained after the conversation closed and the task was done, changes neither."""
+    agents.say("TaskCreated", task_id="1", task_subject="One")
+    agents.minute = 1
+    agents.say("TaskCompleted", task_id="1", task_subject="One")
+    agents.say("SessionEnd", reason="other")
+    agents.session()
+    agents.minute = 0.5
+    agents.say("TaskCreated", task_id="1", task_subject="One", through="plugin", more="told otherwise")
+    agents.say("PostToolUse", tool_name="Read", tool_use_id="late", tool_input={"file_path": "/x"})
+    agents.minute = 2
+    assert [task.status for task in agents.session().tasks] == ["completed"]
+    with agents.keeper() as keeper:
+        (native,) = keeper.session().state().native.values()
+    assert native.closed_at is not None
+
+
+def test_a_payload_somebody_else_took_in_meanwhile_is_not_told_again(agents: Speaking) -> None:
+    """Read before another drain took it in: inside the transaction it is gone."""
+    from holdfast.capture import spool
+    from holdfast.keeper.captures import draining
+
+    agents.session()
+    path = agents.say("PostToolUse", tool_name="Read", tool_use_id="r1", tool_input={"file_path": "/x"})
+    taken = draining.read(spool.Entry(str(path), path.name, os.lstat(path)), agents.now).taken
+    assert taken is not None
+    agents.minute = 1
+    agents.say("SessionEnd", reason="other")
+    agents.session()
+    before = agents.types()
+    with agents.keeper() as keeper:
+        draining._take_in(keeper, [taken], 1.0)
+    assert agents.types() == before
+
+
+def test_a_subagent_nobody_tells_the_beginning_of_begins_with_its_call(tmp_path: Path) -> None:
+    """Gemini has no word for it: it is at work from the call to what the call returns."""
+    speaking = Speaking(tmp_path)
+    speaking.say("BeforeAgent", agent="gemini", prompt="Add OAuth")
+    call: dict[str, Any] = {
+        "tool_name": "invoke_agent",
+        "tool_input": {"agent_name": "explorer", "prompt": "Look around"},
+    }
+    speaking.minute = 1
+    speaking.say("BeforeTool", agent="gemini", **call)
+    (agent,) = speaking.session().agents
+    assert (agent.type, agent.status) == ("explorer", "running")
+    speaking.minute = 3
+    speaking.say("AfterTool", agent="gemini", **call, tool_response={"llmContent": "Found.", "returnDisplay": "x"})
+    (agent,) = speaking.session().agents
+    assert (agent.status, agent.duration_ms) == ("completed", 2 * 60_000)

@@ -45,12 +45,16 @@ class Active(Signal, frozen=True, kw_only=True):
 
 
 class Called(Signal, frozen=True, kw_only=True):
-    """The agent asks for a subagent that has not begun yet: what it is to do is known only here."""
+    """The agent asks for a subagent: what it is to do is known only here.
+
+    It has not begun yet, unless its program never tells that one begins: then this is when it `begins`.
+    """
 
     call: str
     type: str
     task: str | None = None
     background: bool = False
+    begins: bool = False
 
 
 class AgentBegan(Signal, frozen=True, kw_only=True):
@@ -94,10 +98,12 @@ class Edited(Signal, frozen=True, kw_only=True):
 
 
 class Ran(Signal, frozen=True, kw_only=True):
-    """A shell command was executed. `code` is 0 when all that is known is that it went well, 1 when it did not."""
+    """A shell command was executed. `code` is 0 when all that is known is that it went well, 1 when it did not, and
+    None when not even that is known.
+    """
 
     command: str
-    code: int = 0
+    code: int | None = 0
     took_ms: int | None = None
 
 
@@ -115,9 +121,9 @@ class Planned(Signal, frozen=True, kw_only=True):
 
 
 class Compacting(Signal, frozen=True, kw_only=True):
-    """The context is about to be compressed: `manual` or `auto`."""
+    """The context is about to be compressed. Not `surely` where that may be refused, and its end is told as well."""
 
-    trigger: str = "auto"
+    surely: bool = True
 
 
 class Compacted(Signal, frozen=True, kw_only=True):

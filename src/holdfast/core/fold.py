@@ -278,7 +278,7 @@ def _file(state: State, event: Event, data: Data) -> None:
 def _command(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, CommandRan)
     state.commands += 1
-    state.commands_failed += data.code != 0
+    state.commands_failed += data.code not in (0, None)
     state.last_command = data.command
 
 
@@ -327,6 +327,8 @@ def _named(state: State, event: Event, data: Data) -> None:
             state.devices[event.writer] = data.device
         case AliasGiven():
             state.aliases[data.format] = data.id
+        case ExtraKept(value=None):
+            state.extra.pop(data.name, None)  # nothing is kept any more
         case ExtraKept():
             try:
                 state.extra[data.name] = as_read(data.value)

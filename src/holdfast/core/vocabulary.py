@@ -502,10 +502,10 @@ class FileChanged(Data, frozen=True, kw_only=True):
 
 @_event("command.ran")
 class CommandRan(Data, frozen=True, kw_only=True):
-    """A shell command was executed."""
+    """A shell command was executed. Without a `code`, nobody told how it ended."""
 
     command: str
-    code: Whole
+    code: Whole | None = None
     agent: str | None = None
     duration_ms: Whole | None = None
 

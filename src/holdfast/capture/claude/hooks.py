@@ -157,7 +157,7 @@ def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 
 
 def _compacting(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
-    return (Compacting(agent=agent, trigger="manual" if payload.get("trigger") == "manual" else "auto"),)
+    return (Compacting(agent=agent, surely=payload.get("trigger") != "manual"),)
 
 
 def _compacted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:  # noqa: ARG001 - the table's signature

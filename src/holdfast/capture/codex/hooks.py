@@ -118,7 +118,7 @@ def _signals(event: str, payload: Payload) -> tuple[AnySignal, ...]:
         case "PreCompact" | "PostCompact" if agent is not None:
             return (Active(agent=agent),)  # the conversation's own context is as it was
         case "PreCompact":
-            return (Compacting(trigger=word(payload, "trigger") or "auto"),)
+            return (Compacting(surely=word(payload, "trigger") != "manual"),)
         case "PostCompact":
             return (Compacted(),)
         case "SubagentStart":

@@ -10,8 +10,10 @@ import json
 import re
 from typing import Final, NamedTuple
 
+import msgspec
+
 from holdfast.capture.payload import word
-from holdfast.capture.signals import AgentBegan, AnySignal, Called
+from holdfast.capture.signals import AgentBegan, AnySignal, Called, Ran
 from holdfast.capture.tools import Call, Table, active, patches, plans, runs, waits_for_input
 from holdfast.core.canonical import Json
 
@@ -19,6 +21,14 @@ DEFAULT_TYPE: Final = "default"  # what it calls an agent without a role
 _NAMESPACES: Final = ("collaboration", "functions")
 _CODE: Final = re.compile(r"(?:Exit code:|Process exited with code) (-?\d{1,10})\b")
 _SECONDS: Final = re.compile(r"Wall time: (\d{1,7}(?:\.\d{1,6})?) seconds")
+
+
+def ran(call: Call) -> tuple[AnySignal, ...]:
+    """A shell command. Hooks hand over what it printed and not how it ended: without a word on that, nobody knows."""
+    found = runs(call)
+    if call.failed is not None or call.result:
+        return found
+    return tuple(msgspec.structs.replace(one, code=None) if isinstance(one, Ran) else one for one in found)
 
 
 def calls_agent(call: Call) -> tuple[AnySignal, ...]:
@@ -59,12 +69,12 @@ BEFORE: Final[Table] = {
     "request_user_input_async": waits_for_input,
 }
 AFTER: Final[Table] = {
-    "Bash": runs,
-    "shell": runs,
-    "shell_command": runs,
-    "local_shell": runs,
-    "exec_command": runs,
-    "container.exec": runs,
+    "Bash": ran,
+    "shell": ran,
+    "shell_command": ran,
+    "local_shell": ran,
+    "exec_command": ran,
+    "container.exec": ran,
     "apply_patch": patches,
     "update_plan": plans,
     "spawn_agent": called_agent,

@@ -181,7 +181,7 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
         case "Stop":
             return (Active(agent=agent),) if agent else (Replied(text=word(payload, "last_assistant_message")),)
         case "PreCompact":
-            return (Compacting(agent=agent, trigger="manual" if payload.get("trigger") == "manual" else "auto"),)
+            return (Compacting(agent=agent),)
         case "ErrorOccurred":
             return _failed(payload, agent)
         case "SessionEnd":

@@ -151,7 +151,7 @@ def _edited(payload: Payload) -> tuple[AnySignal, ...]:
 def _compacting(payload: Payload) -> tuple[AnySignal, ...]:
     tokens, window = number(payload, "context_tokens"), number(payload, "context_window_size")
     measured = () if tokens is None and window is None else (Measured(tokens=tokens, window=window),)
-    return (*measured, Compacting(trigger="manual" if payload.get("trigger") == "manual" else "auto"))
+    return (*measured, Compacting())
 
 
 def _agent(payload: Payload) -> str:

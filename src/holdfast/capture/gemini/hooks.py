@@ -91,7 +91,7 @@ def _after_tool(payload: Payload) -> tuple[AnySignal, ...]:
 
 def _compacting(payload: Payload) -> tuple[AnySignal, ...]:
     """Told before every request, whether or not anything is to be compressed: only by `/compress` is it sure."""
-    return (Compacting(trigger="manual"),) if payload.get("trigger") == "manual" else ()
+    return (Compacting(),) if payload.get("trigger") == "manual" else ()
 
 
 def _notified(payload: Payload) -> tuple[AnySignal, ...]:

@@ -126,7 +126,7 @@ def _assignment(call: Call) -> tuple[str, str | None, str]:
 
 def _asks_for_agent(call: Call) -> tuple[AnySignal, ...]:
     kind, task, name = _assignment(call)
-    return (Called(agent=call.agent, call=name, type=kind, task=task),)
+    return (Called(agent=call.agent, call=name, type=kind, task=task, begins=True),)
 
 
 def _agent_done(call: Call) -> tuple[AnySignal, ...]:

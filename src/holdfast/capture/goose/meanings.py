@@ -40,7 +40,8 @@ def calls_agent(call: Call) -> tuple[AnySignal, ...]:
     if call.id is None:
         return active(call)
     kind, task = _assignment(call)
-    return (Called(agent=call.agent, call=call.id, type=kind, task=task, background=flag(call.input, "async")),)
+    aside = flag(call.input, "async")
+    return (Called(agent=call.agent, call=call.id, type=kind, task=task, background=aside, begins=not aside),)
 
 
 def agent_done(call: Call) -> tuple[AnySignal, ...]:

@@ -174,7 +174,7 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
             asked = next((said for one in parts(payload, "questions") if (said := word(one, "question"))), None)
             return (Waits(agent=agent, what="input", text=asked),)
         case "session.compacting":
-            return (Compacting(agent=agent),)
+            return (Compacting(agent=agent, surely=False),)
         case "session.compacted":
             return (Compacted(agent=agent),)
         case "session.error":

@@ -153,7 +153,10 @@ def _yes(call: Call, question: str) -> bool:
 def _do(call: Call, found: list[Found], wanted: Wanted) -> Outcome:
     connected, problems = _connect(call, wanted.connect or [])
     mirrors: list[str] = []
+    on = {one.format for one in call.keeper.mirrors.status()} if wanted.mirrors else set()
     for name in wanted.mirrors or []:
+        if name in on:
+            continue  # it is wanted, and it is so: whoever runs this again is not told off
         try:
             call.keeper.mirrors.switch_on(name)
             mirrors.append(name)

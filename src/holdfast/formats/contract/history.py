@@ -102,7 +102,7 @@ def _error(data: Data | None) -> str | None:
     match data:
         case AgentFailed() | AgentTimedOut() | SessionFailed() | ErrorNoted():
             return shorten(data.message, _LONGEST) or "not said"
-        case CommandRan() if data.code != 0:
+        case CommandRan() if data.code not in (0, None):
             return f"exit code {data.code}"
     return None
 

@@ -201,6 +201,8 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         heard_here: dict[tuple[str, str], int] = {}
         silent: list[spool.Entry] = []
         for one in group:
+            if not os.path.lexists(one.entry.path):
+                continue  # somebody else took it in since we read it
             count = heard_here.get((one.same, one.entry.source), 0)
             heard_here[one.same, one.entry.source] = count + 1
             if not _record(keeper, transaction, where, one, count):

@@ -206,7 +206,7 @@ def _end(name: str, signal: AgentEnded) -> Data:
 
 def _command(signal: Ran, agent: str | None) -> CommandRan:
     return CommandRan(
-        command=plain(signal.command, _LONGEST_COMMAND), code=whole(signal.code) or 0, agent=agent,
+        command=plain(signal.command, _LONGEST_COMMAND), code=whole(signal.code), agent=agent,
         duration_ms=whole(signal.took_ms),
     )  # fmt: skip
 

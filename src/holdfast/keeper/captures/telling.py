@@ -84,7 +84,7 @@ class Ground(NamedTuple):
 
 def told(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Data | Timed]:
     """The events that a payload makes of its session, in order."""
-    yield from _linked(state, heard, ground)
+    yield from _linked(state, heard, at, ground)
     if ground.opening is not None:
         yield from _chosen(state, heard, Chosen(model=ground.opening.model, permission=ground.opening.permission))
         for event, rest in ground.opening.rest.items():
@@ -101,6 +101,8 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
     match signal:
         case Opened():
             yield from _settled(state)
+            if signal.how == "compact":
+                yield from _compacted(state, Compacted(), at)
         case Prompted():
             yield from _prompted(state, heard, signal)
         case Replied():
@@ -118,10 +120,11 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
                 command=plain(signal.command) or "?", code=signal.code, agent=who, duration_ms=signal.took_ms
             )
         case Planned():
-            yield from telling_plan.told(state, heard, signal)
+            yield from telling_plan.told(state, heard, signal, at)
         case Compacting():
             yield SessionSaved()
-            yield ContextCompressed()
+            if signal.surely:
+                yield ContextCompressed()
         case Compacted():
             yield from _compacted(state, signal, at)
         case Chosen():
@@ -145,11 +148,15 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
             )
 
 
-def _linked(state: State, heard: Heard, ground: Ground) -> Iterator[Data]:
+def _linked(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Data]:
     """The conversation is part of the session from its first word on; opened again, it may run in another process."""
     known = state.native.get(f"{heard.agent}\n{heard.conversation}")
     if known is not None:
+        # What was said before it closed, and is heard only now, does not open it again.
+        over = known.closed_at is not None and at <= known.closed_at
         closed = known.closed_at is not None and not all(isinstance(one, Closed) for one in heard.signals)
+        if over:
+            return
         moved = ground.process is not None and known.process != ground.process
         if not closed and not moved:
             return

@@ -49,10 +49,13 @@ def told(
     state: State, signal: Called | AgentBegan | AgentEnded, at: int, process: Process | None
 ) -> Iterator[Data | Timed]:
     match signal:
+        case Called(begins=True):
+            began = AgentBegan(agent=signal.call, type=signal.type, task=signal.task, background=signal.background)
+            yield from _began(state, began, process)
         case Called():
             calls = _calls(state)
             task, found = redact(plain(signal.task or "", 500))
-            calls[signal.call[:100]] = [plain(signal.type, 100), task, signal.background, None]
+            calls[signal.call[:100]] = [plain(signal.type, 100), task, signal.background, None, at]
             yield _keep(calls, found)
         case AgentBegan():
             yield from _began(state, signal, process)
@@ -66,7 +69,7 @@ def _began(state: State, signal: AgentBegan, process: Process | None) -> Iterato
     if running is not None and agents.status_of(running) == "running":
         return
     calls = _calls(state)
-    call = next((key for key, (kind, *_, by) in calls.items() if by is None and kind == signal.type), None)
+    call = next((key for key, (kind, _, _, by, _) in calls.items() if by is None and kind == signal.type), None)
     task, background = signal.task, signal.background
     if call is not None:
         task = task or str(calls[call][1] or "") or None
@@ -123,7 +126,8 @@ def _whole(state: State, signal: AgentEnded, call: list[Json] | None, name: str,
     began = AgentStarted(
         id=_free(state, id_of(name)), type=plain(kind, 100) or "agent", task=plain(task, 500) if task else None
     )
-    yield Timed(max(at - (signal.took_ms or 0), state.time.start), began)
+    since = call[4] if call is not None and not signal.took_ms else at - (signal.took_ms or 0)
+    yield Timed(max(min(since if isinstance(since, int) else at, at), state.time.start), began)
 
 
 def _find(state: State, name: str) -> AgentState | None:
@@ -147,9 +151,9 @@ def _free(state: State, wanted: str) -> str:
 def _calls(state: State) -> dict[str, list[Json]]:
     found = state.extra.get(_CALLS)
     calls = found if isinstance(found, dict) else {}
-    return {key: list(call) for key, call in calls.items() if isinstance(call, list) and len(call) == 4}
+    return {key: list(call) for key, call in calls.items() if isinstance(call, list) and len(call) == 5}
 
 
 def _keep(calls: dict[str, list[Json]], redacted: dict[str, int] | None = None) -> ExtraKept:
     latest = list(calls.items())[-_MOST_CALLS:]
-    return ExtraKept(name=_CALLS, value=dict(latest), redacted=redacted or {})
+    return ExtraKept(name=_CALLS, value=dict(latest) or None, redacted=redacted or {})

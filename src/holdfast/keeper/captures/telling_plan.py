@@ -26,7 +26,7 @@ from holdfast.core.vocabulary import (
 _MOST = 500
 
 
-def told(state: State, heard: Heard, signal: Planned) -> Iterator[Data]:
+def told(state: State, heard: Heard, signal: Planned, at: int) -> Iterator[Data]:
     source = f"{heard.agent}-{_short(heard.conversation, 4)}-"
     listed: set[str] = set()
     for todo in signal.todos[:_MOST]:
@@ -35,7 +35,7 @@ def told(state: State, heard: Heard, signal: Planned) -> Iterator[Data]:
         if not words and tasks.find(state, name) is None:
             continue
         listed.add(name)
-        yield from _placed(state, name, words, todo)
+        yield from _placed(state, name, words, todo, at)
     if signal.whole and listed:
         # Replanned: what stands no longer on the list and is not done will not be done.
         for task in list(state.tasks.values()):
@@ -43,12 +43,12 @@ def told(state: State, heard: Heard, signal: Planned) -> Iterator[Data]:
                 yield TaskDropped(id=task.id, ref=task.ref)
 
 
-def _placed(state: State, name: str, words: str, todo: Todo) -> Iterator[Data]:
+def _placed(state: State, name: str, words: str, todo: Todo, at: int) -> Iterator[Data]:
     if tasks.find(state, name) is None:
         yield TaskAdded(id=name, text=words)
     task = tasks.find(state, name)
-    if task is None:
-        return
+    if task is None or max(task.created_at, task.started_at or 0, task.completed_at or 0) > at:
+        return  # something later was said of it already
     if words and words != task.text:
         yield TaskEdited(id=task.id, ref=task.ref, text=words)
     status = _status(task)

@@ -1,0 +1,135 @@
+"""A person's machine in a scratch directory: a home, a project in git, a home of Holdfast, and agents' real programs
+that are run in it with nobody to talk to but a scripted model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import real_programs
+import scripted_model
+
+_HOLDFAST: Final = os.path.join(os.path.dirname(sys.executable), "holdfast")
+_PATIENCE: Final = 150  # seconds; a program that cannot reach its model tries again for a while
+
+
+@dataclass
+class Ran:
+    """What came of one run of a program."""
+
+    code: int
+    said: str
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    def heard_by_the_model(self) -> str:
+        """Everything the program told the model, as text."""
+        return "\n".join(json.dumps(one["body"], ensure_ascii=False) for one in self.asked)
+
+
+class Stage:
+    """One person's machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "home"
+        self.project = root / "shop"
+        self.kept = root / "kept"
+        self._requests = root / "requests.jsonl"
+        for made in (self.home, self.project):
+            made.mkdir(parents=True)
+        self.git("init", "-q", "-b", "main")
+        (self.project / "README.md").write_text("A shop.\n")
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "first")
+
+    def environment(self, **more: str) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"], "HOME": str(self.home), "HOLDFAST_HOME": str(self.kept), "LANG": "C.UTF-8",
+            "TERM": "dumb", "GIT_CONFIG_SYSTEM": os.devnull, "GIT_CEILING_DIRECTORIES": str(self.root),
+            "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org",
+            "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org", **more,
+        }  # fmt: skip
+
+    def git(self, *words: str) -> None:
+        subprocess.run(["git", *words], cwd=self.project, env=self.environment(), check=True, capture_output=True)
+
+    def holdfast(self, *words: str, kept: Path | None = None) -> dict[str, Any]:
+        """The one JSON document of a command that must succeed."""
+        done = subprocess.run(
+            [_HOLDFAST, *words, "--json"], cwd=self.project, capture_output=True, text=True, check=False, timeout=60,
+            env=self.environment(**({} if kept is None else {"HOLDFAST_HOME": str(kept)})),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return dict(json.loads(done.stdout))
+
+    def run(
+        self, agent: str, *words: str, steps: list[scripted_model.Step] | None = None,
+        errand: list[scripted_model.Step] | None = None, environ: dict[str, str] | None = None,
+        until: Callable[[], bool] | None = None,
+    ) -> Ran:  # fmt: skip
+        """Run an agent's program offline, with a scripted model, or with none where there are no steps; and kill it
+        as soon as `until` holds.
+        """
+        script, said = self.root / "script.json", self.root / "said.txt"
+        self._requests.write_text("")
+        if steps is not None:
+            script.write_text(json.dumps({"steps": steps, "errand": errand or []}))
+        command = [
+            "unshare", "-rn", sys.executable, scripted_model.__file__, "-" if steps is None else str(script),
+            str(self._requests), "--", *real_programs.command(agent), *words,
+        ]  # fmt: skip
+        with (
+            said.open("wb") as out,
+            subprocess.Popen(
+                command, cwd=self.project, env=self.environment(**(environ or {})), stdin=subprocess.DEVNULL,
+                stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            ) as process,
+        ):  # fmt: skip
+            try:
+                self._wait(process, until)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        return Ran(process.returncode, said.read_text(errors="replace"), self.asked())
+
+    def _wait(self, process: subprocess.Popen[bytes], until: Callable[[], bool] | None) -> None:
+        for _ in range(_PATIENCE):
+            try:
+                process.wait(1)
+            except subprocess.TimeoutExpired:
+                if until is not None and until():
+                    return
+            else:
+                return
+        pytest.fail(f"after {_PATIENCE} seconds it is still running: {(self.root / 'said.txt').read_text()}")
+
+    def asked(self) -> list[dict[str, Any]]:
+        """What the model has been asked so far."""
+        return [json.loads(line) for line in self._requests.read_text().splitlines(keepends=True) if line[-1] == "\n"]
+
+    def silent(self) -> bool:
+        """Whether the model has fallen silent, so that the program waits in the middle of its work."""
+        return any(one["silent"] for one in self.asked())
+
+    # ── what Holdfast kept of it ─────────────────────────────────────────────────────────────────────────
+
+    def session(self, which: str = "@", *, kept: Path | None = None) -> dict[str, Any]:
+        found = self.holdfast("status", which, kept=kept)["session"]
+        assert isinstance(found, dict)
+        return found
+
+    def sessions(self, *, kept: Path | None = None) -> list[dict[str, Any]]:
+        return list(self.holdfast("history", "--all-projects", kept=kept)["sessions"])
+
+    def events(self, which: str, *, kept: Path | None = None) -> list[dict[str, Any]]:
+        return list(self.holdfast("log", which, kept=kept)["events"])

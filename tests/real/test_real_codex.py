@@ -1,0 +1,53 @@
+"""What only Codex does, with its real program: it runs nobody's hooks before a person has trusted them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import real_programs
+from real_plays import CODEX, GOAL
+from real_stage import Stage
+
+from holdfast.capture.codex import trust
+
+real_programs.wanted()
+pytestmark = real_programs.needs("codex")
+
+UNTRUSTING = tuple(word for word in CODEX.words if "hook-trust" not in word)
+
+
+def test_model_and_permission_mode_are_recorded(tmp_path: Path) -> None:
+    """Codex tells both with every event."""
+    stage = CODEX.stage(tmp_path)
+    CODEX.speaks(stage, GOAL)
+    session = stage.session()
+    assert session["model"] == "gpt-6.1-sol"
+    assert session["extra"]["permission_modes"] == {"codex": "bypassPermissions"}
+
+
+def test_hooks_that_are_not_trusted_are_not_run_and_holdfast_says_so(tmp_path: Path) -> None:
+    """Nothing is recorded, and `agents` names what stands in the way."""
+    stage = CODEX.stage(tmp_path)
+    CODEX.speaks(stage, GOAL, *UNTRUSTING)
+    assert stage.sessions() == []
+    assert "trusted" in " ".join(_listed(stage)["obstacles"])
+
+
+def test_trust_is_read_as_codex_reads_it(tmp_path: Path) -> None:
+    """With the hashes that Holdfast expects in its configuration, Codex runs the hooks, and nothing is in the way."""
+    stage = CODEX.stage(tmp_path)
+    hooks = str(stage.home / CODEX.settings)
+    with (stage.home / ".codex" / "config.toml").open("a") as config:
+        for hook in trust._hooks(hooks):
+            config.write(f'\n[hooks.state."{hooks}:{":".join(hook.key)}"]\ntrusted_hash = "{hook.hash}"\n')
+    CODEX.speaks(stage, GOAL, *UNTRUSTING)
+    assert [one["goal"] for one in stage.sessions()] == [GOAL]
+    assert stage.events("@")[-1]["type"] == "native.closed"
+    assert _listed(stage)["obstacles"] == []
+
+
+def _listed(stage: Stage) -> dict[str, Any]:
+    [found] = [one for one in stage.holdfast("agents")["agents"] if one["name"] == "codex"]
+    assert found["connected"] == "user"
+    return dict(found)
