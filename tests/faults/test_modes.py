@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -76,7 +78,21 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("doctor", "--repair"),
     ("delete", "{id}", "--confirm"),
     ("restore", "{}/backup"),
+    ("connect", "claude", "opencode", "cline"),
+    ("hook", "claude"),
+    ("statusline", "claude"),
+    ("hook", "claude"),
+    ("status",),
+    ("backfill", "claude"),
+    ("connect", "claude"),
+    ("disconnect", "claude"),
+    ("init", "--connect", "gemini", "--mirror", "none", "--backfill", "yes"),
+    ("uninstall",),
 )
+# What an agent says to its hooks, and has written down itself.
+SAID = {"session_id": "talk", "cwd": "/nowhere", "hook_event_name": "UserPromptSubmit", "prompt": "Add login"}
+WRITTEN = {"type": "user", "uuid": "u", "timestamp": "2026-01-01T10:00:00Z", "sessionId": "past", "cwd": "/nowhere",
+           "message": {"role": "user", "content": "Add login"}}  # fmt: skip
 
 
 DOCUMENT = {"goal": "x", "session_id": "2026-11-01-abc123", "created": "2026-11-01T10:00:00Z", "status": "paused",
@@ -95,7 +111,8 @@ def wide(place: Path) -> list[str]:
     found = []
     for path in place.rglob("*"):
         info = path.lstat()
-        due = 0o700 if stat.S_ISDIR(info.st_mode) else 0o600
+        runs = path.parent.name in ("hooks", "Hooks") and path.suffix == ""  # what agents start
+        due = 0o700 if stat.S_ISDIR(info.st_mode) or runs else 0o600
         if stat.S_IMODE(info.st_mode) != due:
             found.append(f"{path} is {stat.S_IMODE(info.st_mode):04o}")
     return found
@@ -112,13 +129,24 @@ def test_every_file_is_private(
     (tmp_path / "document.json").write_text(json.dumps(DOCUMENT))
     monkeypatch.setenv("HOLDFAST_HOME", str(home))
     monkeypatch.chdir(project)
+    person = tmp_path / "person"
+    (person / ".claude" / "projects" / "-nowhere").mkdir(mode=0o700, parents=True)
+    transcript = person / ".claude" / "projects" / "-nowhere" / "past.jsonl"
+    transcript.write_text(json.dumps(WRITTEN) + "\n")
+    for path in (person, *person.rglob("*")):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    monkeypatch.setenv("HOME", str(person))
     watcher: apsw.Connection | None = None
     session = ""
     for words in CALLS:
         names = {"{}": str(copies), "{id}": session, "{plan}": str(tmp_path / "plan.md"),
                  "{document}": str(tmp_path / "document.json")}  # fmt: skip
         call = [names.get(word, word.replace("{}", str(copies))) for word in words]
-        assert main(call) == 0, (call, capsys.readouterr().err)
+        if words[0] in ("hook", "statusline"):  # they end the process themselves when they have taken too long
+            run = [sys.executable, "-m", "holdfast", *call]
+            subprocess.run(run, input=json.dumps(SAID).encode(), check=True, capture_output=True)
+        else:
+            assert main(call) == 0, (call, capsys.readouterr().err)
         if watcher is None:
             session = capsys.readouterr().out.split()[1]
             # Held open, it keeps journal and shared memory on the disk to be looked at.
@@ -126,6 +154,7 @@ def test_every_file_is_private(
             list(watcher.execute("SELECT count(*) FROM events"))
         assert wide(tmp_path / "made") == [], call
         assert wide(copies) == [], call
+        assert wide(person) == [], call
         assert wide(project) == [], call
     assert watcher is not None
     watcher.close()

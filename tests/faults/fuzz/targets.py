@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
+import heard_way
 import spec_examples
 import whole_way
 
@@ -65,6 +66,7 @@ TARGETS: Final[dict[str, Target]] = {
     "recover": recover,
     "salvage": salvage,
     **{name: _format(name) for name in registry.NAMES},
+    "hooks": heard_way.hear,
 }
 
 HAND_MADE: Final = json.dumps(
@@ -87,6 +89,8 @@ def seeds(name: str) -> list[bytes]:
         return [spec_examples.CONTRACT_HISTORY * 2]
     if name == "salvage":
         return [HAND_MADE]
+    if name == "hooks":
+        return heard_way.seeds()
     own = [
         raw for kind, raw in spec_examples.JSON_FILES.items() if name in ("json", "recover") or kind.startswith(name)
     ]

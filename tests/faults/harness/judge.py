@@ -6,6 +6,7 @@ import os
 import shutil
 from typing import NamedTuple
 
+from harness.room import read_tree
 from holdfast.keeper.starting import ANNOUNCED
 from holdfast.machine import files
 from holdfast.mirror.memory import Memory
@@ -15,8 +16,11 @@ from holdfast.store.verify import flaws
 # What a home may hold. Anything else must be among what `doctor` names as left behind by a killed process.
 KNOWN = {
     "store.db", "store.db-wal", "store.db-shm", "store.db.erasing", "writer.json", "config.toml", "errors.log",
-    "aside", "mirrors",
+    "aside", "mirrors", "spool", "hooks", "connections", "glances", "opened", "backfilled",
 }  # fmt: skip
+
+
+AGENTS = (".claude", ".gemini", ".config")  # directories of agents in a person's home, as far as they are tried here
 
 
 class View(NamedTuple):
@@ -29,6 +33,7 @@ class View(NamedTuple):
     backup: int | None  # events in the copy at fresh.db
     mirrored: tuple[str, ...]  # formats that are mirrored
     acknowledged: bool  # the contract, by somebody
+    agents: tuple[tuple[str, bytes | None], ...]  # their own files, beside the home
 
     @property
     def kinds(self) -> list[tuple[tuple[str, ...], bool]]:
@@ -41,6 +46,7 @@ class View(NamedTuple):
         """What is the same whenever the same command has run: no ids, no times."""
         return (
             self.kinds, self.current is not None, self.config, self.backup, self.mirrored, self.acknowledged,
+            self.agents,
         )  # fmt: skip
 
 
@@ -60,7 +66,20 @@ def look(home: str, project: str, place: str) -> View:
     return View(
         log, erased, current, _bytes(config), complete_copy(copied) if os.path.lexists(copied) else None,
         _mirrored(home), os.path.lexists(os.path.join(project, ".ai-session", "contract-acknowledgment.md")),
+        agents_files(os.path.dirname(home)),
     )  # fmt: skip
+
+
+def agents_files(root: str) -> tuple[tuple[str, bytes | None], ...]:
+    """What stands in the settings of agents; what a killed writer left unnamed is nobody's, and taken away later."""
+    found = [
+        (os.path.join(own, name), content)
+        for own in AGENTS
+        for name, content in (read_tree(os.path.join(root, own)) | {"": None}).items()
+        if os.path.isdir(os.path.join(root, own))
+        if not os.path.basename(name).startswith(files.PREFIX)
+    ]
+    return tuple(sorted(found, key=lambda one: one[0]))
 
 
 def _mirrored(home: str) -> tuple[str, ...]:
@@ -96,7 +115,9 @@ def leftovers(home: str) -> list[str]:
         return []
     named = {os.path.basename(path) for path in files.temporaries(home)}
     announced = {name for name in os.listdir(home) if name.startswith(ANNOUNCED)}
-    return sorted(set(os.listdir(home)) - KNOWN - named - announced)
+    # Where `connect` tried its script: the next one takes it away.
+    trials = {name for name in os.listdir(home) if name.startswith(f"{files.PREFIX}trial-")}
+    return sorted(set(os.listdir(home)) - KNOWN - named - announced - trials)
 
 
 def keeps(before: View, after: View) -> bool:

@@ -37,13 +37,16 @@ class Op(NamedTuple):
     promise: Mapping[str, Any] = MappingProxyType({})
 
 
-def record(root: str, *, synchronous: str | None = None) -> list[Op]:
-    """Live a life under strace, in the empty directory `root`, and give what it did to the disk."""
+def record(root: str, *, synchronous: str | None = None, life: str = LIFE) -> list[Op]:
+    """Live a life under strace, in the empty directory `root`, and give what it did to the disk.
+
+    A life is a script that is called with ROOT and ACKS.
+    """
     os.mkdir(os.path.join(root, "project"))
     trace, acks = root + ".trace", root + ".acks"
     subprocess.run(
         ["strace", "-f", "-y", "-xx", "-s", "10000000", "-o", trace, "-e", f"trace={_CALLS}",
-         sys.executable, LIFE, root, acks, *([synchronous] if synchronous else [])],
+         sys.executable, life, root, acks, *([synchronous] if synchronous else [])],
         check=True, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     try:

@@ -67,6 +67,23 @@ _BRANCHED: Steps = (
     ("git", "add", "."),
     ("git", "commit", "-q", "-m", "work"),
 )
+# Settings of people: with comments, line ends and blanks of their own, all of which come back.
+_SETTINGS: Steps = (
+    ("write", "../.claude/settings.json", '{\n\t"model":  "opus",\n\t"hooks": {"Stop": [] }\n}  \n'),
+    ("write", "../.gemini/settings.json", '// mine\r\n{\r\n  "theme": "x", // so\r\n}'),
+)
+AGENTS = ("claude", "gemini", "opencode")
+_CONNECTED: Steps = (*_SETTINGS, ("connect", *AGENTS))
+_SAID = "".join(
+    f'{{"type": "{role}", "uuid": "u{number}", "timestamp": "2026-01-0{number}T10:00:00Z", "sessionId": "talk",'
+    f' "cwd": "/nowhere", "message": {{"role": "{role}", "id": "m{number}", "content": "Add login"}}}}\n'
+    for number, role in enumerate(("user", "assistant", "user", "assistant"), 1)
+)
+_TRANSCRIPTS: Steps = (
+    *_BEGUN,
+    ("write", "../.claude/projects/-nowhere/talk.jsonl", _SAID),
+    ("write", "../.claude/projects/-nowhere/other.jsonl", _SAID.replace('"talk"', '"other"')),
+)
 
 VERBS: tuple[Verb, ...] = (
     Verb(("start", "the very first goal"), ()),
@@ -120,4 +137,11 @@ VERBS: tuple[Verb, ...] = (
     Verb(("start", "on a branch", "--branch"), _GIT),
     Verb(("stop", "--keep"), _BRANCHED, in_parts=True),
     Verb(("stop", "--discard"), _BRANCHED, in_parts=True),
+    Verb(("connect", "claude"), (*_BEGUN, *_SETTINGS)),
+    Verb(("connect", *AGENTS), _SETTINGS, in_parts=True),
+    Verb(("disconnect", "claude"), _CONNECTED),
+    Verb(("disconnect", *AGENTS), _CONNECTED, in_parts=True),
+    Verb(("uninstall",), _CONNECTED, in_parts=True),
+    Verb(("init", "--connect", "claude", "--mirror", "craft", "--backfill", "no"), _SETTINGS, in_parts=True),
+    Verb(("backfill", "claude"), _TRANSCRIPTS, in_parts=True),
 )

@@ -35,7 +35,7 @@ def _load() -> None:
 
 
 def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
-    from holdfast.cli.main import main
+    from holdfast.cli.entry import main
 
     code = 99
     try:
@@ -44,7 +44,7 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
             fd = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             os.dup2(fd, number)
             os.close(fd)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(request.get("stdin", os.devnull), os.O_RDONLY), 0)
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["environ"])
@@ -52,6 +52,7 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
             import resource
 
             resource.setrlimit(resource.RLIMIT_FSIZE, (request["fsize"], request["fsize"]))
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
         os.write(ready, b"!")

@@ -120,7 +120,8 @@ def read(entry: spool.Entry, now: int) -> Read:
     if payload is None:
         # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
         young = abs(now * 1_000_000 - entry.at) < spool.YOUNG
-        return Read(None, "a payload is no JSON object", unfinished=young and _may_be_written(entry))
+        written = young and (_may_be_written(entry) or _grew(entry, len(raw)))
+        return Read(None, "a payload is no JSON object", unfinished=written)
     try:
         by_status = entry.source == spool.STATUS
         heard = registry.status(entry.agent)(payload) if by_status else registry.agent(entry.agent).heard(payload)
@@ -157,6 +158,14 @@ def _canonical(payload: dict[str, Json]) -> str:
 
 def _may_be_written(entry: spool.Entry) -> bool:
     return entry.own == 0 or identify(entry.own) is not None
+
+
+def _grew(entry: spool.Entry, size: int) -> bool:
+    """Whether there is more than was read: whoever wrote it has ended only since then."""
+    try:
+        return os.lstat(entry.path).st_size != size
+    except OSError:
+        return True
 
 
 def _by_place(keeper: Keeper, taken: list[Taken]) -> dict[str, list[Taken]]:
@@ -262,7 +271,8 @@ def _remember(keeper: Keeper, one: Taken) -> None:
     said = opened.Opening()
     for signal in one.heard.signals:
         if isinstance(signal, Chosen):
-            said.model, said.permission = signal.model or said.model, signal.permission or said.permission
+            said.model = plain(signal.model or "", 100) or said.model
+            said.permission = plain(signal.permission or "", 100) or said.permission
         elif isinstance(signal, Opened):
             said.title = None if signal.title is None else redact(plain(signal.title)).text
     rest = redact_document(kept(one.heard.rest)).value

@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 
 from holdfast.capture import script, spool
-from holdfast.core.errors import Failed
+from holdfast.core.errors import Failed, HoldfastError
 from holdfast.machine import files
 
 _NEEDED = ("holdfast", "msgspec", "apsw", "platformdirs")
@@ -50,6 +50,7 @@ def install(home: str, *, system: str) -> bool:
     directory = os.path.join(home, script.DIRECTORY)
     files.make_private_dir(directory)
     files.make_private_dir(os.path.join(home, spool.DIRECTORY))
+    _clear_trials(home)
     if is_current(home, system=system):
         return False
     wanted = scripts(home, by_dd=system == "win32" or _dd_can(home), system=system)
@@ -73,17 +74,14 @@ def is_current(home: str, *, system: str) -> bool:
 
 def _stands(path: str, content: bytes) -> bool:
     try:
-        with open(path, "rb") as file:
-            return file.read(len(content) + 1) == content
-    except OSError:
+        # Whatever was planted there is neither waited for nor believed: it is written anew, or refused in words.
+        return files.read_limited(path, len(content), what="the hook script") == content
+    except HoldfastError:
         return False
 
 
 def _dd_can(home: str) -> bool:
     """Try the script once in a directory of its own: not every system's `dd` can wait for the disk."""
-    for name in os.listdir(home):
-        if name.startswith(_TRIAL):  # of a process that was killed: only one at a time is here
-            _clear(os.path.join(home, name))
     place = os.path.join(home, f"{_TRIAL}{os.urandom(8).hex()}")
     hooks, waiting = os.path.join(place, script.DIRECTORY), os.path.join(place, spool.DIRECTORY)
     files.make_private_dir(hooks)
@@ -110,6 +108,14 @@ def _read(path: str) -> bytes:
         return file.read(len(_PAYLOAD) + 1)
 
 
+def _clear_trials(home: str) -> None:
+    """Of a process that was killed, or could not clear up: only one at a time is here."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(home):
+            if name.startswith(_TRIAL):
+                _clear(os.path.join(home, name))
+
+
 def _clear(place: str) -> None:
     for above, _, names in os.walk(place, topdown=False):
         for name in names:
@@ -123,7 +129,9 @@ def remove(home: str) -> bool:
     """Take the scripts away; what else somebody put beside them stays."""
     directory = os.path.join(home, script.DIRECTORY)
     there = os.path.isdir(directory) and not os.path.islink(directory)
-    for name in (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING):
+    _clear_trials(home)
+    left = files.temporaries(directory) if there else []  # of a process that was killed while it wrote
+    for name in (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING, *left):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(os.path.join(directory, name))
     with contextlib.suppress(OSError):

@@ -55,7 +55,7 @@ def told(
         case Called():
             calls = _calls(state)
             task, found = redact(plain(signal.task or "", 500))
-            calls[signal.call[:100]] = [plain(signal.type, 100), task, signal.background, None, at]
+            calls[plain(signal.call, 100)] = [plain(signal.type, 100), task, signal.background, None, at]
             yield _keep(calls, found)
         case AgentBegan():
             yield from _began(state, signal, process)
@@ -86,7 +86,7 @@ def _began(state: State, signal: AgentBegan, process: Process | None) -> Iterato
 
 def _ended(state: State, signal: AgentEnded, at: int) -> Iterator[Data | Timed]:
     calls = _calls(state)
-    call = calls.pop(signal.call[:100], None) if signal.call is not None else None
+    call = calls.pop(plain(signal.call, 100), None) if signal.call is not None else None
     name = signal.agent or (call[3] if call is not None and isinstance(call[3], str) else None) or signal.call
     if name is None:
         return

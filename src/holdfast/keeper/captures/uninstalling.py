@@ -38,6 +38,7 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
     except HoldfastError as error:
         problems.append(error.message)
     memory = Connections(home)
+    resisting: set[str] = set()
     if memory.are_there:
         with locked(memory.lock, what="uninstall"):
             for connection in memory.all():
@@ -46,7 +47,9 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
                     done.append(connecting.carry_back(keeper, memory, *plan))
                 except HoldfastError as error:
                     problems.append(error.message)
-    for name in NAMES:
+                    resisting.add(connection.agent)
+    # Where taking back failed, what is remembered stays the way to do it: entries are not picked out of the file.
+    for name in (one for one in NAMES if one not in resisting):
         try:
             left = connecting.forgotten(keeper, places, name)
         except HoldfastError as error:

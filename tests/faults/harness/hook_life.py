@@ -1,0 +1,55 @@
+"""The life of a spool, to be recorded: run as a script under strace, `hook_life.py ROOT ACKS`.
+
+Hooks hand over, by the script and by Python; now and then a drain makes events of it. Each hook that has returned is
+a promise, written to the file ACKS as one JSON line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from holdfast.capture import script, spool
+from holdfast.cli import hooking
+from holdfast.keeper.captures import installing
+from holdfast.machine import files
+
+HOOKS = 18
+
+
+def said(project: str, number: int) -> bytes:
+    """Of more than one sector, and of more than one page now and then."""
+    payload = {
+        "session_id": f"talk-{number % 2}", "cwd": project, "hook_event_name": "PostToolUse", "tool_name": "Bash",
+        "tool_input": {"command": f"make all/{number}"}, "tool_response": {"stdout": "x" * (number * 397 % 7_000)},
+        "tool_use_id": f"call-{number}",
+    }  # fmt: skip
+    return json.dumps(payload).encode()
+
+
+def live(root: str, acks: str) -> None:
+    home, project = os.path.join(root, "home"), os.path.join(root, "project")
+    told = os.open(acks, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.chdir(project)
+    for name in (script.DIRECTORY, spool.DIRECTORY):
+        files.make_private_dir(os.path.join(home, name))
+    made = installing.installation(home)
+    hook = os.path.join(home, script.DIRECTORY, script.SCRIPT)
+    files.write_atomic(hook, script.hook_script(made).encode())
+    os.chmod(hook, 0o700)
+    files.write_atomic(os.path.join(home, script.DIRECTORY, script.ASKING), script.asking(made).encode())
+    for number in range(HOOKS):
+        payload = said(project, number)
+        if number % 3:
+            subprocess.run([hook, "claude", "tell", "user"], input=payload, check=True, capture_output=True)
+        else:
+            spool.hand_over(home, "claude", "user", 1, payload)
+        os.write(told, json.dumps({"payload": number}).encode() + b"\n")
+        if number % 6 == 5:
+            hooking.main(["drain"], home)
+
+
+if __name__ == "__main__":
+    live(sys.argv[1], sys.argv[2])

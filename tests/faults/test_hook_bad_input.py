@@ -1,0 +1,264 @@
+"""Hooks that are given nonsense, or stand on broken ground: the agent goes on at once and hears nothing, and what it
+said is kept wherever there is room for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+from harness.figures import tell
+from hooked import HANGING, SILENT, WAYS, Hooked, Way, asked, need_namespaces, ran
+from program import tree
+from scale import scale
+from test_hostile_ids import hostile
+
+from holdfast.capture import spool
+from holdfast.capture.registry import NAMES
+
+HUGE = 50 * 1024 * 1024
+BAD: dict[str, bytes] = {
+    "an array": b'["UserPromptSubmit"]', "a number": b"7", "a string": b'"SessionStart"', "null": b"null",
+    "no JSON": b'"UserPromptSubmit" {', "half": b'{"session_id":', "binary": b"\xff\xfe\0\1" * 100,
+    "NULs": bytes(4096), "deep": b'{"a":' * 50_000, "an empty object": b"{}", "shell": b"$(touch x)`touch y`;touch z",
+    "two objects": b'{"hook_event_name": "SessionStart"}{"hook_event_name": "SessionStart"}',
+    "no conversation": b'{"hook_event_name": "UserPromptSubmit", "prompt": "x"}',
+    "wrong types": b'{"session_id": 7, "hook_event_name": ["UserPromptSubmit"], "cwd": {}, "prompt": 1e999}',
+    "a number as its event": b'{"session_id": "a", "hook_event_name": 1, "SessionStart": "SessionStart"}',
+    "a huge number": b'{"session_id": "a", "hook_event_name": "PreCompact", "n": ' + b"9" * 5_000 + b"}",
+}  # fmt: skip
+
+
+@pytest.fixture
+def hooked(tmp_path: Path) -> Hooked:
+    return Hooked(tmp_path)
+
+
+def _age(hooked: Hooked) -> None:
+    """What is young might still be being written, and waits: make it old."""
+    for entry in spool.waiting(str(hooked.home)):
+        os.utime(entry.path, (1_794_000_000, 1_794_000_000))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nonsense_is_kept_and_not_answered(hooked: Hooked, way: Way) -> None:
+    """Exit 0 and silence whatever is said; to the byte, it is where `doctor` finds it; and the next one is heard."""
+    for given in (b"", b" \n\t"):
+        assert hooked.say(given, way) == SILENT
+    for name, given in BAD.items():
+        assert hooked.say(given, way) == SILENT, name
+    assert hooked.say(ran("talk-1/0", cwd=hooked.project), way) == SILENT
+    _age(hooked)
+    assert hooked.commands() == {"talk-1": ["0"]}
+    unread = hooked.home / "spool" / spool.UNREAD
+    kept = [path.read_bytes() for path in unread.iterdir()] if unread.exists() else []
+    # A blank is nothing to one way and a payload to the other; and an object with an id in it is a conversation.
+    expected = [one for name, one in BAD.items() if name != "a number as its event"]
+    assert sorted(one for one in kept if one.strip()) == sorted(expected)
+    assert spool.waiting(str(hooked.home)) == []
+    assert sorted(os.listdir(hooked.project)) == []
+    hooked.sound()
+    tell(fault="hook nonsense", way=way, payloads=len(BAD) + 3)
+
+
+@pytest.mark.parametrize("way", WAYS[: scale(1, 4, 4)])
+def test_50_megabytes(hooked: Hooked, way: Way) -> None:
+    """Of a payload beyond measure the words count; nothing of its size is left."""
+    given = ran("talk-1/0", cwd=hooked.project, unknown="x" * HUGE)
+    assert hooked.say(given, way) == SILENT
+    if way == "tell":
+        assert hooked.commands() == {"talk-1": ["0"]}
+    assert hooked.say(b"\0" * HUGE, way) == SILENT
+    _age(hooked)
+    assert hooked.say(ran("talk-1/1", cwd=hooked.project), way) == SILENT
+    assert hooked.commands()["talk-1"][-1] == "1"
+    assert spool.waiting(str(hooked.home)) == []
+    hooked.sound()
+
+
+def test_hostile_names_are_words(hooked: Hooked) -> None:
+    """Whatever a conversation, a transcript or a directory is called, nothing is made, read or run because of it."""
+    chosen = random.Random(7).sample(hostile(), scale(12, 120, 520))
+    for number, name in enumerate(chosen):
+        for field in ("session_id", "transcript_path", "cwd", "tool_use_id", "agent_id"):
+            way: Way = "python" if (number + len(field)) % 16 == 0 else "tell"
+            given = json.loads(ran(f"{number}/{field}", talk=f"t{number}", cwd=hooked.project))
+            assert hooked.say(json.dumps(given | {field: name}).encode(), way) == SILENT
+    hooked.take_in()
+    assert {one for one in os.listdir(hooked.root) if one not in ("home", "project")} == set()
+    assert tree(hooked.project) == {}
+    assert {path.name for path in hooked.home.iterdir()} <= {
+        "store.db", "store.db-wal", "store.db-shm", "writer.json", "spool", "hooks", "opened", "errors.log",
+    }  # fmt: skip
+    hooked.sound()
+    tell(fault="F11", hooks=len(chosen) * 5)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a b", "ü", "nobody", "x" * 300, "-rf", "$(touch x)", "drain"])
+def test_hostile_agents_and_sources(hooked: Hooked, name: str) -> None:
+    """The words of the command line themselves: nothing happens, or what is said is put aside."""
+    given = ran("talk-1/0", cwd=hooked.project)
+    for words in ([hooked.hook, name, "tell", "user"], [hooked.hook, "claude", "tell", name],
+                  [hooked.hook, "claude", name, "user"], [hooked.hook], [hooked.hook, name]):  # fmt: skip
+        done = subprocess.run(
+            words, input=given, env=hooked.environ, cwd=hooked.project, capture_output=True, check=False,
+            timeout=HANGING,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == SILENT, words
+    hooked.take_in()
+    assert tree(hooked.project) == {}
+    assert sorted(os.listdir(hooked.root)) == ["home", "project"]
+
+
+# ── the ground ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _locked(hooked: Hooked) -> Iterator[None]:
+    """Somebody holds the store and does not let go."""
+    holder = apsw.Connection(str(hooked.store))
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        holder.execute("ROLLBACK")
+        holder.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_locked_store(hooked: Hooked, way: Way) -> None:
+    """Nobody waits for it; everything is taken in when it is free again."""
+    assert hooked.call("start", "Build the shop").code == 0
+    with _locked(hooked):
+        assert hooked.say(asked(cwd=hooked.project), way) == SILENT
+        for number in range(3):
+            assert hooked.say(ran(f"talk-1/{number}", cwd=hooked.project), way) == SILENT
+        assert len(spool.waiting(str(hooked.home))) == 4
+    assert hooked.commands() == {"talk-1": ["0", "1", "2"]}
+    hooked.settled()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_store_that_is_gone_or_broken(hooked: Hooked, way: Way) -> None:
+    """Without a store one is made; with a broken one everything waits until it is mended."""
+    assert hooked.say(ran("talk-1/0", cwd=hooked.project), way) == SILENT
+    assert hooked.commands() == {"talk-1": ["0"]}
+    hooked.store.rename(hooked.root / "mine.db")
+    for name in ("store.db-wal", "store.db-shm", "writer.json"):
+        (hooked.home / name).unlink(missing_ok=True)
+    hooked.store.write_bytes(b"no store at all" * 1000)
+    assert hooked.say(asked(cwd=hooked.project), way) == SILENT
+    assert hooked.say(ran("talk-1/1", cwd=hooked.project), way) == SILENT
+    assert hooked.call("status").code == 6
+    assert len(spool.waiting(str(hooked.home))) == 2
+    (hooked.root / "mine.db").replace(hooked.store)
+    assert hooked.commands() == {"talk-1": ["0", "1"]}
+    hooked.settled()
+
+
+GROUND: dict[str, tuple[str, str]] = {
+    "full": ("size=96k", 'cat /dev/zero > "$HOLDFAST_HOME/filler" 2>/dev/null'),
+    "no names": ("size=1m,nr_inodes=7", 'for n in 1 2 3 4 5 6 7; do : > "$HOLDFAST_HOME/f$n"; done 2>/dev/null'),
+    "read-only": ("size=1m", 'mount -o remount,ro "$HOLDFAST_HOME"'),
+}
+_MOUNTED = """
+before=$(mktemp -d) && cp -R "$HOLDFAST_HOME/." "$before" || exit 9
+mount -t tmpfs -o {options} none "$HOLDFAST_HOME" || exit 9
+cp -R "$before/." "$HOLDFAST_HOME" || exit 9
+({then}; true)
+out=$("$@" < {given} 2>&1); code=$?
+echo "$code|$out|$(cat "$HOLDFAST_HOME"/spool/* 2>/dev/null | wc -c)"
+mount -o remount,rw,size=16m,nr_inodes=1000 "$HOLDFAST_HOME"; rm -f "$HOLDFAST_HOME/filler" "$HOLDFAST_HOME"/f[0-9]
+out=$("$@" < {given} 2>&1); code=$?
+sleep 0.1
+echo "$code|$out"
+cp -R "$HOLDFAST_HOME/." "$before"; umount "$HOLDFAST_HOME"; cp -R "$before/." "$HOLDFAST_HOME"; rm -r "$before"
+"""
+
+
+@pytest.mark.parametrize("way", ["tell", "ask", "python"])
+@pytest.mark.parametrize("ground", GROUND)
+def test_a_disk_that_takes_nothing(hooked: Hooked, ground: str, way: Way) -> None:
+    """A really full disk, one without inodes, one that may only be read: silence, no half payload, and then on."""
+    need_namespaces()
+    options, then = GROUND[ground]
+    given = hooked.root / "given"
+    given.write_bytes(ran("talk-1/0", cwd=hooked.project, unknown="x" * 20_000))
+    script = _MOUNTED.format(options=options, then=then, given=given)
+    done = subprocess.run(
+        ["unshare", "-Urm", "sh", "-c", script, "sh", *hooked.words(way)], env=hooked.environ, cwd=hooked.project,
+        capture_output=True, text=True, check=False, timeout=HANGING * 2,
+    )  # fmt: skip
+    assert done.stdout.splitlines() == ["0||0", "0|"], done
+    assert hooked.commands() == {"talk-1": ["0"]}
+    hooked.settled()
+
+
+def test_a_home_that_is_gone_or_a_file(hooked: Hooked) -> None:
+    """A hook left behind does nothing; `holdfast hook` makes a home, unless something is in the way."""
+    line = f"test -x '{hooked.hook}' && exec '{hooked.hook}' claude tell user || : holdfast"
+    hooked.home.rename(hooked.root / "moved")
+    given = ran("talk-1/0", cwd=hooked.project)
+    done = subprocess.run(["sh", "-c", line], input=given, capture_output=True, check=False, env=hooked.environ)
+    assert (done.returncode, done.stdout, done.stderr) == SILENT
+    assert not hooked.home.exists()
+    hooked.home.write_text("mine")
+    assert hooked.say(given, "python") == SILENT
+    assert hooked.home.read_text() == "mine"
+    hooked.home.unlink()
+    assert hooked.say(given, "python") == SILENT
+    assert hooked.commands() == {"talk-1": ["0"]}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_streams_that_are_closed(hooked: Hooked, way: Way) -> None:
+    """No stdin, no stdout, no stderr: silence all the same."""
+    words = hooked.words(way)
+    for streams in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        done = subprocess.run(
+            ["sh", "-c", f'"$@" {streams}', "sh", *words], input=asked(cwd=hooked.project), env=hooked.environ,
+            cwd=hooked.project, capture_output=True, check=False, timeout=HANGING,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr) == SILENT, streams
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_every_agent_in_every_way(hooked: Hooked, agent: str) -> None:
+    """Wrong types in the fields that agents have: nothing on stdout, whatever the dialect."""
+    said: list[Any] = [
+        {"session_id": [], "hook_event_name": {}, "cwd": 0}, {"sessionId": None, "event": 7, "sessionStart": "x"},
+        {"taskId": {}, "hookName": "TaskStart", "workspaceRoots": "/"}, {"type": "session.created", "properties": 1},
+        {"conversation_id": 1e99, "hook_event_name": "beforeSubmitPrompt", "workspace_roots": [{}]},
+    ]  # fmt: skip
+    for number, one in enumerate(said):
+        way = WAYS[number % len(WAYS)] if scale(0, 1, 1) else ("tell", "python")[number % 2 if number < 2 else 0]
+        assert hooked.say(json.dumps(one).encode(), way, agent=agent) == SILENT, one
+    _age(hooked)
+    hooked.take_in()
+    assert spool.waiting(str(hooked.home)) == []
+
+
+def test_many_drains_are_stirred_at_once(hooked: Hooked) -> None:
+    """Every `stir` starts a drain of its own behind the agent's back: together they take everything in, once."""
+    count = scale(8, 60, 400)
+
+    def work(talk: str) -> None:
+        for number in range(count):
+            assert hooked.say(ran(f"{talk}/{number}", talk=talk, cwd=hooked.project), "stir") == SILENT
+
+    threads = [threading.Thread(target=work, args=(f"talk-{one}",)) for one in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert hooked.commands() == {f"talk-{one}": [str(number) for number in range(count)] for one in range(3)}
+    hooked.settled()

@@ -1,0 +1,114 @@
+"""F8 for hooks: clocks that go back, jump ahead, stand still while agents speak. Nothing is refused or negative."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from harness.figures import tell
+from hooked import Hooked, asked, ran
+from program import lawful
+from scale import scale
+
+from holdfast import Keeper
+from holdfast.capture import spool
+from holdfast.machine.wall import Wall
+
+NOW = 1_794_000_000_000
+HOUR = 3_600_000
+YEAR = 365 * 24 * HOUR
+STEPS = (0, 1, -1, 1_000, -1_000, HOUR, -HOUR, 24 * HOUR, -24 * HOUR, YEAR, -10 * YEAR, 100 * YEAR, -NOW)
+
+
+class Clocked(Hooked):
+    """Payloads heard at any moment, taken in at any other."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.count = 0
+
+    def leave(self, payload: bytes, at: int, *, own: int | None = None) -> Path:
+        self.count += 1
+        path = Path(spool.hand_over(str(self.home), "claude", "user", 1, payload))
+        target = path.with_name(f"claude.user.1.{2**30 + self.count if own is None else own}")
+        path.rename(target)
+        os.utime(target, ns=(at * 1_000_000, at * 1_000_000))
+        return target
+
+    def at(self, now: int) -> Keeper:
+        wall = Wall(lambda: now * 1_000_000)
+        return Keeper.open(str(self.project), home=str(self.home), actor="anna", wall=wall)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_clock_that_is_set_between_two_hooks(tmp_path: Path, step: int) -> None:
+    """Whether they wait together or are taken in one by one: both are there, and times add up."""
+    for together in (True, False):
+        root = tmp_path / str(together)
+        root.mkdir()
+        clocked = Clocked(root)
+        clocked.leave(asked(cwd=clocked.project), NOW)
+        clocked.leave(ran("talk-1/0", cwd=clocked.project), NOW + 1_000)
+        if not together:
+            with clocked.at(NOW + 2_000) as keeper:
+                keeper.absorb()
+        after = max(0, NOW + 2_000 + step)
+        clocked.leave(ran("talk-1/1", cwd=clocked.project), after)
+        with clocked.at(after) as keeper:
+            keeper.absorb()
+            (row,) = keeper.history(all_projects=True)
+            lawful(keeper.session(row.id).document())
+        assert sorted(clocked.commands()["talk-1"]) == ["0", "1"]
+        clocked.settled()
+
+
+def test_files_from_the_future_and_from_1970(tmp_path: Path) -> None:
+    """However wrong the times of the files are, each is taken in now, at a moment that has been."""
+    clocked = Clocked(tmp_path)
+    chance = random.Random(8)
+    count = scale(60, 500, 5_000)
+    for number in range(count):
+        clocked.leave(ran(f"talk-{number % 3}/{number}", talk=f"talk-{number % 3}", cwd=clocked.project),
+                      max(0, NOW + chance.choice(STEPS) + chance.choice(STEPS)))  # fmt: skip
+    for number in range(10):
+        with clocked.at(max(1, NOW + chance.choice(STEPS))) as keeper:
+            keeper.absorb()
+            for row in keeper.history(all_projects=True):
+                lawful(keeper.session(row.id).document())
+            assert keeper.session().note(f"{number}") is not None
+    with clocked.at(NOW) as keeper:
+        keeper.absorb()
+    found = clocked.commands()
+    assert sorted(int(one) for numbers in found.values() for one in numbers) == list(range(count))
+    clocked.settled()
+    tell(fault="F8", hooks=count)
+
+
+@pytest.mark.parametrize("step", [0, 1_000, -1_000, 100 * YEAR, -10 * YEAR])
+def test_half_a_payload_is_waited_for_only_so_long(tmp_path: Path, step: int) -> None:
+    """What is being written is left alone for some seconds; a wrong clock does not make that years."""
+    clocked = Clocked(tmp_path)
+    # Of a process that lives: this one.
+    half = clocked.leave(b'{"session_id":', NOW + step, own=os.getpid())
+    clocked.leave(ran("talk-1/0", cwd=clocked.project), NOW + step + 1)
+    with clocked.at(NOW) as keeper:
+        keeper.absorb()
+    assert half.exists() is (abs(step) < 10_000)
+    with clocked.at(NOW + 60_000) as keeper:
+        keeper.absorb()
+    assert not half.exists()
+    assert clocked.commands() == {"talk-1": ["0"]}
+    assert len(spool.unread(str(clocked.home))) == 1
+
+
+def test_hooks_themselves_do_not_ask_what_time_it_is(tmp_path: Path) -> None:
+    """A spool whose own times lie ahead takes payloads as ever."""
+    hooked = Hooked(tmp_path)
+    future = time.time() + 100 * 365 * 24 * 3600
+    os.utime(hooked.home / "spool", (future, future))
+    for way in ("tell", "python", "stir", "ask"):
+        assert hooked.say(ran(f"talk-1/{way}", cwd=hooked.project), way) == (0, b"", b"")
+    assert sorted(hooked.commands()["talk-1"]) == ["ask", "python", "stir", "tell"]
