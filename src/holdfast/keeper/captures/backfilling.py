@@ -164,9 +164,7 @@ class _Telling:
             for story in self._found.reader.read(source):
                 self._note(source, story.problems)
                 if not story.signs and not story.told:
-                    complete &= (
-                        not story.problems
-                    )  # unreadable is not nothing: the next run tries again
+                    complete &= not story.problems  # unreadable is not nothing: the next run tries again
                     continue
                 if self._since is not None and story.ended < self._since:
                     complete = False
