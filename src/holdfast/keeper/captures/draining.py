@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Transaction
 
-_AT_ONCE = 1_000  # payloads in one go
+_AT_ONCE = 1_000  # payloads in memory and in one transaction
 _SHELLS = frozenset(
     {"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "busybox", "cmd", "powershell", "pwsh", "env", "timeout"}
 )
@@ -68,10 +68,17 @@ class Read(NamedTuple):
 
 def drain(keeper: Keeper, *, patience: float) -> None:
     """Take in what waits. Never raises for what is in it or for a store that cannot take it now."""
+    waiting = spool.waiting(keeper.home.path)
+    while waiting:
+        _drain_some(keeper, waiting[:_AT_ONCE], patience)
+        left = spool.waiting(keeper.home.path)
+        if len(waiting) <= _AT_ONCE or len(left) >= len(waiting):
+            return  # the rest has come since, or cannot be taken in now
+        waiting = left
+
+
+def _drain_some(keeper: Keeper, waiting: list[spool.Entry], patience: float) -> None:
     home = keeper.home.path
-    waiting = spool.waiting(home)[:_AT_ONCE]
-    if not waiting:
-        return
     taken: list[Taken] = []
     held: set[int] = set()
     for entry in waiting:
