@@ -330,3 +330,22 @@ def test_words_for_numbers() -> None:
     ]  # fmt: skip
     assert [age(ms) for ms in (0, MINUTE, 3 * HOUR, 90 * HOUR)] == ["now", "1 min", "3 h", "3 d"]
     assert [percent(share) for share in (0, 0.001, 0.6, 0.999, 1)] == ["0%", "1%", "60%", "99%", "100%"]
+
+
+def test_a_long_plan_leaves_room_for_decisions() -> None:
+    """A hundred to-dos do not push out what was decided and noted."""
+    tasks = [
+        model.Task(
+            id=f"t{n}", text=f"Step {n} " + "of the plan " * 20, phase=None, agent=None, status="pending",
+            outcome=None, artifacts=[], created_at=text(BEGAN), started_at=None, completed_at=None,
+        )
+        for n in range(100)
+    ]  # fmt: skip
+    made = [model.Decision(at=text(BEGAN), chosen="Hybrid", context="Token kind", options=[], why="Scales")]
+    notes = [model.Note(at=text(BEGAN), text="Ask Ben first")]
+    told = briefing(
+        session(tasks=tasks, decisions=made, notes=notes), reader="agent", max_chars=9_500, ground=NOTHING, now=NOW
+    )
+    assert len(told) <= 9_500
+    for words in ("Step 0", "Hybrid", "Ask Ben first", "more left out"):
+        assert words in told

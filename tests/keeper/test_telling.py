@@ -353,3 +353,132 @@ def test_a_subagent_nobody_tells_the_beginning_of_begins_with_its_call(tmp_path:
     speaking.say("AfterTool", agent="gemini", **call, tool_response={"llmContent": "Found.", "returnDisplay": "x"})
     (agent,) = speaking.session().agents
     assert (agent.status, agent.duration_ms) == ("completed", 2 * 60_000)
+
+
+# ── agents in parallel, in the background, told in another order ─────────────────────────────────────────
+
+
+def call(number: int, task: str, **more: object) -> dict[str, Any]:
+    given = {"description": task, "subagent_type": "Explore", "prompt": "x", **more}
+    return {"tool_name": "Agent", "tool_use_id": f"call-{number}", "tool_input": given}
+
+
+def launched(agent: str) -> dict[str, Any]:
+    return {"tool_response": {"isAsync": True, "status": "async_launched", "agentId": agent}}
+
+
+def test_an_agent_found_to_be_in_the_background_takes_nothing_from_the_persons_time(agents: Speaking) -> None:
+    """Only what the call returned said so; by then it counted as one in the foreground."""
+    agents.say("PreToolUse", **call(1, "Long review"))
+    agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    agents.say("PostToolUse", **call(1, "Long review"), **launched("a1"))
+    for minute in range(3, 31, 3):
+        agents.minute = minute
+        agents.prompt(f"Go on {minute}")
+    agents.minute = 32
+    agents.say("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message="Reviewed")
+    session = agents.session()
+    assert [(one.background, one.status) for one in session.agents] == [(True, "completed")]
+    assert session.time.working_ms == 32 * 60_000
+
+
+def test_what_a_call_returned_corrects_what_was_guessed(agents: Speaking) -> None:
+    """Two of one type begin in another order than they were called for."""
+    agents.say("PreToolUse", **call(1, "Search callers"))
+    agents.say("PreToolUse", **call(2, "Search docs"))
+    agents.say("SubagentStart", agent_id="a2", agent_type="Explore")
+    agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    done = {"status": "completed", "totalTokens": 500_000}
+    agents.say("PostToolUse", **call(1, "Search callers"), tool_response={**done, "agentId": "a1"})
+    agents.say("PostToolUse", **call(2, "Search docs"), **launched("a2"))
+    session = agents.session()
+    assert {one.id: one.task for one in session.agents} == {"a1": "Search callers", "a2": "Search docs"}
+    assert {one.id: one.tokens for one in session.agents} == {"a1": 500_000, "a2": None}
+    assert session.context.tokens is None  # what an agent spent is no measure of how full the context is
+    assert session.conflicts == []
+
+
+def test_a_launch_told_after_the_end_begins_nothing(agents: Speaking) -> None:
+    """The agent was quicker than the hook of its call."""
+    agents.say("PreToolUse", **call(1, "Review"))
+    agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    agents.minute = 1
+    agents.say("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message="Reviewed")
+    agents.say("PostToolUse", **call(1, "Review"), **launched("a1"))
+    (agent,) = agents.session().agents
+    assert (agent.id, agent.status, agent.background, agent.summary) == ("a1", "completed", True, "Reviewed")
+
+
+def test_nobody_waits_in_a_conversation_that_is_over(agents: Speaking) -> None:
+    """Closed, killed, or its session stopped."""
+    asked = {"message": "May I?", "notification_type": "permission_prompt"}
+    agents.say("Notification", **asked)
+    assert len(agents.session().waiting) == 1
+    agents.say("SessionEnd", reason="other")
+    assert agents.session().waiting == []
+    agents.minute = 1
+    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    path = agents.say("Notification", **asked)
+    path.rename(path.with_name(f"claude.user.{program.pid}.1"))
+    assert len(agents.session().waiting) == 1
+    program.communicate(b"\n")
+    with agents.keeper() as keeper:
+        keeper.session().resume()
+    assert agents.session().waiting == []
+    agents.minute = 2
+    agents.say("Notification", **asked)
+    with agents.keeper() as keeper:
+        assert keeper.session().complete().document().waiting == []
+
+
+def test_what_a_subagent_waits_for_is_one_question(agents: Speaking) -> None:
+    """Told with its name and without; granted once."""
+    agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    bash: dict[str, Any] = {
+        "tool_name": "Bash",
+        "tool_use_id": "b1",
+        "tool_input": {"command": "make"},
+        "agent_id": "a1",
+    }
+    agents.say("PermissionRequest", **bash)
+    agents.say("Notification", message="May it?", notification_type="permission_prompt")
+    agents.session()
+    agents.minute = 1
+    agents.say("PostToolUse", **bash)
+    assert agents.session().waiting == []
+
+
+def test_a_list_that_was_emptied_is_given_up(agents: Speaking) -> None:
+    """What is not on it any more and not done is dropped; a subagent's list is its own; equal words are two."""
+    agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    agents.say("PostToolUse", tool_name="TodoWrite", tool_use_id="t1",
+               tool_input=todos(("One", "in_progress"), ("Same", "pending"), ("Same", "completed")))  # fmt: skip
+    agents.say("PostToolUse", tool_name="TodoWrite", tool_use_id="t2", agent_id="a1",
+               tool_input=todos(("Its own", "pending")))  # fmt: skip
+    found = [(task.text, task.status, task.agent) for task in agents.session().tasks]
+    assert found == [
+        ("One", "in_progress", None), ("Same", "pending", None), ("Same", "completed", None),
+        ("Its own", "pending", "a1"),
+    ]  # fmt: skip
+    agents.minute = 1
+    agents.say("PostToolUse", tool_name="TodoWrite", tool_use_id="t3", tool_input={"todos": []})
+    statuses = {task.text: task.status for task in agents.session().tasks if task.status != "completed"}
+    assert statuses == {"One": "dropped", "Same": "dropped", "Its own": "pending"}
+
+
+def test_the_end_of_a_subagent_begins_no_session(agents: Speaking) -> None:
+    """It ended after the person had stopped the session."""
+    agents.say("SubagentStart", agent_id="a1", agent_type="Explore")
+    with agents.keeper() as keeper:
+        keeper.session().complete()
+    agents.minute = 1
+    agents.say("SubagentStop", agent_id="a1", agent_type="Explore", last_assistant_message="Done")
+    assert len(agents.sessions()) == 1
+
+
+def test_a_notice_of_the_program_does_not_end_a_limit(agents: Speaking) -> None:
+    """Only a person's prompt shows that work goes on."""
+    agents.say("StopFailure", error="rate_limit", error_details="limit reached, resets 18:00")
+    agents.minute = 10
+    agents.prompt("<task-notification>\n<task-id>a1</task-id>done</task-notification>")
+    assert agents.session().status == "paused"

@@ -58,11 +58,12 @@ class Called(Signal, frozen=True, kw_only=True):
 
 
 class AgentBegan(Signal, frozen=True, kw_only=True):
-    """A subagent (`agent`) begins."""
+    """A subagent (`agent`) begins. Told by what its `call` returned, it is known which call asked for it."""
 
     type: str
     task: str | None = None
     background: bool = False
+    call: str | None = None
 
 
 class AgentEnded(Signal, frozen=True, kw_only=True):
@@ -78,6 +79,8 @@ class AgentEnded(Signal, frozen=True, kw_only=True):
     tokens: int | None = None
     took_ms: int | None = None
     failed: str | None = None
+    # The person stopped it: no failure.
+    stopped: bool = False
 
 
 class Edited(Signal, frozen=True, kw_only=True):

@@ -82,8 +82,8 @@ def changed(state: State, event: Event, data: Data) -> None:
         agent.task = data.task if data.task is not None else agent.task
         agent.blocking_on = data.blocking_on if data.blocking_on is not None else agent.blocking_on
         agent.summary = data.summary if data.summary is not None else agent.summary
-        if data.tokens is not None:
-            _spent(state, agent, data.tokens)
+        agent.tokens = data.tokens if data.tokens is not None else agent.tokens
+        agent.background = data.background if data.background is not None else agent.background
         return
     if not write_status(state, "agent", agent.status, f"agents.{agent.id}.status", event):
         return
@@ -92,7 +92,8 @@ def changed(state: State, event: Event, data: Data) -> None:
             agent.summary = data.summary if data.summary is not None else agent.summary
             agent.progress = 1.0
             if data.tokens is not None:
-                _spent(state, agent, data.tokens)
+                agent.tokens = data.tokens
+                state.by_agent[agent.id] = data.tokens
             _end(agent, event.at)
         case AgentFailed():
             _fail(state, agent, event.at, data.message, data.category)
@@ -118,11 +119,6 @@ def changed(state: State, event: Event, data: Data) -> None:
                 agent.pid = data.pid
             if data.process is not None:
                 agent.process = data.process
-
-
-def _spent(state: State, agent: AgentState, tokens: int) -> None:
-    agent.tokens = tokens
-    state.by_agent[agent.id] = tokens
 
 
 def settle(state: State, at: int) -> None:

@@ -141,7 +141,8 @@ def session(state: State, now: int) -> Session:
         device=device_of(state),
         devices=sorted(set(state.devices.values())),
         cost_usd=float(cost) if isinstance(cost, (int, float)) else None,
-        waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values()],
+        # Of what has ended, nobody waits for an answer.
+        waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values() if end is None],
         native=[Native(agent=one.agent, id=one.id, resume=one.resume) for one in state.native.values()],
         agents=_agents(state, now if end is None else end),
         phases=[Phase(id=id_, name=name) for id_, name in state.phases.items()],
@@ -180,7 +181,8 @@ def session(state: State, now: int) -> Session:
 
 def _extra(state: State) -> dict[str, Json]:
     """What the model has no place for. A format's own is kept as text, for the sake of its spelling."""
-    shown = dict(state.extra)
+    # What begins with a dot is bookkeeping of whoever wrote it.
+    shown = {name: value for name, value in state.extra.items() if not name.startswith(".")}
     for name in Aliases.__struct_fields__:
         kept = shown.get(name)
         if isinstance(kept, str):

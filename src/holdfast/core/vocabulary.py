@@ -407,13 +407,17 @@ class AgentInterrupted(OfAgent, frozen=True, kw_only=True):
 
 @_event("agent.edited", searched="summary")
 class AgentEdited(OfAgent, frozen=True, kw_only=True):
-    """Facts about an agent changed. Only what is named changes; its status does not."""
+    """Facts about an agent changed. Only what is named changes; its status does not.
+
+    `tokens` is what it has spent in all; how full its context is, is another matter.
+    """
 
     type: str | None = None
     task: str | None = None
     blocking_on: str | None = None
     summary: str | None = None
     tokens: Whole | None = None
+    background: bool | None = None
 
 
 # ── The plan ─────────────────────────────────────────────────────────────────────────────────────────────

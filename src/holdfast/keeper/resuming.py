@@ -16,7 +16,7 @@ from holdfast.core import agents, view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.lifecycle import refusal, session_allows
 from holdfast.core.state import AgentState, FileState, State
-from holdfast.core.vocabulary import AgentInterrupted, Data, SessionResumed, SessionUnarchived
+from holdfast.core.vocabulary import AgentInterrupted, Data, SessionResumed, SessionUnarchived, WaitingEnded
 from holdfast.machine import files
 from holdfast.machine.process import Identity, fate
 
@@ -58,7 +58,7 @@ class Resumed(NamedTuple):
 def look(state: State, root: str) -> Resumed:
     """What a resume here would find. Records nothing."""
     interrupted, unknown = lost(state)
-    return Resumed(interrupted, unknown, tuple(_landings(state, root)), tuple(_broken(state)))
+    return Resumed(interrupted, unknown, tuple(_landings(state, root)), tuple(broken(state)))
 
 
 def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
@@ -91,6 +91,9 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
             for agent in state.agents.values()
             if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in seen.interrupted
         ]
+        from holdfast.keeper.captures.telling import waits_of
+
+        ended += [WaitingEnded(id=name) for one in seen.broken for name in waits_of(state, one.agent, one.id)]
         # What is worked on is not put away.
         return [*ended, SessionResumed(), *([SessionUnarchived()] if state.archived else [])]
 
@@ -100,7 +103,7 @@ def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # 
     return found[0]
 
 
-def _broken(state: State) -> list[Broken]:
+def broken(state: State) -> list[Broken]:
     """Conversations nobody closed, and whose process is gone: the program crashed, or was killed."""
     return [
         Broken(one.agent, one.id)

@@ -14,7 +14,7 @@ STATUS = {
 }  # fmt: skip
 PAUSES = {"manual": "paused", "idle": "idle", "task": "agent at work", "timeout": "time limit"}
 
-REMINDED = "reminded"  # in a session's `extra`: the lines of working time that the person was told of
+REMINDED = ".reminded"  # in a session's `extra`: the lines of working time that the person was told of
 _REMINDERS = {
     "break_40": "{} minutes of work: a good moment for a break.",
     "warning_60": "{} minutes of work: a break is due.",

@@ -12,7 +12,22 @@ from typing import TYPE_CHECKING
 
 from holdfast.capture.interface import Heard
 from holdfast.capture.plain import goal_of, plain
-from holdfast.capture.signals import Active, Chosen, Closed, Measured, Opened, Prompted, Ran, Replied, Waits
+from holdfast.capture.signals import (
+    Active,
+    AgentEnded,
+    Chosen,
+    Closed,
+    Compacted,
+    Compacting,
+    Erred,
+    Limited,
+    Measured,
+    Opened,
+    Prompted,
+    Ran,
+    Replied,
+    Waits,
+)
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
@@ -26,8 +41,10 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 REPLACED = "Replaced by another session"
-# These tell of a conversation, not of work: none of them starts a session.
-_NO_WORK = (Opened, Closed, Measured, Chosen, Active, Replied, Waits)
+# These tell of a conversation, or of the end of something, not of work: none of them starts a session.
+_NO_WORK = (
+    Opened, Closed, Measured, Chosen, Active, Replied, Waits, AgentEnded, Compacting, Compacted, Erred, Limited
+)  # fmt: skip
 
 
 class Belonging:

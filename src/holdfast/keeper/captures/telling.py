@@ -70,6 +70,7 @@ LIMIT = "Usage limit"
 # What a tool call without other traces says more often than this adds nothing to working time.
 _SELDOM = MINUTE
 _SAME_COMPRESSION = 15 * MINUTE
+_SAME_WAIT = MINUTE // 2
 _QUIET = (Opened, Closed, Measured, Chosen, Waits)
 
 
@@ -143,6 +144,8 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
         case Measured():
             yield from _measured(state, heard, signal)
         case Closed():
+            for name in waits_of(state, heard.agent, heard.conversation):
+                yield WaitingEnded(id=name)
             yield NativeClosed(
                 agent=heard.agent, id=heard.conversation, reason=plain(signal.reason, 100) if signal.reason else None
             )
@@ -165,9 +168,12 @@ def _linked(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Dat
 
 
 def _settled(state: State) -> Iterator[Data]:
-    """A conversation opens: agents whose process is gone by now are not at work any more."""
-    from holdfast.keeper.resuming import lost
+    """A conversation opens: who was at work or waited in a process that is gone by now does so no longer."""
+    from holdfast.keeper.resuming import broken, lost
 
+    for one in broken(state):
+        for name in waits_of(state, one.agent, one.id):
+            yield WaitingEnded(id=name)
     gone = {one.id for one in lost(state)[0]}
     for agent in list(state.agents.values()):
         if agent.id in gone and agents.status_of(agent) in ("pending", "running", "paused"):
@@ -180,7 +186,7 @@ def _prompted(state: State, heard: Heard, signal: Prompted) -> Iterator[Data]:
     if status == "paused":
         mark = next((mark for mark in reversed(state.time.marks) if mark.kind != "away"), None)
         reason = (mark.reason if mark is not None and mark.kind == "manual" else None) or ""
-        if reason.startswith(LIMIT) or reason == REPLACED:
+        if signal.person and (reason.startswith(LIMIT) or reason == REPLACED):
             yield SessionResumed()
     elif status in ("created", "error"):
         yield SessionResumed()
@@ -219,13 +225,31 @@ def _chosen(state: State, heard: Heard, signal: Chosen) -> Iterator[Data]:
 def _waited(state: State, heard: Heard, signal: AnySignal) -> Iterator[Data]:
     """Something else is heard of whoever waited: the person has answered."""
     name = _wait_name(heard, signal.agent)
-    if name in state.waiting:
-        yield WaitingEnded(id=name)
+    if name not in state.waiting:
+        return
+    ended = state.waiting[name]
+    yield WaitingEnded(id=name)
+    # What a subagent waits for is also told without its name.
+    whole = _wait_name(heard, None)
+    if whole in state.waiting and abs(state.waiting[whole].at - ended.at) <= _SAME_WAIT:
+        yield WaitingEnded(id=whole)
 
 
 def _wait_name(heard: Heard, agent: str | None) -> str:
-    who = f"{heard.conversation}\n{agent or ''}"
-    return f"{heard.agent}-{digest(who.encode(errors='surrogatepass'))[:12]}"
+    return _waits(heard.agent, heard.conversation) + _short(agent or "")
+
+
+def waits_of(state: State, agent: str, conversation: str) -> list[str]:
+    """What a conversation waits for."""
+    return [name for name in state.waiting if name.startswith(_waits(agent, conversation))]
+
+
+def _waits(agent: str, conversation: str) -> str:
+    return f"{agent}-{_short(conversation)}-"
+
+
+def _short(words: str) -> str:
+    return digest(words.encode(errors="surrogatepass"))[:8]
 
 
 def _measured(state: State, heard: Heard, signal: Measured) -> Iterator[Data]:

@@ -17,6 +17,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.secrets import redact
 from holdfast.core.state import AgentState, State
 from holdfast.core.vocabulary import (
+    AgentAborted,
     AgentCompleted,
     AgentEdited,
     AgentFailed,
@@ -34,7 +35,7 @@ class Timed(NamedTuple):
     data: Data
 
 
-_CALLS = "calls"
+_CALLS = ".calls"
 _MOST_CALLS = 50
 _AT_WORK = ("pending", "running", "paused", "interrupted")
 
@@ -51,37 +52,63 @@ def told(
     match signal:
         case Called(begins=True):
             began = AgentBegan(agent=signal.call, type=signal.type, task=signal.task, background=signal.background)
-            yield from _began(state, began, process)
+            yield from _began(state, began, at, process)
         case Called():
             calls = _calls(state)
             task, found = redact(plain(signal.task or "", 500))
             calls[plain(signal.call, 100)] = [plain(signal.type, 100), task, signal.background, None, at]
             yield _keep(calls, found)
         case AgentBegan():
-            yield from _began(state, signal, process)
+            yield from _began(state, signal, at, process)
         case AgentEnded():
             yield from _ended(state, signal, at)
 
 
-def _began(state: State, signal: AgentBegan, process: Process | None) -> Iterator[Data]:
+def _began(state: State, signal: AgentBegan, at: int, process: Process | None) -> Iterator[Data]:
     name = signal.agent or signal.type
-    running = _find(state, name)
-    if running is not None and agents.status_of(running) == "running":
-        return
+    agent = _find(state, name)
     calls = _calls(state)
-    call = next((key for key, (kind, _, _, by, _) in calls.items() if by is None and kind == signal.type), None)
+    if agent is not None and (
+        signal.call is not None
+        or agents.status_of(agent) == "running"
+        or (agent.ended_at is not None and at <= agent.ended_at)
+    ):
+        # Told before. What its call returned is surer than what was guessed from the order of calls.
+        yield from _corrected(agent, signal)
+        if signal.call is not None and calls.pop(plain(signal.call, 100), None) is not None:
+            yield _keep(calls)
+        return
+    call = plain(signal.call, 100) if signal.call is not None else _next_call(calls, signal.type)
+    asked = calls.get(call) if call is not None else None
     task, background = signal.task, signal.background
-    if call is not None:
-        task = task or str(calls[call][1] or "") or None
-        background = background or calls[call][2] is True
-        calls[call][3] = id_of(name)
+    if asked is not None:
+        task = task or str(asked[1] or "") or None
+        background = background or asked[2] is True
+        asked[3] = id_of(name)
     yield AgentStarted(
         id=_free(state, id_of(name)), type=plain(signal.type, 100) or "agent",
         task=plain(task, 500) if task else None, background=background,
         pid=None if process is None else process.pid, process=process,
     )  # fmt: skip
-    if call is not None:
+    if asked is not None:
         yield _keep(calls)
+
+
+def _next_call(calls: dict[str, list[Json]], kind: str) -> str | None:
+    """The oldest call for an agent of this type that none has begun for."""
+    return next((key for key, (wanted, _, _, by, _) in calls.items() if by is None and wanted == kind), None)
+
+
+def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[Data]:
+    """What is now known for certain of an agent, where something else was thought."""
+    sure = signal.call is not None or not agent.task
+    task = plain(signal.task, 500) if signal.task and sure else None
+    background = True if isinstance(signal, AgentBegan) and signal.background and not agent.background else None
+    edited = AgentEdited(
+        id=agent.id, ref=agent.ref, task=None if task == agent.task else task, background=background
+    )  # fmt: skip
+    if edited != AgentEdited(id=agent.id, ref=agent.ref):
+        yield edited
 
 
 def _ended(state: State, signal: AgentEnded, at: int) -> Iterator[Data | Timed]:
@@ -102,21 +129,22 @@ def _ended(state: State, signal: AgentEnded, at: int) -> Iterator[Data | Timed]:
 
 def _over(agent: AgentState, signal: AgentEnded) -> Iterator[Data]:
     summary = plain(signal.summary, 1_000) if signal.summary else None
+    yield from _corrected(agent, signal)
     if agents.status_of(agent) in _AT_WORK:
-        if signal.failed is not None:
+        if signal.stopped:
+            yield AgentAborted(id=agent.id, ref=agent.ref, reason="Stopped by the person")
+        elif signal.failed is not None:
             message = plain(signal.failed, 500) or "failed"
             yield AgentFailed(id=agent.id, ref=agent.ref, message=message, category=troubles.category(None, message))
         else:
-            yield AgentCompleted(id=agent.id, ref=agent.ref, summary=summary, tokens=signal.tokens)
-        return
-    # It was told to have ended already; what the call returns completes the picture.
-    edited = AgentEdited(
-        id=agent.id, ref=agent.ref, task=plain(signal.task, 500) if signal.task and not agent.task else None,
-        summary=summary if agent.summary is None else None,
+            yield AgentCompleted(id=agent.id, ref=agent.ref, summary=summary)
+    # Told to have ended before, or not: what the call returns completes the picture.
+    more = AgentEdited(
+        id=agent.id, ref=agent.ref, summary=summary if agent.summary is None else None,
         tokens=signal.tokens if signal.tokens != agent.tokens else None,
     )  # fmt: skip
-    if edited != AgentEdited(id=agent.id, ref=agent.ref):
-        yield edited
+    if more != AgentEdited(id=agent.id, ref=agent.ref):
+        yield more
 
 
 def _whole(state: State, signal: AgentEnded, call: list[Json] | None, name: str, at: int) -> Iterator[Timed]:

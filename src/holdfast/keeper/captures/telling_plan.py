@@ -22,30 +22,36 @@ from holdfast.core.vocabulary import (
     TaskReopened,
     TaskStarted,
 )
+from holdfast.keeper.captures import telling_agents
 
 _MOST = 500
 
 
 def told(state: State, heard: Heard, signal: Planned, at: int) -> Iterator[Data]:
-    source = f"{heard.agent}-{_short(heard.conversation, 4)}-"
-    listed: set[str] = set()
+    # Each agent has a list of its own.
+    source = f"{heard.agent}-{_short(heard.conversation + (signal.agent or ''), 4)}-"
+    who = telling_agents.known(state, signal.agent)
+    listed: dict[str, int] = {}
     for todo in signal.todos[:_MOST]:
         words = plain(todo.text, 500).strip()
         name = source + _short(words if todo.id is None else f"#{todo.id}", 8)
         if not words and tasks.find(state, name) is None:
             continue
-        listed.add(name)
-        yield from _placed(state, name, words, todo, at)
-    if signal.whole and listed:
+        again = listed[name] = listed.get(name, 0) + 1
+        if again > 1 and todo.id is None:  # the same words twice are two to-dos
+            name = f"{name}-{again}"
+            listed[name] = 1
+        yield from _placed(state, name, words, todo, at, who)
+    if signal.whole and (listed or not signal.todos):
         # Replanned: what stands no longer on the list and is not done will not be done.
         for task in list(state.tasks.values()):
             if task.id.startswith(source) and task.id not in listed and _status(task) in ("pending", "in_progress"):
                 yield TaskDropped(id=task.id, ref=task.ref)
 
 
-def _placed(state: State, name: str, words: str, todo: Todo, at: int) -> Iterator[Data]:
+def _placed(state: State, name: str, words: str, todo: Todo, at: int, who: str | None) -> Iterator[Data]:
     if tasks.find(state, name) is None:
-        yield TaskAdded(id=name, text=words)
+        yield TaskAdded(id=name, text=words, agent=who)
     task = tasks.find(state, name)
     if task is None or max(task.created_at, task.started_at or 0, task.completed_at or 0) > at:
         return  # something later was said of it already
