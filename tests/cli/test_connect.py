@@ -91,6 +91,24 @@ def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
     assert "holdfast connect codex" in said
 
 
+def test_agents_tell_of_a_script_that_is_gone(cli: Calling, settings: Path) -> None:
+    """The table, a sentence with the file, the command that mends it; and a word for scripts."""
+    cli("connect", "claude")
+    (cli.home / "hooks" / "hook").unlink()
+    said = cli("agents").out
+    assert "for you, script missing" in said
+    assert "settings.json" in said
+    assert "holdfast connect claude" in said
+    missing = {one["name"]: one["script_missing"] for one in cli.document("agents")["agents"]}
+    assert [name for name, gone in missing.items() if gone] == ["claude"]
+    said = cli("connect", "claude").out
+    assert "Claude Code  connected for you" in said
+    assert "made only now" in said
+    assert "script missing" not in cli("agents").out
+    assert "for you" in cli("agents").out
+    assert str(settings) in said
+
+
 def test_uninstall(cli: Calling, settings: Path) -> None:
     """Everything is taken out; the answer says what, and that the data stays."""
     before = settings.read_bytes()

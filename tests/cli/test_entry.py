@@ -86,10 +86,22 @@ def test_however_a_hook_is_called_the_agent_goes_on(hooks: Hooks, words: tuple[s
     assert kept.read_bytes() == given
 
 
-@pytest.mark.parametrize("words", [("statusline",), ("statusline", "nobody"), ("statusline", "--json", "claude")])
+@pytest.mark.parametrize("words", [("statusline",), ("statusline", "nobody"), ("statusline", "claude", "--quiet")])
 def test_so_it_is_with_status_lines(hooks: Hooks, words: tuple[str, ...]) -> None:
     hooks.undisturbed(*words)
     hooks.undisturbed(*words, given=b"no json")
+
+
+@pytest.mark.parametrize("words", [("statusline", "claude", "--json"), ("--json", "statusline", "claude")])
+@pytest.mark.parametrize("given", [b"", b"no json", b"[]", b'{"session_id": "\\ud800", "cwd": 7}'])
+def test_a_status_line_gave_no_document(hooks: Hooks, words: tuple[str, ...], given: bytes) -> None:
+    """`--json` is one document whatever it is given; and an error is one, too."""
+    done = hooks.run(*words, given=given)
+    assert (done.returncode, done.stderr) == (0, b"")
+    document = json.loads(done.stdout)
+    assert (document["holdfast"], document["line"], document["agent"]) == (1, "", "claude")
+    failed = hooks.run("statusline", "nobody", "--json", given=given)
+    assert (failed.returncode, json.loads(failed.stdout)["error"]["kind"]) == (4, "invalid")
 
 
 def test_options_before_the_command_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,31 @@ def test_answers(cli: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
     assert _connected(cli) == {"claude", "codex", "cline"}
 
 
+@pytest.mark.parametrize("answers", ["", "y\n", "vim\n", "y\n\n", "n\ntimer\n"])
+def test_the_end_of_input_did_not_mean_yes(cli: Calling, monkeypatch: pytest.MonkeyPatch, answers: str) -> None:
+    """Ctrl-D at any question stops it like Ctrl-C does, and nothing was done by then."""
+    monkeypatch.setattr(sys, "stdin", Terminal(answers))
+    done = cli("init")
+    assert (done.code, done.out) == (130, "")
+    assert _connected(cli) == set()
+    assert cli.document("mirror", "status")["mirrors"] == []
+    assert not (cli.home / "hooks").exists()
+
+
+def test_hooks_that_came_with_the_project_are_connected_as_its_own(cli: Calling) -> None:
+    """Where the script is missing, `init` proposes to make it, in the scope the hooks stand in."""
+    cli("connect", "claude", "--scope", "project")
+    (cli.home / "hooks" / "hook").unlink()
+    assert "holdfast connect claude --scope project" in cli.document("init", "--backfill", "no")["next"]
+    document = cli.document("init", "--yes", "--backfill", "no")
+    assert [(one["agent"], one["scope"]) for one in document["connections"]] == [
+        ("claude", "project"),
+        ("codex", "user"),
+    ]
+    assert (cli.home / "hooks" / "hook").exists()
+    assert document["problems"] == []
+
+
 def test_one_that_cannot_be_connected(cli: Calling, nobodys_environment: Path) -> None:
     """Broken settings of one agent do not keep the others; the code and a sentence tell."""
     (nobodys_environment / ".claude" / "settings.json").write_text("{")

@@ -173,7 +173,7 @@ _FIELDS = st.sampled_from(["session_id", "cwd", "workspace", "model", "cost", "c
 
 
 @given(
-    st.dictionaries(_FIELDS, _ANYTHING), _TEXT, st.integers(20, 300), st.integers(0, 10**13),
+    st.dictionaries(_FIELDS, _ANYTHING), _TEXT, st.integers(1, 300), st.integers(0, 10**13),
     st.booleans(),
 )  # fmt: skip
 def test_nothing_raw_reaches_the_terminal(
@@ -190,6 +190,15 @@ def test_nothing_raw_reaches_the_terminal(
         assert width_of(drawn) <= width
         statusline._news(payload)
         drawn.encode()
+
+
+@pytest.mark.parametrize(("asked", "width"), [("1", 1), ("5", 5), ("19", 19), ("0", 80), ("", 80), ("x", 80)])
+def test_a_narrow_terminal_got_a_longer_line_than_it_asked_for(line: Line, asked: str, width: int) -> None:
+    """However narrow; what says nothing is as wide as usual."""
+    line.start("A goal of very many words that nobody could ever show in one line of a terminal of any size at all")
+    line.environ["COLUMNS"] = asked
+    assert width_of(line().rstrip("\n")) <= width
+    assert statusline._paint({"COLUMNS": asked}).width == width
 
 
 # ── as a process ─────────────────────────────────────────────────────────────────────────────────────────
@@ -290,6 +299,39 @@ def test_what_the_agent_tells_is_handed_over_when_it_is_news(line: Line) -> None
     later(line.home)
     line(cost={"total_cost_usd": 1.75})
     assert line.handed_over() == 3
+
+
+def test_nothing_of_a_payload_lies_among_the_glances(line: Line) -> None:
+    """What was handed over last is kept as a checksum: limits may be named with anything."""
+    line.start("Add login")
+    line(rate_limits={"s3cret": {"used_percentage": "s3cret"}}, model={"id": "s3cret"})
+    (told,) = (line.home / "glances").glob("told-*")
+    assert b"s3cret" not in told.read_bytes()
+    assert len(told.read_bytes()) < 20
+    later(line.home)
+    line(rate_limits={"s3cret": {"used_percentage": 12}}, model={"id": "s3cret"})
+    assert line.handed_over() == 2
+
+
+def test_a_document_says_what_the_line_is_drawn_from(line: Line) -> None:
+    """`--json`: the line without colours, its parts, and what was told is handed over all the same."""
+    line.start("Add login")
+    (line.home / "glances").mkdir()
+    just_now(line.home / "glances" / "drain")
+    environ = {name: value for name, value in line.environ.items() if name != "NO_COLOR"}
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "statusline", "claude", "--json"],
+        input=json.dumps(line.payload()).encode(), env=environ | {"HOLDFAST_HOME": str(line.home)}, cwd=line.project,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr, done.stdout.count(b"\n")) == (0, b"", 1)
+    document = json.loads(done.stdout)
+    assert 0 <= document.pop("working_ms") < MINUTE
+    assert document == {
+        "holdfast": 1, "line": "Add login · 0m · ████▎····· 43% · $1.25", "agent": "claude", "goal": "Add login",
+        "pause": None, "context_percent": 43, "cost_usd": 1.25,
+    }  # fmt: skip
+    assert line.handed_over() == 1
 
 
 def test_what_was_handed_over_becomes_part_of_the_session(line: Line) -> None:

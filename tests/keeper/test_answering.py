@@ -132,6 +132,22 @@ def test_the_pause_at_ninety_minutes_blocks_who_chose_so(agents: Speaking) -> No
     assert work(agents, 100).block is None
 
 
+@pytest.mark.parametrize(
+    ("prompt", "held"),
+    [("/holdfast:session resume", False), ("/session resume", False), ("  /orchestrate continue", False),
+     ("/session", False), ("/holdfast:orchestrate status", False), ("/sessions", True), ("/sessionx resume", True),
+     ("resume the /session", True), ("Go on", True), ("", True)],
+)  # fmt: skip
+def test_who_was_held_back_could_not_resume_from_there(agents: Speaking, prompt: str, held: bool) -> None:
+    """Holdfast's own commands pass, or the pause could not be ended from within the agent."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        change(keeper.home.config, setting("capture.block_at_timeout"), value=True)
+    work(agents, 92)
+    agents.minute = 93
+    assert (asked(agents, agents.prompt(prompt)).block is not None) == held
+
+
 def test_before_a_compression_the_session_is_told(agents: Speaking) -> None:
     """What must not be forgotten, short."""
     agents.prompt("Add OAuth")

@@ -141,6 +141,7 @@ exit 0
 # One process besides the shell. `set -C` makes a file only where none is; whether it was made is known by `made`,
 # because nothing between the braces runs otherwise.
 _KEEP_BY_DD: Final = r"""  spool=@spool@
+  [ ! -L "$spool" ] || return 0
   [ -d "$spool" ] || mkdir "$spool" 2>/dev/null
   set -C
   file=$spool/$1.$2.$parent.$$ again=0

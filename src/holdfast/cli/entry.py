@@ -32,9 +32,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _quick(words: list[str]) -> list[str] | None:
-    """The words of a hook or status line; None for every other command, and where help is wanted."""
+    """The words of a hook or status line; None for every other command, and where help or a document is wanted.
+
+    A hook gives no document: what it prints is for the agent.
+    """
     rest = words_of(words)
     if not rest or rest[0] not in _QUICK or "--help" in words or "-h" in words:
+        return None
+    if rest[0] == "statusline" and "--json" in words:
         return None
     return rest[1:]
 

@@ -33,20 +33,53 @@ _LEVELS: Final = ((85, "compress"), (70, "warning"), (50, "shown"), (0, "normal"
 
 def show(home: str, agent: str) -> int:
     """Print the line for the payload on standard input. Always 0: there is nothing an agent could do about it."""
-    raw = b"" if sys.stdin is None else sys.stdin.buffer.read(_LARGEST)
+    raw = _input()
     payload = _object(raw)
     if payload is None or agent not in _SPEAKING:
         return 0
     now = Wall().now()
-    name, where = _conversation(agent, payload), _directory(payload)
-    found = _glance(home, name, where, now)
+    name = _conversation(agent, payload)
+    found = _glance(home, name, _directory(payload), now, os.environ.get("HOLDFAST_STORE") or "")
     line = drawn(found, payload, _paint(os.environ), now=now)
     if line:
         os.write(1, line.encode("utf-8", "replace") + b"\n")
+    _pass_on(home, agent, name, payload, raw, now)
+    return 0
+
+
+def document(home: str, agent: str, store: str = "") -> dict[str, object]:
+    """The same for scripts: the line without colours, and what it is drawn from."""
+    raw = _input()
+    payload = _object(raw) or {}
+    now = Wall().now()
+    name = _conversation(agent, payload)
+    found = _glance(home, name, _directory(payload), now, store)
+    worked, pause = (None, "") if found is None else glances.working(found, now)
+    columns = _paint(os.environ).width
+    line = drawn(found, payload, Paint(columns, tty=True), now=now)
+    try:
+        _pass_on(home, agent, name, payload, raw, now)
+    except OSError as error:
+        _note(home, error)
+    return {
+        "line": line.encode("utf-8", "replace").decode(),
+        "agent": agent,
+        "goal": None if found is None else str(found.get("goal") or "").encode("utf-8", "replace").decode(),
+        "working_ms": worked,
+        "pause": pause or None,
+        "context_percent": used(payload),
+        "cost_usd": _number(_part(payload, "cost").get("total_cost_usd")),
+    }
+
+
+def _input() -> bytes:
+    return b"" if sys.stdin is None else sys.stdin.buffer.read(_LARGEST)
+
+
+def _pass_on(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int) -> None:
     if os.path.isdir(home):
         _hand_over(home, agent, name, payload, raw, now)
         _let_take_in(home, now)
-    return 0
 
 
 # ── what is known ────────────────────────────────────────────────────────────────────────────────────────
@@ -78,10 +111,9 @@ def _directory(payload: Fields) -> str:
     return ""
 
 
-def _glance(home: str, name: str, where: str, now: int) -> Fields | None:
+def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | None:
     if not where or not os.path.isdir(home):
         return None
-    store = os.environ.get("HOLDFAST_STORE") or ""
     found = glances.find(home, name, where, store)
     if found is not None and (found.glance is None or now - glances.made(found.glance) < _OUTDATED):
         return found.glance
@@ -91,10 +123,14 @@ def _glance(home: str, name: str, where: str, now: int) -> Fields | None:
 
         return looked_up(home, name, where, store=store)
     except Exception as error:  # noqa: BLE001 (a line without the session is better than none)
-        from holdfast.machine import errorlog
-
-        errorlog.note(home, "statusline", f"{type(error).__name__}: {error}")
+        _note(home, error)
         return None if found is None else found.glance
+
+
+def _note(home: str, error: Exception) -> None:
+    from holdfast.machine import errorlog
+
+    errorlog.note(home, "statusline", f"{type(error).__name__}: {error}")
 
 
 # ── the line ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,8 +234,8 @@ def _number(value: object) -> float | None:
 def _paint(environ: Mapping[str, str]) -> Paint:
     """The agent draws what we print: it is no terminal of ours, but it understands colours and UTF-8."""
     asked = environ.get("COLUMNS", "")
-    columns = int(asked) if asked.isascii() and asked.isdigit() and 0 < len(asked) < 6 else 80
-    return Paint(min(max(columns, 20), 300), not environ.get("NO_COLOR"), tty=True)
+    columns = int(asked) if asked.isascii() and asked.isdigit() and 0 < len(asked) < 6 else 0
+    return Paint(min(columns or 80, 300), not environ.get("NO_COLOR"), tty=True)
 
 
 # ── what is passed on ────────────────────────────────────────────────────────────────────────────────────
@@ -228,8 +264,9 @@ def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, no
 
 
 def _news(payload: Fields) -> bytes | None:
-    """What is recorded of a payload, for comparison."""
+    """A checksum of what is recorded of a payload: enough for comparison, and nothing of it can be read there."""
     import json
+    from binascii import crc32
 
     window, model = _part(payload, "context_window"), _part(payload, "model").get("id")
     usage = window.get("current_usage") or window.get("total_input_tokens")
@@ -237,7 +274,8 @@ def _news(payload: Fields) -> bytes | None:
     if not usage and not cost and not limits:
         return None
     said = [usage, window.get("context_window_size"), cost, model, limits]
-    return json.dumps(said, sort_keys=True).encode()
+    text = json.dumps(said, sort_keys=True).encode()
+    return b"%08x %d" % (crc32(text), len(text))
 
 
 def _let_take_in(home: str, now: int) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.capture import script, spool
+from holdfast.capture import spool
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import DAY, HOUR, text
 from holdfast.keeper.doctor_checks import Check
@@ -14,6 +16,7 @@ from holdfast.machine import errorlog
 
 if TYPE_CHECKING:
     from holdfast.keeper.captures.connections import Connection
+    from holdfast.keeper.captures.found import Found
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Store
 
@@ -27,27 +30,19 @@ def hooks(keeper: Keeper, _: Store | None) -> Check:
 
     remembered = Connections(keeper.home.path).all()
     standing = [one for one in remembered if stands(keeper.home.path, one)]
-    names = sorted({one.agent for one in standing})
     lost = [one for one in remembered if one not in standing and _could_stand(one)]
     if lost:
         gone = ", ".join(sorted({one.agent for one in lost}))
+        fix = _connect(keeper, [(one.agent, one.project) for one in lost])
         return Check("hooks", "warning", f"connected once, but the hooks are gone from its settings: {gone}",
-                     _fix(lost) + "; or holdfast disconnect, if that is meant")  # fmt: skip
-    if standing:
-        wrong = _script(keeper)
-        if wrong is not None:
-            return Check("hooks", "warning", wrong, _fix(standing))
-    left, hindered = _around(keeper)
-    if left:
-        return Check("hooks", "warning", "; ".join(left[:_SHOWN]),
-                     "They do nothing; holdfast disconnect AGENT takes them out.")  # fmt: skip
-    if hindered:
-        return Check(
-            "hooks", "warning", " ".join(hindered[:_SHOWN]), "holdfast agents shows all that stands in the way"
-        )
-    if not names:
-        return Check("hooks", "ok", "no agent is connected")
-    return Check("hooks", "ok", f"{', '.join(names)} can be heard")
+                     f"{fix}; or holdfast disconnect, if that is meant")  # fmt: skip
+    seen = _seen(keeper)
+    return (
+        _script(keeper, standing, seen)
+        or _left_behind(seen)
+        or _hindered(seen)
+        or _heard({one.agent for one in standing} | {one.name for one in seen if one.connected is not None})
+    )
 
 
 def _could_stand(connection: Connection) -> bool:
@@ -55,57 +50,102 @@ def _could_stand(connection: Connection) -> bool:
     return connection.project is None or os.path.isdir(connection.project)
 
 
-def _fix(connections: list[Connection]) -> str:
-    names = " ".join(sorted({one.agent for one in connections}))
-    return f"holdfast connect {names}" + (" --scope project" if all(one.project for one in connections) else "")
-
-
-def _script(keeper: Keeper) -> str | None:
-    """What is wrong with the script that hooks call."""
-    import sys
-
-    from holdfast.keeper.captures import installing
-
-    home = keeper.home.path
-    name = script.WINDOWS_SCRIPT if sys.platform == "win32" else script.SCRIPT
-    path = os.path.join(home, script.DIRECTORY, name)
-    if not os.path.isfile(path):
-        return f"the hooks call {path}, which is gone: nothing is heard"
-    if not installing.is_current(home, system=sys.platform):
-        return f"{path} was made for another Python or another version of Holdfast than this one"
-    return None
-
-
-def _around(keeper: Keeper) -> tuple[list[str], list[str]]:
-    """Hooks of a Holdfast that is not this one, and what stands in the way: as far as we know where to look."""
+def _seen(keeper: Keeper) -> list[Found]:
+    """What stands in agents' settings, remembered or not: as far as we know where to look."""
     from holdfast.capture.registry import NAMES
     from holdfast.keeper.captures import found
 
-    left: list[str] = []
-    hindered: list[str] = []
+    seen: list[Found] = []
     if keeper.places is None:
-        return left, hindered
+        return seen
     for name in NAMES:
         try:
-            one = found.look(keeper, keeper.places, name)
+            seen.append(found.look(keeper, keeper.places, name))
         except (HoldfastError, ImportError):
             continue
-        left += [
-            f"{other.path} has hooks of a Holdfast that is gone ({other.home})"
-            for other in one.leftovers
-            if other.gone
-        ]
-        if one.connected is not None:
-            hindered += one.obstacles
-    return list(dict.fromkeys(left)), list(dict.fromkeys(hindered))
+    return seen
+
+
+def _connect(keeper: Keeper, wanted: Iterable[tuple[str, str | None]]) -> str:
+    """The commands that connect agents, each in the scope of its project, or in the person's."""
+    together: dict[str | None, list[str]] = {}
+    for name, project in sorted(set(wanted), key=str):
+        together.setdefault(project, []).append(name)
+    here = keeper.place.root if keeper.places is None else keeper.places.project
+    return "; ".join(
+        f"holdfast connect {' '.join(names)}"
+        + ("" if project is None else " --scope project")
+        + ("" if project in (None, here) else f" --project {shlex.quote(str(project))}")
+        for project, names in together.items()
+    )
+
+
+def _script(keeper: Keeper, standing: list[Connection], seen: list[Found]) -> Check | None:
+    """What is wrong with the script that hooks call, wherever they stand."""
+    import sys
+
+    from holdfast.keeper.captures import found, installing
+
+    here = keeper.place.root if keeper.places is None else keeper.places.project
+    called = {(one.agent, one.project): [file.path for file in one.files] for one in standing}
+    for one in seen:
+        if one.connected in found.SCOPES:
+            called[one.name, here if one.connected == "project" else None] = list(one.files)
+    if not called:
+        return None
+    home = keeper.home.path
+    path, fix = found.script_path(home), _connect(keeper, called)
+    if not found.script_stands(home):
+        where = list(dict.fromkeys(paths[0] for paths in called.values() if paths))
+        more = f" and {len(where) - _SHOWN} more" if len(where) > _SHOWN else ""
+        detail = f"hooks stand in {', '.join(where[:_SHOWN])}{more}, but {path}, which they call, is not there"
+        # What a project shares is not this person's to take out.
+        out = "" if all(project for _, project in called) else ", or holdfast uninstall, which takes them out"
+        return Check("hooks", "warning", f"{detail}: nothing is heard", fix + out)
+    if not installing.is_current(home, system=sys.platform):
+        outdated = f"{path} was made for another Python or another version of Holdfast than this one"
+        return Check("hooks", "warning", outdated, fix)
+    return None
+
+
+def _left_behind(seen: list[Found]) -> Check | None:
+    """Hooks of a Holdfast that is not this one, and not there any more."""
+    left = [
+        (f"{other.path} has hooks of a Holdfast that is gone ({other.home})", other.scope)
+        for one in seen
+        for other in one.leftovers
+        # In files that are shared, the other one is probably somebody else's: it matters if nobody is heard.
+        if other.gone and (other.scope == "user" or one.connected is None)
+    ]
+    if not left:
+        return None
+    own = any(scope == "user" for _, scope in left)
+    return Check("hooks", "warning", "; ".join(list(dict.fromkeys(words for words, _ in left))[:_SHOWN]),
+                 "They do nothing; holdfast disconnect AGENT takes them out." if own
+                 else "They do nothing here; holdfast connect AGENT lets this home hear.")  # fmt: skip
+
+
+def _hindered(seen: list[Found]) -> Check | None:
+    told = list(dict.fromkeys(words for one in seen if one.connected is not None for words in one.obstacles))
+    if not told:
+        return None
+    return Check("hooks", "warning", " ".join(told[:_SHOWN]), "holdfast agents shows all that stands in the way")
+
+
+def _heard(names: set[str]) -> Check:
+    return Check("hooks", "ok", f"{', '.join(sorted(names))} can be heard" if names else "no agent is connected")
 
 
 def waiting(keeper: Keeper, _: Store | None) -> Check:
     """Payloads that wait for somebody to take them in, or that nobody understood."""
     home = keeper.home.path
+    place = os.path.join(home, spool.DIRECTORY)
+    if os.path.islink(place):
+        return Check("spool", "warning", f"{place} is a link, which hooks do not follow: what they tell is lost",
+                     "Remove the link; the directory is made anew.")  # fmt: skip
     unread = spool.unread(home)
     if unread:
-        place = os.path.join(home, spool.DIRECTORY, spool.UNREAD)
+        place = os.path.join(place, spool.UNREAD)
         return Check("spool", "warning", f"nothing could be made of {count(len(unread), 'payload')} of agents",
                      f"Please report what is in {place}, then delete it.")  # fmt: skip
     found = spool.waiting(home)

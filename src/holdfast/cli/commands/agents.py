@@ -28,6 +28,7 @@ def public(one: Found) -> dict[str, object]:
         "title": one.title,
         "found": one.found,
         "connected": one.connected,
+        "script_missing": one.silent,
         "program": None if one.program is None else public_path(one.program),
         "obstacles": list(one.obstacles),
         "leftovers": [
@@ -42,7 +43,7 @@ def table(paint: Paint, found: list[Found]) -> Painted:
         [
             paint.bold(one.name),
             one.title,
-            paint.green(WAYS[one.connected]) if one.connected else paint.dim("no"),
+            _way(paint, one),
             one.program or ("used here" if one.found else paint.dim("not found")),
         ]
         for one in found
@@ -50,17 +51,27 @@ def table(paint: Paint, found: list[Found]) -> Painted:
     return paint.table(rows, [Column("Agent"), Column("Name"), Column("Connected"), Column("Found", weight=1)])
 
 
+def _way(paint: Paint, one: Found) -> Painted:
+    if one.connected is None:
+        return paint.dim("no")
+    if one.silent:
+        return paint.yellow(f"{WAYS[one.connected]}, script missing")
+    return paint.green(WAYS[one.connected])
+
+
 def _painted(paint: Paint, found: list[Found]) -> Painted:
+    from holdfast.keeper.captures.found import commands
+
     lines: list[str] = [table(paint, found)]
     for one in found:
         told = list(one.obstacles) if one.connected else []
+        if one.silent:
+            told.append(f"Hooks stand in {one.files[0]}, but Holdfast's script is not in this home yet.")
         told += [
             f"{left.path} has hooks of {'a Holdfast that is gone' if left.gone else 'another home'} ({left.home})."
             for left in one.leftovers
         ]
         for sentence in told:
             lines += [paint.yellow(line) for line in wrap(paint.plain(f"{one.name}: {sentence}"), paint.width)]
-    ready = [one.name for one in found if one.found and one.connected is None]
-    if ready:
-        lines.append(paint.dim(f"holdfast connect {' '.join(ready)}"))
+    lines += [paint.dim(command) for command in commands(found)]
     return Painted("\n".join(lines))

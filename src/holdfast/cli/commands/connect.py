@@ -39,7 +39,9 @@ def _connected(paint: Paint, done: list[Connected]) -> Painted:
     lines: list[Painted] = []
     for one in done:
         where = "for this project" if one.scope == "project" else "for you, in every project"
-        lines += painted(paint, one, f"connected {where}" if one.is_new else f"is connected already, {where}")
+        lines += painted(
+            paint, one, f"connected {where}" if one.is_new or one.revived else f"is connected already, {where}"
+        )
     names = " ".join(one.agent for one in done)
     lines.append(paint.plain(""))
     lines.append(paint.dim("Sessions record themselves from now on: work as usual, then holdfast status."))

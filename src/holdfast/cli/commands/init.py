@@ -14,7 +14,7 @@ from holdfast.cli.connected import public as public_connection
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.cli.places import places
 from holdfast.cli.table import FORMAT_NAMES
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.keeper.wording import count
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _wanted(call: Call, found: list[Found]) -> Wanted:
     asks = not yes and not call.json and sys.stdin.isatty()
     if asks:
         call.note(table(call.paint, found))
-    ready = [one.name for one in found if one.found and one.connected is None]
+    ready = [one.name for one in found if one.ready]
     connect: list[str] | None = None
     if call.parsed.texts("connect"):
         connect = _named(call)
@@ -120,7 +120,7 @@ def _ask_which(call: Call, found: list[Found], ready: list[str]) -> list[str]:
     else:
         question = "No agent was found. Connect one all the same? [names, or Enter for none]"
     while True:
-        words = (call.ask(question) or "").replace(",", " ").lower().split()
+        words = _answer(call, question).replace(",", " ").lower().split()
         if words in ([], ["y"], ["yes"]):
             return ready
         if words in (["n"], ["no"], [NONE]):
@@ -135,7 +135,7 @@ def _ask_formats(call: Call) -> list[str]:
     left = [name for name in FORMAT_NAMES if name not in on]
     while left:
         question = f"Keep live files for programs that read them? [{', '.join(left)}; Enter for none]"
-        words = (call.ask(question) or "").replace(",", " ").lower().split()
+        words = _answer(call, question).replace(",", " ").lower().split()
         if words in ([], ["n"], ["no"], [NONE]):
             return []
         if set(words) <= set(left):
@@ -144,14 +144,25 @@ def _ask_formats(call: Call) -> list[str]:
 
 
 def _yes(call: Call, question: str) -> bool:
-    return (call.ask(question) or "y").lower() in ("y", "yes")
+    return (_answer(call, question) or "y").lower() in ("y", "yes")
+
+
+def _answer(call: Call, question: str) -> str:
+    """A line, empty for what is proposed. Whoever ends the input (Ctrl-D) has agreed to nothing."""
+    sys.stderr.write(f"{call.paint.plain(question)} ")
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        sys.stderr.write("\n")
+        raise Interrupted("interrupted: nothing was set up")
+    return line.strip()
 
 
 # ── doing it ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _do(call: Call, found: list[Found], wanted: Wanted) -> Outcome:
-    connected, problems = _connect(call, wanted.connect or [])
+    connected, problems = _connect(call, found, wanted.connect or [])
     mirrors: list[str] = []
     on = {one.format for one in call.keeper.mirrors.status()} if wanted.mirrors else set()
     for name in wanted.mirrors or []:
@@ -173,16 +184,18 @@ def _do(call: Call, found: list[Found], wanted: Wanted) -> Outcome:
     return Outcome(connected, mirrors, backfilled, problems, _next(found, wanted))
 
 
-def _connect(call: Call, names: list[str]) -> tuple[list[Connected], list[str]]:
+def _connect(call: Call, found: list[Found], names: list[str]) -> tuple[list[Connected], list[str]]:
     """One after the other: an agent that cannot be connected does not keep the others from it."""
     from holdfast.keeper.captures.connecting import connect
 
     scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
+    # Hooks that came with the project and are not heard yet stay the project's.
+    shared = {one.name for one in found if one.silent and one.connected == "project"}
     done: list[Connected] = []
     problems: list[str] = []
     for name in names:
         try:
-            done += connect(call.keeper, places(call), [name], scope)
+            done += connect(call.keeper, places(call), [name], "project" if name in shared else scope)
         except HoldfastError as error:
             problems.append(error.message + (f" ({error.hint})" if error.hint else ""))
     return done, problems
@@ -190,15 +203,16 @@ def _connect(call: Call, names: list[str]) -> tuple[list[Connected], list[str]]:
 
 def _next(found: list[Found], wanted: Wanted) -> list[str]:
     """The commands for what was left open."""
-    commands: list[str] = []
-    ready = [one.name for one in found if one.found and one.connected is None]
+    from holdfast.keeper.captures.found import commands
+
+    left: list[str] = []
     if wanted.connect is None:
-        commands.append(f"holdfast connect {' '.join(ready)}" if ready else "holdfast connect AGENT")
+        left += commands(found) or ["holdfast connect AGENT"]
     if wanted.mirrors is None:
-        commands.append("holdfast mirror on FORMAT")
+        left.append("holdfast mirror on FORMAT")
     if wanted.backfill is None:
-        commands.append("holdfast backfill")
-    return commands
+        left.append("holdfast backfill")
+    return left
 
 
 # ── showing it ───────────────────────────────────────────────────────────────────────────────────────────
@@ -209,7 +223,11 @@ def _painted(paint: Paint, root: str, found: list[Found], done: Outcome) -> Pain
     mark = "*" if paint.ascii_only else "✓"
     for one in done.connected:
         title = next(agent.title for agent in found if agent.name == one.agent)
-        lines.append(paint.join(paint.green(mark), f" {title} {'is connected' if one.is_new else 'was connected'}"))
+        lines.append(
+            paint.join(
+                paint.green(mark), f" {title} {'is connected' if one.is_new or one.revived else 'was connected'}"
+            )
+        )
         for sentence in one.obstacles:
             lines += [paint.yellow(f"  {line}") for line in wrap(paint.plain(sentence), paint.width - 2)]
     lines += [paint.join(paint.green(mark), f" {name} is mirrored here") for name in done.mirrors]

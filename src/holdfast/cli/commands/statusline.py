@@ -1,14 +1,22 @@
 """`holdfast statusline AGENT`: one line about the session, for the agent's own status line.
 
-Agents come in by `cli.entry`, which is quicker and takes every spelling. This is for help, and for whoever comes by
-another way; what it does is the same.
+Agents come in by `cli.entry`, which is quicker and takes every spelling. This is for help, for scripts that want a
+document (`--json`), and for whoever comes by another way; what it does is the same.
 """
 
 from __future__ import annotations
 
 from holdfast.cli import hooking
 from holdfast.cli.call import Call
+from holdfast.cli.place import home
 
 
 def run(call: Call) -> int:
-    return hooking.main(["status", call.parsed.text("agent") or "claude"])
+    agent = call.parsed.text("agent") or "claude"
+    if not call.json:
+        return hooking.main(["status", agent])
+    from holdfast.cli.statusline import document
+
+    store = call.parsed.globals.store or call.environ.get("HOLDFAST_STORE") or ""
+    call.answer(document(home(call.environ), agent, store), lambda _: "")
+    return 0

@@ -5,9 +5,11 @@ Facts, never orders.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from holdfast.capture.interface import Answer, Heard
+from holdfast.capture.signals import Prompted
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.session import KeptSession
 
 _BEFORE_COMPRESSION = 4_000  # characters
+_OWN_COMMAND = re.compile(r"\s*/(?:holdfast:[a-z]|(?:session|orchestrate)(?:\s|$))")
 _LINES = ("break_40", "warning_60", "timeout_90")
 
 
@@ -66,7 +69,7 @@ def _reminded(keeper: Keeper, heard: Heard) -> Answer:
     if session is None:
         return Answer()
     state = session.state()
-    block = _held_back(keeper, state)
+    block = None if _is_own_command(heard) else _held_back(keeper, state)
     known = state.extra.get(REMINDED)
     told = [one for one in known if isinstance(one, str)] if isinstance(known, list) else []
     due = [line for line in _LINES if line in state.time.reached and line not in told]
@@ -78,6 +81,12 @@ def _reminded(keeper: Keeper, heard: Heard) -> Answer:
 
 def sentence(state: State, line: str) -> str:
     return reminder(line, getattr(state.time.timer, line))
+
+
+def _is_own_command(heard: Heard) -> bool:
+    """Whether the prompt is a command of Holdfast's own: without these, nobody could go on from within the agent."""
+    asked = next((one.text for one in heard.signals if isinstance(one, Prompted)), "")
+    return _OWN_COMMAND.match(asked) is not None
 
 
 def _held_back(keeper: Keeper, state: State) -> str | None:

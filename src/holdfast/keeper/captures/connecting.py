@@ -7,7 +7,7 @@ an agent that would be heard twice, stop all of it. What is written is remembere
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.capture.interface import Scope
 from holdfast.capture.registry import agent as known
@@ -43,11 +43,15 @@ class Connected(NamedTuple):
     obstacles: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     project: str | None = None
+    # Whether everything stood there, and was not heard for want of the script.
+    revived: bool = False
 
     @property
     def is_new(self) -> bool:
         return any(one.change != "unchanged" for one in self.files)
 
+
+_SHARED: Final = "These hooks are the project's: whoever shares it loses them too, once this change reaches them."
 
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -59,8 +63,9 @@ def connect(keeper: Keeper, places: Places, agents: Sequence[str], scope: Scope 
     memory = Connections(keeper.home.path)
     with locked(memory.lock, what="connect"):
         plans = [_plan(keeper, places, memory, name, scope) for name in names]
+        silent = not found.script_stands(keeper.home.path)
         rewritten = installing.install(keeper.home.path, system=places.system)
-        return [_carry_out(keeper, places, memory, *plan, rewritten=rewritten) for plan in plans]
+        return [_carry_out(keeper, places, memory, *plan, rewritten=rewritten, silent=silent) for plan in plans]
 
 
 def _plan(
@@ -69,7 +74,10 @@ def _plan(
     home = keeper.home.path
     project = places.project if scope == "project" else None
     _refuse_twice(keeper, places, memory, name, scope)
-    connection = memory.of(name, scope, project) or Connection(agent=name, scope=scope, project=project)
+    connection = memory.of(name, scope, project)
+    if connection is None:
+        stood = scope == "project" and found.heard_through(home, places, name) == scope
+        connection = Connection(agent=name, scope=scope, project=project, stood=stood)
     whose = found.ours_or_gone(home) if scope == "user" else found.ours(home)
     planned = [
         steps.to_connect(change, connection.of(change.path), whose)
@@ -86,6 +94,7 @@ def _carry_out(
     planned: list[Step],
     *,
     rewritten: bool,
+    silent: bool,
 ) -> Connected:
     # Files remembered from another place of the agent's settings stay connected, and remembered.
     known_before = bool(connection.files)
@@ -96,7 +105,10 @@ def _carry_out(
     for step in planned:
         steps.carry_out(step, now=keeper.now())
     notes = []
-    if rewritten and known_before:
+    revived = silent and all(step.change == "unchanged" for step in planned)
+    if revived:
+        notes.append("Its hooks stood there already; the script they call is made only now.")
+    elif rewritten and known_before:
         notes.append("The hook script is written anew, for the Holdfast that runs now.")
     if connection.agent == "claude" and _other_status_line(keeper.home.path, planned):
         notes.append("Your status line stays; holdfast statusline claude is Holdfast's.")
@@ -107,6 +119,7 @@ def _carry_out(
         found.obstacles(places, connection.agent, connection.scope),
         tuple(notes),
         connection.project,
+        revived,
     )
 
 
@@ -136,6 +149,11 @@ def _refuse_twice(keeper: Keeper, places: Places, memory: Connections, name: str
             )
     if heard == scope or (heard is None and scope == "project"):
         return
+    if heard == "project" and not found.script_stands(keeper.home.path):
+        raise Conflict(
+            f"{title}'s hooks stand in this project already, but Holdfast's script is not in this home yet",
+            hint=f"holdfast connect {name} --scope project makes it.",
+        )
     if heard is not None:
         raise Conflict(
             f"{title} is connected in the scope of {_words(heard)} already",
@@ -192,19 +210,25 @@ def carry_back(keeper: Keeper, memory: Connections, connection: Connection, plan
         aside = steps.carry_out(step, now=keeper.now())
         touched.append(Touched(step.kept.path, step.change, step.before, step.after, aside))
     memory.forget(connection)
-    return Connected(connection.agent, connection.scope, touched, project=connection.project)
+    shared = connection.stood and any(one.change != "unchanged" for one in touched)
+    return Connected(
+        connection.agent, connection.scope, touched, notes=(_SHARED,) if shared else (), project=connection.project
+    )
 
 
 def forgotten(keeper: Keeper, places: Places, name: str) -> Connected:
     """Take out entries of ours that nobody remembers, found by their command lines."""
     home = keeper.home.path
     planned: list[Step] = []
+    notes: tuple[str, ...] = ()
     for scope in found.SCOPES:
         whose = found.ours_or_gone(home) if scope == "user" else found.ours(home)
         for change in found.changes(home, places, name, scope):
             step = steps.to_forget(change, whose)
             if step is not None:
                 planned.append(step)
+                notes = (_SHARED,) if scope == "project" else notes
     for step in planned:
         steps.carry_out(step, now=keeper.now())
-    return Connected(name, "user", [Touched(one.kept.path, one.change, one.before, one.after) for one in planned])
+    touched = [Touched(one.kept.path, one.change, one.before, one.after) for one in planned]
+    return Connected(name, "user", touched, notes=notes)

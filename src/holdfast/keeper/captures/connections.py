@@ -48,6 +48,8 @@ class Connection(msgspec.Struct, kw_only=True):
     # Where the project is, in its scope.
     project: str | None = None
     files: list[Kept] = []
+    # Whether hooks of ours stood in the project before: somebody else's, shared with everybody who works on it.
+    stood: bool = False
 
     def of(self, path: str) -> Kept | None:
         return next((one for one in self.files if one.path == path), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from shutil import which
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -33,6 +33,7 @@ class Leftover(NamedTuple):
     path: str
     home: str
     gone: bool
+    scope: Scope = "user"
 
 
 class Found(NamedTuple):
@@ -43,10 +44,18 @@ class Found(NamedTuple):
     connected: Way | None
     obstacles: tuple[str, ...]
     leftovers: tuple[Leftover, ...]
+    # Where its hooks stand, and whether the script they call is missing: then nothing is heard.
+    files: tuple[str, ...] = ()
+    silent: bool = False
 
     @property
     def found(self) -> bool:
         return self.program is not None or bool(self.traces)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is here, and would be heard only once it is connected."""
+        return self.silent or (self.found and self.connected is None)
 
 
 def find(keeper: Keeper, places: Places) -> list[Found]:
@@ -67,15 +76,30 @@ def look(keeper: Keeper, places: Places, name: str, made: Container[str] = ()) -
     wired = wiring(name)
     path = places.environ.get("PATH", "")
     programs = (which(program, path=path) for program in wired.programs)
-    way = heard_through(keeper.home.path, places, name)
-    return Found(
+    way, where = standing(keeper.home.path, places, name)
+    one = Found(
         name,
         agent(name).title,
         next((found for found in programs if found is not None), None),
         tuple(trace for trace in wired.traces(places) if os.path.lexists(trace) and trace not in made),
         way,
-        obstacles(places, name, "project" if way == "project" else "user"),
+        (),
         tuple(leftovers(keeper.home.path, places, name)),
+        where,
+        way in SCOPES and not script_stands(keeper.home.path),
+    )
+    if not one.found and way is None:
+        return one  # nothing stands in the way of who is not here
+    return one._replace(obstacles=obstacles(places, name, "project" if way == "project" else "user"))
+
+
+def commands(found: Iterable[Found]) -> list[str]:
+    """What to run so that those who are here are heard. Hooks that came with the project stay the project's."""
+    ready = [one for one in found if one.ready]
+    shared = [one.name for one in ready if one.connected == "project"]
+    own = [one.name for one in ready if one.connected != "project"]
+    return ([f"holdfast connect {' '.join(own)}"] if own else []) + (
+        [f"holdfast connect {' '.join(shared)} --scope project"] if shared else []
     )
 
 
@@ -104,19 +128,32 @@ def ours_or_gone(home: str) -> Ours:
 def is_gone(line: str) -> bool:
     """Whether the script that a command line calls is no longer there."""
     at = script.home_of(line)
-    if at is None:
-        return False
-    name = script.WINDOWS_SCRIPT if os.name == "nt" else script.SCRIPT
-    return not os.path.lexists(os.path.join(at, script.DIRECTORY, name))
+    return at is not None and not os.path.lexists(script_path(at))
+
+
+def script_path(home: str) -> str:
+    """What hooks call."""
+    return os.path.join(home, script.DIRECTORY, script.WINDOWS_SCRIPT if os.name == "nt" else script.SCRIPT)
+
+
+def script_stands(home: str) -> bool:
+    return os.path.isfile(script_path(home))
 
 
 def heard_through(home: str, places: Places, name: str) -> Way | None:
     """Through which configuration this agent's hooks are heard here, if at all."""
+    return standing(home, places, name)[0]
+
+
+def standing(home: str, places: Places, name: str) -> tuple[Way | None, tuple[str, ...]]:
+    """The same, with the files in which these hooks stand."""
     known = ours(home)
     for scope in SCOPES:
-        if any(known(line) for path in paths(home, places, name, scope) for line in lines(path)):
-            return scope
-    return "plugin" if name == "claude" and plugin_at(places) is not None else None
+        where = tuple(path for path in paths(home, places, name, scope) if any(map(known, lines(path))))
+        if where:
+            return scope, where
+    plugin = plugin_at(places) if name == "claude" else None
+    return (None, ()) if plugin is None else ("plugin", (plugin,))
 
 
 def leftovers(home: str, places: Places, name: str) -> Iterator[Leftover]:
@@ -124,7 +161,7 @@ def leftovers(home: str, places: Places, name: str) -> Iterator[Leftover]:
         for path in paths(home, places, name, scope):
             for other in dict.fromkeys(script.home_of(line) for line in lines(path) if script.is_call(line)):
                 if other is not None and other != home:
-                    yield Leftover(path, other, is_gone(script.command(other, name, "user")("tell")))
+                    yield Leftover(path, other, not os.path.lexists(script_path(other)), scope)
 
 
 def changes(home: str, places: Places, name: str, scope: Scope) -> tuple[Change, ...]:
