@@ -334,3 +334,29 @@ def test_any_status_line(changed: dict[str, Json]) -> None:
     """Whatever stands in its fields, nothing is raised."""
     heard = statusline.heard({**STATUS, **changed})
     assert heard is None or len(heard.signals) <= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("PostModelSwitch", {}), ("SessionStart", {"source": "fork"}), ("SessionStart", {"source": "resume"})],
+)
+def test_how_full_the_context_is_was_not_heard_at_a_switch(name: str, more: dict[str, Json]) -> None:
+    """What the next request sends again is how full the context is; zero before the first answer says nothing."""
+
+    def measured(**fields: Json) -> list[object]:
+        found = AGENT.heard(event(name, **more, **fields))
+        assert found is not None
+        return [one for one in found.signals if isinstance(one, Measured)]
+
+    assert measured(context_tokens=2602) == [Measured(tokens=2602)]
+    assert measured(context_tokens=0) == []
+    assert measured() == []
+
+
+@pytest.mark.parametrize("source", [None, "user", "sdk", "system", "loop_wakeup", "something new"])
+def test_a_notification_of_the_program_is_no_persons_prompt(source: str | None) -> None:
+    """Whoever is named as its author, what opens as a notification was written by the program."""
+    words = "<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"
+    found = AGENT.heard(event("UserPromptSubmit", prompt=words, **({} if source is None else {"source": source})))
+    assert found is not None
+    assert found.signals == (Prompted(text=words, person=False),)

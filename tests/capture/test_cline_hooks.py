@@ -67,7 +67,7 @@ def test_a_subagent_from_beginning_to_end() -> None:
     failed = heard("agent_error", error={"name": "Error", "message": "no"}, **below).signals
     assert failed == (AgentEnded(agent="agent_2", type="subagent", failed="no"),)
     stopped = heard("agent_abort", **below).signals
-    assert stopped == (AgentEnded(agent="agent_2", type="subagent", failed="it was cancelled"),)
+    assert stopped == (AgentEnded(agent="agent_2", type="subagent", failed="it was cancelled", stopped=True),)
     assert heard("session_shutdown", **below).signals == ()
 
 

@@ -176,6 +176,32 @@ def test_a_subagent_is_part_of_its_conversation(tmp_path: Path, rollout: Path, w
     assert {told.mark for told in alone.told} <= marks
 
 
+def test_a_subagent_that_its_conversation_never_mentions_is_part_of_it(tmp_path: Path, rollout: Path) -> None:
+    """That it says itself for whom it works is enough, whatever the days and ids; one that it called goes with it."""
+    mute = [one for one in WHOLE if "SubAgentActivity" not in str(one)]
+    tell(rollout, mute)
+    nested, day = "no-uuid-at-all", tmp_path / ".codex" / "sessions" / "2026" / "11" / "15"
+    sub, below = (day / f"rollout-2026-11-15T09-00-08-{name}.jsonl" for name in (SUB, nested))
+    of_sub = [meta(id=nested, session_id=nested, parent_thread_id=SUB, agent_role="reader"), *agent_rollout()[1:]]
+    assert tell(below, of_sub) != []
+    assert tell(sub, agent_rollout(root=SUB)) == []
+    assert tell(below, of_sub) == []
+    (story,) = READER.read(Source(str(rollout), ""))
+    assert [one.agent for one in kinds(story, AgentBegan)] == [SUB, nested]
+    assert [one.agent for one in kinds(story, Ran)] == [None, SUB, nested]
+    told = [one for source in READER.sources(Places(str(tmp_path), "/")) for one in READER.read(source)]
+    assert [one.conversation for one in told] == [ID]
+    assert told[0].told == story.told
+
+
+def test_subagents_that_claim_to_work_for_each_other_are_not_lost(rollout: Path) -> None:
+    """Where no conversation is behind them, what they did is still told."""
+    tell(rollout, [meta(parent_thread_id=SUB), asked(2)])
+    path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")
+    (story,) = tell(path, agent_rollout(root=SUB))
+    assert story.conversation == SUB
+
+
 def test_a_subagent_without_its_conversation_stands_alone(rollout: Path) -> None:
     """Where the conversation is gone, what its subagent did is still told."""
     path = rollout.with_name(f"rollout-2026-11-15T09-00-08-{SUB}.jsonl")

@@ -113,3 +113,13 @@ def test_reopening() -> None:
     hostile = AGENT.heard({"conversation_id": "a b", "hook_event_name": "stop"})
     assert hostile is not None
     assert hostile.resume is None
+
+
+def test_the_files_a_subagent_changed_were_not_heard() -> None:
+    """What a subagent changed is told with its end, each file once, as the subagent's and without hashes."""
+    files: Json = ["/C:/shop/a.py", "b.py", "b.py", "", 7, None]
+    found = heard("subagentStop", subagent_id="x", subagent_type="explore", status="completed", modified_files=files)
+    assert found.signals[:2] == (Edited(agent="x", path="C:/shop/a.py"), Edited(agent="x", path="b.py"))
+    assert found.signals[2:] == (AgentEnded(agent="x", type="explore"),)
+    none = heard("subagentStop", subagent_id="x", subagent_type="explore", modified_files="b.py")
+    assert none.signals == (AgentEnded(agent="x", type="explore"),)

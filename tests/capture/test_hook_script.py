@@ -101,6 +101,19 @@ def test_tell_keeps_the_payload(shell: list[str], made: Installation) -> None:
     assert not os.path.exists(os.path.join(made.home, "called"))
 
 
+def test_a_spool_that_is_a_link_was_followed(shell: list[str], made: Installation, tmp_path: Path) -> None:
+    """Wherever it leads, nothing is written there, and the agent goes on."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    os.symlink(elsewhere, os.path.join(made.home, "spool"))
+    assert _run(shell, made, "claude", "tell", "user") == SILENT
+    os.unlink(os.path.join(made.home, "spool"))
+    os.symlink(tmp_path / "nothing", os.path.join(made.home, "spool"))
+    assert _run(shell, made, "claude", "tell", "user") == SILENT
+    assert os.listdir(elsewhere) == []
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_a_name_that_is_taken(shell: list[str], made: Installation) -> None:
     """Numbers of processes come again: what is there is not touched, another name is found."""
     hook = os.path.join(made.home, "hooks", "hook")

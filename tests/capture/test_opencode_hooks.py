@@ -94,3 +94,11 @@ def test_how_full_the_context_is() -> None:
     assert context_of(tokens) == 15
     assert context_of({}) is None
     assert context_of({"input": "many", "cache": 7}) is None
+
+
+def test_what_a_subagent_used_was_not_told_with_its_end() -> None:
+    """The tokens of a subagent's last answer are told as it ends, counted as its store is counted."""
+    tokens: Json = {"input": 100, "output": 30, "reasoning": 9, "cache": {"read": 20, "write": 0}}
+    found = heard("session.idle", agent_id="ses_2", reply="Done.", tokens=tokens)
+    assert found.signals == (AgentEnded(agent="ses_2", summary="Done.", tokens=150),)
+    assert found.rest == {}

@@ -207,7 +207,7 @@ def test_a_stamp_changes_with_the_log(places: Places, store: Path) -> None:
 
 def test_a_locked_database_is_a_problem(places: Places, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where somebody keeps everybody out, that is said, and nothing is waited for long."""
-    monkeypatch.setattr("holdfast.capture.opencode.transcripts._PATIENCE", 1)
+    monkeypatch.setattr("holdfast.capture.database._PATIENCE", 1)
     database(store / "opencode.db")
     other = apsw.Connection(str(store / "opencode.db"))
     other.execute("PRAGMA journal_mode=WAL")

@@ -16,7 +16,8 @@ import json
 import os
 import shlex
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -25,6 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.capture.interface import Agent, Answer, Heard, Payload, Reply
+from holdfast.capture.private import is_private
 from holdfast.capture.registry import NAMES
 from holdfast.core.canonical import Json
 from holdfast.core.failures import CATEGORIES
@@ -35,6 +37,19 @@ HOSTILE: Sequence[Json] = (
     None, True, 0, -1, 10**30, 1e308, "", " ", "../..", "a\0b", "\ud800", "\x1b[2J", "x" * 1_000_000, [], {},
     [[[[]]]], [None], {"": {}}, {"a": [{"b": None}]}, "--version", "$(reboot)", "C:\\", "/etc/passwd", "\n",
 )  # fmt: skip
+
+# Fields that carry somebody's words, by the names that agents have given them so far.
+SPOKEN: Sequence[str] = (
+    "prompt", "initial_prompt", "transformedPrompt", "message", "messages", "finalMessage", "last_assistant_message",
+    "text", "outputText", "content", "contents", "newContent", "response", "prompt_response", "tool_response",
+    "llm_request", "llm_response", "reply", "answers", "questions", "tool_input", "toolArgs", "command_args", "args",
+    "parameters", "command", "tool_output", "tool_result", "toolResult", "textResultForLlm", "llmContent", "result",
+    "returnDisplay", "result_json", "output", "stdout", "stderr", "transcript", "thinking", "custom_instructions",
+    "compact_summary", "summary", "attachments", "diff", "fileDiff", "patch", "patchText", "old_string", "newString",
+    "originalFile", "updated_file", "new_source", "delta", "error", "error_details", "task", "user_email",
+)  # fmt: skip
+CANARY = "words of nobody else"
+FORMS: Sequence[Json] = (CANARY, [CANARY], {"a": [{"b": CANARY}]})
 
 
 class Sample(NamedTuple):
@@ -156,7 +171,7 @@ class AgentConformance:
     # ── nothing is lost ──────────────────────────────────────────────────────────────────────────────────
 
     def test_an_unknown_event_is_kept(self) -> None:
-        """All fields of an event nobody knows are kept, and nothing is made of it."""
+        """All fields of an event nobody knows are kept but for anybody's words, and nothing is made of it."""
         for sample in self.samples:
             payload = _renamed(sample.payload, sample.event, "EventOfTheYear2040")
             if payload is None or sample.of_none:
@@ -167,7 +182,7 @@ class AgentConformance:
             assert heard.occasion is None
             assert heard.rest[UNKNOWN] == [1]
             lost = set(payload) - set(heard.rest)
-            assert all(_is_address(name) for name in lost), (sample.name, lost)
+            assert all(_is_address(name) or is_private(name) for name in lost), (sample.name, lost)
 
     def test_an_unknown_field_is_kept(self) -> None:
         """A field that a known event did not have before is kept beside what is understood."""
@@ -178,6 +193,15 @@ class AgentConformance:
                 assert heard is not None
                 assert heard.rest == {**before.rest, UNKNOWN: {"a": 1}}, sample.name
                 assert heard.signals == before.signals
+
+    def test_words_are_never_kept_as_unknown_fields(self) -> None:
+        """What somebody said, wrote or printed is never among the unknown fields, in whatever event and form."""
+        for sample in self.samples:
+            other = _renamed(sample.payload, sample.event, "EventOfTheYear2040") or {}
+            for payload, words in product((sample.payload, other), FORMS):
+                for spoken in _speaking(payload, words):
+                    heard = self.agent.heard(spoken)
+                    assert heard is None or CANARY not in _texts(heard.rest), (sample.name, heard.event)
 
     def test_equal_payloads_have_equal_marks(self) -> None:
         """The same event through two configurations has one mark; two events that have one are told apart by it."""
@@ -337,11 +361,21 @@ def _without(payload: dict[str, Json]) -> Iterator[dict[str, Json]]:
         yield changed
 
 
-def _with(payload: dict[str, Json], value: Json) -> Iterator[dict[str, Json]]:
-    for path in _places(payload):
+def _with(
+    payload: dict[str, Json], value: Json, where: Callable[[str | int], bool] = lambda _: True
+) -> Iterator[dict[str, Json]]:
+    for path in (one for one in _places(payload) if where(one[-1])):
         changed = copy.deepcopy(payload)
         _parent(changed, path)[path[-1]] = value
         yield changed
+
+
+def _speaking(payload: dict[str, Json], words: Json) -> Iterator[dict[str, Json]]:
+    """The payload with words in each field that may carry some: its own, those of all dialects, and below others."""
+    yield from _with(payload, words, lambda step: type(step) is str and is_private(step))
+    dialects: dict[str, Json] = dict.fromkeys(SPOKEN, words)
+    below: dict[str, Json] = {UNKNOWN: [{"a": dialects}]}
+    yield from ({**dialects, **payload}, {**payload, **dialects}, {**payload, **below})
 
 
 def _parent(payload: Json, path: tuple[str | int, ...]) -> dict[str | int, Json]:

@@ -11,28 +11,20 @@ raises, and what could not be read is said in sentences.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar
 
 import msgspec
 
 from holdfast.capture.mending import Mending
+from holdfast.capture.values import WRONG
+from holdfast.machine.reading import open_regular
 
 T = TypeVar("T")
 
 LONGEST: Final = 64 << 20  # bytes of one line
 _CHUNK: Final = 1 << 20
-_FLAGS: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    # A pipe in the place of a transcript must not hold us up.
-    | getattr(os, "O_NONBLOCK", 0)
-)
 _BOM: Final = b"\xef\xbb\xbf"
-_WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Problems:
@@ -50,6 +42,11 @@ class Problems:
         else:
             self._more += 1
 
+    def extend(self, others: Problems, before: str) -> None:
+        """Those of a part, each with words before it that say which."""
+        for sentence in others.sentences():
+            self.add(before + sentence)
+
     def sentences(self) -> list[str]:
         return [*self._said, f"and {self._more} more like these"] if self._more else list(self._said)
 
@@ -57,21 +54,20 @@ class Problems:
         return bool(self._said)
 
 
-def chunks(path: str, problems: Problems) -> Iterator[bytes]:
+def chunks(path: str, problems: Problems, size: int = _CHUNK) -> Iterator[bytes]:
     """A regular file in pieces, as long as it is now; anything else is a problem and has no pieces."""
     try:
-        handle = os.open(path, _FLAGS)
+        handle = open_regular(path)
     except (OSError, ValueError) as error:
         problems.add(f"cannot be opened ({_reason(error)})")
         return
+    if isinstance(handle, str):
+        problems.add("is not a regular file")
+        return
     try:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            problems.add("is not a regular file")
-            return
-        left = status.st_size
+        left = os.fstat(handle).st_size
         while left > 0:
-            piece = os.read(handle, min(left, _CHUNK))
+            piece = os.read(handle, min(left, size))
             if not piece:
                 return
             left -= len(piece)
@@ -80,6 +76,19 @@ def chunks(path: str, problems: Problems) -> Iterator[bytes]:
         problems.add(f"cannot be read to its end ({_reason(error)})")
     finally:
         os.close(handle)
+
+
+def whole(path: str, problems: Problems, largest: int) -> bytes:
+    """All of a regular file; nothing of one that is larger than this."""
+    pieces: list[bytes] = []
+    size = 0
+    for piece in chunks(path, problems):
+        size += len(piece)
+        if size > largest:
+            problems.add(f"is larger than {largest >> 20} MiB")
+            return b""
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 def records(path: str, decoder: msgspec.json.Decoder[T], problems: Problems) -> Iterator[tuple[int, T]]:
@@ -100,7 +109,7 @@ def records_in(
             if not mending.torn:
                 try:
                     record = decode(line)
-                except _WRONG:
+                except WRONG:
                     if not line or line.isspace():
                         continue
                 else:
@@ -109,7 +118,7 @@ def records_in(
             for place, mended in mending.line(number, line, lines):
                 try:
                     record = decode(mended)
-                except _WRONG:
+                except WRONG:
                     problems.add(f"line {place} holds something else than expected")
                 else:
                     yield place, record

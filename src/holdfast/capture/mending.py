@@ -78,7 +78,7 @@ class Mending:
         elif open_:
             self.torn, self._began, self._joined = rest, number, 0
         else:
-            self._lost(f"line {number} is not JSON")
+            self._lost(f"line {number} {'holds no record' if _is_json(rest) else 'is not JSON'}")
 
 
 def _records(text: str, start: int) -> tuple[list[bytes], str, bool]:
@@ -99,6 +99,14 @@ def _records(text: str, start: int) -> tuple[list[bytes], str, bool]:
         space = _SPACE.match(text, end)
         start = space.end() if space else end
     return found, "", False
+
+
+def _is_json(text: str) -> bool:
+    """A number, a list, a word: whole, and still nothing that a record could be."""
+    try:
+        return _READ.raw_decode(text)[1] == len(text)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _whole_record_in(text: str, openings: frozenset[str]) -> list[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
+from holdfast.core.times import LATEST, millis
 
 _hours: dict[str, int] = {}
 
@@ -24,6 +24,12 @@ def moment(written: str | None) -> int | None:
         return millis(written)
     except Invalid:
         return None
+
+
+def in_millis(value: object) -> int | None:
+    """A time that a program writes as a number of milliseconds; None for anything else."""
+    number = value if type(value) is int or type(value) is float else 0
+    return int(number) if 0 < number < LATEST else None
 
 
 def _hour(written: str) -> int | None:

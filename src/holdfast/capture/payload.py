@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 from holdfast.capture.interface import Payload
+from holdfast.capture.private import without
 from holdfast.core.canonical import Json
 
 MOST: Final = 10**12
@@ -18,6 +19,15 @@ def word(payload: Payload, *names: str) -> str | None:
     for name in names:
         value = payload.get(name)
         if type(value) is str and value.strip():
+            return value
+    return None
+
+
+def text(payload: Payload, *names: str) -> str | None:
+    """The first of these fields that is text, even if there is nothing in it."""
+    for name in names:
+        value = payload.get(name)
+        if type(value) is str:
             return value
     return None
 
@@ -67,3 +77,8 @@ def parts(payload: Payload, *names: str) -> Iterator[Payload]:
                 if type(one) is dict:
                     yield one
             return
+
+
+def rest(payload: Payload, known: Container[str]) -> dict[str, Json]:
+    """The fields nobody here knows, without anybody's words: the only way into `Heard.rest`, for every agent."""
+    return without({name: value for name, value in payload.items() if name not in known})

@@ -69,7 +69,8 @@ class AgentBegan(Signal, frozen=True, kw_only=True):
 class AgentEnded(Signal, frozen=True, kw_only=True):
     """A subagent has ended: the one named by `agent`, or the one that `call` asked for.
 
-    `took_ms` is how long it ran, for one whose beginning nobody told.
+    `took_ms` is how long it ran, for one whose beginning nobody told. `failed` is why it came to nothing; `stopped`
+    says that this is no failure: somebody ended it before it was done.
     """
 
     call: str | None = None

@@ -1,16 +1,21 @@
-"""What readers of agents' stores share: marks that stay the same, and subagents joined into their conversation."""
+"""What readers of agents' stores share: marks that stay the same, what of a tool call is told, subagents joined into
+their conversation, and stories that say what could not be read.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from holdfast.capture.signals import AgentBegan, AgentEnded, Edited, Erred, Limited, Ran
+from holdfast.capture.lines import Problems
+from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Erred, Limited, Ran
 from holdfast.capture.transcripts import Story
 
 # What a subagent tells that is part of the conversation it works for.
 OF_AGENTS: Final = (AgentBegan, AgentEnded, Edited, Ran, Erred, Limited)
+LONGEST_PROMPT: Final = 20_000
 
 
 class Marks:
@@ -26,6 +31,27 @@ class Marks:
             mark = f"{name}#{count}"
         self._given.add(mark)
         return mark
+
+
+def marked(signals: Iterable[AnySignal], mark: str) -> Iterator[tuple[AnySignal, str]]:
+    """What a tool call tells, each under a mark of its own. That somebody was active is no part of a story."""
+    for place, signal in enumerate(signals):
+        if type(signal) is Active:
+            continue
+        told = signal
+        if type(told) is Edited and (told.old is not None or told.new is not None):
+            # Hashes are all that is wanted of them, and stories wait for their turn in memory.
+            told = msgspec.structs.replace(told, old=None, new=None)
+        yield told, f"{mark}.{place}" if place else mark
+
+
+def with_problems(story: Story | None, problems: Problems, agent: str, conversation: str) -> Iterator[Story]:
+    """The story and what could not be read of it; where there is nothing to tell, a story of that alone."""
+    if story is None and problems:
+        story = Story(agent=agent, conversation=conversation, began=0, ended=0)
+    if story is not None:
+        story.problems = problems.sentences()
+        yield story
 
 
 def join(story: Story, part: Story) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.capture.edits import (
@@ -26,7 +25,7 @@ from holdfast.capture.edits import (
     written,
 )
 from holdfast.capture.interface import Payload
-from holdfast.capture.payload import flag, number, part, parts, word
+from holdfast.capture.payload import flag, number, part, parts, text, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -38,9 +37,9 @@ from holdfast.capture.signals import (
     Planned,
     Ran,
     Todo,
-    TodoStatus,
     Waits,
 )
+from holdfast.capture.todos import checklist, status_of, todos_of
 from holdfast.capture.troubles import LONGEST, category
 from holdfast.core.canonical import Json
 from holdfast.core.text import shorten
@@ -57,6 +56,7 @@ class Call(NamedTuple):
     id: str | None = None
     failed: str | None = None
     took_ms: int | None = None
+    stopped: bool = False  # it failed because somebody ended it
 
 
 Meaning: TypeAlias = Callable[[Call], tuple[AnySignal, ...]]
@@ -68,14 +68,6 @@ NEW: Final = ("new_string", "newString", "new_str", "newText", "new_text", "new_
 CONTENT: Final = ("content", "contents", "file_text", "fileText", "text")
 ORIGINAL: Final = ("originalFile", "original_file", "originalContent", "original_content")
 
-_STATUS: Final[dict[str, TodoStatus]] = {
-    "pending": "pending", "todo": "pending", "open": "pending", "not_started": "pending", "blocked": "pending",
-    "in_progress": "in_progress", "inprogress": "in_progress", "active": "in_progress", "doing": "in_progress",
-    "completed": "completed", "complete": "completed", "done": "completed",
-    "deleted": "dropped", "cancelled": "dropped", "canceled": "dropped", "dropped": "dropped", "skipped": "dropped",
-}  # fmt: skip
-MOST_TODOS: Final = 500
-_CHECKED = re.compile(r"^[ \t]{0,20}(?:[-*+]|\d{1,4}[.)]) {1,4}\[([ xX~/-])\] {1,4}(\S.*)$", re.MULTILINE)
 _CODE = re.compile(r"\bexit(?:ed with)?(?: code| status)?:?\s+(\d{1,3})\b", re.IGNORECASE)
 
 
@@ -88,19 +80,20 @@ def signals_of(
     call: str | None = None,
     failed: str | None = None,
     took_ms: int | None = None,
+    stopped: bool = False,
     table: Table | None = None,
 ) -> tuple[AnySignal, ...]:
     """What a tool call means by a table of names, Claude Code's unless another is given."""
     meaning = (CLAUDE if table is None else table).get(tool, active)
     given: Payload = input if type(input) is dict else {"patch": input} if type(input) is str else {}
     result: Payload = response if type(response) is dict else {}
-    return meaning(Call(tool, given, result, _text_of(response), agent, call, failed, took_ms))
+    return meaning(Call(tool, given, result, _text_of(response), agent, call, failed, took_ms, stopped))
 
 
 def active(call: Call) -> tuple[AnySignal, ...]:
     """Nothing that leaves a trace. A failure the agent will mend by itself is no trouble; one from outside is."""
     done = Active(agent=call.agent)
-    if call.failed is None:
+    if call.failed is None or call.stopped:
         return (done,)
     # Also where it speaks of a limit: that is the limit of whatever the tool asked, not of the agent's account.
     meant = category(None, call.failed)
@@ -237,7 +230,7 @@ def agent_done(call: Call) -> tuple[AnySignal, ...]:
     if status in ("async_launched", "remote_launched") and call.failed is None:
         if agent is None:
             return active(call)
-        return (AgentBegan(agent=agent, type=kind, task=task, background=True),)
+        return (AgentBegan(agent=agent, type=kind, task=task, background=True, call=call.id),)
     return (
         AgentEnded(
             agent=agent,
@@ -248,6 +241,7 @@ def agent_done(call: Call) -> tuple[AnySignal, ...]:
             tokens=number(result, "totalTokens", "total_tokens"),
             took_ms=number(result, "totalDurationMs", "duration_ms") or call.took_ms,
             failed=call.failed,
+            stopped=call.stopped,
         ),
     )
 
@@ -259,8 +253,8 @@ def plans(call: Call) -> tuple[AnySignal, ...]:
     for source in (call.input, call.result):
         for name in ("todos", "plan", "items", "tasks", "task_progress", "newTodos"):
             value = source.get(name)
-            if type(value) is str and _CHECKED.search(value):
-                return (Planned(agent=call.agent, todos=checklist(value)),)
+            if type(value) is str and (ticked := checklist(value)):
+                return (Planned(agent=call.agent, todos=ticked),)
             if type(value) is list:
                 return (Planned(agent=call.agent, todos=tuple(todos_of(source, name))),)
     return active(call)
@@ -300,33 +294,6 @@ def waits_for_permission(call: Call) -> tuple[AnySignal, ...]:
     return (Waits(agent=call.agent, what="permission", text=call.tool),)
 
 
-def todos_of(source: Payload, name: str) -> Iterator[Todo]:
-    for one in islice(parts(source, name), MOST_TODOS):
-        said = word(one, "content", "text", "description", "title", "step", "subject", "task")
-        if said is not None:
-            yield Todo(said, status_of(one.get("status")) or "pending", word(one, "id"))
-
-
-def checklist(value: str) -> tuple[Todo, ...]:
-    """`- [x] Done` and the like."""
-    marks: dict[str, TodoStatus] = {" ": "pending", "x": "completed", "-": "dropped"}
-    found = islice(_CHECKED.finditer(value), MOST_TODOS)
-    return tuple(Todo(one[2].strip(), marks.get(one[1].lower(), "in_progress")) for one in found)
-
-
-def status_of(value: Json) -> TodoStatus | None:
-    return _STATUS.get(value.strip().lower().replace("-", "_").replace(" ", "_")) if type(value) is str else None
-
-
-def text(payload: Payload, *names: str) -> str | None:
-    """The first of these fields that is text, even if there is nothing in it."""
-    for name in names:
-        value = payload.get(name)
-        if type(value) is str:
-            return value
-    return None
-
-
 def _text_of(response: Json) -> str | None:
     """What a response says in words: itself, its content, or the texts of its blocks."""
     value = response
@@ -363,7 +330,7 @@ def _code(call: Call) -> int:
         code = number(source, "exitCode", "exit_code", "exit", "code", "returnCode")
         if code is not None:
             return code
-    if flag(call.result, "interrupted"):
+    if call.stopped or flag(call.result, "interrupted"):
         return 130
     if call.failed is None:
         return 0

@@ -18,8 +18,8 @@ from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.state import State
-from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.times import DAY, millis, text
+from holdfast.core.text import clean
+from holdfast.core.times import text
 from holdfast.core.vocabulary import (
     Project,
     SessionArchived,
@@ -27,6 +27,7 @@ from holdfast.core.vocabulary import (
     SessionStarted,
     SessionUnarchived,
 )
+from holdfast.keeper import finding
 from holdfast.keeper.home import Home, default_home, store_path
 from holdfast.keeper.recording import Recorder
 from holdfast.keeper.session import KeptSession
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
 
-SHORTEST_PREFIX = 4
 _LOOK_EVERY = 0.05  # seconds
 _NOT_YET = Project(id="", name="")  # found once the session really starts
 
@@ -256,27 +256,7 @@ class Keeper:
             if found is None:
                 raise NotFound("there is no current session here", hint="Start one: holdfast start GOAL")
             return found
-        clean(reference, "the session's id", longest=LONGEST_NAME)
-        store = self.existing_store()
-        candidates = store.find(reference) if store else []
-        exact = [one for one in candidates if one == reference.lower()]
-        candidates = exact or candidates
-        if len(reference) < SHORTEST_PREFIX and not exact:
-            candidates = [one for one in candidates if not one.startswith(reference.lower())]
-        if not candidates:
-            short = (
-                "" if len(reference) >= SHORTEST_PREFIX else f" A prefix has at least {SHORTEST_PREFIX} characters."
-            )
-            raise NotFound(
-                f"there is no session {shorten(reference, 60)!a}", hint=f"holdfast history shows them.{short}"
-            )
-        if len(candidates) > 1:
-            listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
-            raise Invalid(
-                f"{shorten(reference, 60)!a} could be {len(candidates)} sessions: {listed}",
-                hint="Give more of the id.",
-            )
-        return KeptSession(self, candidates[0])
+        return KeptSession(self, finding.meant(self.existing_store(), reference))
 
     def latest_unfinished(self) -> KeptSession | None:
         """The unfinished session of this project that was worked on last."""
@@ -299,30 +279,9 @@ class Keeper:
         """Sessions newest first, of this project unless all are asked for; now, or as they were at a moment."""
         if limit is not None and limit < 1:
             raise Invalid("the limit must be at least 1")
-        from holdfast.keeper import projects
-
         self.absorb()
-        store = self.existing_store()
-        project = None
-        if store is not None and not all_projects:
-            project = projects.known(store, self.place)
-        if store is None or (project is None and not all_projects):
-            return []
-        if at is not None:
-            from holdfast.keeper.past import rows_at
-
-            everything = Filter(project=project, search=search, since=since)
-            return rows_at(self, store.rows(everything), at, status=status, limit=limit)
-        which = Filter(
-            project=project, search=search, status=status, since=since, limit=limit, now=self.now(),
-            archive_after=self.settings.archive_after,
-        )  # fmt: skip
-        rows = store.rows(which)
-        for row in rows:
-            # A listing holds what was so at the last event; of what is being worked on, time has passed since.
-            if row.status not in FINISHED and millis(row.updated_at) > self.now() - DAY:
-                row.working_ms = view.worktime(self.state(row.id), self.now()).working
-        return rows
+        wanted = Filter(search=search, status=status, since=since, limit=limit)
+        return finding.rows(self, wanted, all_projects=all_projects, at=at)
 
     def hours(self, by: str, *, at: int | None = None) -> Table:
         """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""

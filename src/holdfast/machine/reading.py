@@ -32,7 +32,7 @@ def read_limited(path: str, limit: int, *, what: str) -> bytes:
     if path == "-":
         return _read_stdin(limit, what)
     try:
-        fd = _open_regular(path)
+        fd = open_regular(path)
         if isinstance(fd, str):
             hint = "Name a file." if fd == "a directory" else "Name a regular file, or - for standard input."
             raise Invalid(f"{what}: {shown(path)} is {fd}", hint=hint, operation="read", file=path)
@@ -90,7 +90,7 @@ def hash_file(path: str, limit: int | None = None) -> str | None:
     import hashlib
 
     try:
-        fd = _open_regular(path)
+        fd = open_regular(path)
         if isinstance(fd, str):
             return None
         try:
@@ -108,7 +108,7 @@ def hash_file(path: str, limit: int | None = None) -> str | None:
     return None if limit is not None and size > limit else digest.hexdigest()
 
 
-def _open_regular(path: str) -> int | str:
+def open_regular(path: str) -> int | str:
     """A descriptor, or the words for what is there instead. Links are followed: the user named them."""
     what = kind(os.stat(path).st_mode)
     if what is not None:

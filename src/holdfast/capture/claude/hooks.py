@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.capture.fitting import clean, cut
 from holdfast.capture.interface import Agent, Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import LONGEST_ID, conversation_of, number, word
+from holdfast.capture.payload import LONGEST_ID, conversation_of, flag, number, rest, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -52,8 +52,11 @@ _WAITING: Final[dict[str, Literal["permission", "input"]]] = {
 # Prompts that the program hands to itself carry no name of their author; they open with one of these.
 _OWN_WORDS: Final = ("<task-notification>", "<system-reminder>", "<teammate-message")
 _ABOUT_AGENT: Final = (
-    r"(?s)\A<task-notification>\s*<task-id>([^<]{1,200})</task-id>.*<subagent_tokens>(\d{1,12})</subagent_tokens>"
+    r"(?s)\A\s*(?:<system-reminder>[^<]{0,1000})?<task-notification>\s*<task-id>([^<]{1,200})</task-id>"
+    r".*<subagent_tokens>(\d{1,12})</subagent_tokens>"
 )
+_CAME_TO: Final = r"<status>\s*([a-z_]{1,20})\s*</status>(?:\s*<summary>([^<]{1,500}))?"
+_STOPPED: Final = frozenset({"killed", "stopped"})
 
 _Says = Callable[[Payload, str | None], tuple[AnySignal, ...]]
 
@@ -75,9 +78,13 @@ def _opened(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     ]
     if model := word(payload, "model"):
         found.append(Chosen(model=model))
-    if (tokens := number(payload, "context_tokens")) is not None:
-        found.append(Measured(tokens=tokens))
-    return tuple(found)
+    return (*found, *_measured(payload, agent))
+
+
+def _measured(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
+    """What the next request sends again. Before the first answer it is told as zero, and means nothing."""
+    tokens = number(payload, "context_tokens")
+    return (Measured(agent=agent, tokens=tokens),) if tokens else ()
 
 
 def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
@@ -87,7 +94,16 @@ def _prompted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     asked = Prompted(agent=agent, text=text, person=person)
     about = re.search(_ABOUT_AGENT, text[:100_000]) if own else None
     # What a subagent in the background has used is told nowhere else.
-    return (asked, AgentEnded(agent=about[1], tokens=int(about[2]))) if about else (asked,)
+    return (asked, _notified_of(about)) if about else (asked,)
+
+
+def _notified_of(about: re.Match[str]) -> AgentEnded:
+    came_to = re.search(_CAME_TO, about[0].partition("<result>")[0])
+    status = came_to[1] if came_to else "completed"
+    why = (came_to[2] if came_to else None) or f"it was told to be {status}"
+    stopped = status in _STOPPED
+    failed = why.strip() if stopped or status == "failed" else None
+    return AgentEnded(agent=about[1], tokens=int(about[2]), failed=failed, stopped=stopped)
 
 
 def _before_tool(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
@@ -114,6 +130,7 @@ def _after_tool(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
         call=word(payload, "tool_use_id"),
         failed=(word(payload, "error") or "it failed without a message") if failed else None,
         took_ms=number(payload, "duration_ms"),
+        stopped=failed and flag(payload, "is_interrupt"),
     )
 
 
@@ -166,7 +183,7 @@ def _compacted(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:  #
 
 def _switched(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     model = word(payload, "to_model")
-    return (Chosen(agent=agent, model=model),) if model else ()
+    return (*((Chosen(agent=agent, model=model),) if model else ()), *_measured(payload, agent))
 
 
 def _task(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
@@ -289,7 +306,7 @@ class ClaudeCode:
                 event=event,
                 cwd=word(payload, "cwd"),
                 resume=resume(conversation),
-                rest={name: value for name, value in payload.items() if name not in apart},
+                rest=rest(payload, apart),
             )
         about = word(payload, "agent_id")
         signals = known.says(payload, about)
@@ -305,10 +322,8 @@ class ClaudeCode:
             mark=_mark(payload, event, known),
             occasion=known.occasion,
             resume=resume(conversation),
-            rest={
-                name: value for name, value in payload.items() if name not in _BASE and name not in known.fields
-            },
-        )  # fmt: skip
+            rest=rest(payload, _BASE.union(known.fields)),
+        )
 
     def reply(self, answer: Answer, event: str) -> Reply:
         if event not in self.asking:

@@ -1,7 +1,7 @@
 """One source of Claude Code's conversations, read: the conversation's own file, then those of its subagents.
 
-A forked or resumed conversation may begin with a copy of the one it came from. What was copied says so, and is
-passed over as long as the original is there: it is told by that one.
+A forked or resumed conversation may begin with a copy of the one it came from. What was copied says so, or is known
+by its ids, and is passed over as long as the original is there: it is told by that one.
 """
 
 from __future__ import annotations
@@ -9,22 +9,27 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from holdfast.capture.claude.forks import Forks
 from holdfast.capture.claude.records import DECODER, Record
 from holdfast.capture.claude.telling import Telling
 from holdfast.capture.claude.transcripts import AGENT, END, agent_files
 from holdfast.capture.lines import Problems, records
+from holdfast.capture.storytelling import with_problems
 from holdfast.capture.transcripts import Source, Story
 
 
-def read(source: Source) -> Iterator[Story]:
+def read(source: Source, forks: Forks) -> Iterator[Story]:
     """The conversation in it, if there is one; a story without anything told where all that can be said is why."""
     directory, name = os.path.split(source.path)
     telling = Telling(name.removesuffix(END))
     originals = _Originals(source.path)
+    copied = forks.copied(source.path)
     problems = Problems()
     for number, record in records(source.path, DECODER, problems):
-        if originals.tell(record):
-            telling.parent = record.forked.session if record.forked is not None else record.session
+        if record.uuid and copied.has(number):
+            telling.pass_over(record, copied.origin, copied.cost_usd)
+        elif originals.tell(record):
+            telling.pass_over(record, record.forked.session if record.forked is not None else record.session)
         else:
             telling.hear(record, number)
     agents = {one.removeprefix(AGENT).removesuffix(END): path for path, one, _ in agent_files(source.path)}
@@ -36,16 +41,8 @@ def read(source: Source) -> Iterator[Story]:
         trouble = Problems()
         for number, record in records(path, DECODER, trouble):
             telling.hear_agent(record, number, agent)
-        for sentence in trouble.sentences():
-            problems.add(f"in {os.path.basename(path)}, {sentence}")
-    story = telling.story()
-    if story is not None:
-        story.problems = problems.sentences()
-        yield story
-    elif problems:
-        yield Story(
-            agent="claude", conversation=telling.conversation, began=0, ended=0, problems=problems.sentences()
-        )
+        problems.extend(trouble, f"in {os.path.basename(path)}, ")
+    yield from with_problems(telling.story(), problems, "claude", telling.conversation)
 
 
 class _Originals:

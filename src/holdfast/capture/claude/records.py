@@ -9,9 +9,8 @@ from typing import Final
 
 import msgspec
 
+from holdfast.capture.values import NOTHING, read
 from holdfast.core.canonical import Json
-
-NOTHING: Final = msgspec.Raw(b"null")
 
 
 class Usage(msgspec.Struct, gc=False):
@@ -96,17 +95,6 @@ DECODER: Final = msgspec.json.Decoder(Record)
 _SHELL: Final = msgspec.json.Decoder(Shell)
 
 
-def value(raw: msgspec.Raw) -> Json:
-    try:
-        found: Json = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return found
-
-
 def shell(raw: msgspec.Raw) -> Json:
-    try:
-        found = _SHELL.decode(raw)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return {"interrupted": found.interrupted, "exitCode": found.exit_code}
+    found = read(_SHELL, raw)
+    return None if found is None else {"interrupted": found.interrupted, "exitCode": found.exit_code}

@@ -9,24 +9,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.capture.claude.records import Block, Message, Record, Usage, shell, value
+from holdfast.capture.claude.records import Block, Message, Record, Usage, shell
 from holdfast.capture.claude.runs import Run, words
 from holdfast.capture.moments import moment
 from holdfast.capture.payload import word
 from holdfast.capture.plain import plain
-from holdfast.capture.signals import (
-    Active,
-    AnySignal,
-    Compacted,
-    Edited,
-    Measured,
-    Prompted,
-)
+from holdfast.capture.signals import AnySignal, Compacted, Measured, Prompted
+from holdfast.capture.storytelling import LONGEST_PROMPT, marked
 from holdfast.capture.tools import CLAUDE, signals_of
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
+from holdfast.capture.values import value
 
-LONGEST_PROMPT: Final = 20_000
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
 _AGENTS: Final = frozenset({"Task", "Agent"})
 # Written for the model, or by a command of the program: nobody's request.
@@ -53,6 +47,7 @@ class Telling:
         self._seen: set[str] = set()
         self._calls: dict[str, _Call] = {}
         self._usage: dict[str, Usage] = {}
+        self._counted: set[str] = set()  # messages of which the conversation it was copied from has the usage
         self._runs: dict[str, Run] = {}  # by the call
         self._by_agent: dict[str, Run] = {}
         # The oldest versions keep a subagent's lines within the conversation: which run a line of them belongs to.
@@ -65,6 +60,7 @@ class Telling:
         self._model: str | None = None
         self._titles: dict[str, str] = {}
         self._cost: float | None = None
+        self._cost_before: float | None = 0
         self._context: tuple[int, int, str] | None = None
         # The conversation that its first lines were copied from.
         self.parent: str | None = None
@@ -98,6 +94,13 @@ class Telling:
             self._cost = record.cost_usd
         if record.forked is not None:
             self.parent = record.forked.session
+
+    def pass_over(self, record: Record, origin: str | None, cost: float | None = None) -> None:
+        """A line that the conversation it was copied from tells; `cost` is what that one had cost."""
+        self.parent = origin
+        self._cost_before = cost
+        if isinstance(record.message, Message) and record.message.id:
+            self._counted.add(record.message.id)
 
     def hear_agent(self, record: Record, number: int, agent: str) -> None:
         """A line of a subagent's own file."""
@@ -172,7 +175,7 @@ class Telling:
             self._tell(at, trouble(kind if type(kind) is str else None, said, agent=agent), mark)
             return
         usage = message.usage
-        if usage is not None and message.id:
+        if usage is not None and message.id and message.id not in self._counted:
             self._usage[message.id] = usage  # one answer is written in several lines; the last one has it all
         if run is None:
             if message.model and message.model != _SYNTHETIC:
@@ -231,13 +234,8 @@ class Telling:
         self._tell_all(at, told, mark)
 
     def _tell_all(self, at: int, signals: tuple[AnySignal, ...], mark: str) -> None:
-        for place, signal in enumerate(signals):
-            if type(signal) is Active:
-                continue
-            if type(signal) is Edited and (signal.old is not None or signal.new is not None):
-                # Hashes are all that is wanted of them, and stories wait for their turn in memory.
-                signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901
-            self._tell(at, signal, f"{mark}.{place}" if place else mark)
+        for signal, own in marked(signals, mark):
+            self._tell(at, signal, own)
 
     def _agent_done(self, run: Run | None, record: Record, block: Block, at: int, failed: str | None) -> None:
         if run is None:
@@ -282,8 +280,14 @@ class Telling:
             output_tokens=sum(one.output_tokens or 0 for one in usage),
             cached_tokens=sum(one.cached for one in usage),
             messages=self._messages,
-            cost_usd=self._cost,
+            cost_usd=self._own_cost(),
         )
+
+    def _own_cost(self) -> float | None:
+        """What it has cost without what it was copied from: it goes on counting from there."""
+        if self._cost is None or self._cost_before is None:
+            return None
+        return max(self._cost - self._cost_before, 0.0)
 
 
 def _blocks(message: Message) -> list[Block]:

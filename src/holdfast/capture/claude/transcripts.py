@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from importlib import import_module
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.capture.places import Places
+from holdfast.capture.sources import Found, directories, files
 from holdfast.capture.transcripts import Source, Story
+
+if TYPE_CHECKING:
+    from holdfast.capture.claude.forks import Forks
 
 END: Final = ".jsonl"
 AGENT: Final = "agent-"
@@ -19,45 +22,38 @@ AGENT: Final = "agent-"
 class Transcripts:
     name = "claude"
 
+    def __init__(self) -> None:
+        # What was found last, and what its conversations have in common once one is read.
+        self._listed: dict[str, str] = {}
+        self._forks: Forks | None = None
+
     def sources(self, places: Places) -> Iterator[Source]:
         top = os.path.join(places.under("CLAUDE_CONFIG_DIR", ".claude"), "projects")
-        for project in _directories(top):
-            for path, name, stamp in _files(project):
+        self._listed, self._forks = {}, None
+        for project in directories(top, linked=True):
+            for path, name, stamp in files(project, END):
                 if not name.startswith(AGENT):
                     agents = agent_files(path)
-                    yield Source(path, ";".join([stamp, *(stamp for _, _, stamp in agents)]))
+                    source = Source(path, ";".join([stamp, *(stamp for _, _, stamp in agents)]))
+                    self._listed[path] = source.stamp
+                    yield source
 
     def read(self, source: Source) -> Iterator[Story]:
         # Loaded when there is something to read: looking whether there is happens more often.
-        told: Iterator[Story] = import_module("holdfast.capture.claude.reading").read(source)
-        return told
+        from holdfast.capture.claude import reading
+        from holdfast.capture.claude.forks import Forks
+
+        if self._listed.get(source.path) != source.stamp:
+            return reading.read(source, Forks())
+        if self._forks is None:
+            self._forks = Forks()
+        return reading.read(source, self._forks)
 
 
-def _directories(top: str) -> list[str]:
-    try:
-        with os.scandir(top) as found:
-            return sorted(one.path for one in found if one.is_dir())
-    except OSError:
-        return []
-
-
-def _files(directory: str) -> list[tuple[str, str, str]]:
-    """Transcripts in a directory: path, name, stamp."""
-    found: list[tuple[str, str, str]] = []
-    try:
-        with os.scandir(directory) as listing:
-            for one in listing:
-                if one.name.endswith(END) and one.is_file(follow_symlinks=False):
-                    status = one.stat(follow_symlinks=False)
-                    found.append((one.path, one.name, f"{status.st_size}.{status.st_mtime_ns}"))
-    except OSError:
-        return []
-    return sorted(found)
-
-
-def agent_files(main: str) -> list[tuple[str, str, str]]:
+def agent_files(main: str) -> list[Found]:
     """The subagents of a conversation that have files of their own."""
-    return [one for one in _files(os.path.join(main.removesuffix(END), "subagents")) if one[1].startswith(AGENT)]
+    beside = os.path.join(main.removesuffix(END), "subagents")
+    return [one for one in files(beside, END) if one.name.startswith(AGENT)]
 
 
 READER: Final = Transcripts()

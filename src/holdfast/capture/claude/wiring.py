@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
-import msgspec
-
-from holdfast.capture.interface import Payload, Scope
+from holdfast.capture.interface import Scope
 from holdfast.capture.places import Places
+from holdfast.capture.settings import settings_in
+from holdfast.capture.sources import names
 from holdfast.capture.wiring import Change, Command, Entry, Manner, Wiring
 from holdfast.core.canonical import Json
 
@@ -42,7 +42,6 @@ _MANAGED: Final = {
     "darwin": "/Library/Application Support/ClaudeCode",
     "win32": "C:\\Program Files\\ClaudeCode",
 }
-_LARGEST: Final = 4 * 1024 * 1024
 _MOST_FILES: Final = 100
 
 
@@ -63,10 +62,10 @@ class ClaudeCodeWiring:
         found = [
             f"{path} sets disableAllHooks: remove it, or nothing is recorded."
             for path in _own_settings(places, scope)
-            if _read(path).get("disableAllHooks") is True
+            if settings_in(path).get("disableAllHooks") is True
         ]
         for path in _managed_settings(places):
-            managed = _read(path)
+            managed = settings_in(path)
             if managed.get("disableAllHooks") not in (None, False, "false"):
                 found.append(f"{path} disables all hooks: ask whoever manages this machine.")
             if managed.get("allowManagedHooksOnly") is True or _only_plugins(
@@ -107,30 +106,13 @@ def _own_settings(places: Places, scope: Scope) -> tuple[str, ...]:
 
 def _managed_settings(places: Places) -> list[str]:
     root = _MANAGED.get(places.system, "/etc/claude-code")
-    found = [os.path.join(root, "managed-settings.json")]
     pieces = os.path.join(root, "managed-settings.d")
-    try:
-        names = sorted(name for name in os.listdir(pieces) if name.endswith(".json"))
-    except OSError:
-        return found
-    return found + [os.path.join(pieces, name) for name in names[:_MOST_FILES]]
+    listed = [name for name in names(pieces) if name.endswith(".json")]
+    return [os.path.join(root, "managed-settings.json"), *(os.path.join(pieces, one) for one in listed[:_MOST_FILES])]
 
 
 def _only_plugins(value: Json) -> bool:
     return value is True or (type(value) is list and "hooks" in value)
-
-
-def _read(path: str) -> Payload:
-    """The settings in a file; what cannot be read as such holds none."""
-    try:
-        if not os.path.isfile(path):
-            return {}
-        with open(path, "rb") as file:
-            content = file.read(_LARGEST)
-        value: Json = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if type(value) is dict else {}
 
 
 WIRING: Final[Wiring] = ClaudeCodeWiring()

@@ -14,8 +14,7 @@ from typing import Final
 from holdfast.capture.cline.meanings import AFTER, BEFORE, SUBAGENT, given, outcome
 from holdfast.capture.fitting import fitted
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import number, part, word
-from holdfast.capture.plain import kept
+from holdfast.capture.payload import LONGEST_ID, conversation_of, number, part, rest, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -29,11 +28,11 @@ from holdfast.capture.signals import (
     Prompted,
     Replied,
 )
-from holdfast.capture.tools import checklist, signals_of
+from holdfast.capture.todos import checklist
+from holdfast.capture.tools import signals_of
 from holdfast.capture.troubles import trouble
 from holdfast.core.canonical import Json
 
-LONGEST_ID: Final = 200
 # The terminal program's words for the events that its files are named after.
 NAMES: Final[dict[str, str]] = {
     "agent_start": "TaskStart",
@@ -71,9 +70,11 @@ class Cline:
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:
-        rooted = word(part(payload, "sessionContext"), "rootSessionId")
-        conversation = rooted or word(payload, "taskId")
-        if conversation is None or len(conversation) > LONGEST_ID or not conversation.isprintable():
+        context = part(payload, "sessionContext")
+        rooted = word(context, "rootSessionId")
+        root = conversation_of(context, "rootSessionId")
+        conversation = conversation_of(payload, "taskId") if rooted is None else root
+        if conversation is None:
             return None
         said = word(payload, "hookName") or ""
         event = NAMES.get(said, said)[:LONGEST_ID]
@@ -89,7 +90,7 @@ class Cline:
             occasion=None if agent else _OCCASIONS.get(event),
             # Only the terminal program can be asked for a conversation.
             resume=resume(conversation) if rooted else None,
-            rest=_rest(payload, _KNOWN if known else frozenset({"taskId", "workspaceRoots"})),
+            rest=rest(payload, _KNOWN if known else frozenset({"taskId", "workspaceRoots"})),
         )
 
     def reply(self, answer: Answer, event: str) -> Reply:
@@ -147,7 +148,7 @@ def _signals(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal
         case "TaskCancel":
             why = word(payload, "reason") or "it was cancelled"
             # The person took the turn back.
-            return (AgentEnded(agent=agent, type=SUBAGENT, failed=why),) if agent else (Replied(),)
+            return (AgentEnded(agent=agent, type=SUBAGENT, failed=why, stopped=True),) if agent else (Replied(),)
         case "TaskError":
             error = part(payload, "error")
             kind, message = word(error, "name"), word(error, "message")
@@ -213,11 +214,6 @@ def _mark(event: str, payload: Payload) -> str:
     call = word(part(payload, "tool_call", "tool_result"), "id") or ""
     parts = [event, word(payload, "taskId") or "", word(payload, "timestamp") or "", call]
     return ":".join(parts) if parts[2] and all(len(one) <= LONGEST_ID for one in parts) else ""
-
-
-def _rest(payload: Payload, known: frozenset[str]) -> dict[str, Json]:
-    found = kept({name: value for name, value in payload.items() if name not in known})
-    return found if type(found) is dict else {}
 
 
 AGENT: Final = Cline()

@@ -7,8 +7,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import msgspec
-
+from holdfast.capture import values
 from holdfast.capture.payload import number, part, word
 from holdfast.capture.signals import AgentEnded, AnySignal, Called, Edited, Ran
 from holdfast.capture.tools import Call, Table, active, deletes, edits, patches, waits_for_input, writes
@@ -103,10 +102,8 @@ def given(value: Json) -> dict[str, Json]:
 def outcome(value: Json) -> Json:
     """What came of a call: an object, several of them, or either as text."""
     if type(value) is str and value.lstrip()[:1] in ("{", "["):
-        try:
-            value = msgspec.json.decode(value.encode(errors="surrogatepass"))
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return value
+        read = values.value(value)
+        value = value if read is None else read
     return {"each": value} if type(value) is list else value
 
 

@@ -10,14 +10,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.capture.lines import Problems, chunks
-from holdfast.core.canonical import Json
+from holdfast.capture.lines import Problems, whole
+from holdfast.capture.values import NOTHING, WRONG, read
 
 T = TypeVar("T")
 
-NOTHING: Final = msgspec.Raw(b"null")
 LARGEST: Final = 128 << 20  # bytes
-_WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 _READ: Final = json.JSONDecoder(strict=False)
 
 
@@ -95,48 +93,24 @@ def document(path: str, decoder: msgspec.json.Decoder[T], problems: Problems) ->
     """What a file holds; whatever stands behind its document is passed over."""
     name = os.path.basename(path)
     trouble = Problems()
-    pieces: list[bytes] = []
-    size = 0
-    for piece in chunks(path, trouble):
-        size += len(piece)
-        if size > LARGEST:
-            problems.add(f"{name} is larger than {LARGEST >> 20} MiB")
-            return None
-        pieces.append(piece)
-    content = b"".join(pieces)
+    content = whole(path, trouble, LARGEST)
     if trouble:
-        for sentence in trouble.sentences():
-            problems.add(f"{name} {sentence}")
+        problems.extend(trouble, f"{name} ")
         return None
-    try:
-        return decoder.decode(content)
-    except _WRONG:
-        pass
+    document = read(decoder, content)
+    if document is not None:
+        return document
     try:
         found, _ = _READ.raw_decode(content.replace(b"\0", b"").decode("utf-8", "replace").lstrip("\ufeff \t\r\n"))
         return decoder.decode(msgspec.json.encode(found))
-    except _WRONG:
+    except WRONG:
         problems.add(f"{name} cannot be understood")
         return None
 
 
 def message(raw: msgspec.Raw) -> Message | None:
-    try:
-        return _MESSAGE.decode(raw)
-    except _WRONG:
-        return None
+    return read(_MESSAGE, raw)
 
 
 def facts(manifest: Manifest) -> Facts:
-    try:
-        return FACTS.decode(manifest.metadata)
-    except _WRONG:
-        return Facts()
-
-
-def value(raw: msgspec.Raw) -> Json:
-    try:
-        found: Json = msgspec.json.decode(raw)
-    except _WRONG:
-        return None
-    return found
+    return read(FACTS, manifest.metadata) or Facts()

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from holdfast.capture.cline.hooks import resume, tool_signals, words_of
 from holdfast.capture.cline.meanings import AFTER, SUBAGENT
-from holdfast.capture.cline.records import Block, Manifest, Message, Usage, facts, value
+from holdfast.capture.cline.records import Block, Manifest, Message, Usage, facts
+from holdfast.capture.moments import in_millis, moment
 from holdfast.capture.plain import plain
-from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Measured, Prompted
+from holdfast.capture.signals import AgentBegan, AgentEnded, AnySignal, Measured, Prompted
+from holdfast.capture.storytelling import LONGEST_PROMPT, marked
 from holdfast.capture.transcripts import Story, Told
-from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
+from holdfast.capture.values import value
 
-LONGEST_PROMPT: Final = 20_000
-_LATEST: Final = 10**14  # milliseconds; beyond it is no time
 _CALLS_AGENT: Final = "spawn_agent"
 
 
@@ -37,7 +34,7 @@ class Telling:
     def hear(self, message: Message, number: int, agent: str | None = None) -> None:
         """A message, in the order of its file; `agent` is the subagent whose file it is."""
         mark = message.id or f"{agent or ''}#{number}"
-        at = moment(message.ts)
+        at = in_millis(message.ts)
         if at is None or mark in self._seen:
             return
         self._seen.add(mark)
@@ -53,7 +50,7 @@ class Telling:
         """A subagent: its beginning, its end if it came to one, and what it did."""
         for number, message in enumerate(messages):
             self.hear(message, number, agent)
-        moments = [at for one in messages if (at := moment(one.ts)) is not None]
+        moments = [at for one in messages if (at := in_millis(one.ts)) is not None]
         if not moments:
             return
         asked = next((text for one in messages if one.role == "user" and (text := said(one))), None)
@@ -106,12 +103,8 @@ class Telling:
         signals = tool_signals(
             tool, value(call.input), result, agent=agent, call=call.id, failed=failed, took_ms=None
         )  # fmt: skip
-        for place, signal in enumerate(signals):
-            if type(signal) is Active:
-                continue
-            if type(signal) is Edited:
-                signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901 - only hashes are wanted
-            self._tell(at, signal, f"{mark}.{place}" if place else mark)
+        for signal, own in marked(signals, mark):
+            self._tell(at, signal, own)
 
     def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
         self._told.append(Told(at, signal, mark))
@@ -119,7 +112,7 @@ class Telling:
     def story(self) -> Story | None:
         """What there is to tell; None when nobody said anything. The manifest alone tells beginning and end."""
         of, known = self._of, facts(self._of)
-        began, ended = _written(of.started_at), _written(of.ended_at)
+        began, ended = moment(of.started_at), moment(of.ended_at)
         if not self._signs:
             if began is None:
                 return None
@@ -159,14 +152,3 @@ def said(message: Message) -> str | None:
     if type(message.content) is str:
         return message.content or None
     return "\n".join(block.text for block in blocks(message) if block.type == "text" and block.text) or None
-
-
-def moment(at: float | None) -> int | None:
-    return int(at) if at is not None and 0 < at < _LATEST else None
-
-
-def _written(at: str | None) -> int | None:
-    try:
-        return millis(at) if at else None
-    except Invalid:
-        return None

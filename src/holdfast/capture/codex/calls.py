@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import msgspec
 
 from holdfast.capture.codex.meanings import AFTER, outcome, plain_name
-from holdfast.capture.codex.records import DURATION, NOTHING, Item, Response, read, value
+from holdfast.capture.codex.records import DURATION, Item, Response
 from holdfast.capture.edits import counted, digest
 from holdfast.capture.payload import part, word
 from holdfast.capture.signals import Active, AnySignal, Edited, Ran
 from holdfast.capture.tools import command_of, signals_of
+from holdfast.capture.values import NOTHING, read, value
 from holdfast.core.canonical import Json
 
 # How Codex tells the model that nothing was done at all, and that the person broke it off.

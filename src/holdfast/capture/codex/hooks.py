@@ -11,7 +11,7 @@ import msgspec
 from holdfast.capture.codex.meanings import AFTER, BEFORE, DEFAULT_TYPE, outcome, plain_name
 from holdfast.capture.fitting import clean, written
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import conversation_of, word
+from holdfast.capture.payload import conversation_of, rest, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -61,7 +61,7 @@ class Codex:
         if event not in EVENTS:
             return Heard(
                 agent=self.name, conversation=conversation, event=event, cwd=word(payload, "cwd"),
-                resume=resume(conversation), rest=dict(payload),
+                resume=resume(conversation), rest=rest(payload, ()),
             )  # fmt: skip
         return Heard(
             agent=self.name,
@@ -73,7 +73,7 @@ class Codex:
             # A subagent's own beginning and prompts are nobody's to answer.
             occasion=None if word(payload, "agent_id") else _OCCASIONS.get(event),
             resume=resume(conversation),
-            rest={name: value for name, value in payload.items() if name not in _KNOWN},
+            rest=rest(payload, _KNOWN),
         )
 
     def reply(self, answer: Answer, event: str) -> Reply:

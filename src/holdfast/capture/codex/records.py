@@ -5,15 +5,11 @@ wrote bare payloads without times of their own.
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from holdfast.core.canonical import Json
-
-NOTHING: Final = msgspec.Raw(b"null")
-WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-T = TypeVar("T")
+from holdfast.capture.values import NOTHING, read
 
 
 class Line(msgspec.Struct, gc=False):
@@ -144,22 +140,6 @@ ITEM: Final = msgspec.json.Decoder(Item)
 RESPONSE: Final = msgspec.json.Decoder(Response)
 DURATION: Final = msgspec.json.Decoder(Duration)
 TEXTS: Final = msgspec.json.Decoder(list[Text])
-
-
-def read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes | str) -> T | None:
-    """What is there, if it is of the kind that is expected."""
-    try:
-        return decoder.decode(raw)
-    except WRONG:
-        return None
-
-
-def value(raw: msgspec.Raw | str) -> Json:
-    try:
-        found: Json = msgspec.json.decode(raw)
-    except WRONG:
-        return None
-    return found
 
 
 def texts(raw: msgspec.Raw) -> str:

@@ -26,9 +26,7 @@ from holdfast.capture.codex.records import (
     Meta,
     Response,
     Usage,
-    read,
     texts,
-    value,
 )
 from holdfast.capture.moments import moment
 from holdfast.capture.payload import part, word
@@ -42,13 +40,12 @@ from holdfast.capture.signals import (
     Measured,
     Prompted,
 )
-from holdfast.capture.storytelling import OF_AGENTS, Marks
+from holdfast.capture.storytelling import LONGEST_PROMPT, OF_AGENTS, Marks
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
+from holdfast.capture.values import read, value
 from holdfast.core.canonical import Json
 
-# What a subagent says of the work; its prompts, model and context are its own affair.
-LONGEST_PROMPT: Final = 20_000
 # A fork may begin with a copy of what it comes from, written in one go as it was opened.
 _COPIED_WITHIN: Final = 1_000  # ms
 # Written for the model in the person's name.
@@ -62,8 +59,8 @@ class Telling:
     def __init__(self, name: str) -> None:
         self._name = name
         self._meta: Meta | None = None
-        # The conversation that a subagent works for.
-        self.works_for: str | None = None
+        # The conversations that a subagent works for, the one that all of it is for first.
+        self.callers: tuple[str, ...] = ()
         self._agent: str | None = None
         self._opened = 0
         self._copying = False
@@ -127,8 +124,8 @@ class Telling:
         self._meta = meta
         self._opened = self._at = moment(meta.timestamp) or self._at
         self._cwd = meta.cwd
-        self.works_for = _works_for(meta)
-        if meta.id and self.works_for is not None:
+        self.callers = callers(meta)
+        if meta.id and self.callers:
             self._agent = self._calls.agent = meta.id
 
     def _turn(self, line: Line, number: int) -> None:
@@ -254,7 +251,7 @@ class Telling:
             title=self._title,
             model=self._chosen.model,
             resume=resume(own),
-            parent=self.works_for or meta.forked_from_id,
+            parent=next(iter(self.callers), meta.forked_from_id),
             told=told,
             signs=sorted(self._signs),
             input_tokens=max(sum(one.input_tokens for one in usage) - cached, 0),
@@ -318,16 +315,15 @@ class Telling:
         )
 
 
-def _works_for(meta: Meta) -> str | None:
-    """The conversation a subagent works for; None for a conversation of its own."""
+def callers(meta: Meta) -> tuple[str, ...]:
+    """The conversation a subagent works for, and whoever called it; nobody for a conversation of its own."""
     source = value(meta.source)
     source = source if type(source) is dict else {}
     spawned = part(part(source, "subagent"), "thread_spawn")
     parent = meta.parent_thread_id or word(spawned, "parent_thread_id")
     if parent is None and meta.thread_source != "subagent" and "subagent" not in source:
-        return None
-    root = meta.session_id if meta.session_id != meta.id else None
-    return root or parent
+        return ()
+    return tuple(dict.fromkeys(one for one in (meta.session_id, parent) if one and one != meta.id))
 
 
 def _task(path: str | None) -> str | None:

@@ -6,50 +6,69 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
-from holdfast.capture.codex.joining import ENDS, TOPS, Shelf, agents_of
-from holdfast.capture.codex.records import LINE, Line
-from holdfast.capture.codex.telling import Telling
+from holdfast.capture.codex.joining import ENDS, TOPS, Shelf, agents_of, home_of
+from holdfast.capture.codex.records import LINE, META, Line
+from holdfast.capture.codex.telling import Telling, callers
 from holdfast.capture.codex.unpacking import unpacked
 from holdfast.capture.codex.wiring import home
-from holdfast.capture.lines import Problems, chunks, records, records_in
+from holdfast.capture.lines import Problems, chunks, records_in
 from holdfast.capture.places import Places
-from holdfast.capture.storytelling import join
+from holdfast.capture.sources import stamp_of
+from holdfast.capture.storytelling import join, with_problems
 from holdfast.capture.transcripts import Source, Story
+from holdfast.capture.values import read
 
 _PLAIN, _PACKED = ENDS
 _DEEPEST: Final = 6
 _MOST_AGENTS: Final = 1_000
+# To see what a rollout is: bytes at a time, and lines at the most.
+_HEAD: Final = 1 << 15
+_FIRST: Final = 3
 
 
 class Rollouts:
     name = "codex"
 
+    def __init__(self) -> None:
+        # What was found last, and its shelf once something of it is read.
+        self._listed: dict[str, str] = {}
+        self._shelf: Shelf | None = None
+
     def sources(self, places: Places) -> Iterator[Source]:
-        for top in TOPS:
-            yield from _below(os.path.join(home(places), top), _DEEPEST)
+        listed: dict[str, str] = {}
+        for source in _all(home(places)):
+            listed[source.path] = source.stamp
+            yield source
+        self._listed, self._shelf = listed, None
 
     def read(self, source: Source) -> Iterator[Story]:
         problems = Problems()
         telling = _heard(source.path, problems)
-        shelf = Shelf(source.path)
-        if telling.works_for is not None and shelf.find(telling.works_for) is not None:
+        shelf = self._shelf_of(source)
+        if shelf.employs(telling.callers):
             return
         story = telling.story()
         if story is not None:
             _with_agents(story, shelf, problems)
-            story.problems = problems.sentences()
-            yield story
-        elif problems:
-            name = os.path.basename(source.path).removesuffix(".zst").removesuffix(_PLAIN)
-            yield Story(agent="codex", conversation=name[:200], began=0, ended=0, problems=problems.sentences())
+        name = os.path.basename(source.path).removesuffix(".zst").removesuffix(_PLAIN)
+        yield from with_problems(story, problems, self.name, name[:200])
+
+    def _shelf_of(self, source: Source) -> Shelf:
+        if self._listed.get(source.path) != source.stamp:
+            top = home_of(source.path)
+            return Shelf([] if top is None else [one.path for one in _all(top)], _callers)
+        if self._shelf is None:
+            self._shelf = Shelf(self._listed, _callers)
+        return self._shelf
 
 
 def _with_agents(story: Story, shelf: Shelf, problems: Problems) -> None:
     """The subagents of a conversation, and theirs."""
     seen = {story.conversation}
-    waiting = agents_of(story)
+    waiting = [*agents_of(story), *shelf.working_for(story.conversation, story.began, story.ended)]
     while waiting and len(seen) < _MOST_AGENTS:
         name = waiting.pop(0)
         path = None if name in seen else shelf.find(name)
@@ -59,10 +78,18 @@ def _with_agents(story: Story, shelf: Shelf, problems: Problems) -> None:
         trouble = Problems()
         part = _heard(path, trouble).story()
         if part is not None and part.conversation == name:
-            waiting += agents_of(part)
+            waiting += [*agents_of(part), *shelf.working_for(name, part.began, part.ended)]
             join(story, part)
-        for sentence in trouble.sentences():
-            problems.add(f"in {os.path.basename(path)}, {sentence}")
+        problems.extend(trouble, f"in {os.path.basename(path)}, ")
+
+
+def _callers(path: str) -> tuple[str, ...]:
+    """For whom the agent of a rollout works, by its first line."""
+    for _, line in islice(_lines(path, Problems(), _HEAD), _FIRST):
+        if line.type == "session_meta":
+            meta = read(META, line.payload)
+            return () if meta is None else callers(meta)
+    return ()
 
 
 def _heard(path: str, problems: Problems) -> Telling:
@@ -72,10 +99,14 @@ def _heard(path: str, problems: Problems) -> Telling:
     return telling
 
 
-def _lines(path: str, problems: Problems) -> Iterator[tuple[int, Line]]:
-    if path.endswith(_PACKED):
-        return records_in(unpacked(chunks(path, problems), problems), LINE, problems)
-    return records(path, LINE, problems)
+def _lines(path: str, problems: Problems, size: int = 1 << 20) -> Iterator[tuple[int, Line]]:
+    pieces = chunks(path, problems, size)
+    return records_in(unpacked(pieces, problems) if path.endswith(_PACKED) else pieces, LINE, problems)
+
+
+def _all(top: str) -> Iterator[Source]:
+    for directory in TOPS:
+        yield from _below(os.path.join(top, directory), _DEEPEST)
 
 
 def _below(directory: str, depth: int) -> Iterator[Source]:
@@ -94,8 +125,7 @@ def _below(directory: str, depth: int) -> Iterator[Source]:
             elif one.name.endswith((_PLAIN, _PACKED)) and one.is_file(follow_symlinks=False):
                 if one.name.removesuffix(".zst") != one.name and one.name.removesuffix(".zst") in names:
                     continue
-                status = one.stat(follow_symlinks=False)
-                yield Source(one.path, f"{status.st_size}.{status.st_mtime_ns}")
+                yield Source(one.path, stamp_of(one.stat(follow_symlinks=False)))
         except OSError:
             continue  # it was moved to the archive just now
 

@@ -11,13 +11,11 @@ import tomllib
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-import msgspec
-
 from holdfast.capture.interface import Payload
 from holdfast.capture.payload import part, parts, word
+from holdfast.capture.settings import content, settings_in
 from holdfast.core.canonical import Json
 
-LARGEST: Final = 4 * 1024 * 1024
 _OURS: Final = "holdfast"
 _USUAL_TIMEOUT: Final = 600
 
@@ -32,8 +30,8 @@ class Hook(NamedTuple):
 def settings(path: str) -> Payload:
     """A TOML file of Codex; what cannot be read as such holds nothing."""
     try:
-        return tomllib.loads(_content(path).decode("utf-8-sig"))
-    except (OSError, ValueError, RecursionError):
+        return tomllib.loads(content(path).decode("utf-8-sig"))
+    except (ValueError, RecursionError):
         return {}
 
 
@@ -89,24 +87,13 @@ def label(event: str) -> str:
 
 
 def _hooks(path: str) -> Iterator[Hook]:
-    try:
-        value: Json = msgspec.json.decode(_content(path).removeprefix(b"\xef\xbb\xbf"))
-    except (OSError, ValueError, RecursionError):
-        return
-    events = part(value, "hooks") if type(value) is dict else {}
+    events = part(settings_in(path), "hooks")
     for event in events:
         for group, entry in enumerate(parts(events, event)):
             for place, handler in enumerate(parts(entry, "hooks")):
                 if _OURS in (word(handler, "command") or "").lower():
                     found = hook_hash(label(event), handler, word(entry, "matcher"))
                     yield Hook((label(event), str(group), str(place)), found)
-
-
-def _content(path: str) -> bytes:
-    if not os.path.isfile(path):
-        return b""
-    with open(path, "rb") as file:
-        return file.read(LARGEST)
 
 
 def _upwards(path: str) -> Iterator[str]:

@@ -16,8 +16,8 @@ from typing import Final, Literal
 from holdfast.capture.copilot.meanings import AFTER, BEFORE, outcome
 from holdfast.capture.fitting import fitted
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import part, word
-from holdfast.capture.plain import kept
+from holdfast.capture.moments import moment
+from holdfast.capture.payload import LONGEST_ID, conversation_of, part, rest, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -33,11 +33,6 @@ from holdfast.capture.signals import (
 )
 from holdfast.capture.tools import signals_of
 from holdfast.capture.troubles import trouble
-from holdfast.core.canonical import Json
-from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
-
-LONGEST_ID: Final = 200
 
 # Its own names beside Claude Code's; those are what events go by here.
 NAMES: Final[dict[str, str]] = {
@@ -88,8 +83,8 @@ class Copilot:
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:
-        own = word(payload, "session_id", "sessionId")
-        if own is None or len(own) > LONGEST_ID or not own.isprintable():
+        own = conversation_of(payload, "session_id", "sessionId")
+        if own is None:
             return None
         agent = word(payload, "agent_id", "agentId")
         conversation = _conversation(payload, own, agent)
@@ -105,7 +100,7 @@ class Copilot:
             # A subagent's prompts are nobody's to answer.
             occasion=None if agent else _OCCASIONS.get(event),
             resume=resume(conversation),
-            rest=_rest(payload, _KNOWN if known else frozenset({"session_id", "sessionId", "cwd"})),
+            rest=rest(payload, _KNOWN if known else frozenset({"session_id", "sessionId", "cwd"})),
         )
 
     def reply(self, answer: Answer, event: str) -> Reply:
@@ -247,18 +242,9 @@ def _type(payload: Payload) -> str:
 
 def _mark(event: str, payload: Payload, own: str) -> str:
     """When it happened, to the millisecond, and to whom: the same in both dialects."""
-    at = payload.get("timestamp")
-    if type(at) is str:
-        try:
-            at = millis(at)
-        except Invalid:
-            return ""
+    written = payload.get("timestamp")
+    at = moment(written) if type(written) is str else written
     return f"{event}:{own}:{at}" if type(at) is int else ""
-
-
-def _rest(payload: Payload, known: frozenset[str]) -> dict[str, Json]:
-    found = kept({name: value for name, value in payload.items() if name not in known})
-    return found if type(found) is dict else {}
 
 
 AGENT: Final = Copilot()

@@ -8,9 +8,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core.canonical import Json
-
-NOTHING: Final = msgspec.Raw(b"null")
+from holdfast.capture.values import NOTHING, read, value
 
 
 class Where(msgspec.Struct, gc=False):
@@ -82,18 +80,7 @@ _DATA: Final = msgspec.json.Decoder(Data)
 
 
 def data_of(record: Record) -> Data | None:
-    try:
-        return _DATA.decode(record.data)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-
-
-def value(raw: msgspec.Raw) -> Json:
-    try:
-        found: Json = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return found
+    return read(_DATA, record.data)
 
 
 def words(raw: msgspec.Raw) -> str | None:

@@ -9,17 +9,17 @@ import msgspec
 
 from holdfast.capture.copilot.hooks import resume
 from holdfast.capture.copilot.meanings import AFTER, AGENTS, outcome
-from holdfast.capture.copilot.records import Data, Record, data_of, value, words
+from holdfast.capture.copilot.records import Data, Record, data_of, words
+from holdfast.capture.moments import moment
 from holdfast.capture.plain import plain
-from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Measured, Prompted
+from holdfast.capture.signals import AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Measured, Prompted
+from holdfast.capture.storytelling import LONGEST_PROMPT, marked
 from holdfast.capture.tools import signals_of
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
+from holdfast.capture.values import value
 from holdfast.core.canonical import Json
-from holdfast.core.errors import Invalid
-from holdfast.core.times import millis
 
-LONGEST_PROMPT: Final = 20_000
 _ACTIONS: Final[dict[str, Literal["created", "modified", "deleted"]]] = {
     "create": "created", "edit": "modified", "update": "modified", "delete": "deleted",
 }  # fmt: skip
@@ -88,7 +88,7 @@ class Telling:
         if hears is None or mark in self._seen:
             return
         self._seen.add(mark)
-        at, data = _moment(record.timestamp), data_of(record)
+        at, data = moment(record.timestamp), data_of(record)
         if at is not None and data is not None:
             hears(record, data, at, mark)
 
@@ -184,12 +184,8 @@ class Telling:
             )  # fmt: skip
         else:
             signals = tuple(_edits(value(data.file_edits), record.agent))
-        for place, signal in enumerate(signals):
-            if type(signal) is Active:
-                continue
-            if type(signal) is Edited:
-                signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901 - only hashes are wanted
-            self._tell(at, signal, f"{mark}.{place}" if place else mark)
+        for signal, own in marked(signals, mark):
+            self._tell(at, signal, own)
 
     def _began(self, record: Record, data: Data, at: int, mark: str) -> None:
         call = data.tool_call_id or mark
@@ -257,13 +253,6 @@ class Telling:
             cached_tokens=self._used[2],
             messages=self._messages,
         )
-
-
-def _moment(written: str | None) -> int | None:
-    try:
-        return millis(written) if written else None
-    except Invalid:
-        return None
 
 
 def _edits(told: Json, agent: str | None) -> list[AnySignal]:

@@ -7,20 +7,21 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
 from holdfast.capture.copilot.records import DECODER
 from holdfast.capture.copilot.telling import Telling
-from holdfast.capture.lines import Problems, chunks, records
+from holdfast.capture.lines import Problems, records
 from holdfast.capture.places import Places
+from holdfast.capture.settings import content
+from holdfast.capture.sources import names, stamp
+from holdfast.capture.storytelling import with_problems
 from holdfast.capture.transcripts import Source, Story
 
 _EVENTS: Final = "events.jsonl"
 _WORKSPACE: Final = "workspace.yaml"
-_LARGEST: Final = 1 << 20
 _LINE: Final = re.compile(r"([a-z_]+):[ \t]+(.+?)[ \t]*\Z")
 
 
@@ -29,13 +30,13 @@ class Transcripts:
 
     def sources(self, places: Places) -> Iterator[Source]:
         top = os.path.join(places.under("COPILOT_HOME", ".copilot"), "session-state")
-        for name in _names(top):
+        for name in names(top):
             path = os.path.join(top, name)
             if name.endswith(".jsonl"):
-                if (stamp := _stamp(path)) is not None:
-                    yield Source(path, stamp)
-            elif (stamp := _stamp(os.path.join(path, _EVENTS))) is not None:
-                yield Source(os.path.join(path, _EVENTS), f"{stamp};{_stamp(os.path.join(path, _WORKSPACE))}")
+                if (found := stamp(path)) is not None:
+                    yield Source(path, found)
+            elif (found := stamp(os.path.join(path, _EVENTS))) is not None:
+                yield Source(os.path.join(path, _EVENTS), f"{found};{stamp(os.path.join(path, _WORKSPACE))}")
 
     def read(self, source: Source) -> Iterator[Story]:
         directory, name = os.path.split(source.path)
@@ -49,21 +50,14 @@ class Transcripts:
             telling.cwd = telling.cwd or beside.get("cwd")
             telling.branch = telling.branch or beside.get("branch")
             telling.title = telling.title or beside.get("name") or beside.get("summary")
-        story = telling.story()
-        if story is not None:
-            story.problems = problems.sentences()
-            yield story
-        elif problems:
-            yield Story(
-                agent=self.name, conversation=telling.conversation, began=0, ended=0, problems=problems.sentences()
-            )
+        yield from with_problems(telling.story(), problems, self.name, telling.conversation)
 
 
 def workspace(path: str) -> dict[str, str]:
     """The plain entries of a `workspace.yaml`: a name and a value on one line, the value perhaps in quotes."""
     found: dict[str, str] = {}
-    content = b"".join(chunks(path, Problems())) if _stamp(path) is not None else b""
-    for line in content[:_LARGEST].decode("utf-8", "replace").splitlines():
+    written = content(path) if stamp(path) is not None else b""
+    for line in written.decode("utf-8", "replace").splitlines():
         entry = _LINE.match(line)
         if entry is None:
             continue
@@ -76,21 +70,6 @@ def workspace(path: str) -> dict[str, str]:
         if value not in ("null", "~", "|", ">", "|-", ">-"):
             found[entry[1]] = value
     return found
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except (OSError, ValueError):
-        return []
-
-
-def _stamp(path: str) -> str | None:
-    try:
-        status = os.stat(path, follow_symlinks=False)
-    except (OSError, ValueError):
-        return None
-    return f"{status.st_size}.{status.st_mtime_ns}" if stat.S_ISREG(status.st_mode) else None
 
 
 READER: Final = Transcripts()

@@ -11,8 +11,8 @@ import os
 from typing import Final
 
 from holdfast.capture.interface import Scope
-from holdfast.capture.lines import Problems, chunks
 from holdfast.capture.places import Places
+from holdfast.capture.settings import settings_in
 from holdfast.capture.wiring import Change, Command, Manner
 from holdfast.core.canonical import Json
 
@@ -31,7 +31,6 @@ MANNERS: Final[dict[str, Manner]] = {
     "SessionEnd": "stir",
 }
 _PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
-_LARGEST: Final = 1 << 20
 
 
 class CopilotWiring:
@@ -48,13 +47,13 @@ class CopilotWiring:
         return (Change(hook_file(places, scope), content=content.encode()),)
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
-        settings = [os.path.join(_home(places), "settings.json")]
+        files = [os.path.join(_home(places), "settings.json")]
         if scope == "project":
-            settings += [places.in_project(".github", "copilot", name) for name in _SETTINGS]
+            files += [places.in_project(".github", "copilot", name) for name in _SETTINGS]
         return tuple(
             f"Hooks are switched off: take `disableAllHooks` out of {path}."
-            for path in settings
-            if _read(path).get("disableAllHooks") is True
+            for path in files
+            if settings_in(path, comments=True).get("disableAllHooks") is True
         )
 
 
@@ -81,18 +80,6 @@ def in_powershell(line: str) -> str:
 
 def _home(places: Places) -> str:
     return places.under("COPILOT_HOME", ".copilot")
-
-
-def _read(path: str) -> dict[str, Json]:
-    """The settings in a file; what cannot be read as such holds none."""
-    content = b"".join(chunks(path, Problems()))
-    # Comments stand on lines of their own.
-    plain = b"\n".join(line for line in content[:_LARGEST].split(b"\n") if not line.lstrip().startswith(b"//"))
-    try:
-        value: Json = json.loads(plain)
-    except (ValueError, RecursionError):
-        return {}
-    return value if type(value) is dict else {}
 
 
 WIRING: Final = CopilotWiring()

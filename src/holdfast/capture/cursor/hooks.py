@@ -6,14 +6,15 @@ heard and the other is a sign of activity.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
+from holdfast.capture import values
 from holdfast.capture.fitting import fitted
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import LONGEST_ID, conversation_of, flag, number, parts, word
+from holdfast.capture.payload import LONGEST_ID, conversation_of, flag, number, parts, rest, text, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -35,6 +36,8 @@ _ADDRESS: Final = frozenset({"conversation_id", "session_id", "workspace_roots",
 _EVERYWHERE: Final = _ADDRESS | {
     "generation_id", "model", "model_id", "model_params", "hook_event_name", "cursor_version", "user_email",
 }  # fmt: skip
+_STOPPED: Final = frozenset({"aborted", "cancelled", "canceled", "interrupted"})
+_MOST_FILES: Final = 500
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _DRIVE: Final = re.compile(r"/(?=[A-Za-z]:[\\/])")
 
@@ -118,6 +121,7 @@ def _tool_failed(payload: Payload) -> tuple[AnySignal, ...]:
         call=word(payload, "tool_use_id"),
         failed=word(payload, "error_message", "error", "failure_type") or "the tool failed",
         took_ms=number(payload, "duration", "duration_ms"),
+        stopped=flag(payload, "is_interrupt"),
         table=AFTER,
     )
 
@@ -125,7 +129,6 @@ def _tool_failed(payload: Payload) -> tuple[AnySignal, ...]:
 def _edited(payload: Payload) -> tuple[AnySignal, ...]:
     """A changed file: the texts that were exchanged, one after the other."""
     from holdfast.capture.edits import Lines, counted
-    from holdfast.capture.tools import text
 
     path = word(payload, "file_path")
     if path is None:
@@ -176,17 +179,26 @@ def _agent_ended(payload: Payload) -> tuple[AnySignal, ...]:
     failed = None
     if status is not None and status != "completed":
         failed = word(payload, "error_message", "error") or f"it ended as {status}"
-    return (
-        AgentEnded(
-            agent=_agent(payload),
-            call=word(payload, "tool_call_id"),
-            type=word(payload, "subagent_type"),
-            task=word(payload, "task", "description"),
-            summary=word(payload, "summary", "result"),
-            took_ms=number(payload, "duration_ms", "duration"),
-            failed=failed,
-        ),
+    agent = _agent(payload)
+    ended = AgentEnded(
+        agent=agent,
+        call=word(payload, "tool_call_id"),
+        type=word(payload, "subagent_type"),
+        task=word(payload, "task", "description"),
+        summary=word(payload, "summary", "result"),
+        took_ms=number(payload, "duration_ms", "duration"),
+        failed=failed,
+        stopped=status in _STOPPED,
     )
+    return (*_changed(payload, agent), ended)
+
+
+def _changed(payload: Payload, agent: str) -> Iterator[AnySignal]:
+    """The files a subagent has changed: that it was so, is known here; what was in them, is not."""
+    listed = payload.get("modified_files")
+    paths = [one for one in listed if type(one) is str and one.strip()] if type(listed) is list else []
+    for path in list(dict.fromkeys(paths))[:_MOST_FILES]:
+        yield Edited(agent=agent, path=path_of(path))
 
 
 def _given(payload: Payload) -> Json:
@@ -197,11 +209,8 @@ def _parsed(value: Json) -> Json:
     """Results, and some inputs, are JSON within a string."""
     if type(value) is not str or not value.startswith("{"):
         return value
-    try:
-        read: Json = msgspec.json.decode(value)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return value
-    return read
+    read = values.value(value)
+    return value if read is None else read
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -287,7 +296,7 @@ class Cursor:
             mark="" if once is None else f"{name}:{once[:LONGEST_ID]}",
             occasion=None if event is None else event.occasion,
             resume=resume(conversation),
-            rest={field: value for field, value in payload.items() if field not in known},
+            rest=rest(payload, known),
         )
 
     def reply(self, answer: Answer, event: str) -> Reply:

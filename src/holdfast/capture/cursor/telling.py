@@ -15,11 +15,11 @@ from holdfast.capture.interface import Payload
 from holdfast.capture.payload import part, parts, word
 from holdfast.capture.plain import goal_of, plain
 from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Edited, Prompted
+from holdfast.capture.storytelling import LONGEST_PROMPT
 from holdfast.capture.tools import signals_of
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
 
-LONGEST_PROMPT: Final = 20_000
 _QUERY: Final = re.compile(r"<user_query>\s*(.*?)\s*(?:</user_query>|\Z)", re.DOTALL)
 # `Friday, Sep 4, 2026, 2:21 AM (UTC+8)`: to the minute, in the zone of the person.
 _WRITTEN_AT: Final = re.compile(

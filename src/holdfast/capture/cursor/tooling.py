@@ -8,6 +8,7 @@ from typing import Final
 
 from holdfast.capture.payload import flag
 from holdfast.capture.signals import AnySignal, Planned
+from holdfast.capture.todos import todos_of
 from holdfast.capture.tools import (
     Call,
     Table,
@@ -18,7 +19,6 @@ from holdfast.capture.tools import (
     edits,
     patches,
     runs,
-    todos_of,
     waits_for_input,
     writes,
 )

@@ -12,15 +12,17 @@ from typing import Final, NamedTuple
 import msgspec
 
 from holdfast.capture.cursor.telling import Telling
-from holdfast.capture.lines import Problems, chunks, records
+from holdfast.capture.lines import Problems, records
+from holdfast.capture.moments import in_millis
 from holdfast.capture.payload import word
 from holdfast.capture.places import Places
+from holdfast.capture.settings import settings_in
+from holdfast.capture.sources import Found, directories, files
+from holdfast.capture.storytelling import with_problems
 from holdfast.capture.transcripts import Source, Story
 from holdfast.core.canonical import Json
-from holdfast.core.times import LATEST
 
 _END: Final = ".jsonl"
-_NOTE: Final = 64 << 10
 _MOST_CHATS: Final = 10_000
 _DECODER: Final = msgspec.json.Decoder(dict[str, Json])
 
@@ -38,12 +40,12 @@ class Transcripts:
     name = "cursor"
 
     def sources(self, places: Places) -> Iterator[Source]:
-        for project in _directories(places.in_home(".cursor", "projects")):
+        for project in directories(places.in_home(".cursor", "projects")):
             top = os.path.join(project, "agent-transcripts")
-            found = _files(top)
-            for directory in _directories(top):
+            found = files(top, _END)
+            for directory in directories(top):
                 own = os.path.basename(directory) + _END
-                found += [one for one in _files(directory) if one[1] == own]
+                found += [one for one in files(directory, _END) if one.name == own]
             seen = set()
             for path, name, stamp in sorted(found, key=lambda one: len(one[0]), reverse=True):
                 if name not in seen:
@@ -63,15 +65,9 @@ class Transcripts:
             trouble = Problems()
             for line, record in records(path, _DECODER, trouble):
                 telling.hear_agent(record, line, name.removesuffix(_END))
-            for sentence in trouble.sentences():
-                problems.add(f"in {name}, {sentence}")
+            problems.extend(trouble, f"in {name}, ")
         telling.cwd = noted.cwd or telling.cwd
-        story = telling.story(noted.title)
-        if story is None and problems:
-            story = Story(agent=self.name, conversation=conversation, began=0, ended=0)
-        if story is not None:
-            story.problems = problems.sentences()
-            yield story
+        yield from with_problems(telling.story(noted.title), problems, self.name, conversation)
 
 
 def _project_directory(path: str) -> str:
@@ -87,26 +83,14 @@ def _project_directory(path: str) -> str:
 def _noted(own: str, conversation: str) -> _Noted:
     if not conversation.replace("-", "").isalnum():
         return _Noted()
-    for chats in _directories(os.path.join(own, "chats"))[:_MOST_CHATS]:
+    for chats in directories(os.path.join(own, "chats"))[:_MOST_CHATS]:
         path = os.path.join(chats, conversation, "meta.json")
         if not os.path.isfile(path):
             continue
-        content = b""
-        for piece in chunks(path, Problems()):
-            content += piece
-            if len(content) > _NOTE:
-                return _Noted()
-        try:
-            meta = _DECODER.decode(content)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return _Noted()
-        began, ended = _moment(meta.get("createdAtMs")), _moment(meta.get("updatedAtMs"))
+        meta = settings_in(path)
+        began, ended = in_millis(meta.get("createdAtMs")), in_millis(meta.get("updatedAtMs"))
         return _Noted(word(meta, "title"), word(meta, "cwd"), began, ended)
     return _Noted()
-
-
-def _moment(value: Json) -> int | None:
-    return int(value) if type(value) in (int, float) and 0 < value < LATEST else None  # type: ignore[operator,arg-type]
 
 
 def _last_written(path: str) -> int:
@@ -116,33 +100,11 @@ def _last_written(path: str) -> int:
         return 0
 
 
-def _directories(top: str) -> list[str]:
-    try:
-        with os.scandir(top) as found:
-            return sorted(one.path for one in found if one.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-
-
-def _files(directory: str) -> list[tuple[str, str, str]]:
-    """Transcripts in a directory: path, name, stamp."""
-    found: list[tuple[str, str, str]] = []
-    try:
-        with os.scandir(directory) as listing:
-            for one in listing:
-                if one.name.endswith(_END) and one.is_file(follow_symlinks=False):
-                    status = one.stat(follow_symlinks=False)
-                    found.append((one.path, one.name, f"{status.st_size}.{status.st_mtime_ns}"))
-    except OSError:
-        return []
-    return sorted(found)
-
-
-def _agent_files(path: str) -> list[tuple[str, str, str]]:
+def _agent_files(path: str) -> list[Found]:
     directory = os.path.dirname(path)
     own = os.path.basename(path).removesuffix(_END)
     top = directory if os.path.basename(directory) == own else os.path.join(directory, own)
-    return _files(os.path.join(top, "subagents"))
+    return files(os.path.join(top, "subagents"), _END)
 
 
 READER: Final = Transcripts()

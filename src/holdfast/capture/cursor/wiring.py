@@ -4,17 +4,15 @@ it does not know, so what stands there is worth a look.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Final
 
 from holdfast.capture.interface import Payload, Scope
-from holdfast.capture.jsontree import Document
 from holdfast.capture.payload import part
 from holdfast.capture.places import Places
+from holdfast.capture.settings import settings_in
 from holdfast.capture.wiring import Change, Command, Entry, Manner
 from holdfast.core.canonical import Json
-from holdfast.core.errors import Invalid
 
 VERSION: Final = 1
 HOOKS: Final[dict[str, Manner]] = {
@@ -37,7 +35,6 @@ KNOWN: Final = frozenset(
      "beforeReadFile", "beforeTabFileRead", "afterTabFileEdit", "afterAgentResponse", "afterAgentThought",
      "workspaceOpen"}
 )  # fmt: skip
-_LARGEST: Final = 4 * 1024 * 1024
 
 
 class CursorWiring:
@@ -55,7 +52,7 @@ class CursorWiring:
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         path = hooks_file(places, scope)
-        return tuple(_refused(path, _read(path)))
+        return tuple(_refused(path, settings_in(path, comments=True)))
 
 
 def hooks_file(places: Places, scope: Scope) -> str:
@@ -85,19 +82,6 @@ def _refused(path: str, content: Payload) -> Iterator[str]:
             line = hook.get("command") if type(hook) is dict else None
             if type(line) is str and "//" in line:
                 yield f"{path} has `//` in a command: Cursor takes it for a comment and cannot read the file."
-
-
-def _read(path: str) -> Payload:
-    """What stands in a file; what cannot be read holds nothing."""
-    try:
-        if not os.path.isfile(path):
-            return {}
-        with open(path, "rb") as file:
-            document = Document(file.read(_LARGEST).decode(), path)
-        value = document.plain(document.root) if document.root is not None else None
-    except (OSError, ValueError, RecursionError, Invalid):
-        return {}
-    return value if type(value) is dict else {}
 
 
 WIRING: Final = CursorWiring()

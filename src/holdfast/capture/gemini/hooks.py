@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.capture.fitting import fitted
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import conversation_of, number, part, word
+from holdfast.capture.payload import conversation_of, number, part, rest, word
 from holdfast.capture.signals import (
     Active,
     AnySignal,
@@ -148,7 +148,7 @@ class Gemini:
             cwd=word(payload, "cwd"),
             occasion=event.occasion if event is not None and signals else None,
             resume=resume(conversation),
-            rest={field: value for field, value in payload.items() if field not in known},
+            rest=rest(payload, known),
         )
 
     def reply(self, answer: Answer, event: str) -> Reply:

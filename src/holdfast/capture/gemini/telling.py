@@ -14,12 +14,12 @@ from holdfast.capture.moments import moment
 from holdfast.capture.payload import number, part, parts, word
 from holdfast.capture.plain import goal_of, plain
 from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Erred, Measured, Prompted
+from holdfast.capture.storytelling import LONGEST_PROMPT
 from holdfast.capture.tools import signals_of
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
 from holdfast.core.canonical import Json
 
-LONGEST_PROMPT: Final = 20_000
 # Written by the program into the person's part of the conversation.
 _OWN_WORDS: Final = ("<session_context>", "<hook_context>", "<state_snapshot>", "/", "?")
 _SUMMARY: Final = "<state_snapshot>"

@@ -8,13 +8,12 @@ import hashlib
 import re
 from typing import Final
 
-import msgspec
-
 from holdfast.capture.edits import Lines, counted, digest
 from holdfast.capture.interface import Payload
-from holdfast.capture.payload import flag, number, part, word
+from holdfast.capture.payload import flag, number, part, text, word
 from holdfast.capture.signals import Active, AgentEnded, AnySignal, Called, Chosen, Edited, Ran
-from holdfast.capture.tools import Call, Table, active, command_of, plans, text, waits_for_input, waits_for_permission
+from holdfast.capture.tools import Call, Table, active, command_of, plans, waits_for_input, waits_for_permission
+from holdfast.capture.values import value
 from holdfast.core.canonical import Json
 
 # What stands below a command's output in the form for the model.
@@ -26,6 +25,7 @@ _STOPPED: Final = ("Command was cancelled", "Command was automatically cancelled
 _WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 # How a subagent that did what it was asked for ends.
 _REACHED: Final = "GOAL"
+_ABORTED: Final = "ABORTED"
 
 
 def failure(response: Payload) -> str | None:
@@ -147,6 +147,7 @@ def _agent_done(call: Call) -> tuple[AnySignal, ...]:
             summary=outcome,
             took_ms=call.took_ms,
             failed=failed,
+            stopped=call.stopped or why == _ABORTED,
         ),
     )
 
@@ -154,10 +155,7 @@ def _agent_done(call: Call) -> tuple[AnySignal, ...]:
 def _response(result: str | None) -> str | None:
     """What a subagent hands back: text, or its answer in an object."""
     if result is not None and result.startswith("{"):
-        try:
-            read: Json = msgspec.json.decode(result)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            return result
+        read = value(result)
         return (word(read, "response") if type(read) is dict else None) or result
     return result
 

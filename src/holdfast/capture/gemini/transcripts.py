@@ -16,10 +16,14 @@ import msgspec
 
 from holdfast.capture.gemini.telling import Telling
 from holdfast.capture.gemini.wiring import own_directory
-from holdfast.capture.lines import Problems, chunks, records
+from holdfast.capture.lines import Problems, records, whole
 from holdfast.capture.payload import part
 from holdfast.capture.places import Places
+from holdfast.capture.settings import content, settings_in
+from holdfast.capture.sources import Found, directories, files
+from holdfast.capture.storytelling import with_problems
 from holdfast.capture.transcripts import Source, Story
+from holdfast.capture.values import WRONG
 from holdfast.core.canonical import Json
 
 LARGEST: Final = 256 << 20  # bytes of a conversation that is one document
@@ -37,12 +41,12 @@ class Transcripts:
     name = "gemini"
 
     def sources(self, places: Places) -> Iterator[Source]:
-        for project in _directories(os.path.join(own_directory(places), "tmp")):
+        for project in directories(os.path.join(own_directory(places), "tmp")):
             chats = os.path.join(project, "chats")
-            found = [one for one in _files(chats) if one[1].startswith("session-")]
+            found = [one for one in files(chats, _LINES, _WHOLE) if one.name.startswith("session-")]
             names = {name for _, name, _ in found}
             # A file's name ends with the beginning of the conversation's id; its subagents' directory is the whole.
-            agents = {name[:_BEGINNING]: name for name in map(os.path.basename, _directories(chats))}
+            agents = {name[:_BEGINNING]: name for name in map(os.path.basename, directories(chats))}
             for path, name, stamp in found:
                 if name.endswith(_LINES):
                     own = _agent_files(path, agents.get(name.removesuffix(_LINES).rpartition("-")[2]))
@@ -63,35 +67,22 @@ class Transcripts:
             trouble = Problems()
             for number, record in records(path, _DECODER, trouble):
                 telling.hear_agent(record, number, name.removesuffix(_LINES))
-            for sentence in trouble.sentences():
-                problems.add(f"in {name}, {sentence}")
+            problems.extend(trouble, f"in {name}, ")
         conversation = telling.conversation or os.path.basename(source.path).rpartition(".")[0]
         story = telling.story(conversation, _project(source.path) or next(iter(telling.directories), None))
-        if story is None and problems:
-            story = Story(agent=self.name, conversation=conversation, began=0, ended=0)
-        if story is not None:
-            story.problems = problems.sentences()
-            yield story
+        yield from with_problems(story, problems, self.name, conversation)
 
 
 def _document(path: str, problems: Problems) -> Iterator[tuple[int, dict[str, Json]]]:
     """A conversation that is one document; of a damaged one, as many messages as can be had."""
-    pieces: list[bytes] = []
-    size = 0
-    for piece in chunks(path, problems):
-        size += len(piece)
-        if size > LARGEST:
-            problems.add(f"is longer than {LARGEST >> 20} MiB")
-            return
-        pieces.append(piece)
-    whole = b"".join(pieces).strip(b"\0 \t\r\n").removeprefix(b"\xef\xbb\xbf")
-    if not whole:
+    written = whole(path, problems, LARGEST).strip(b"\0 \t\r\n").removeprefix(b"\xef\xbb\xbf")
+    if not written:
         return
     try:
-        yield 1, _DECODER.decode(whole)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
+        yield 1, _DECODER.decode(written)
+    except WRONG:
         problems.add("is not a JSON document to its end")
-        yield from _salvaged(whole.decode(errors="replace"))
+        yield from _salvaged(written.decode(errors="replace"))
 
 
 def _salvaged(text: str) -> Iterator[tuple[int, dict[str, Json]]]:
@@ -119,65 +110,31 @@ def _salvaged(text: str) -> Iterator[tuple[int, dict[str, Json]]]:
 def _project(path: str) -> str | None:
     """Where the project of a conversation is: by the note in its directory, or as the path that has its name."""
     directory = os.path.dirname(os.path.dirname(path))
-    note = _small(os.path.join(directory, ".project_root"))
-    if note is not None and note.strip():
-        return note.strip()
+    note = _note(os.path.join(directory, ".project_root"))
+    if note:
+        return note
     name, own = os.path.basename(directory), os.path.dirname(os.path.dirname(directory))
-    listed = part(_object(os.path.join(own, "projects.json")), "projects")
+    listed = part(settings_in(os.path.join(own, "projects.json")), "projects")
     named = next((place for place, slug in listed.items() if slug == name), None)
     if named is not None:
         return named
-    for place in (*listed, *_object(os.path.join(own, "trustedFolders.json"))):
+    for place in (*listed, *settings_in(os.path.join(own, "trustedFolders.json"))):
         if hashlib.sha256(place.encode(errors="replace")).hexdigest() == name:
             return place
     return None
 
 
-def _object(path: str) -> dict[str, Json]:
+def _note(path: str) -> str | None:
     try:
-        return _DECODER.decode(_small(path) or "{}")
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return {}
-
-
-def _small(path: str) -> str | None:
-    content = b""
-    for piece in chunks(path, Problems()):
-        content += piece
-        if len(content) > _NOTE:
-            return None
-    try:
-        return content.decode()
+        return content(path, _NOTE).decode().strip()
     except UnicodeDecodeError:
         return None
 
 
-def _directories(top: str) -> list[str]:
-    try:
-        with os.scandir(top) as found:
-            return sorted(one.path for one in found if one.is_dir(follow_symlinks=False))
-    except OSError:
-        return []
-
-
-def _files(directory: str) -> list[tuple[str, str, str]]:
-    """Transcripts in a directory: path, name, stamp."""
-    found: list[tuple[str, str, str]] = []
-    try:
-        with os.scandir(directory) as listing:
-            for one in listing:
-                if one.name.endswith((_LINES, _WHOLE)) and one.is_file(follow_symlinks=False):
-                    status = one.stat(follow_symlinks=False)
-                    found.append((one.path, one.name, f"{status.st_size}.{status.st_mtime_ns}"))
-    except OSError:
-        return []
-    return sorted(found)
-
-
-def _agent_files(path: str, conversation: str | None) -> list[tuple[str, str, str]]:
+def _agent_files(path: str, conversation: str | None) -> list[Found]:
     if conversation is None or not conversation.replace("-", "").isalnum():
         return []
-    return [one for one in _files(os.path.join(os.path.dirname(path), conversation)) if one[1].endswith(_LINES)]
+    return files(os.path.join(os.path.dirname(path), conversation), _LINES)
 
 
 READER: Final = Transcripts()

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from holdfast.capture.interface import Payload, Scope
-from holdfast.capture.jsontree import Document
 from holdfast.capture.payload import part
 from holdfast.capture.places import Places
+from holdfast.capture.settings import settings_in
 from holdfast.capture.wiring import Change, Command, Entry, Manner
 from holdfast.core.canonical import Json
-from holdfast.core.errors import Invalid
 
 # By this name a person finds the hooks in `/hooks`, and can switch them off there.
 NAME: Final = "holdfast"
@@ -47,7 +46,6 @@ _SYSTEM: Final = {
     "darwin": "/Library/Application Support/GeminiCli/settings.json",
     "win32": "C:\\ProgramData\\gemini-cli\\settings.json",
 }
-_LARGEST: Final = 4 * 1024 * 1024
 
 
 class GeminiWiring:
@@ -133,16 +131,7 @@ def _level(rules: Payload, project: str) -> str | None:
 
 
 def _read(path: str) -> Payload:
-    """The settings in a file; what cannot be read as such holds none."""
-    try:
-        if not os.path.isfile(path):
-            return {}
-        with open(path, "rb") as file:
-            document = Document(file.read(_LARGEST).decode(), path)
-        value = document.plain(document.root) if document.root is not None else None
-    except (OSError, ValueError, RecursionError, Invalid):
-        return {}
-    return value if type(value) is dict else {}
+    return settings_in(path, comments=True)
 
 
 WIRING: Final = GeminiWiring()

@@ -1,21 +1,14 @@
-"""Goose's database of conversations, opened so that nothing is written: not to the file, and not beside it either.
-
-Versions differ in their columns; what is not there is not asked for. Texts are taken as bytes: not all of them need
-be UTF-8.
+"""The rows of Goose's database of conversations. Versions differ in their columns; what is not there is not asked
+for. Texts are taken as bytes: not all of them need be UTF-8.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Self, TypeAlias
-from urllib.parse import quote
+from typing import NamedTuple, TypeAlias
 
-import apsw
+from holdfast.capture.database import AgentDatabase
 
-_PATIENCE: Final = 1_000  # ms, where Goose is writing
 Cell: TypeAlias = "int | float | str | bytes | None"
 
 
@@ -49,44 +42,10 @@ class Row(NamedTuple):
         return self.cells[self.names.index(name)] if name in self.names else None
 
 
-class Database:
+class Database(AgentDatabase):
     def __init__(self, path: str) -> None:
-        self._apart: tempfile.TemporaryDirectory[str] | None = None
-        # Reading a database that nobody has open would still make files beside it, were it not called immutable.
-        live = os.path.exists(f"{path}-wal")
-        if live and not os.path.exists(f"{path}-shm"):
-            path = self._copied(path)
-        place = quote(os.path.abspath(path).replace(os.sep, "/").encode(errors="surrogateescape"))
-        uri = f"file://{'' if place.startswith('/') else '/'}{place}?mode=ro{'' if live else '&immutable=1'}"
+        super().__init__(path)
         self._columns: dict[str, tuple[str, ...]] = {}
-        try:
-            self._connection = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-        except apsw.Error:
-            self._clear()
-            raise
-        self._connection.set_busy_timeout(_PATIENCE)
-        # Whoever made the file has no say in what is executed.
-        self._connection.pragma("trusted_schema", False)
-        self._connection.pragma("query_only", True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-        self._clear()
-
-    def _clear(self) -> None:
-        if self._apart is not None:
-            self._apart.cleanup()
-
-    def _copied(self, path: str) -> str:
-        """A copy to read, of a database with a log that Goose could not finish: finding out what is in it writes."""
-        self._apart = tempfile.TemporaryDirectory(prefix="holdfast-")
-        copy = os.path.join(self._apart.name, "sessions.db")
-        for end in ("", "-wal"):
-            shutil.copyfile(path + end, copy + end)
-        return copy
 
     def rows(self, table: str, wanted: Iterable[str], *, of: str | None = None, order: str) -> Iterator[Row]:
         """Rows of a table with those of the wanted columns it has; `of` one conversation."""
@@ -99,11 +58,11 @@ class Database:
         where = " WHERE session_id = ?" if of is not None else ""
         by = f' ORDER BY "{order}"' if order in known else ""
         query = f'SELECT {columns} FROM "{table}"{where}{by}'  # noqa: S608
-        for cells in self._connection.execute(query, (of,) if of is not None else ()):
+        for cells in self.connection.execute(query, (of,) if of is not None else ()):
             yield Row(names, cells)
 
     def _known(self, table: str) -> tuple[str, ...]:
         if table not in self._columns:
-            found = self._connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
+            found = self.connection.execute("SELECT name FROM pragma_table_info(?)", (table,))
             self._columns[table] = tuple(str(name) for (name,) in found)
         return self._columns[table]

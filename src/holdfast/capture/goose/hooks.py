@@ -13,7 +13,7 @@ import msgspec
 from holdfast.capture.fitting import clean, written
 from holdfast.capture.goose.meanings import AFTER, BEFORE
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
-from holdfast.capture.payload import conversation_of, word
+from holdfast.capture.payload import conversation_of, rest, word
 from holdfast.capture.signals import Active, AnySignal, Closed, Opened, Prompted, Replied
 from holdfast.capture.tools import signals_of
 
@@ -26,7 +26,7 @@ _TOOL: Final = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure"})
 _EVENTS: Final = frozenset({*_OCCASIONS, *_BESIDE, *_TOOL, "Stop", "SessionEnd"})
 _KNOWN: Final = frozenset(
     {"event", "hook_event_name", "session_id", "matcher_context", "tool_call_id", "tool_name", "tool_input",
-     "tool_output", "message", "last_assistant_message", "working_dir", "cwd", "reason"}
+     "tool_output", "tool_response", "message", "prompt", "last_assistant_message", "working_dir", "cwd", "reason"}
 )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ class Goose:
             mark=f"{event}:{call[:200]}" if call else "",
             occasion=_OCCASIONS.get(event),
             resume=resume(conversation),
-            rest={name: value for name, value in payload.items() if not known or name not in _KNOWN},
+            rest=rest(payload, _KNOWN if known else ()),
         )
 
     def reply(self, answer: Answer, event: str) -> Reply:
@@ -81,9 +81,11 @@ def _signals(event: str, payload: Payload) -> tuple[AnySignal, ...]:
                 call=word(payload, "tool_call_id"), table=BEFORE,
             )  # fmt: skip
         case "PostToolUse" | "PostToolUseFailure":
-            failed = None if event == "PostToolUse" else word(payload, "tool_output", "reason") or "failed"
+            why = word(payload, "tool_output", "tool_response", "reason") or "failed"
+            failed = None if event == "PostToolUse" else why
+            response = payload.get("tool_output", payload.get("tool_response"))
             return signals_of(
-                word(payload, "tool_name") or "", payload.get("tool_input"), payload.get("tool_output"),
+                word(payload, "tool_name") or "", payload.get("tool_input"), response,
                 call=word(payload, "tool_call_id"), failed=failed, table=AFTER,
             )  # fmt: skip
         case "Stop":

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.capture.payload import flag, word
+from holdfast.capture.payload import flag, text, word
 from holdfast.capture.signals import AgentEnded, AnySignal, Called
-from holdfast.capture.tools import Call, Meaning, Table, active, edits, patches, plans, runs, text, writes
+from holdfast.capture.tools import Call, Meaning, Table, active, edits, patches, plans, runs, writes
 from holdfast.core.canonical import Json
 
 AGENT_TYPE: Final = "subagent"

@@ -4,15 +4,12 @@ of them. Only the fields named here are decoded; everything may be missing.
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from holdfast.core.canonical import Json
+from holdfast.capture.values import NOTHING
 
-NOTHING: Final = msgspec.Raw(b"null")
-WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-T = TypeVar("T")
 # Times are whole seconds in some versions and milliseconds in others; seconds reach this in the year 2286.
 _SECONDS_END: Final = 10_000_000_000
 
@@ -70,22 +67,6 @@ PARTS: Final = msgspec.json.Decoder(list[Part])
 SEEN: Final = msgspec.json.Decoder(Seen)
 RESULT: Final = msgspec.json.Decoder(Result)
 MESSAGE: Final = msgspec.json.Decoder(Message)
-
-
-def read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | bytes) -> T | None:
-    """What is there, if it is of the kind that is expected."""
-    try:
-        return decoder.decode(raw)
-    except WRONG:
-        return None
-
-
-def value(raw: msgspec.Raw | bytes) -> Json:
-    try:
-        found: Json = msgspec.json.decode(raw)
-    except WRONG:
-        return None
-    return found
 
 
 def millis(stamp: object) -> int:

@@ -4,20 +4,17 @@ it works for: all that is told in it is told of that agent, and what it was aske
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from holdfast.capture.goose.hooks import resume
 from holdfast.capture.goose.meanings import AFTER, AGENT_TYPE
-from holdfast.capture.goose.records import PARTS, RESULT, SEEN, Came, Part, read, value
+from holdfast.capture.goose.records import PARTS, RESULT, SEEN, Came, Part
 from holdfast.capture.plain import goal_of, plain
-from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Edited, Prompted
-from holdfast.capture.storytelling import OF_AGENTS, Marks
+from holdfast.capture.signals import Active, AgentBegan, AgentEnded, AnySignal, Compacted, Prompted
+from holdfast.capture.storytelling import LONGEST_PROMPT, OF_AGENTS, Marks, marked
 from holdfast.capture.tools import signals_of
 from holdfast.capture.transcripts import Story, Told
-
-LONGEST_PROMPT: Final = 20_000
+from holdfast.capture.values import read, value
 
 
 class Telling:
@@ -91,11 +88,8 @@ class Telling:
                 failed=_failure(part.result), table=AFTER,
             )  # fmt: skip
             passed = (Active, AgentEnded) if self._agents_told else (Active,)
-            for place, signal in enumerate(one for one in signals if type(one) not in passed):
-                kept = signal
-                if type(kept) is Edited:
-                    kept = msgspec.structs.replace(kept, old=None, new=None)  # stories wait in memory
-                self._tell(at, kept, f"{mark}.{place}" if place else mark)
+            for signal, own in marked((one for one in signals if type(one) not in passed), mark):
+                self._tell(at, signal, own)
 
     def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
         if self._agent is not None and not isinstance(signal, OF_AGENTS):

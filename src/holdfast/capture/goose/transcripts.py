@@ -6,21 +6,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Final
 
 import apsw
 
 from holdfast.capture.goose.database import Database, Row
-from holdfast.capture.goose.records import MESSAGE, millis, value
+from holdfast.capture.goose.records import MESSAGE, millis
 from holdfast.capture.goose.telling import Telling
 from holdfast.capture.goose.wiring import data
 from holdfast.capture.lines import Problems, records
 from holdfast.capture.payload import word
 from holdfast.capture.places import Places
+from holdfast.capture.sources import files
 from holdfast.capture.storytelling import join
 from holdfast.capture.transcripts import Source, Story
+from holdfast.capture.values import value
 
 _DATABASE: Final = "sessions.db"
+_LOG: Final = "sessions.db-wal"
 _END: Final = ".jsonl"
 _SESSION: Final = (
     "id", "name", "description", "working_dir", "session_type", "parent_session_id", "model_config_json",
@@ -40,14 +44,14 @@ class Sessions:
 
     def sources(self, places: Places) -> Iterator[Source]:
         top = os.path.join(data(places), "sessions")
-        found = _stamps(top)
+        found = {one.name: one.stamp for one in files(top, _DATABASE, _LOG, _END)}
         if _DATABASE in found:
-            stamps = [found.get(name, "") for name in (_DATABASE, f"{_DATABASE}-wal")]
+            stamps = [found.get(name, "") for name in (_DATABASE, _LOG)]
             yield Source(os.path.join(top, _DATABASE), ";".join(stamps))
             return
-        for name in sorted(found):
+        for name, stamp in found.items():
             if name.endswith(_END):
-                yield Source(os.path.join(top, name), found[name])
+                yield Source(os.path.join(top, name), stamp)
 
     def read(self, source: Source) -> Iterator[Story]:
         if source.path.endswith(_END):
@@ -57,7 +61,7 @@ class Sessions:
         try:
             if not os.path.isfile(source.path):
                 raise OSError("it is not a regular file")
-            with Database(source.path) as database:
+            with closing(Database(source.path)) as database:
                 for session, agents in _conversations(list(database.rows("sessions", _SESSION, order="id"))):
                     story = _conversation(database, session, agents)
                     if story is not None:
@@ -171,20 +175,6 @@ def _file(path: str) -> Iterator[Story]:
     elif problems:
         story.problems = problems.sentences()
         yield story
-
-
-def _stamps(directory: str) -> dict[str, str]:
-    """Files by name, each with a stamp that changes whenever it does."""
-    found: dict[str, str] = {}
-    try:
-        with os.scandir(directory) as listing:
-            for one in listing:
-                if one.is_file(follow_symlinks=False):
-                    status = one.stat(follow_symlinks=False)
-                    found[one.name] = f"{status.st_size}.{status.st_mtime_ns}"
-    except OSError:
-        return found
-    return found
 
 
 READER: Final = Sessions()

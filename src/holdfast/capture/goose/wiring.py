@@ -10,9 +10,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.capture.interface import Payload, Scope
+from holdfast.capture.interface import Scope
 from holdfast.capture.payload import part
 from holdfast.capture.places import Places
+from holdfast.capture.settings import content, settings_in
 from holdfast.capture.wiring import Change, Command, Manner
 from holdfast.core.canonical import Json
 
@@ -30,7 +31,6 @@ HOOKS: Final[dict[str, Manner]] = {
     "SessionEnd": "stir",
 }
 PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}  # seconds
-_LARGEST: Final = 4 * 1024 * 1024
 _ROOT: Final = "GOOSE_PATH_ROOT"
 
 
@@ -78,19 +78,20 @@ def plugin(places: Places, scope: Scope) -> str:
 
 def data(places: Places) -> str:
     """Where Goose keeps what it remembers."""
-    if places.environ.get(_ROOT, "").strip():
-        return os.path.join(places.under(_ROOT), "data")
-    if places.system == "win32":
-        return os.path.join(places.under("APPDATA", "AppData", "Roaming"), "Block", "goose", "data")
-    return places.data("goose")
+    return _apart(places, "data") or places.data("goose")
 
 
 def _config(places: Places) -> str:
+    return _apart(places, "config") or places.config("goose")
+
+
+def _apart(places: Places, what: str) -> str | None:
+    """Where it is when it is not where XDG has it: below a root that is named, or on Windows."""
     if places.environ.get(_ROOT, "").strip():
-        return os.path.join(places.under(_ROOT), "config")
+        return os.path.join(places.under(_ROOT), what)
     if places.system == "win32":
-        return os.path.join(places.under("APPDATA", "AppData", "Roaming"), "Block", "goose", "config")
-    return places.config("goose")
+        return os.path.join(places.under("APPDATA", "AppData", "Roaming"), "Block", "goose", what)
+    return None
 
 
 def _rule(event: str, manner: Manner, command: Command) -> dict[str, Json]:
@@ -110,7 +111,7 @@ def _disabling(places: Places) -> str | None:
         places.in_project(".config", "goose", "settings.json"),
         os.path.join(places.under(_ROOT), ".config", "goose", "settings.json"),
     ):
-        read = _read(path)
+        read = settings_in(path)
         for field in ("disabledPlugins", "enabledPlugins"):
             names = read.get(field)
             if type(names) is list and PLUGIN in names:
@@ -120,36 +121,18 @@ def _disabling(places: Places) -> str | None:
 
 def _switched_off(path: str, top: str) -> bool:
     """Whether Goose's own list of plugins, by their directories, has this one switched off."""
-    content = _content(path)
-    if b"plugins" not in content:
+    written = content(path)
+    if b"plugins" not in written:
         return False
     from ruamel.yaml import YAML  # slow to load, and few have plugins there
     from ruamel.yaml.error import YAMLError
 
     try:
-        config = YAML(typ="safe", pure=True).load(content)
+        config = YAML(typ="safe", pure=True).load(written)
     except (YAMLError, ValueError, RecursionError, TypeError, AttributeError):
         return False
     entry = part(part(config, "plugins"), top) if type(config) is dict else {}
     return entry.get("enabled") is False
-
-
-def _read(path: str) -> Payload:
-    try:
-        value: Json = msgspec.json.decode(_content(path).removeprefix(b"\xef\xbb\xbf"))
-    except (ValueError, RecursionError):
-        return {}
-    return value if type(value) is dict else {}
-
-
-def _content(path: str) -> bytes:
-    try:
-        if not os.path.isfile(path):
-            return b""
-        with open(path, "rb") as file:
-            return file.read(_LARGEST)
-    except OSError:
-        return b""
 
 
 WIRING: Final = GooseWiring()

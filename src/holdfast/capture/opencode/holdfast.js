@@ -145,6 +145,7 @@ export const Holdfast = async ({ client, directory }) => {
     const one = conversation(info.sessionID)
     if (one.message === info.id) return
     one.message = info.id
+    one.tokens = info.tokens
     const model = named(info)
     hand(
       TELL,
@@ -187,9 +188,9 @@ export const Holdfast = async ({ client, directory }) => {
         conversation(id).error = about.error
         return hand(TELL, payload(name, id, { event_id: event.id, error: about.error }))
       case "session.idle": {
-        const { said, error, cost, title } = conversation(id)
+        const { said, error, cost, title, tokens } = conversation(id)
         Object.assign(conversation(id), { said: undefined, error: undefined })
-        return hand(STIR, payload(name, id, { event_id: event.id, reply: said, error, cost, title }))
+        return hand(STIR, payload(name, id, { event_id: event.id, reply: said, error, cost, title, tokens }))
       }
       case "session.compacted":
       case "session.deleted":

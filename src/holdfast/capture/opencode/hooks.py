@@ -13,8 +13,7 @@ from typing import Final
 from holdfast.capture.fitting import fitted
 from holdfast.capture.interface import Answer, Heard, Occasion, Payload, Reply
 from holdfast.capture.opencode.meanings import AFTER, BEFORE, outcome
-from holdfast.capture.payload import amount, flag, number, part, parts, word
-from holdfast.capture.plain import kept
+from holdfast.capture.payload import LONGEST_ID, amount, conversation_of, flag, number, part, parts, rest, word
 from holdfast.capture.signals import (
     Active,
     AgentBegan,
@@ -31,11 +30,10 @@ from holdfast.capture.signals import (
     Replied,
     Waits,
 )
-from holdfast.capture.tools import signals_of, todos_of
+from holdfast.capture.todos import todos_of
+from holdfast.capture.tools import signals_of
 from holdfast.capture.troubles import trouble
-from holdfast.core.canonical import Json
 
-LONGEST_ID: Final = 200
 _OCCASIONS: Final[dict[str, Occasion]] = {
     "session.created": "start",
     "session.resumed": "start",
@@ -69,7 +67,7 @@ _KNOWN: Final[dict[str, frozenset[str]]] = {
     "session.compacting": frozenset(),
     "session.compacted": frozenset(),
     "session.error": frozenset({"error"}),
-    "session.idle": frozenset({"reply", "error", "cost", "title"}),
+    "session.idle": frozenset({"reply", "error", "cost", "title", "tokens"}),
     "session.closed": frozenset({"cost"}),
     "session.deleted": frozenset(),
 }
@@ -81,6 +79,9 @@ _TOLD_BY: Final[dict[str, str]] = {
     "tool.execute.after": "call_id",
     "tool.execute.error": "call_id",
 }
+# How opencode says that a person stopped the agent, and what becomes of the calls that were under way.
+ABORTED: Final = "MessageAbortedError"
+_ABORTED_CALL: Final = "Tool execution aborted"
 _UNTITLED: Final = re.compile(r"(?:New|Child) session - \d{4}-\d\d-\d\dT")
 _SUBAGENT: Final = re.compile(r"\s*\(@[^()]{1,100} subagent\)\s*\Z")
 
@@ -93,15 +94,15 @@ class Opencode:
     asking = frozenset(_OCCASIONS)
 
     def heard(self, payload: Payload) -> Heard | None:
-        conversation = word(payload, "session_id")
-        if conversation is None or len(conversation) > LONGEST_ID or not conversation.isprintable():
+        conversation = conversation_of(payload, "session_id")
+        if conversation is None:
             return None
         event = (word(payload, "hook_event_name") or "")[:LONGEST_ID]
         known = _KNOWN.get(event)
         if known is None:
             return Heard(
                 agent=self.name, conversation=conversation, event=event, cwd=word(payload, "cwd"),
-                resume=resume(conversation), rest=_rest(payload, frozenset({"session_id", "cwd"})),
+                resume=resume(conversation), rest=rest(payload, frozenset({"session_id", "cwd"})),
             )  # fmt: skip
         agent = word(payload, "agent_id")
         return Heard(
@@ -114,7 +115,7 @@ class Opencode:
             # A subagent's own beginning and prompts are nobody's to answer.
             occasion=None if agent else _OCCASIONS.get(event),
             resume=resume(conversation),
-            rest=_rest(payload, _BASE | known),
+            rest=rest(payload, _BASE | known),
         )
 
     def reply(self, answer: Answer, event: str) -> Reply:
@@ -216,6 +217,7 @@ def _answered(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
 def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     failed = event == "tool.execute.error"
     tool = word(payload, "tool") or ""
+    aborted = flag(part(payload, "metadata"), "interrupted") or payload.get("error") == _ABORTED_CALL
     return signals_of(
         tool,
         payload.get("args"),
@@ -224,6 +226,7 @@ def _tool(event: str, payload: Payload, agent: str | None) -> tuple[AnySignal, .
         call=word(payload, "call_id"),
         failed=(word(payload, "error") or "it failed without a message") if failed else None,
         took_ms=number(payload, "took_ms"),
+        stopped=failed and aborted,
         table=BEFORE if event == "tool.execute.before" else AFTER,
     )
 
@@ -238,7 +241,7 @@ def _asked_for(payload: Payload) -> str | None:
 def _failed(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     kind, said = error_of(part(payload, "error"))
     # A person who stops the agent, and a subagent's failure that its end will tell, are no trouble of their own.
-    if agent is not None or kind == "MessageAbortedError":
+    if agent is not None or kind == ABORTED:
         return (Active(agent=agent),)
     return (trouble(kind, said),)
 
@@ -249,7 +252,12 @@ def _idle(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
     kind, said = error_of(part(payload, "error"))
     failed = said or kind
     summary = None if failed else word(payload, "reply")
-    return (AgentEnded(agent=agent, task=assignment(word(payload, "title")), summary=summary, failed=failed),)
+    return (
+        AgentEnded(
+            agent=agent, task=assignment(word(payload, "title")), summary=summary,
+            tokens=context_of(part(payload, "tokens")), failed=failed, stopped=kind == ABORTED,
+        ),
+    )  # fmt: skip
 
 
 def _cost(payload: Payload, agent: str | None) -> tuple[AnySignal, ...]:
@@ -273,11 +281,6 @@ def error_of(error: Payload) -> tuple[str | None, str | None]:
 def _mark(event: str, payload: Payload) -> str:
     told_by = word(payload, "event_id") or word(payload, _TOLD_BY.get(event, ""))
     return f"{event}:{told_by}" if told_by and len(told_by) <= LONGEST_ID else ""
-
-
-def _rest(payload: Payload, known: frozenset[str]) -> dict[str, Json]:
-    found = kept({name: value for name, value in payload.items() if name not in known})
-    return found if type(found) is dict else {}
 
 
 AGENT: Final = Opencode()

@@ -18,7 +18,8 @@ def agent_done(call: Call) -> tuple[AnySignal, ...]:
     ended = call.failed is not None or 'state="completed"' in (call.text or "")
     if not ended or (agent is None and call.id is None):
         return active(call)
-    return (AgentEnded(agent=agent, call=call.id, task=word(call.input, "description"), failed=call.failed),)
+    task = word(call.input, "description")
+    return (AgentEnded(agent=agent, call=call.id, task=task, failed=call.failed, stopped=call.stopped),)
 
 
 AFTER: Final[Table] = {

@@ -8,29 +8,26 @@ from typing import Final
 
 import msgspec
 
+from holdfast.capture.moments import in_millis
 from holdfast.capture.opencode.hooks import assignment, error_of, resume, titled
 from holdfast.capture.opencode.meanings import AFTER, outcome
 from holdfast.capture.plain import plain
 from holdfast.capture.signals import (
-    Active,
     AgentBegan,
     AgentEnded,
     AnySignal,
     Compacted,
-    Edited,
     Measured,
     Planned,
     Prompted,
     Todo,
 )
-from holdfast.capture.tools import signals_of, status_of
+from holdfast.capture.storytelling import LONGEST_PROMPT, marked
+from holdfast.capture.todos import status_of
+from holdfast.capture.tools import signals_of
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
-from holdfast.core.canonical import Json
-
-LONGEST_PROMPT: Final = 20_000
-_NOTHING: Final = msgspec.Raw(b"null")
-_LATEST: Final = 10**14  # milliseconds; beyond it is no time
+from holdfast.capture.values import NOTHING, value
 
 
 class Cache(msgspec.Struct, gc=False):
@@ -66,15 +63,15 @@ class Message(msgspec.Struct, gc=False):
     cost: float | None = None
     tokens: Tokens | None = None
     finish: str | None = None
-    error: msgspec.Raw = _NOTHING
+    error: msgspec.Raw = NOTHING
 
 
 class Doing(msgspec.Struct, gc=False):
     status: str = ""
-    input: msgspec.Raw = _NOTHING
-    metadata: msgspec.Raw = _NOTHING
-    output: msgspec.Raw = _NOTHING
-    error: msgspec.Raw = _NOTHING
+    input: msgspec.Raw = NOTHING
+    metadata: msgspec.Raw = NOTHING
+    output: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NOTHING
     time: Span | None = None
 
 
@@ -121,7 +118,7 @@ class Telling:
 
     def hear(self, message: Message, parts: list[Part], agent: str | None = None) -> int:
         """A message and what it consists of; gives its moment. `agent` is the subagent whose it is."""
-        at = moment(message.time.created if message.time else None)
+        at = in_millis(message.time.created if message.time else None)
         if at is None or message.id in self._seen:
             return at or 0
         self._seen.add(message.id)
@@ -142,13 +139,14 @@ class Telling:
     def hear_agent(self, child: Conversation, messages: list[tuple[Message, list[Part]]]) -> None:
         """A subagent: its beginning, its end if it came to one, and what it did."""
         moments = [self.hear(message, parts, child.id) for message, parts in messages]
-        began = moment(child.time.created if child.time else None) or min((one for one in moments if one), default=0)
+        created = in_millis(child.time.created if child.time else None)
+        began = created or min((one for one in moments if one), default=0)
         if not began:
             return
         kind, task = child.agent or "general", assignment(child.title)
         self._tell(began, AgentBegan(agent=child.id, type=kind, task=task), f"{child.id}.began")
         last, parts = messages[-1] if messages else (Message(), [])
-        ended = moment(last.time.completed if last.time else None)
+        ended = in_millis(last.time.completed if last.time else None)
         if ended is None or last.finish == "tool-calls":
             return
         said = next((part.text for part in reversed(parts) if part.type == "text" and part.text), None)
@@ -207,12 +205,8 @@ class Telling:
             call=part.call, took_ms=took, table=AFTER,
             failed=(error if type(error) is str else "it failed") if state.status == "error" else None,
         )  # fmt: skip
-        for place, signal in enumerate(signals):
-            if type(signal) is Active:
-                continue
-            if type(signal) is Edited:
-                signal = msgspec.structs.replace(signal, old=None, new=None)  # noqa: PLW2901 - only hashes are wanted
-            self._tell(moment(ended) or at, signal, f"{part.id}.{place}" if place else part.id)
+        for signal, own in marked(signals, part.id):
+            self._tell(in_millis(ended) or at, signal, own)
 
     def _tell(self, at: int, signal: AnySignal, mark: str) -> None:
         self._told.append(Told(at, signal, mark))
@@ -244,18 +238,6 @@ class Telling:
             cost_usd=self._cost or None,
             problems=self.problems,
         )
-
-
-def moment(value: float | None) -> int | None:
-    return int(value) if value is not None and 0 < value < _LATEST else None
-
-
-def value(raw: msgspec.Raw) -> Json:
-    try:
-        found: Json = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-    return found
 
 
 def _error(raw: msgspec.Raw) -> tuple[str | None, str | None]:

@@ -11,12 +11,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final, TypeVar
-from urllib.parse import quote
 
 import apsw
 import msgspec
 
-from holdfast.capture.lines import Problems, chunks
+from holdfast.capture.database import AgentDatabase
+from holdfast.capture.lines import Problems, whole
 from holdfast.capture.opencode.telling import (
     CONVERSATIONS,
     MESSAGES,
@@ -28,14 +28,14 @@ from holdfast.capture.opencode.telling import (
     Telling,
 )
 from holdfast.capture.places import Places
+from holdfast.capture.sources import names, stamp
 from holdfast.capture.transcripts import Source, Story
+from holdfast.capture.values import read
 
 T = TypeVar("T")
 
-_PATIENCE: Final = 2_000  # ms for a database that is being written
 _LARGEST: Final = 64 << 20  # bytes of one message or part
 _DEEPEST: Final = 20  # conversations below each other
-_WRONG: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Transcripts:
@@ -47,18 +47,18 @@ class Transcripts:
         databases = [named if os.path.isabs(named) else os.path.join(top, named)] if named else _databases(top)
         found = False
         for path in databases:
-            if (stamp := _stamp(path)) is not None:
+            if (seen := stamp(path)) is not None:
                 found = True
-                yield Source(path, f"{stamp};{_stamp(path + '-wal')}")
+                yield Source(path, f"{seen};{stamp(path + '-wal')}")
         if found:
             return
         sessions = os.path.join(top, "storage", "session")
-        for project in _names(sessions):
-            for name in _names(os.path.join(sessions, project)):
+        for project in names(sessions):
+            for name in names(os.path.join(sessions, project)):
                 path = os.path.join(sessions, project, name)
-                if name.endswith(".json") and (stamp := _stamp(path)) is not None:
+                if name.endswith(".json") and (seen := stamp(path)) is not None:
                     messages = os.path.join(top, "storage", "message", name.removesuffix(".json"))
-                    yield Source(path, f"{stamp};{_stamp(messages)}")
+                    yield Source(path, f"{seen};{stamp(messages, directory=True)}")
 
     def read(self, source: Source) -> Iterator[Story]:
         if source.path.endswith(".json"):
@@ -79,16 +79,13 @@ def _from_database(path: str, problems: Problems) -> Iterator[Story]:
         if not stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode):
             problems.add("is not a regular file")
             return
-        # Without a log of recent changes beside it, nothing may be made there, not even for a moment.
-        logged = _stamp(path + "-wal") is not None
-        address = f"file:{quote(os.path.abspath(path))}?mode=ro{'' if logged else '&immutable=1'}"
-        database = apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        opened = AgentDatabase(path)
     except (OSError, ValueError, apsw.Error) as error:
         problems.add(f"cannot be opened ({error})")
         return
-    with closing(database):
+    with closing(opened):
+        database = opened.connection
         try:
-            database.set_busy_timeout(_PATIENCE)
             # One moment of the database for the whole of it.
             database.execute("BEGIN")
             conversations = {one.id: one for one in _conversations(database)}
@@ -199,14 +196,14 @@ _TODOS: Final = msgspec.json.Decoder(list[_Todo])
 
 def _message_files(storage: str, name: str, problems: list[str]) -> Iterator[tuple[Message, list[Part]]]:
     directory = os.path.join(storage, "message", name)
-    for one in _names(directory):
+    for one in names(directory):
         message = _loaded(MESSAGES, os.path.join(directory, one), problems) if one.endswith(".json") else None
         if message is None:
             continue
         message.id = one.removesuffix(".json")
         beside = os.path.join(storage, "part", message.id)
         parts = []
-        for own in _names(beside):
+        for own in names(beside):
             part = _loaded(PARTS, os.path.join(beside, own), problems) if own.endswith(".json") else None
             if part is not None:
                 part.id = own.removesuffix(".json")
@@ -216,7 +213,7 @@ def _message_files(storage: str, name: str, problems: list[str]) -> Iterator[tup
 
 def _loaded(decoder: msgspec.json.Decoder[T], path: str, problems: list[str]) -> T | None:
     trouble = Problems()
-    content = b"".join(chunks(path, trouble)) if (_size(path) or 0) <= _LARGEST else b""
+    content = whole(path, trouble, _LARGEST)
     name = os.path.basename(path)
     if trouble:
         problems.extend(f"{name} {sentence}" for sentence in trouble.sentences())
@@ -229,44 +226,18 @@ def _loaded(decoder: msgspec.json.Decoder[T], path: str, problems: list[str]) ->
 
 def _decoded(decoder: msgspec.json.Decoder[T], data: object, what: str, problems: list[str]) -> T | None:
     if isinstance(data, bytes):
-        try:
-            return decoder.decode(data)
-        except _WRONG:
-            pass
-        try:
-            return decoder.decode(data.rstrip(b"\0").decode("utf-8", "replace").encode())
-        except _WRONG:
-            pass
+        found = read(decoder, data)
+        if found is None:
+            found = read(decoder, data.rstrip(b"\0").decode("utf-8", "replace"))
+        if found is not None:
+            return found
     if len(problems) < Problems.MOST:
         problems.append(f"{what[:80]} cannot be understood")
     return None
 
 
 def _databases(top: str) -> list[str]:
-    return [os.path.join(top, name) for name in _names(top) if name.startswith("opencode") and name.endswith(".db")]
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return sorted(os.listdir(directory))
-    except (OSError, ValueError):
-        return []
-
-
-def _stamp(path: str) -> str | None:
-    try:
-        status = os.stat(path, follow_symlinks=False)
-    except (OSError, ValueError):
-        return None
-    regular = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-    return f"{status.st_size}.{status.st_mtime_ns}" if regular else None
-
-
-def _size(path: str) -> int | None:
-    try:
-        return os.stat(path).st_size
-    except (OSError, ValueError):
-        return None
+    return [os.path.join(top, name) for name in names(top) if name.startswith("opencode") and name.endswith(".db")]
 
 
 def _text(value: object) -> str | None:

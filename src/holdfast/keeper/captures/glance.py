@@ -22,7 +22,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.text import shorten
-from holdfast.core.times import DAY, MINUTE
+from holdfast.core.times import MINUTE
+from holdfast.keeper.captures.forgetting import forget_old
 from holdfast.keeper.wording import PAUSES, REMINDED
 from holdfast.machine import errorlog, files
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 _LONGEST_GOAL: Final = 200
-_FORGOTTEN: Final = 7 * DAY
 _LINES: Final = (("break_40", "break"), ("warning_60", "break due"), ("timeout_90", glances.TIME_LIMIT))
 _STRONGEST: Final = ("manual", "timeout", "task", "idle")
 
@@ -155,7 +155,7 @@ def asked(keeper: Keeper, name: str, directory: str, *, store: str) -> dict[str,
             "v": glances.VERSION, "name": name, "dir": directory, "store": store, "path": keeper.store_path,
             "session": own, "tree": tree,
         })  # fmt: skip
-        _prune(home, keeper.now())
+        forget_old(glances.directory(home), keeper.now())
     except (HoldfastError, OSError) as error:
         errorlog.note(home, "glance", str(error))
     return next((shown[one] for one in (own, current) if one in shown and not shown[one]["finished"]), None)
@@ -241,14 +241,3 @@ def _tree_file(keeper: Keeper) -> str:
 
 def _write(path: str, value: Mapping[str, object]) -> None:
     files.write_atomic(path, msgspec.json.encode(value), durable=False)
-
-
-def _prune(home: str, now: int) -> None:
-    directory = glances.directory(home)
-    for name in os.listdir(directory):
-        path = os.path.join(directory, name)
-        try:
-            if now - os.lstat(path).st_mtime * 1000 > _FORGOTTEN:
-                os.unlink(path)
-        except OSError:
-            continue

@@ -13,10 +13,8 @@ import msgspec
 
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import HoldfastError
-from holdfast.core.times import DAY
+from holdfast.keeper.captures.forgetting import forget_old
 from holdfast.machine import files
-
-_FORGOTTEN = 7 * DAY
 
 
 class Opening(msgspec.Struct, omit_defaults=True):
@@ -37,7 +35,7 @@ def remember(home: str, name: str, said: Opening, *, now: int) -> None:
     if united == known:
         return
     files.write_atomic(_path(home, name), msgspec.json.encode(united), durable=False)
-    _prune(directory, now)
+    forget_old(directory, now)
 
 
 def recall(home: str, name: str) -> Opening | None:
@@ -58,13 +56,3 @@ def forget(home: str, name: str) -> None:
 
 def _path(home: str, name: str) -> str:
     return os.path.join(home, "opened", digest(name.encode(errors="surrogatepass"))[:32] + ".json")
-
-
-def _prune(directory: str, now: int) -> None:
-    for name in os.listdir(directory):
-        path = os.path.join(directory, name)
-        try:
-            if now - os.lstat(path).st_mtime * 1000 > _FORGOTTEN:
-                os.unlink(path)
-        except OSError:
-            continue

@@ -1,0 +1,62 @@
+"""What the directories of agents hold, seen without reading any of it: files, and the stamps by which it is known
+whether they changed. Shared by all readers of transcripts; what cannot be looked at is not there.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import NamedTuple
+
+
+class Found(NamedTuple):
+    path: str
+    name: str
+    stamp: str
+
+
+def stamp_of(status: os.stat_result) -> str:
+    """Changes whenever a file does."""
+    return f"{status.st_size}.{status.st_mtime_ns}"
+
+
+def stamp(path: str, *, directory: bool = False) -> str | None:
+    """The stamp of a file, or of a directory where that is meant; None for anything else, links among it."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except (OSError, ValueError):
+        return None
+    wanted = stat.S_ISDIR if directory else stat.S_ISREG
+    return stamp_of(status) if wanted(status.st_mode) else None
+
+
+def names(directory: str) -> list[str]:
+    """Everything in a directory, in order."""
+    try:
+        return sorted(os.listdir(directory))
+    except (OSError, ValueError):
+        return []
+
+
+def directories(top: str, *, linked: bool = False) -> list[str]:
+    """The paths of the directories in a directory, in order; links to others only where they are wanted."""
+    try:
+        with os.scandir(top) as listing:
+            return sorted(one.path for one in listing if one.is_dir(follow_symlinks=linked))
+    except (OSError, ValueError):
+        return []
+
+
+def files(directory: str, *ends: str) -> list[Found]:
+    """The files in a directory whose names end so, in order, and never links."""
+    found: list[Found] = []
+    try:
+        with os.scandir(directory) as listing:
+            for one in listing:
+                if one.name.endswith(ends) and one.is_file(follow_symlinks=False):
+                    with suppress(OSError):  # it was taken away just now
+                        found.append(Found(one.path, one.name, stamp_of(one.stat(follow_symlinks=False))))
+    except (OSError, ValueError):
+        return []
+    return sorted(found)

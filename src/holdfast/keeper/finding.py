@@ -1,0 +1,64 @@
+"""Which session a reference means, and which sessions a listing shows. The keeper asks here once it has taken in what
+others left for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core import view
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.model import Row
+from holdfast.core.text import LONGEST_NAME, clean, shorten
+from holdfast.core.times import DAY, millis
+from holdfast.store.interface import Filter, Store
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+SHORTEST_PREFIX = 4
+
+
+def meant(store: Store | None, reference: str) -> str:
+    """The id of the one session that a UUID, a unique prefix or an alias means."""
+    clean(reference, "the session's id", longest=LONGEST_NAME)
+    candidates = store.find(reference) if store else []
+    exact = [one for one in candidates if one == reference.lower()]
+    candidates = exact or candidates
+    if len(reference) < SHORTEST_PREFIX and not exact:
+        candidates = [one for one in candidates if not one.startswith(reference.lower())]
+    if not candidates:
+        short = "" if len(reference) >= SHORTEST_PREFIX else f" A prefix has at least {SHORTEST_PREFIX} characters."
+        raise NotFound(f"there is no session {shorten(reference, 60)!a}", hint=f"holdfast history shows them.{short}")
+    if len(candidates) > 1:
+        listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
+        raise Invalid(
+            f"{shorten(reference, 60)!a} could be {len(candidates)} sessions: {listed}",
+            hint="Give more of the id.",
+        )
+    return candidates[0]
+
+
+def rows(keeper: Keeper, wanted: Filter, *, all_projects: bool, at: int | None) -> list[Row]:
+    """Sessions newest first, of the keeper's project or of all; now, or as they were at a moment."""
+    from holdfast.keeper import projects
+
+    store = keeper.existing_store()
+    project = None
+    if store is not None and not all_projects:
+        project = projects.known(store, keeper.place)
+    if store is None or (project is None and not all_projects):
+        return []
+    if at is not None:
+        from holdfast.keeper.past import rows_at
+
+        everything = Filter(project=project, search=wanted.search, since=wanted.since)
+        return rows_at(keeper, store.rows(everything), at, status=wanted.status, limit=wanted.limit)
+    now = keeper.now()
+    found = store.rows(wanted._replace(project=project, now=now, archive_after=keeper.settings.archive_after))
+    for row in found:
+        # A listing holds what was so at the last event; of what is being worked on, time has passed since.
+        if row.status not in FINISHED and millis(row.updated_at) > now - DAY:
+            row.working_ms = view.worktime(keeper.state(row.id), now).working
+    return found
