@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claude_past import TALK, Past, only
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,70 +27,12 @@ from holdfast.capture.signals import (
     Ran,
     Todo,
 )
-from holdfast.capture.transcripts import Source, Story
-
-TALK = "11111111-2222-4333-8444-555555555555"
-
-
-class Past:
-    """The home of somebody who used Claude Code. Lines are made one a second."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.directory = home / ".claude" / "projects" / "-work-app"
-        self.directory.mkdir(parents=True)
-        self._second = 0
-        self._number = 0
-
-    def line(self, kind: str, message: Any = None, **more: Any) -> dict[str, Any]:
-        self._second += 1
-        self._number += 1
-        line = {
-            "parentUuid": None, "isSidechain": False, "type": kind, "uuid": f"uuid-{self._number}",
-            "timestamp": f"2026-03-04T10:{self._second // 60:02d}:{self._second % 60:02d}.000Z",
-            "cwd": "/work/app", "sessionId": TALK, "gitBranch": "main", "version": "2.1.325",
-        }  # fmt: skip
-        return line | ({} if message is None else {"message": message}) | more
-
-    def prompt(self, text: Any, **more: Any) -> dict[str, Any]:
-        return self.line("user", {"role": "user", "content": text}, **more)
-
-    def answer(self, *blocks: dict[str, Any], name: str = "", usage: Any = None, **more: Any) -> dict[str, Any]:
-        reason = more.pop("stop_reason", "end_turn")
-        message = {"id": name or f"msg-{self._number}", "model": "claude-opus-5-5", "content": list(blocks),
-                   "stop_reason": reason, "usage": usage or {"input_tokens": 10, "output_tokens": 5}}  # fmt: skip
-        return self.line("assistant", message, **more)
-
-    def used(self, call: str, tool: str, given: Any, **more: Any) -> dict[str, Any]:
-        return self.answer({"type": "tool_use", "id": call, "name": tool, "input": given}, **more)
-
-    def result(self, call: str, shown: Any = "done", result: Any = None, **more: Any) -> dict[str, Any]:
-        block = {"type": "tool_result", "tool_use_id": call, "content": shown}
-        if more.pop("is_error", False):
-            block["is_error"] = True
-        return self.line("user", {"role": "user", "content": [block]}, toolUseResult=result, **more)
-
-    def write(self, *lines: dict[str, Any], name: str = TALK) -> None:
-        path = self.directory / f"{name}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-    def stories(self) -> list[Story]:
-        sources = READER.sources(Places(str(self.home), "/nowhere"))
-        return [story for source in sources for story in READER.read(source)]
-
-    def story(self) -> Story:
-        (story,) = self.stories()
-        return story
+from holdfast.capture.transcripts import Source
 
 
 @pytest.fixture
 def past(tmp_path: Path) -> Past:
     return Past(tmp_path)
-
-
-def only(story: Story, kind: type) -> list[Any]:
-    return [told.signal for told in story.told if isinstance(told.signal, kind)]
 
 
 def test_a_conversation_is_told_with_its_facts(past: Past) -> None:
@@ -265,124 +208,6 @@ def test_compactions_and_troubles_are_told(past: Past) -> None:
     assert [one.tokens for one in only(story, Compacted)] == [900]
     assert [one.category for one in only(story, Erred)] == ["transient"]
     assert len(only(story, Limited)) == 1
-
-
-def test_what_a_fork_copied_is_told_by_the_original(past: Past) -> None:
-    """Copied lines name where they come from, and count there; where the original is gone, they count here."""
-    fork = "99999999-2222-4333-8444-555555555555"
-    first = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
-    past.write(*first)
-    copies = [line | {"sessionId": fork, "forkedFrom": {"sessionId": TALK}} for line in first]
-    own = [past.prompt("Another way", sessionId=fork), past.answer({"type": "text", "text": "Hm."}, sessionId=fork)]
-    past.write(*copies, *own, name=fork)
-    by_id = {story.conversation: story for story in past.stories()}
-    assert by_id[TALK].input_tokens + by_id[fork].input_tokens == 20
-    assert [one.text for one in only(by_id[fork], Prompted)] == ["Another way"]
-    (past.directory / f"{TALK}.jsonl").unlink()
-    assert [one.text for one in only(past.story(), Prompted)] == ["Go", "Another way"]
-
-
-FORK = "00000000-2222-4333-8444-555555555555"
-
-
-def conversation(past: Past) -> list[dict[str, Any]]:
-    """Something of everything that must not be told twice; lines without an id stand among the others."""
-    asked = {"subagent_type": "Explore", "description": "Look", "prompt": "Look around"}
-    return [
-        {"type": "mode", "mode": "normal", "sessionId": TALK},
-        past.prompt("Add OAuth"),
-        past.used("c1", "Bash", {"command": "make"}, name="m1"),
-        past.result("c1"),
-        {"type": "last-prompt", "lastPrompt": "Add OAuth", "sessionId": TALK},
-        past.used("c2", "Task", asked, name="m2"),
-        past.result("c2", result={"status": "async_launched", "agentId": "a1"}),
-        past.answer({"type": "text", "text": "Done."}, name="m3"),
-        {"type": "cost-state", "sessionId": TALK, "totalCostUSD": 2.0},
-    ]
-
-
-def copy(lines: list[dict[str, Any]], name: str = FORK) -> list[dict[str, Any]]:
-    """As Claude Code forks: what has an id, in one block, and no word on where it comes from."""
-    return [line | {"sessionId": name} for line in lines if "uuid" in line]
-
-
-def forked(past: Past, text: str, cost: float, name: str = FORK) -> list[dict[str, Any]]:
-    own = [past.prompt(text, sessionId=name), past.answer({"type": "text", "text": "Hm."}, sessionId=name)]
-    return [*own, {"type": "cost-state", "sessionId": name, "totalCostUSD": cost}]
-
-
-def test_an_unmarked_fork_is_known_by_the_ids_of_its_records(past: Past) -> None:
-    """It is read before the conversation it came from, has only its own part, and leaves the other as it was."""
-    lines = conversation(past)
-    past.write(*lines)
-    (alone,) = past.stories()
-    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
-    fork, original = past.stories()
-    assert (original, original.conversation) == (alone, TALK)
-    assert (fork.conversation, fork.parent, fork.cost_usd) == (FORK, TALK, 0.5)
-    assert [type(one.signal) for one in fork.told] == [Prompted, Measured]
-    assert (fork.messages, len(fork.signs), fork.input_tokens, fork.output_tokens) == (2, 2, 10, 5)
-
-
-def test_a_conversation_that_goes_on_after_it_was_forked_stays_the_original(past: Past) -> None:
-    """Also one whose lines all have ids; what either gained since is its own."""
-    lines = [line for line in conversation(past) if "uuid" in line]
-    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
-    past.write(*lines, past.prompt("Go on here"))
-    fork, original = past.stories()
-    assert (original.parent, fork.parent, fork.cost_usd) == (None, TALK, None)
-    assert [one.text for one in only(original, Prompted)] == ["Add OAuth", "Go on here"]
-    assert [one.text for one in only(fork, Prompted)] == ["Another way"]
-
-
-def test_a_fork_from_before_the_last_turns_is_no_original(past: Past) -> None:
-    """What it left out came before its own first record; the lines among the others tell which was written first."""
-    lines = conversation(past)
-    past.write(*lines, past.prompt("A wrong way"))
-    past.write(*copy(lines), *forked(past, "Another way", 2.5), name=FORK)
-    fork, original = past.stories()
-    assert [one.text for one in only(original, Prompted)] == ["Add OAuth", "A wrong way"]
-    assert ([one.text for one in only(fork, Prompted)], fork.parent) == (["Another way"], TALK)
-
-
-def test_a_fork_of_a_fork_goes_on_from_that(past: Past) -> None:
-    """As does every resumed conversation of older versions: each file has all of those before."""
-    lines, third = conversation(past), "77777777-2222-4333-8444-555555555555"
-    own = forked(past, "Another way", 2.5)
-    past.write(*lines)
-    past.write(*copy(lines), *own, name=FORK)
-    past.write(*copy([*lines, *own], third), *forked(past, "A third", 2.75, third), name=third)
-    told = {one.conversation: one for one in past.stories()}
-    assert {name: one.parent for name, one in told.items()} == {TALK: None, FORK: TALK, third: FORK}
-    assert {name: one.cost_usd for name, one in told.items()} == {TALK: 2.0, FORK: 0.5, third: 0.25}
-    assert [len(only(told[name], Prompted)) for name in (TALK, FORK, third)] == [1, 1, 1]
-
-
-def test_a_fork_that_begins_with_a_compaction_is_known(past: Past) -> None:
-    """Then its first record stands in the midst of the conversation it came from."""
-    boundary = past.line("system", subtype="compact_boundary", logicalParentUuid="uuid-1")
-    after = [boundary, past.prompt("Summary", isCompactSummary=True), past.prompt("And now?"), past.answer(name="m9")]
-    past.write(*conversation(past), *after)
-    past.write(*copy(after), *forked(past, "Another way", 3), name=FORK)
-    fork, original = past.stories()
-    assert (fork.parent, [one.text for one in only(fork, Prompted)]) == (TALK, ["Another way"])
-    assert (len(only(fork, Compacted)), len(only(original, Compacted))) == (0, 1)
-
-
-def test_a_fork_whose_original_is_gone_tells_all_of_it(past: Past) -> None:
-    """Nobody else does."""
-    past.write(*copy(conversation(past)), *forked(past, "Another way", 2.5), name=FORK)
-    (story,) = past.stories()
-    assert (story.parent, len(only(story, Ran)), story.cost_usd) == (None, 1, 2.5)
-
-
-def test_a_message_divided_by_the_fork_counts_once(past: Past) -> None:
-    """Its lines have ids of their own, and the tokens stand in each."""
-    lines = [past.prompt("Add OAuth"), past.answer({"type": "text", "text": "First"}, name="m1")]
-    rest = past.answer({"type": "text", "text": "Second"}, name="m1")
-    past.write(*lines, rest)
-    past.write(*copy(lines), rest | {"uuid": "other"}, *forked(past, "Another way", 1), name=FORK)
-    assert sum(one.input_tokens for one in past.stories()) == 20
 
 
 def test_a_line_written_twice_counts_once(past: Past) -> None:

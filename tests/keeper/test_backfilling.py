@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -242,6 +243,38 @@ def test_a_fork_continues_what_it_came_from(past: Past) -> None:
     assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
 
 
+def test_a_fork_without_a_mark_is_not_told_twice(past: Past) -> None:
+    """Read before its original, it still continues that one, and has none of its commands, agents, hours or tokens;
+    nor once the original is gone from the disk and the fork goes on.
+    """
+    asked = {"subagent_type": "Explore", "description": "Look around", "prompt": "Look"}
+    launched = past.tool(3, "Task", asked, {"status": "async_launched", "agentId": "a1"})
+    lines = [past.prompt(0), *past.tool(2, "Bash", {"command": "make"}), *launched, past.answer(4)]
+    past.write(*lines)
+    alone = past.where / "alone"
+    past.backfill(home=alone)
+    (original,) = past.sessions(alone)
+    fork = "fork-1"
+    copied = [line | {"sessionId": fork} for line in lines]
+    past.write(*copied, past.prompt(9, "Another way", fork), past.answer(11, talk=fork), talk=fork)
+    for home in (past.home, alone):
+        past.backfill(home=home)
+        first, second = past.sessions(home)
+        assert (first.id, first.time, first.agents, first.commands.total) == (
+            original.id, original.time, original.agents, 1,
+        )  # fmt: skip
+        assert (second.goal, second.continues, second.agents) == ("Another way", first.id, [])
+        assert (second.time.working_ms, second.commands.total) == (2 * MINUTE, 0)
+        assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
+        assert past.backfill(home=home).events == 0
+    (past.transcripts / f"{TALK}.jsonl").unlink()
+    past.write(past.prompt(30, "Go on", fork), talk=fork)
+    past.backfill()
+    _, second, third = past.sessions()
+    assert (second.time.working_ms, third.goal, third.continues) == (2 * MINUTE, "Go on", second.id)
+    assert sum(one.commands.total for one in past.sessions()) == 1
+
+
 def test_time_is_counted_by_the_rules(past: Past) -> None:
     """A gap of more than five minutes is a pause, and so is an agent's long run in the foreground."""
     asked = {"subagent_type": "Explore", "description": "Look around", "prompt": "Look"}
@@ -285,6 +318,44 @@ def test_files_tasks_and_commands_are_recorded(past: Past) -> None:
         ("Step 0", "completed"), ("Step 1", "completed"), ("Step 2", "dropped"),
     ]  # fmt: skip
     assert [(one.type, one.status) for one in session.agents] == [("Plan", "interrupted")]
+
+
+def test_hashes_of_a_past_edit_are_told_only_where_they_are_sure(past: Past, tmp_path: Path) -> None:
+    """Claude shows every file with line ends that it may not have. What it made itself is as shown, and what still
+    stands on the disk; a link that leads out of the project is not looked at.
+    """
+
+    def edit(minute: float, name: str, before: str, old: str, new: str) -> list[dict[str, Any]]:
+        shown = {"filePath": str(past.project / name), "oldString": old, "newString": new, "originalFile": before}
+        return past.tool(minute, "Edit", {"file_path": str(past.project / name)}, shown)
+
+    def write(minute: float, name: str, content: str, kind: str) -> list[dict[str, Any]]:
+        given = {"file_path": str(past.project / name), "content": content}
+        return past.tool(minute, "Write", given, {"type": kind, "filePath": given["file_path"]})
+
+    (past.project / "crlf").write_bytes(b"1\r\n2\r\n")
+    (past.project / "lf").write_bytes(b"1\n2\n")
+    (tmp_path / "secret").write_bytes(b"1\n2\n")
+    (past.project / "link").symlink_to(tmp_path / "secret")
+    past.write(
+        past.prompt(0),
+        *(line for name in ("crlf", "lf", "link") for line in edit(1, name, "a\nb\n", "a", "1")),
+        *(line for name in ("crlf", "lf", "link") for line in edit(2, name, "1\nb\n", "b", "2")),
+        *write(3, "own", "a\n", "create"), *edit(4, "own", "a\n", "a", "b"), *edit(5, "own", "c\n", "c", "d"),
+        *write(6, "again", "a", "update"),
+    )  # fmt: skip
+    past.backfill()
+    with past.keeper() as keeper:
+        (row,) = keeper.history(limit=None, all_projects=True)
+        changes = keeper.state(row.id).files
+    sums = {None: None} | {
+        hashlib.sha256(one.encode()).hexdigest(): one for one in ("a\n", "b\n", "1\nb\n", "1\n2\n")
+    }
+    assert [(one.path, sums[one.hash_before], sums[one.hash_after]) for one in changes] == [
+        ("crlf", None, None), ("lf", None, "1\nb\n"), ("link", None, None),
+        ("crlf", None, None), ("lf", "1\nb\n", "1\n2\n"), ("link", None, None),
+        ("own", None, "a\n"), ("own", "a\n", "b\n"), ("own", None, None), ("again", None, None),
+    ]  # fmt: skip
 
 
 def test_secrets_are_cut_out(past: Past) -> None:
@@ -550,10 +621,10 @@ def test_one_bad_reader_spoils_nothing(past: Past, monkeypatch: pytest.MonkeyPat
     past.write(past.prompt(0, talk="talk-2"), past.answer(1, talk="talk-2"), talk="talk-2")
     really = reading.read
 
-    def stumbling(source: Any) -> Any:
+    def stumbling(source: Any, *more: Any) -> Any:
         if "talk-2" in source.path:
             raise TypeError
-        return really(source)
+        return really(source, *more)
 
     monkeypatch.setattr(reading, "read", stumbling)
     found = past.backfill()

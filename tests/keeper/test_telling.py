@@ -302,6 +302,34 @@ def test_other_line_ends_than_the_program_shows_are_noticed(agents: Speaking) ->
     assert (change.hash_before, change.hash_after) == (sha("one\r\ntwo\r\n"), sha("one\r\nthree\r\n"))
 
 
+@pytest.mark.parametrize(
+    ("encoding", "end", "known"), [("utf-8", "\n", True), ("utf-8", "\r\n", False), ("utf-16", "\n", False)]
+)
+def test_two_edits_heard_together_never_have_hashes_of_other_line_ends(
+    agents: Speaking, encoding: str, end: str, known: bool
+) -> None:
+    """Only the second can be seen on the disk; the first has the hashes the file really had, or none."""
+
+    def content(*lines: str) -> bytes:
+        return "".join(line + end for line in lines).encode(encoding)
+
+    file = agents.project / "a.txt"
+    file.write_bytes(content("ONE", "TWO"))
+    for number, (old, new, before) in enumerate([("one", "ONE", "one\ntwo\n"), ("two", "TWO", "ONE\ntwo\n")]):
+        exchange = {"filePath": str(file), "oldString": old, "newString": new, "originalFile": before}
+        agents.say("PostToolUse", tool_name="Edit", tool_use_id=f"e{number}", tool_response=exchange,
+                   tool_input={"file_path": str(file), "old_string": old, "new_string": new})  # fmt: skip
+        agents.minute += 1
+    at = (BEGAN + 60_000) * 1_000_000
+    os.utime(file, ns=(at, at))
+    with agents.keeper() as keeper:
+        first, second = keeper.state(keeper.session().id).files
+    sums = [hashlib.sha256(content(*lines)).hexdigest() for lines in (("one", "two"), ("ONE", "two"), ("ONE", "TWO"))]
+    assert (first.hash_before, first.hash_after) == ((sums[0], sums[1]) if known else (None, None))
+    assert second.hash_after == sums[2]
+    assert second.hash_before == (None if encoding == "utf-16" else sums[1])
+
+
 def test_what_is_heard_late_takes_nothing_back(agents: Speaking) -> None:
     """A second hearing, drained after the conversation closed and the task was done, changes neither."""
     agents.say("TaskCreated", task_id="1", task_subject="One")

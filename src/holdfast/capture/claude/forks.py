@@ -95,14 +95,19 @@ class Forks:
 
 def _heads(directory: str) -> Iterator[tuple[str, _Head]]:
     for path, name, _ in files(directory, END):
-        if name.startswith(AGENT):
-            continue
-        pieces = islice(chunks(path, Problems(), _HEAD), _HEADS)
-        for _, record in islice(records_in(pieces, _DECODER, Problems()), _FIRST):
-            if record.uuid:
-                within = record.parent is not None or record.before is not None
-                yield path, _Head(record.uuid, within, moment(record.timestamp) or 0)
-                break
+        # Once more where it could not be read: taken for nobody's copy, it would be told twice.
+        head = None if name.startswith(AGENT) else _head(path) or _head(path)
+        if head is not None:
+            yield path, head
+
+
+def _head(path: str) -> _Head | None:
+    pieces = islice(chunks(path, Problems(), _HEAD), _HEADS)
+    for _, record in islice(records_in(pieces, _DECODER, Problems()), _FIRST):
+        if record.uuid:
+            within = record.parent is not None or record.before is not None
+            return _Head(record.uuid, within, moment(record.timestamp) or 0)
+    return None
 
 
 def _written_since(path: str, at: int) -> bool:
@@ -130,8 +135,15 @@ class _Member:
         self.lines = array("l")
         self.times = array("q")
         self.costs: list[tuple[int, float]] = []
+        problems = Problems()
+        self._read(numbers, problems)
+        if problems:
+            del self.ids[:], self.lines[:], self.times[:], self.costs[:]
+            self._read(numbers, problems)
+
+    def _read(self, numbers: dict[int, int], problems: Problems) -> None:
         at = 0
-        for line, record in records(path, _DECODER, Problems()):
+        for line, record in records(self.path, _DECODER, problems):
             if record.cost_usd is not None:
                 self.costs.append((line, record.cost_usd))
             if not record.uuid and not self.ids:

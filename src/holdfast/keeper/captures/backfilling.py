@@ -121,6 +121,8 @@ class _Telling:
         self._waiting: list[tuple[Story, Source]] = []
         self._complete: dict[Source, bool] = {}
         self._held = 0
+        # What continues something else waits until everything else is told, then goes by its time.
+        self._later: list[tuple[int, Source]] = []
         self._narrating: Narrator | None = None
 
     @property
@@ -142,6 +144,8 @@ class _Telling:
                     self._result.read += 1
                     self._read(source)
                 self._meter.add(size, source.path)
+            for _, source in sorted(self._later):
+                self._read(source, late=True)
             self._flush()
         finally:
             self._memory.keep({source.path for source, _ in self._found.sources})
@@ -157,11 +161,14 @@ class _Telling:
             return False
         return stat.S_ISREG(status.st_mode) and status.st_mtime * 1000 < self._since - DAY
 
-    def _read(self, source: Source) -> None:
+    def _read(self, source: Source, *, late: bool = False) -> None:
         complete = True
         try:
             assert self._found.reader is not None
-            for story in self._found.reader.read(source):
+            for place, story in enumerate(self._found.reader.read(source)):
+                if story.parent is not None and place == 0 and not late:
+                    self._later.append((story.began, source))
+                    return
                 self._note(source, story.problems)
                 if not story.signs and not story.told:
                     complete &= not story.problems  # unreadable is not nothing: the next run tries again

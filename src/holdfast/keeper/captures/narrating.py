@@ -39,6 +39,7 @@ from holdfast.formats.naming import imported_id
 from holdfast.keeper import projects
 from holdfast.keeper.captures.belonging import placeholder
 from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part, whole
+from holdfast.keeper.captures.story_files import disk, settle
 from holdfast.machine import worktree
 from holdfast.store.interface import Draft, Transaction
 
@@ -56,6 +57,8 @@ class Ground(NamedTuple):
 
     project: Project
     roots: tuple[str, ...]
+    # Of these, the ones that are on this machine.
+    here: tuple[str, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -81,8 +84,9 @@ class Narrator:
         return self._now - story.ended > OVER
 
     def look_around(self, story: Story) -> None:
-        """Ask git about the story's project, before anybody waits for the transaction."""
-        self._ground(story.cwd)
+        """Ask git about the story's project and the disk about its files, before anybody waits for us."""
+        ground = self._ground(story.cwd)
+        settle(story, ground.roots, disk(ground.here))
 
     def tell(self, transaction: Transaction, story: Story) -> Outcome:
         store = self._keeper.store()
@@ -92,6 +96,12 @@ class Narrator:
         chain, window, last = self._chain(transaction, story)
         if last is not None and last.deleted:
             return Outcome()
+        first = transaction.state(chain[0])
+        inherited = first.continues is not None and story.began < (first.created_at or 0)
+        if inherited:
+            # What it was forked from is gone by now, and so it seems to be all its own. That was told then.
+            window = Window(max(window.after, (first.created_at or 0) - 1))
+            story.cost_usd = None
         heard_in = [state for one, state in found.items() if one not in chain]
         self._name(transaction, story, heard_in)
         cut = min((_linked(state, story) for state in heard_in), default=None)
@@ -110,7 +120,9 @@ class Narrator:
             return Outcome()
         if not known and told.goal is None and not _worth(told):
             return Outcome()
-        return self._record(transaction, story, chain, told, ground, known, cut=cut is not None)
+        return self._record(
+            transaction, story, chain, told, ground, known, cut=cut is not None, counted=cut is None and not inherited
+        )
 
     def _name(self, transaction: Transaction, story: Story, heard_in: list[State]) -> None:
         """A session that heard work and no prompt (some hooks tell none) has its goal from what the agent noted."""
@@ -140,7 +152,7 @@ class Narrator:
 
     def _record(
         self, transaction: Transaction, story: Story, chain: list[str], told: Part, ground: Ground,
-        known: set[str | None], *, cut: bool,
+        known: set[str | None], *, cut: bool, counted: bool,
     ) -> Outcome:  # fmt: skip
         session, fresh = chain[-1], not known
         key = f"story:{story.agent}:{digest(story.conversation.encode())[:16]}:"
@@ -170,7 +182,7 @@ class Narrator:
             transaction.know_project(ground.project)
         for line in told.lines:
             record(line)
-        if not cut:
+        if counted:
             record(_tokens(story, [transaction.state(one) for one in chain[:-1]], told.ended))
         heard = any(one is not None and one.startswith(_HOOKS) for one in known)
         # Whoever hears a session knows best whether it goes on.
@@ -224,9 +236,10 @@ class Narrator:
             return Ground(self._united(Project(id="", name=name, path=path)), (path,))
         for known in self._grounds.values():
             if known.project.path == place.main and place.root in known.roots:
-                return Ground(known.project, tuple(dict.fromkeys((*known.roots, path))))
+                return Ground(known.project, tuple(dict.fromkeys((*known.roots, path))), known.here)
         seen = self._united(projects.observe(place, ""))
-        return Ground(seen, tuple(dict.fromkeys((place.root, place.main))))
+        roots = tuple(dict.fromkeys((place.root, place.main)))
+        return Ground(seen, roots, roots)
 
     def _united(self, seen: Project) -> Project:
         for known in self._grounds.values():  # looked up in this run, and perhaps not stored yet

@@ -7,6 +7,7 @@ what the payload itself tells has to do. Nothing of the content is kept.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -23,6 +24,7 @@ from holdfast.machine.worktree import Place
 
 _LARGEST: Final = 16 * 1024 * 1024  # bytes: beyond, an edit is not undone in memory to learn what was before
 _MOST_OUTSIDE: Final = 100
+_BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
 class _Landed(NamedTuple):
@@ -37,15 +39,18 @@ def told(state: State, heard: Heard, signal: Edited, at: int, place: Place) -> I
         return
     root, relative = path
     latest = next((change for change in reversed(state.files) if change.path == relative), None)
-    landed = _landed(os.path.join(root, *relative.split("/")), signal, at)
-    # Some programs show files with other line ends than they have: what they say is believed if the end result fits.
-    sure = landed.after is None or signal.after in (None, landed.after)
-    before = (signal.before if sure else None) or landed.before or (None if latest is None else latest.hash_after)
+    full = os.path.join(root, *relative.split("/"))
+    landed = _landed(full, signal, at)
+    left = None if latest is None else latest.hash_after
+    # Some programs show files with other line ends than they have: what they say is believed if the end result fits,
+    # and where that can no longer be seen, if the file is one that looks everywhere the same.
+    sure = signal.after == landed.after if landed.after and signal.after else _as_shown(full, signal, left)
+    before = (signal.before if sure else None) or landed.before or left
     yield FileChanged(
         path=relative, action=signal.action, agent=telling_agents.known(state, signal.agent),
         lines_added=signal.lines_added, lines_removed=signal.lines_removed,
         hash_before=None if signal.action == "created" else before,
-        hash_after=None if signal.action == "deleted" else landed.after or signal.after,
+        hash_after=None if signal.action == "deleted" else landed.after or (signal.after if sure else None),
     )  # fmt: skip
 
 
@@ -94,6 +99,22 @@ def _landed(full: str, signal: Edited, at: int) -> _Landed:
     return _Landed(before, after)
 
 
+def _as_shown(full: str, signal: Edited, left: str | None) -> bool:
+    """Whether a file has the line ends and the encoding that programs show."""
+    if signal.before is None and signal.after is None:
+        return False
+    try:
+        if not stat.S_ISREG(os.lstat(full).st_mode):
+            return False
+        content = files.read_limited(full, _LARGEST, what="an edited file")
+    except FileNotFoundError:
+        # It is gone: then it was so if the program made it, or found it as we know that it was.
+        return signal.action == "created" or (left is not None and left == signal.before)
+    except (OSError, ValueError, HoldfastError):
+        return False
+    return not content.startswith(_BOMS) and b"\r" not in content and b"\0" not in content
+
+
 def _undone(full: str, signal: Edited) -> str | None:
     """The hash of what stood there before, when taking the edit back leaves no doubt."""
     from hashlib import sha256
@@ -105,6 +126,8 @@ def _undone(full: str, signal: Edited) -> str | None:
         old, new = signal.old.encode(), signal.new.encode()
     except (HoldfastError, UnicodeEncodeError):
         return None
+    if b"\0" in content:
+        return None  # in another encoding, the same text is other bytes
     if b"\r\n" in content and b"\r\n" not in new:
         old, new = old.replace(b"\n", b"\r\n"), new.replace(b"\n", b"\r\n")
     if content.count(new) != 1:
