@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,3 +140,24 @@ def test_the_doctor_is_told_where_to_look(cli: Calling, settings: Path) -> None:
     settings.write_text(json.dumps(data | {"disableAllHooks": True}))
     checks = {one["name"]: one for one in cli.document("doctor")["checks"]}
     assert checks["hooks"]["status"] == "warning"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the script is for POSIX shells")
+def test_hooks_use_the_store_they_were_connected_with(tmp_path: Path) -> None:
+    """The agent that runs them does not have the shell's variables."""
+    project, person = tmp_path / "project", tmp_path / "person"
+    for directory in (project, person):
+        directory.mkdir()
+    holdfast = [sys.executable, "-m", "holdfast"]
+    bare = {"HOME": str(person), "PATH": os.environ["PATH"], "HOLDFAST_HOME": str(tmp_path / "home")}
+    environ = bare | {"HOLDFAST_STORE": f"sqlite:///{tmp_path}/team.db"}
+    subprocess.run([*holdfast, "connect", "claude"], cwd=project, env=environ, check=True, capture_output=True)
+    settings = json.loads((person / ".claude" / "settings.json").read_text())
+    command = settings["hooks"]["UserPromptSubmit"][0]["hooks"][0]["command"]
+    payload = {"session_id": "t", "cwd": str(project), "hook_event_name": "UserPromptSubmit", "prompt": "Add OAuth"}
+    subprocess.run(["/bin/sh", "-c", command], input=json.dumps(payload).encode(), env=bare, cwd=project, check=True)
+    done = subprocess.run([*holdfast, "status", "--json"], cwd=project, env=environ, check=True, capture_output=True)
+    assert json.loads(done.stdout)["session"]["goal"] == "Add OAuth"
+    assert not (tmp_path / "home" / "store.db").exists()
+    subprocess.run([*holdfast, "uninstall"], cwd=project, env=environ, check=True, capture_output=True)
+    assert not (tmp_path / "home" / "hooks").exists()

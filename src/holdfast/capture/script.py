@@ -22,6 +22,7 @@ DIRECTORY: Final = "hooks"  # below the home
 SCRIPT: Final = "hook"
 WINDOWS_SCRIPT: Final = "hook.cmd"
 ASKING: Final = "ask.py"
+STORE: Final = "store"  # beside the script: the store's URL, where it is not the home's own
 BLOCKED: Final = 86  # what Python ends with to block; 2 is what a broken one ends with
 
 _MANNERS: Final = "tell|stir|ask|status"

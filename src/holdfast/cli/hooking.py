@@ -37,6 +37,7 @@ def main(words: list[str], home: str | None = None) -> int:
     """`AGENT SOURCE PARENT` (hand over, and answer), `tell AGENT SOURCE PARENT`, `status AGENT`, or `drain`."""
     try:
         home = home or _home()
+        _find_store(home)
         if words[:1] == ["drain"]:
             return _drain(home)
         if words[:1] == ["status"]:
@@ -150,6 +151,16 @@ def _drain(home: str) -> int:
 
     drained(home, store=os.environ.get("HOLDFAST_STORE") or None)
     return 0
+
+
+def _find_store(home: str) -> None:
+    """Agents do not have the variables of the shell from which they were connected: `connect` wrote this one down."""
+    if not os.environ.get("HOLDFAST_STORE"):
+        try:
+            with open(os.path.join(home, "hooks", "store"), encoding="utf-8") as file:
+                os.environ["HOLDFAST_STORE"] = file.read(4096)
+        except (OSError, ValueError):
+            return
 
 
 def _home() -> str:

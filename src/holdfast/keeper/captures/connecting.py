@@ -6,6 +6,7 @@ an agent that would be heard twice, stop all of it. What is written is remembere
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -65,6 +66,8 @@ def connect(keeper: Keeper, places: Places, agents: Sequence[str], scope: Scope 
         plans = [_plan(keeper, places, memory, name, scope) for name in names]
         silent = not found.script_stands(keeper.home.path)
         rewritten = installing.install(keeper.home.path, system=places.system)
+        own = keeper.store_path == keeper.home.store
+        installing.note_store(keeper.home.path, None if own else f"sqlite:///{keeper.store_path.lstrip(os.sep)}")
         return [_carry_out(keeper, places, memory, *plan, rewritten=rewritten, silent=silent) for plan in plans]
 
 

@@ -62,6 +62,15 @@ def install(home: str, *, system: str) -> bool:
     return True
 
 
+def note_store(home: str, url: str | None) -> None:
+    """Let hooks use the store that whoever connected them uses: agents do not have a shell's variables."""
+    path = os.path.join(home, script.DIRECTORY, script.STORE)
+    if url is not None:
+        files.write_atomic(path, url.encode())
+    elif os.path.lexists(path):
+        os.unlink(path)
+
+
 def is_current(home: str, *, system: str) -> bool:
     """Whether the scripts are what would be written now, by either way of keeping payloads."""
     directory = os.path.join(home, script.DIRECTORY)
@@ -131,7 +140,7 @@ def remove(home: str) -> bool:
     there = os.path.isdir(directory) and not os.path.islink(directory)
     _clear_trials(home)
     left = files.temporaries(directory) if there else []  # of a process that was killed while it wrote
-    for name in (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING, *left):
+    for name in (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING, script.STORE, *left):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(os.path.join(directory, name))
     with contextlib.suppress(OSError):
