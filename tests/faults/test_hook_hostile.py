@@ -35,7 +35,7 @@ OWN = {"session_id", "sessionId", "taskId", "conversation_id", "rootSessionId", 
        "agent_transcript_path", "parent_session_id", "timestamp", "name", "matcher_context", "generation_id", "model",
        "to_model", "from_model", "provider", "slug", "permission_mode", "composer_mode", "agent_type",
        "subagent_type", "agent_name", "call_id", "parentAgentId",
-       "parent_conversation_id", "file_path", "filePath", "path",
+       "parent_conversation_id", "file_path", "filePath", "path", "modified_files",
        "file", "target_file", "permissionMode", "agent_mode", "mode", "source", "transcript_path"}  # fmt: skip
 Place = tuple[str | int, ...]
 
