@@ -73,6 +73,9 @@ class Keeper:
         # What is asked while a transaction is open must not try to take in files: that would need this very right.
         self.writing = False
         self._next_look = 0.0
+        # Whether a status line ever asked here, and when to look again.
+        self._watched = False
+        self._next_glance = 0.0
         # Payloads are being taken in: what is asked meanwhile must not begin that again.
         self._draining = False
         # Seconds that others may hold us up when we only come to take in what hooks left: it can wait.
@@ -207,8 +210,14 @@ class Keeper:
             self._draining = False
 
     def show(self, changed: frozenset[str]) -> None:
-        """Let status lines follow a change, where there are any."""
-        if os.path.isdir(glances.directory(self.home.path)):
+        """Let status lines follow a change, where there are any: whether there are is looked up now and then."""
+        if not self._watched:
+            now = time.monotonic()
+            if now < self._next_glance:
+                return
+            self._next_glance = now + _LOOK_EVERY
+            self._watched = os.path.isdir(glances.directory(self.home.path))
+        if self._watched:
             from holdfast.keeper.captures import glance
 
             glance.refresh(self, changed)
