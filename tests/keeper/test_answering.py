@@ -12,8 +12,8 @@ from agents_speaking import Speaking
 from holdfast.capture import registry
 from holdfast.capture.interface import Answer
 from holdfast.keeper.captures.answering import answer
-from holdfast.keeper.captures.draining import read
 from holdfast.keeper.captures.hearing import answered
+from holdfast.keeper.captures.payloads import read
 from holdfast.keeper.settings import change, setting
 
 

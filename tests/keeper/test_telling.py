@@ -350,11 +350,11 @@ def test_what_is_heard_late_takes_nothing_back(agents: Speaking) -> None:
 def test_a_payload_somebody_else_took_in_meanwhile_is_not_told_again(agents: Speaking) -> None:
     """Read before another drain took it in: inside the transaction it is gone."""
     from holdfast.capture import spool
-    from holdfast.keeper.captures import draining
+    from holdfast.keeper.captures import draining, payloads
 
     agents.session()
     path = agents.say("PostToolUse", tool_name="Read", tool_use_id="r1", tool_input={"file_path": "/x"})
-    taken = draining.read(spool.Entry(str(path), path.name, os.lstat(path)), agents.now).taken
+    taken = payloads.read(spool.Entry(str(path), path.name, os.lstat(path)), agents.now).taken
     assert taken is not None
     agents.minute = 1
     agents.say("SessionEnd", reason="other")

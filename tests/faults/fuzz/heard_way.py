@@ -18,7 +18,7 @@ from holdfast.core.fold import apply
 from holdfast.core.state import State
 from holdfast.core.vocabulary import TYPE_OF, Data, Project, SessionStarted
 from holdfast.keeper.captures.belonging import is_work
-from holdfast.keeper.captures.draining import decoded
+from holdfast.keeper.captures.payloads import decoded
 from holdfast.keeper.captures.telling import Ground, told
 from holdfast.keeper.captures.telling_agents import Timed
 from holdfast.keeper.recording import _prepared

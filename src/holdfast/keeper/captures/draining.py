@@ -8,23 +8,19 @@ store is locked or the disk is full waits. None of this ever stops the command t
 
 from __future__ import annotations
 
-import errno
 import os
 from itertools import count as counting
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from holdfast.capture import registry, spool
-from holdfast.capture.interface import Heard
+from holdfast.capture import spool
 from holdfast.capture.plain import fits, kept, plain
 from holdfast.capture.signals import Chosen, Opened
 from holdfast.core import view
-from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused
 from holdfast.core.vocabulary import Process
 from holdfast.keeper import projects
 from holdfast.keeper.captures import belonging, opened
+from holdfast.keeper.captures.payloads import Taken, passes, read
 from holdfast.machine import errorlog, worktree
 from holdfast.machine.process import identify, name_of
 
@@ -36,34 +32,7 @@ _AT_ONCE = 1_000  # payloads in memory and in one transaction
 _SHELLS = frozenset(
     {"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "busybox", "cmd", "powershell", "pwsh", "env", "timeout"}
 )
-# What passes without anybody's doing, or with somebody's: none of it is the payload's fault, so it waits.
-_PASSING = frozenset(
-    {errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
-     errno.EBUSY, getattr(errno, "EDQUOT", errno.ENOSPC), getattr(errno, "ESTALE", errno.EIO)}
-)  # fmt: skip
 _SLOT = 3_000  # ms: the same words again within one or two of these were heard through another configuration
-
-
-class Taken(NamedTuple):
-    """A payload that was understood."""
-
-    entry: spool.Entry
-    heard: Heard
-    # What makes it the same event, and whether that is certain or only while it was just heard.
-    same: str
-    certain: bool
-
-    @property
-    def at(self) -> int:
-        return self.entry.at // 1_000_000
-
-
-class Read(NamedTuple):
-    """What a payload's file holds: what was heard, or that nothing can be made of it (yet)."""
-
-    taken: Taken | None
-    why: str = ""
-    unfinished: bool = False
 
 
 def drain(keeper: Keeper, *, patience: float) -> None:
@@ -103,76 +72,11 @@ def _drain_some(keeper: Keeper, waiting: list[spool.Entry], patience: float) -> 
                 return
         except OSError as error:
             errorlog.note(home, "drain", f"{error.strerror}")
-            if not _passes(error):
+            if not passes(error):
                 _one_by_one(place, group, patience)
         except Exception as error:  # noqa: BLE001 (whatever one payload holds, the others are taken in)
             errorlog.note(home, "drain", f"{type(error).__name__}: {error}")
             _one_by_one(place, group, patience)
-
-
-def read(entry: spool.Entry, now: int) -> Read:
-    """What a waiting payload says."""
-    if entry.agent not in registry.NAMES:
-        return Read(None, f"{entry.agent[:40]!a} is no agent")
-    if entry.size > spool.LARGEST:
-        return Read(None, f"a payload of {entry.size:,} bytes is larger than any that can be read")
-    try:
-        with open(entry.path, "rb") as file:
-            raw = file.read(spool.LARGEST + 1)
-    except FileNotFoundError:
-        return Read(None, unfinished=True)
-    except OSError as error:
-        return Read(None, f"a payload cannot be read: {error.strerror}", unfinished=_passes(error))
-    payload = decoded(raw)
-    if payload is None:
-        # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
-        young = abs(now * 1_000_000 - entry.at) < spool.YOUNG
-        written = young and (_may_be_written(entry) or _grew(entry, len(raw)))
-        return Read(None, "a payload is no JSON object", unfinished=written)
-    try:
-        by_status = entry.source == spool.STATUS
-        heard = registry.status(entry.agent)(payload) if by_status else registry.agent(entry.agent).heard(payload)
-    except Exception as error:  # noqa: BLE001 (an agent's payload must not stop anything)
-        return Read(None, f"a payload of {entry.agent} could not be understood: {type(error).__name__}: {error}")
-    if heard is None:
-        return Read(None, f"a payload of {entry.agent} names no conversation")
-    said = f"{heard.agent}\n{heard.conversation}\n{heard.event}\n{heard.mark}" if heard.mark else _canonical(payload)
-    return Read(Taken(entry, heard, digest(said.encode(errors="surrogatepass"))[:24], bool(heard.mark)))
-
-
-def decoded(raw: bytes) -> dict[str, Json] | None:
-    """The object in a payload; bytes that are no text and halves of characters are replaced, not refused."""
-    try:
-        value = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        import json
-
-        try:
-            value = json.loads(raw.decode("utf-8-sig", "replace").strip("\0 \t\r\n"), strict=False)
-        except (ValueError, RecursionError):
-            return None
-    return value if isinstance(value, dict) else None
-
-
-def _canonical(payload: dict[str, Json]) -> str:
-    try:
-        return msgspec.json.encode(payload, order="sorted").decode()
-    except (msgspec.MsgspecError, UnicodeEncodeError):  # half a character
-        import json
-
-        return json.dumps(payload, sort_keys=True)
-
-
-def _may_be_written(entry: spool.Entry) -> bool:
-    return entry.own == 0 or identify(entry.own) is not None
-
-
-def _grew(entry: spool.Entry, size: int) -> bool:
-    """Whether there is more than was read: whoever wrote it has ended only since then."""
-    try:
-        return os.lstat(entry.path).st_size != size
-    except OSError:
-        return True
 
 
 def _by_place(keeper: Keeper, taken: list[Taken]) -> dict[str, list[Taken]]:
@@ -309,14 +213,10 @@ def _one_by_one(keeper: Keeper, group: list[Taken], patience: float) -> None:
         except (Busy, Damaged):
             return
         except Exception as error:  # noqa: BLE001
-            if _passes(error if isinstance(error, OSError) else error.__cause__):
+            if passes(error if isinstance(error, OSError) else error.__cause__):
                 return
             message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
             _put_aside(keeper.home.path, one.entry, f"a payload of {one.entry.agent} was not taken in: {message}")
-
-
-def _passes(error: BaseException | None) -> bool:
-    return isinstance(error, OSError) and error.errno in _PASSING
 
 
 def _put_aside(home: str, entry: spool.Entry, why: str) -> None:

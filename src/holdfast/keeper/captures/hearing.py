@@ -12,7 +12,7 @@ from holdfast.core import view
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.captures import glance
 from holdfast.keeper.captures.answering import answer
-from holdfast.keeper.captures.draining import decoded, read
+from holdfast.keeper.captures.payloads import decoded, read
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 

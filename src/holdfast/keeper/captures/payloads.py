@@ -1,0 +1,114 @@
+"""A waiting payload, read and understood: what its agent said, and by what it is known when it is heard again. Or why
+nothing can be made of it: not yet, while somebody may still be writing it, or never.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.capture import registry, spool
+from holdfast.capture.interface import Heard
+from holdfast.core.canonical import Json, digest
+from holdfast.machine.process import identify
+
+# What passes without anybody's doing, or with somebody's: none of it is the payload's fault, so it waits.
+_PASSING = frozenset(
+    {errno.EIO, errno.ENOSPC, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR,
+     errno.EBUSY, getattr(errno, "EDQUOT", errno.ENOSPC), getattr(errno, "ESTALE", errno.EIO)}
+)  # fmt: skip
+
+
+class Taken(NamedTuple):
+    """A payload that was understood."""
+
+    entry: spool.Entry
+    heard: Heard
+    # What makes it the same event, and whether that is certain or only while it was just heard.
+    same: str
+    certain: bool
+
+    @property
+    def at(self) -> int:
+        return self.entry.at // 1_000_000
+
+
+class Read(NamedTuple):
+    """What a payload's file holds: what was heard, or that nothing can be made of it (yet)."""
+
+    taken: Taken | None
+    why: str = ""
+    unfinished: bool = False
+
+
+def read(entry: spool.Entry, now: int) -> Read:
+    """What a waiting payload says."""
+    if entry.agent not in registry.NAMES:
+        return Read(None, f"{entry.agent[:40]!a} is no agent")
+    if entry.size > spool.LARGEST:
+        return Read(None, f"a payload of {entry.size:,} bytes is larger than any that can be read")
+    try:
+        with open(entry.path, "rb") as file:
+            raw = file.read(spool.LARGEST + 1)
+    except FileNotFoundError:
+        return Read(None, unfinished=True)
+    except OSError as error:
+        return Read(None, f"a payload cannot be read: {error.strerror}", unfinished=passes(error))
+    payload = decoded(raw)
+    if payload is None:
+        # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
+        young = abs(now * 1_000_000 - entry.at) < spool.YOUNG
+        written = young and (_may_be_written(entry) or _grew(entry, len(raw)))
+        return Read(None, "a payload is no JSON object", unfinished=written)
+    try:
+        by_status = entry.source == spool.STATUS
+        heard = registry.status(entry.agent)(payload) if by_status else registry.agent(entry.agent).heard(payload)
+    except Exception as error:  # noqa: BLE001 (an agent's payload must not stop anything)
+        return Read(None, f"a payload of {entry.agent} could not be understood: {type(error).__name__}: {error}")
+    if heard is None:
+        return Read(None, f"a payload of {entry.agent} names no conversation")
+    said = f"{heard.agent}\n{heard.conversation}\n{heard.event}\n{heard.mark}" if heard.mark else _canonical(payload)
+    return Read(Taken(entry, heard, digest(said.encode(errors="surrogatepass"))[:24], bool(heard.mark)))
+
+
+def decoded(raw: bytes) -> dict[str, Json] | None:
+    """The object in a payload; bytes that are no text and halves of characters are replaced, not refused."""
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        import json
+
+        try:
+            value = json.loads(raw.decode("utf-8-sig", "replace").strip("\0 \t\r\n"), strict=False)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _canonical(payload: dict[str, Json]) -> str:
+    try:
+        return msgspec.json.encode(payload, order="sorted").decode()
+    except (msgspec.MsgspecError, UnicodeEncodeError):  # half a character
+        import json
+
+        return json.dumps(payload, sort_keys=True)
+
+
+def _may_be_written(entry: spool.Entry) -> bool:
+    return entry.own == 0 or identify(entry.own) is not None
+
+
+def _grew(entry: spool.Entry, size: int) -> bool:
+    """Whether there is more than was read: whoever wrote it has ended only since then."""
+    try:
+        return os.lstat(entry.path).st_size != size
+    except OSError:
+        return True
+
+
+def passes(error: BaseException | None) -> bool:
+    """Whether what went wrong is nobody's fault here, and may go by itself."""
+    return isinstance(error, OSError) and error.errno in _PASSING
