@@ -131,3 +131,15 @@ def test_a_message_divided_by_the_fork_counts_once(past: Past) -> None:
     past.write(*lines, rest)
     past.write(*copy(lines), rest | {"uuid": "other"}, *forked(past, "Another way", 1), name=FORK)
     assert sum(one.input_tokens for one in past.stories()) == 20
+
+
+def test_a_marked_fork_from_the_midst_loses_nothing(past: Past) -> None:
+    """The original went on before it was forked from an earlier point: what both have is told by the original."""
+    shared = [past.prompt("Go"), past.answer({"type": "text", "text": "Yes."})]
+    rest = [past.prompt("Go on"), past.answer({"type": "text", "text": "Done."})]
+    past.write(*shared, *rest)
+    copies = [line | {"sessionId": FORK, "forkedFrom": {"sessionId": TALK}} for line in shared]
+    past.write(*copies, past.prompt("Another way", sessionId=FORK), name=FORK)
+    prompts = {story.conversation: [one.text for one in only(story, Prompted)] for story in past.stories()}
+    assert prompts[TALK][0] == "Go"
+    assert prompts[FORK] == ["Another way"]

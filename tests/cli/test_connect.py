@@ -161,3 +161,19 @@ def test_hooks_use_the_store_they_were_connected_with(tmp_path: Path) -> None:
     assert not (tmp_path / "home" / "store.db").exists()
     subprocess.run([*holdfast, "uninstall"], cwd=project, env=environ, check=True, capture_output=True)
     assert not (tmp_path / "home" / "hooks").exists()
+
+
+def test_a_file_with_nothing_of_ours_stops_no_disconnect(tmp_path: Path) -> None:
+    """Codex was never connected and its file is broken: that is nobody's business here."""
+    project, person = tmp_path / "project", tmp_path / "person"
+    (person / ".codex").mkdir(parents=True)
+    project.mkdir()
+    (person / ".codex" / "hooks.json").write_text("{bad")
+    environ = {"HOME": str(person), "PATH": os.environ["PATH"], "HOLDFAST_HOME": str(tmp_path / "home")}
+    for words in (["connect", "claude"], ["disconnect", "claude", "codex"], ["uninstall"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", *words], cwd=project, env=environ, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert (person / ".codex" / "hooks.json").read_text() == "{bad"
+    assert not (person / ".claude").exists()

@@ -571,6 +571,18 @@ def test_work_heard_without_a_prompt_has_its_goal_from_what_the_agent_noted(spea
     assert spoken.types().count("session.edited") == 1
 
 
+def test_what_hooks_heard_and_a_person_deleted_stays_deleted(speaking: tuple[Past, Speaking]) -> None:
+    """The agent still has the conversation; nothing but a digest of its id is kept here."""
+    past, spoken = speaking
+    spoken.minute = 100
+    spoken.prompt("Private words")
+    with spoken.keeper() as keeper:
+        keeper.delete(keeper.session().id)
+    past.write(past.prompt(100, "Private words"), past.answer(102))
+    assert past.backfill().events == 0
+    assert past.sessions() == []
+
+
 def test_hooks_that_go_on_in_a_told_session_are_not_doubled(speaking: tuple[Past, Speaking]) -> None:
     """A fresh conversation was told, then heard: from there on the hooks tell."""
     past, spoken = speaking

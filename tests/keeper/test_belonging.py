@@ -169,3 +169,66 @@ def test_a_deleted_session_is_not_revived(agents: Speaking) -> None:
     agents.prompt("Mend the parser")
     assert [one.goal for one in agents.sessions()] == ["Mend the parser"]
     assert agents.session().id != erased
+
+
+def test_a_session_the_person_began_is_joined_by_a_conversation_whose_own_has_ended(agents: Speaking) -> None:
+    """Stopped and started anew in the midst of a conversation: the new one is what is worked on."""
+    agents.prompt("First goal")
+    with agents.keeper() as keeper:
+        keeper.session().complete()
+        second = keeper.start("Second goal").id
+    agents.minute = 1
+    agents.prompt("Work on second")
+    session = agents.session()
+    assert (session.id, session.goal) == (second, "Second goal")
+    assert [one.id for one in session.native] == ["talk-1"]
+    assert len(agents.sessions()) == 2
+
+
+def test_after_a_stop_two_conversations_stay_together(agents: Speaking) -> None:
+    """The first to go on begins the session that continues; the other joins it."""
+    agents.prompt("Add OAuth", "talk-1")
+    agents.prompt("And docs", "talk-2")
+    with agents.keeper() as keeper:
+        keeper.session().complete()
+    agents.minute = 1
+    agents.prompt("More of it", "talk-1")
+    agents.prompt("More docs", "talk-2")
+    _, second = agents.sessions()
+    assert [one.id for one in second.native] == ["talk-1", "talk-2"]
+
+
+def test_a_session_put_away_by_the_person_is_left(agents: Speaking) -> None:
+    """`start --replace` in the midst of a conversation: what follows belongs to the new session."""
+    agents.prompt("First goal")
+    with agents.keeper() as keeper:
+        first = keeper.session().id
+        keeper.start("Second goal", replace=True)
+    agents.minute = 1
+    agents.prompt("Work on second")
+    assert agents.session().goal == "Second goal"
+    assert len(agents.session().native) == 1
+    with agents.keeper() as keeper:
+        assert keeper.session(first).document().status == "paused"
+
+
+def test_a_conversation_that_comes_back_makes_its_session_current(agents: Speaking) -> None:
+    """The work tree was at none."""
+    agents.prompt("Add OAuth")
+    first = agents.session().id
+    agents.minute = 60 * 24 * 3
+    agents.prompt("Something else", "talk-2")
+    with agents.keeper() as keeper:
+        keeper.session().complete()
+    agents.minute += 1
+    agents.prompt("Go on with it")
+    assert agents.session().id == first
+
+
+@pytest.mark.parametrize("words", ["<task-notification>x</task-notification>", "<command-name>/model</command-name>"])
+def test_what_a_program_wrote_is_no_goal(agents: Speaking, words: str) -> None:
+    """A notice of the program begins nothing; the person's words after it do."""
+    agents.prompt(words)
+    assert agents.sessions() == []
+    agents.prompt("Mend the parser")
+    assert agents.session().goal == "Mend the parser"

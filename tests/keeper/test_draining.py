@@ -208,3 +208,17 @@ def test_a_long_queue_is_taken_in_to_its_end(agents: Speaking, monkeypatch: pyte
         agents.say("PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input={"command": "make"})
     assert agents.session().commands.total == 35
     assert agents.waiting() == []
+
+
+def test_a_backup_holds_what_was_just_told(agents: Speaking, tmp_path: Path) -> None:
+    """What waits is taken in before the store is copied."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        keeper.current()
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id="u1", tool_input={"command": "make"})
+        keeper.backup(str(tmp_path / "backup.db"))
+    assert agents.waiting() == []
+    with Keeper.open(str(agents.project), home=str(tmp_path / "other")) as other:
+        assert other.restore(str(tmp_path / "backup.db")) > 0
+        (row,) = other.history(limit=None, all_projects=True)
+        assert other.session(row.id).document().commands.total == 1

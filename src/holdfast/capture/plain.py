@@ -17,6 +17,8 @@ LONGEST_TEXT: Final = 2_000
 _UNFIT: Final = "[\ud800-\udfff\0]"
 _ID: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z"
 _WRAPPED: Final = r"(?s)<([a-z][a-z0-9_-]*)\b[^>]*>.*?</\1>"
+# What a prompt begins with that a program wrote, not the person.
+_PROGRAMS: Final = r"\s*<(?:task-notification|system-reminder|command-|local-command-|teammate-message|hook_context)"
 _DEEPEST: Final = 12
 _LONGEST_KEPT: Final = 8_192
 
@@ -34,6 +36,8 @@ def goal_of(prompt: str) -> str | None:
     # What programs wrap around the person's words (`<system-reminder>…`) is none of them.
     words = re.sub(_WRAPPED, " ", prompt[:20_000]) if "<" in prompt else prompt[:20_000]
     if not words.strip():
+        if re.match(_PROGRAMS, prompt):
+            return None
         words = prompt
     line = shorten(plain(words, 4 * LONGEST_GOAL), LONGEST_GOAL)
     # Commands, and Holdfast's own whatever follows: they begin a session themselves, or none.

@@ -109,6 +109,7 @@ _SCRIPT: Final = r"""#!/bin/sh
 # Holdfast's hook, made by `holdfast connect`: hook AGENT tell|stir|ask|status SOURCE, with the payload on stdin.
 # It ends with 0 whatever happens, but for an answer that blocks.
 umask 077
+PATH=${PATH:+$PATH:}/usr/bin:/bin
 here=@here@
 python=@python@
 { [ -x "$python" ] && [ -f "$here/ask.py" ] && [ -e @package@ ]; } || exit 0

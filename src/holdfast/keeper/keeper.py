@@ -365,6 +365,11 @@ class Keeper:
         found = self.session(reference)
         state = self.state(found.id)
         moment = self.recorder.moment(at, max(state.latest.values(), default=None), found.id)
+        if state.native:
+            from holdfast.keeper.captures import glance, gone
+
+            gone.remember(self.home.path, view.names(state))
+            glance.forget_talks(self.home.path, view.names(state))
         self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
         self.show(frozenset({found.id}))
         self.write_mirrors()
@@ -378,6 +383,7 @@ class Keeper:
         return doctor.examine(self), done
 
     def backup(self, path: str) -> None:
+        self.absorb()
         store = self.existing_store()
         if store is None:
             raise NotFound("there is nothing to back up yet")

@@ -34,6 +34,7 @@ class _Record(msgspec.Struct, gc=False):
     before: str | None = msgspec.field(name="logicalParentUuid", default=None)
     timestamp: str | None = None
     cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
+    forked: msgspec.Raw = msgspec.field(name="forkedFrom", default_factory=msgspec.Raw)
 
 
 _DECODER: Final = msgspec.json.Decoder(_Record)
@@ -135,6 +136,8 @@ class _Member:
         self.lines = array("l")
         self.times = array("q")
         self.costs: list[tuple[int, float]] = []
+        # Whether records in it say themselves that they were copied.
+        self.marked = False
         problems = Problems()
         self._read(numbers, problems)
         if problems:
@@ -146,6 +149,7 @@ class _Member:
         for line, record in records(self.path, _DECODER, problems):
             if record.cost_usd is not None:
                 self.costs.append((line, record.cost_usd))
+            self.marked |= bytes(record.forked) not in (b"", b"null")
             if not record.uuid and not self.ids:
                 continue
             if len(self.ids) >= _MOST or len(numbers) >= _MOST:
@@ -165,7 +169,12 @@ class _Member:
 
 
 def _older(one: _Member, other: _Member) -> int:
-    """A copy is made in one go and stands together; whatever the original has besides came after the copy's own."""
+    """A copy is made in one go and stands together; whatever the original has besides came after the copy's own.
+
+    Some say themselves that they are copies: those were made from the midst of a conversation as well.
+    """
+    if one.marked != other.marked:
+        return 1 if one.marked else -1
     mine, theirs = one.beside(other), other.beside(one)
     return (mine < theirs) - (mine > theirs)
 

@@ -62,19 +62,46 @@ class Belonging:
         """The session to record this in, begun if need be; None when it tells of no work and of no known session."""
         name = view.native_name(heard.agent, heard.conversation)
         known = self._known(name)
-        if known is not None and (
-            view.status_of(known) not in FINISHED
-            # Told already, by a process that was killed before the payload went: nothing begins because of it.
-            or self._transaction.knows(known.session, f"{key}:0")
+        if (
+            known is not None
+            and (
+                view.status_of(known) not in FINISHED
+                # Told already, by a process that was killed before the payload went: nothing begins because of it.
+                or self._transaction.knows(known.session, f"{key}:0")
+            )
+            and not self._left(known)
         ):
+            self._come_back(known, heard)
             return known.session
         if not is_work(heard):
             return None
-        found = None if known is not None else self._joined(at)
+        # Also when its own session has ended: what the work tree is at now is what is worked on.
+        found = self._joined(at)
         if found is None:
             found = self._begin(heard, at, key, continues=known)
         self.linked[name] = found
         return found
+
+    def _left(self, known: State) -> bool:
+        """Whether a person put this session away for another one, which the work tree is at."""
+        if view.status_of(known) != "paused" or pause_reason(known) != REPLACED or self._current == known.session:
+            return False
+        current = self._unfinished()
+        return current is not None and not begun_by_itself(current)
+
+    def _come_back(self, known: State, heard: Heard) -> None:
+        """A conversation goes on with its session in a work tree that is at none: now it is at this one."""
+        here = known.project is not None and known.project.path == self._keeper.place.main
+        if here and is_work(heard) and view.status_of(known) not in FINISHED and self._unfinished() is None:
+            self._keeper.make_current(self._transaction, known.session)
+            self._current = known.session
+
+    def _unfinished(self) -> State | None:
+        """The session this work tree is at, while it is unfinished."""
+        state = None if self._current is None else self._transaction.state(self._current)
+        if state is None or not state.count or state.deleted or view.status_of(state) in FINISHED:
+            return None
+        return state
 
     def _known(self, name: str) -> State | None:
         """The session this conversation was heard in last: an unfinished one before all others."""
@@ -88,8 +115,8 @@ class Belonging:
 
     def _joined(self, at: int) -> str | None:
         """The session this work tree is at, if a new conversation may join it."""
-        state = None if self._current is None else self._transaction.state(self._current)
-        if state is None or not state.count or state.deleted or view.status_of(state) in FINISHED:
+        state = self._unfinished()
+        if state is None:
             return None
         # What a person began goes on until they end it. What began by itself ends by itself: by nothing happening.
         hours = self._keeper.settings.number("capture.join_hours")
@@ -142,6 +169,12 @@ def is_work(heard: Heard) -> bool:
 def begun_by_itself(state: State) -> bool:
     """Whether the first prompt of a conversation began the session, and no person's `start`."""
     return any(one.linked_at == state.created_at for one in state.native.values())
+
+
+def pause_reason(state: State) -> str:
+    """Why a session was paused, if somebody paused it."""
+    mark = next((mark for mark in reversed(state.time.marks) if mark.kind != "away"), None)
+    return (mark.reason if mark is not None and mark.kind == "manual" else None) or ""
 
 
 def placeholder(agent: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -212,6 +213,14 @@ def forget(home: str, session: str | None = None) -> None:
     for path in gone:
         if os.path.lexists(path):
             os.unlink(path)
+
+
+def forget_talks(home: str, names: Iterable[str]) -> None:
+    """Nothing is left of what these conversations, `agent:id`, asked and handed over."""
+    for name in names:
+        for path in (glances.of_conversation(home, name), glances.told(home, name)):
+            with suppress(OSError):
+                os.unlink(path)
 
 
 def _follow(keeper: Keeper, session: str, *, wanted: bool = False) -> None:

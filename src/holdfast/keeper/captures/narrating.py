@@ -37,6 +37,7 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.formats.naming import imported_id
 from holdfast.keeper import projects
+from holdfast.keeper.captures import gone
 from holdfast.keeper.captures.belonging import placeholder
 from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part, whole
 from holdfast.keeper.captures.story_files import disk, settle
@@ -79,6 +80,7 @@ class Narrator:
         self._device = keeper.device()
         self._timer: Timer = keeper.settings.timer
         self._now = keeper.now()
+        self._gone = gone.those(keeper.home.path)
 
     def over(self, story: Story) -> bool:
         return self._now - story.ended > OVER
@@ -92,6 +94,8 @@ class Narrator:
         store = self._keeper.store()
         story.conversation = plain(story.conversation, 200)
         name = view.native_name(story.agent, story.conversation)
+        if gone.stays_away(name, self._gone):
+            return Outcome()
         found = {one: transaction.state(one) for one in store.find(name)}
         chain, window, last = self._chain(transaction, story)
         if last is not None and last.deleted:

@@ -59,7 +59,7 @@ from holdfast.core.vocabulary import (
     WaitingStarted,
 )
 from holdfast.keeper.captures import telling_agents, telling_files, telling_plan
-from holdfast.keeper.captures.belonging import REPLACED, placeholder
+from holdfast.keeper.captures.belonging import REPLACED, pause_reason, placeholder
 from holdfast.keeper.captures.opened import Opening
 from holdfast.keeper.captures.telling_agents import Timed
 
@@ -184,8 +184,7 @@ def _prompted(state: State, heard: Heard, signal: Prompted) -> Iterator[Data]:
     """Somebody asks for something: what paused by itself goes on by itself."""
     status = view.status_of(state)
     if status == "paused":
-        mark = next((mark for mark in reversed(state.time.marks) if mark.kind != "away"), None)
-        reason = (mark.reason if mark is not None and mark.kind == "manual" else None) or ""
+        reason = pause_reason(state)
         if signal.person and (reason.startswith(LIMIT) or reason == REPLACED):
             yield SessionResumed()
     elif status in ("created", "error"):
