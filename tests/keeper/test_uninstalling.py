@@ -94,3 +94,15 @@ def test_the_last_words_are_recorded(machine: Machine) -> None:
     assert not Path(path).exists()
     uninstall(machine.keeper, machine.places())
     assert len(spool.unread(str(machine.home))) == 1
+
+
+def test_notes_for_status_lines_go_too(machine: Machine) -> None:
+    """What was kept for agents is of no use without hooks; what was recorded is."""
+    connect(machine.keeper, machine.places(), ["claude"])
+    session = machine.keeper.start("something to keep").id
+    for name in ("glances", "opened"):
+        (machine.home / name).mkdir()
+        (machine.home / name / "one.json").write_text("{}")
+    assert uninstall(machine.keeper, machine.places()).problems == []
+    assert not {"glances", "opened", "hooks", "connections", "spool"} & {one.name for one in machine.home.iterdir()}
+    assert machine.keeper.session().id == session

@@ -36,7 +36,7 @@ from holdfast.core.model import (
     Waiting,
 )
 from holdfast.core.registers import disputed, fields, standing, value_of
-from holdfast.core.state import AgentState, State, Write
+from holdfast.core.state import AgentState, Mark, State, Write
 from holdfast.core.times import text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
@@ -305,3 +305,14 @@ def names(state: State) -> list[str]:
 
 def native_name(agent: str, conversation: str) -> str:
     return f"{agent}:{conversation}"
+
+
+def latest_mark(state: State) -> Mark | None:
+    """What opened or ended a pause last; pauses entered afterwards do not count."""
+    return next((mark for mark in reversed(state.time.marks) if mark.kind != "away"), None)
+
+
+def pause_reason(state: State) -> str:
+    """Why somebody paused the session, if that was the last thing said about pauses."""
+    mark = latest_mark(state)
+    return (mark.reason if mark is not None and mark.kind == "manual" else None) or ""

@@ -17,9 +17,10 @@ from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError, Invalid
 from holdfast.core.modes import MODES
 from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
-from holdfast.core.vocabulary import Data, SessionArchived, SessionPaused, SessionStarted
+from holdfast.core.vocabulary import SessionStarted
 from holdfast.formats.naming import timer_name
 from holdfast.keeper import projects
+from holdfast.keeper.replacing import put_away
 from holdfast.machine import files
 from holdfast.store.interface import Draft, Transaction
 
@@ -115,10 +116,7 @@ def _make_room(keeper: Keeper, transaction: Transaction, *, replace: bool, at: i
     current = keeper.current()
     if current is None:
         return
-    away: list[Data] = [SessionArchived()]
-    if view.status_of(current.state()) == "in_progress":
-        away.insert(0, SessionPaused(reason="Replaced by another session"))
-    keeper.recorder.within(transaction, current.id, lambda _: away, at=at)
+    keeper.recorder.within(transaction, current.id, put_away, at=at)
 
 
 # ── its branch ───────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from holdfast.core.canonical import LARGEST, Json, canonical
-from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound, Refused
+from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, NotFound, Refused
 from holdfast.core.event import Event, seal, trouble
 from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze
@@ -30,6 +30,7 @@ from holdfast.core.vocabulary import (
     DecisionMade,
     DeviceJoined,
     EventErased,
+    NativeLinked,
     NoteAdded,
     Project,
     SessionArchived,
@@ -438,6 +439,33 @@ class StoreConformance:
         assert put(self.reopened(other, writer=BEN), SESSION, note("again"), key="k") == []
         assert everything(store) == before
         assert len(put(store, OTHER, started("Other"), key="k")) == 1, "keys belong to their session"
+
+    def test_a_transaction_knows_keys_and_what_it_changed(self) -> None:
+        """Keys by session, those of this very transaction too; after it, the sessions that have new events."""
+        store = self.store()
+        put(store, OTHER, started("Other"), key="k")
+        with store.transaction() as transaction:
+            assert not transaction.knows(SESSION, "k")
+            transaction.record(SESSION, draft(started(), key="k"))
+            assert transaction.knows(SESSION, "k")
+            transaction.record(OTHER, draft(note("again"), key="k"))
+        assert transaction.changed() == {SESSION}
+
+    def test_who_has_little_time_is_not_kept_waiting(self) -> None:
+        """Somebody else is writing: an error that says so, and nothing written; afterwards all is as before."""
+        store, other = self.store(), self.store(writer=BEN)
+        put(store, SESSION, started())
+        with store.transaction(), pytest.raises(Busy), other.transaction(patience=0.01):
+            pass
+        assert len(put(other, SESSION, note("later"))) == 1
+
+    def test_a_session_is_found_by_its_conversations(self) -> None:
+        """As `agent:id`, until it is deleted."""
+        store = self.store()
+        put(store, SESSION, started(), NativeLinked(agent="claude", id="abc"))
+        assert store.find("claude:abc") == [SESSION]
+        store.erase(SESSION, draft(SessionDeleted()))
+        assert store.find("claude:abc") == []
 
     @pytest.mark.parametrize("late", [False, True])
     def test_equal_keys_of_two_writers_count_once(self, late: bool) -> None:

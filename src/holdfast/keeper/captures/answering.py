@@ -93,5 +93,5 @@ def _held_back(keeper: Keeper, state: State) -> str | None:
     """Why the prompt must wait: only where the person chose that the limit's pause is a real one."""
     if not keeper.settings["capture.block_at_timeout"] or view.status_of(state) != "paused":
         return None
-    mark = next((mark for mark in reversed(state.time.marks) if mark.kind != "away"), None)
+    mark = view.latest_mark(state)
     return sentence(state, "timeout_90") if mark is not None and mark.kind == "timeout" else None

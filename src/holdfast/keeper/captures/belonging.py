@@ -32,15 +32,15 @@ from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.times import HOUR
-from holdfast.core.vocabulary import Data, Project, SessionArchived, SessionPaused, SessionStarted
+from holdfast.core.vocabulary import Project, SessionStarted
 from holdfast.keeper import projects
 from holdfast.keeper.captures import opened
+from holdfast.keeper.replacing import put_away, was_put_away
 from holdfast.store.interface import Draft, Transaction
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
-REPLACED = "Replaced by another session"
 # These tell of a conversation, or of the end of something, not of work: none of them starts a session.
 _NO_WORK = (
     Opened, Closed, Measured, Chosen, Active, Replied, Waits, AgentEnded, Compacting, Compacted, Erred, Limited
@@ -84,7 +84,7 @@ class Belonging:
 
     def _left(self, known: State) -> bool:
         """Whether a person put this session away for another one, which the work tree is at."""
-        if view.status_of(known) != "paused" or pause_reason(known) != REPLACED or self._current == known.session:
+        if not was_put_away(known) or self._current == known.session:
             return False
         current = self._unfinished()
         return current is not None and not begun_by_itself(current)
@@ -126,9 +126,7 @@ class Belonging:
         return state.session
 
     def _put_away(self, state: State, at: int) -> None:
-        away: list[tuple[int, Data]] = [(at, SessionArchived())]
-        if view.status_of(state) == "in_progress":
-            away.insert(0, (at, SessionPaused(reason=REPLACED)))
+        away = [(at, data) for data in put_away(state)]
         self._keeper.recorder.hear(self._transaction, state.session, away, keys=None)
 
     def _begin(self, heard: Heard, at: int, key: str, *, continues: State | None) -> str:
@@ -169,12 +167,6 @@ def is_work(heard: Heard) -> bool:
 def begun_by_itself(state: State) -> bool:
     """Whether the first prompt of a conversation began the session, and no person's `start`."""
     return any(one.linked_at == state.created_at for one in state.native.values())
-
-
-def pause_reason(state: State) -> str:
-    """Why a session was paused, if somebody paused it."""
-    mark = next((mark for mark in reversed(state.time.marks) if mark.kind != "away"), None)
-    return (mark.reason if mark is not None and mark.kind == "manual" else None) or ""
 
 
 def placeholder(agent: str) -> str:

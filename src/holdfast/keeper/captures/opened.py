@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.captures.forgetting import forget_old
 from holdfast.machine import files
+
+DIRECTORY: Final = "opened"
 
 
 class Opening(msgspec.Struct, omit_defaults=True):
@@ -25,7 +28,7 @@ class Opening(msgspec.Struct, omit_defaults=True):
 
 
 def remember(home: str, name: str, said: Opening, *, now: int) -> None:
-    directory = os.path.join(home, "opened")
+    directory = os.path.join(home, DIRECTORY)
     files.make_private_dir(directory)
     known = recall(home, name) or Opening()
     united = Opening(
@@ -55,4 +58,4 @@ def forget(home: str, name: str) -> None:
 
 
 def _path(home: str, name: str) -> str:
-    return os.path.join(home, "opened", digest(name.encode(errors="surrogatepass"))[:32] + ".json")
+    return os.path.join(home, DIRECTORY, digest(name.encode(errors="surrogatepass"))[:32] + ".json")

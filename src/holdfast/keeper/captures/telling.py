@@ -59,9 +59,10 @@ from holdfast.core.vocabulary import (
     WaitingStarted,
 )
 from holdfast.keeper.captures import telling_agents, telling_files, telling_plan
-from holdfast.keeper.captures.belonging import REPLACED, pause_reason, placeholder
+from holdfast.keeper.captures.belonging import placeholder
 from holdfast.keeper.captures.opened import Opening
 from holdfast.keeper.captures.telling_agents import Timed
+from holdfast.keeper.replacing import was_put_away
 
 if TYPE_CHECKING:
     from holdfast.machine.worktree import Place
@@ -184,8 +185,7 @@ def _prompted(state: State, heard: Heard, signal: Prompted) -> Iterator[Data]:
     """Somebody asks for something: what paused by itself goes on by itself."""
     status = view.status_of(state)
     if status == "paused":
-        reason = pause_reason(state)
-        if signal.person and (reason.startswith(LIMIT) or reason == REPLACED):
+        if signal.person and (view.pause_reason(state).startswith(LIMIT) or was_put_away(state)):
             yield SessionResumed()
     elif status in ("created", "error"):
         yield SessionResumed()

@@ -7,10 +7,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.capture import script, spool
+from holdfast.capture import glances, script, spool
 from holdfast.capture.registry import NAMES
 from holdfast.core.errors import HoldfastError
-from holdfast.keeper.captures import connecting, installing
+from holdfast.keeper.captures import connecting, installing, opened
 from holdfast.keeper.captures.connecting import Connected
 from holdfast.keeper.captures.connections import Connections
 from holdfast.mirror.locks import locked
@@ -68,7 +68,25 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
         removed.append(os.path.join(home, "connections"))
     if _remove_spool(home):
         removed.append(os.path.join(home, spool.DIRECTORY))
+    # What was kept for status lines and for conversations without a session is of no use to anybody now.
+    for name in (glances.DIRECTORY, opened.DIRECTORY):
+        path = os.path.join(home, name)
+        if _remove_notes(path):
+            removed.append(path)
     return Uninstalled(done, removed, problems)
+
+
+def _remove_notes(directory: str) -> bool:
+    """Small files that can all be made again; whatever else somebody put there stays."""
+    if os.path.islink(directory):
+        return False
+    try:
+        for name in os.listdir(directory):
+            os.unlink(os.path.join(directory, name))
+        os.rmdir(directory)
+    except OSError:
+        return False
+    return True
 
 
 def _remove_spool(home: str) -> bool:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core import agents, tasks, view
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINAL, FINISHED
-from holdfast.core.vocabulary import Data, SessionArchived, SessionPaused
 from holdfast.formats.keeping import shown as shown_as
 from holdfast.keeper.documents.ground import configured, ground
 from holdfast.keeper.documents.importing import Taken, readied, take_in
 from holdfast.keeper.mirrors.absorbing import absorb
 from holdfast.keeper.mirrors.edited import Strange, moved_beginning, strange, told, without_assumptions
 from holdfast.keeper.mirrors.versions import nearest
+from holdfast.keeper.replacing import put_away
 
 # Formats in which every session has a file or a directory under its own id.
 _BY_THEIR_IDS: Final = frozenset({"contract", "craft"})
@@ -155,9 +155,6 @@ def _made_current(keeper: Keeper, taken: Taken, rules: Format) -> Taken:
     earlier = None if current is None else store.state(current)
     with keeper.transaction() as transaction:
         if earlier is not None and not earlier.deleted and view.status_of(earlier) not in FINISHED:
-            away: list[Data] = [SessionArchived()]
-            if view.status_of(earlier) == "in_progress":
-                away.insert(0, SessionPaused(reason="Replaced by another session"))
-            keeper.recorder.within(transaction, earlier.session, lambda _: away)
+            keeper.recorder.within(transaction, earlier.session, put_away)
         keeper.make_current(transaction, taken.session)
     return taken
