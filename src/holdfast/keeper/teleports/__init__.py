@@ -1,0 +1,1 @@
+"""Going on elsewhere: remotes, devices, people, and what travels between them."""

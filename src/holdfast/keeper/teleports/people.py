@@ -1,0 +1,60 @@
+"""People: an email, and the public keys by which a session can be sealed for them."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import msgspec
+
+from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
+from holdfast.keeper.home import Home
+from holdfast.machine import files
+from holdfast.teleport.keys import checked_recipient
+
+_LARGEST = 4 << 20
+_EMAIL = re.compile(r"[^\s@\x00-\x1f\x7f<>,;:\"]{1,64}@[^\s@\x00-\x1f\x7f<>,;:\"]{1,250}")
+
+
+class Person(msgspec.Struct, frozen=True):
+    email: str
+    keys: tuple[str, ...]
+
+
+def load(home: Home) -> list[Person]:
+    if not os.path.lexists(home.people):
+        return []
+    try:
+        return msgspec.json.decode(
+            files.read_limited(home.people, _LARGEST, what="the list of people"), type=list[Person]
+        )
+    except msgspec.MsgspecError:
+        raise Damaged(
+            "the list of people is damaged", hint="Move it away and add them again: holdfast people add EMAIL KEY",
+            file=home.people,
+        ) from None  # fmt: skip
+
+
+def add(home: Home, email: str, key: str) -> Person:
+    """Know a person, or one more key of theirs."""
+    email = email.strip()
+    if _EMAIL.fullmatch(email) is None:
+        raise Invalid(f"{email[:80]!a} is no email address")
+    recipient = checked_recipient(key)
+    known = load(home)
+    before = next((one for one in known if one.email.lower() == email.lower()), Person(email, ()))
+    if recipient in before.keys:
+        raise Conflict("this key of the person is known already")
+    person = Person(before.email, (*before.keys, recipient))
+    home.prepare()
+    rest = [one for one in known if one.email != before.email]
+    data = msgspec.json.encode(sorted([*rest, person], key=lambda one: one.email.lower()))
+    files.write_atomic(home.people, msgspec.json.format(data, indent=2) + b"\n")
+    return person
+
+
+def named(home: Home, email: str) -> Person:
+    for one in load(home):
+        if one.email.lower() == email.strip().lower():
+            return one
+    raise NotFound(f"nobody is known as {email[:80]!a}", hint="First: holdfast people add EMAIL KEY")

@@ -1,0 +1,76 @@
+"""Which remotes this device has: their names, where they are, and which vault was met there first."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+
+import msgspec
+
+from holdfast.core.errors import Conflict, Damaged, HoldfastError, NotFound
+from holdfast.core.text import clean
+from holdfast.keeper.home import Home
+from holdfast.machine import files
+
+_LARGEST = 1 << 20
+
+
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """A remote by name. The vault is pinned: another one at the same place is somebody else's."""
+
+    name: str
+    url: str
+    vault: str
+    # `vault`: all that is ours. `share`: one session that somebody shared with us.
+    kind: Literal["vault", "share"] = "vault"
+    # Only sessions of these projects; empty means all.
+    projects: tuple[str, ...] = ()
+    session: str | None = None
+
+
+def none() -> HoldfastError:
+    return NotFound("no remote is set up", hint="For instance: holdfast remote add home folder:/media/stick/holdfast")
+
+
+def load(home: Home) -> list[Remote]:
+    if not os.path.lexists(home.remotes):
+        return []
+    try:
+        data = files.read_limited(home.remotes, _LARGEST, what="the list of remotes")
+        return msgspec.json.decode(data, type=list[Remote])
+    except msgspec.MsgspecError:
+        raise Damaged(
+            "the list of remotes is damaged",
+            hint="Move it away, then add the remotes again: holdfast remote add NAME URL. Nothing is lost by that.",
+            file=home.remotes,
+        ) from None
+
+
+def save(home: Home, remotes: list[Remote]) -> None:
+    home.prepare()
+    files.write_atomic(home.remotes, msgspec.json.format(msgspec.json.encode(remotes), indent=2) + b"\n")
+
+
+def named(home: Home, name: str) -> Remote:
+    for one in load(home):
+        if one.name == name:
+            return one
+    raise NotFound(f"there is no remote called {name[:60]!a}", hint="holdfast remote list shows them.")
+
+
+def free(home: Home, name: str) -> str:
+    """The name, if no remote has it yet."""
+    clean(name, "the remote's name", longest=60)
+    if any(one.name == name for one in load(home)):
+        raise Conflict(f"there is a remote called {name[:60]!a} already", hint="Choose another name.")
+    return name
+
+
+def add(home: Home, remote: Remote) -> None:
+    save(home, [*load(home), remote])
+
+
+def remove(home: Home, name: str) -> Remote:
+    gone = named(home, name)
+    save(home, [one for one in load(home) if one.name != name])
+    return gone

@@ -1,0 +1,63 @@
+"""Syncing with every remote of this device, one after the other: what fails at one does not hold up the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.core import view
+from holdfast.core.errors import HoldfastError
+from holdfast.keeper.teleports import opening, remotes
+from holdfast.keeper.teleports.remotes import Remote
+from holdfast.teleport import syncing
+from holdfast.teleport.memory import Memory
+from holdfast.teleport.report import Progress, Report, silent
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+class Synced(NamedTuple):
+    """What came of it: all remotes together, and those that failed."""
+
+    report: Report
+    failed: dict[str, HoldfastError]
+    conflicts: int
+
+
+def sync(keeper: Keeper, name: str | None = None, *, progress: Progress = silent, patient: bool = True) -> Synced:
+    wanted = [remotes.named(keeper.home, name)] if name is not None else remotes.load(keeper.home)
+    if not wanted:
+        raise remotes.none()
+    keeper.absorb()
+    report, failed = Report(), {}
+    with opening.alone(keeper):
+        for one in wanted:
+            try:
+                with opening.vault(keeper, one, hurried=not patient) as vault:
+                    report.add(syncing.sync(vault, progress=progress, patient=patient))
+            except HoldfastError as error:
+                failed[one.name] = error
+                note_error(keeper, one, error)
+    return Synced(report, failed, conflicts(keeper, report.sessions))
+
+
+def note_error(keeper: Keeper, remote: Remote, error: HoldfastError) -> None:
+    """Let `status` show it, until a sync succeeds."""
+    memory = Memory(keeper.store(), remote.vault)
+    standing = memory.standing()
+    if standing.error != error.message:
+        with keeper.transaction() as transaction:
+            memory.write(transaction, replace(standing, error=error.message), "standing")
+
+
+def conflicts(keeper: Keeper, sessions: Iterable[str]) -> int:
+    """How many conflicts nobody has settled yet, in these sessions."""
+    found = 0
+    for session in sessions:
+        state = keeper.store().state(session)
+        if state is not None and not state.deleted:
+            found += sum(one.chosen is None for one in view.conflicts(state))
+    return found

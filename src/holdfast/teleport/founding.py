@@ -1,0 +1,91 @@
+"""Founding a vault: its first entry, its first key, and the box into which others put their requests to join."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from holdfast.core.errors import Invalid
+from holdfast.teleport import entries, keys, sealing
+from holdfast.teleport.entries import Found, Rename, Signed
+from holdfast.teleport.memory import FOUNDING, Standing
+from holdfast.teleport.remotes.interface import Missing, Remote
+from holdfast.teleport.vault import Here, Vault
+from holdfast.teleport.wraps import Wrapped
+
+PUBLIC: Final = "vault"
+LIMIT: Final = 16 << 10
+
+
+def existing(remote: Remote) -> Signed | None:
+    """The founding entry of the vault at a remote; None when there is none yet."""
+    try:
+        signed = entries.read_founding(remote.get(PUBLIC, LIMIT))
+    except Missing:
+        return None
+    if entries.founding_of(signed) is None:
+        raise Invalid("what stands at the remote as its vault is none of Holdfast's", hint="Choose another place.")
+    return signed
+
+
+def prepared(here: Here, remote: Remote, *, session: str | None = None) -> Vault:
+    """A new vault, known to this device alone: everything of it is written down, and nothing is sent yet."""
+    recipient, secret = keys.new_box()
+    found = Found(
+        vault="", parents=(), by=here.keys.public.id, at=here.now(), device=here.keys.public, nonce=os.urandom(16),
+        box=recipient, session=session,
+    )  # fmt: skip
+    signed = entries.sign(here.keys, found)
+    vault = Vault(here, remote, entries.hash_of(signed.payload))
+    with here.transaction() as transaction:
+        vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
+        vault.memory.write(transaction, Standing(place="member", confirmed=True), "standing")
+    first = Wrapped(vault=vault.id, founding=entries.pack(signed), keys=[], box=secret, session=session)
+    vault._opened["founding"] = first  # noqa: SLF001 (nobody else has the box's secret yet)
+    return vault
+
+
+def found(here: Here, remote: Remote) -> Vault | None:
+    """Create the vault of a remote; None when somebody else was quicker."""
+    vault = prepared(here, remote)
+    change = vault.change()
+    change.say(Rename, device=vault.me, name=here.name)
+    change.new_key()
+    change.write_down()
+    signed = vault.founding()
+    assert signed is not None
+    if PUBLIC in remote.put([(PUBLIC, entries.founding_document(signed))]):
+        forget(vault)
+        return None
+    vault.flush()
+    return vault
+
+
+def taken_up(here: Here, remote: Remote, signed: Signed) -> Vault | None:
+    """Go on with a vault that this very device founded, and did not get to the end of; None when it is another's."""
+    vault = Vault(here, remote, entries.hash_of(signed.payload))
+    if vault.founding() is None or not vault.membership.is_member(vault.me):
+        return None
+    vault.flush()
+    return vault
+
+
+def forget(vault: Vault) -> None:
+    """Leave no trace of a vault in this store."""
+    with vault.here.transaction() as transaction:
+        for name in vault.here.store.remembered_under(vault.memory.name("")):
+            transaction.remember(name, None)
+
+
+def again(vault: Vault) -> list[tuple[str, bytes]]:
+    """Everything of the vault itself that this device can put back, should the remote have lost it."""
+    key = vault.sealing_key()
+    founding = vault.founding()
+    if key is None or founding is None:
+        return []
+    objects = [] if vault.membership.session else [(PUBLIC, entries.founding_document(founding))]
+    for own, signed in vault.known.items():
+        if signed.payload != founding.payload:
+            name = f"m/{vault.tag}/{sealing.entry_name(vault.id, own)}"
+            objects.append((name, sealing.seal(key, "entry", vault.id, name, entries.pack(signed))))
+    return objects

@@ -1,0 +1,157 @@
+"""Joining a vault: a request left at the remote, and its approval by a device that may approve.
+
+Anybody who can write to the remote can leave a request; it says nothing but "here are my keys". A person compares the
+fingerprint of the one they mean to let in, or a secret from an invitation proves who left it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.text import LONGEST_NAME
+from holdfast.teleport import age, entries, heads
+from holdfast.teleport.entries import Admit, Signed
+from holdfast.teleport.keys import PublicKeys, verify
+from holdfast.teleport.memory import FOUNDING
+from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
+from holdfast.teleport.vault import Here, Vault
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+LIMIT: Final = 16 << 10
+_ACCEPT: Final = b"holdfast accept 1\n"
+_MOST: Final = 500
+
+
+class _Letter(msgspec.Struct, frozen=True, kw_only=True):
+    holdfast: int = 1
+    vault: str
+    signing: bytes
+    age: str
+    name: str
+    at: int
+    proof: bytes | None = None
+
+
+class Request(NamedTuple):
+    """A device that asks to be let in, and the proof from its invitation, if it has one."""
+
+    object: str
+    keys: PublicKeys
+    name: str
+    at: int
+    proof: bytes | None
+
+
+def proof_of(secret: bytes, keys: PublicKeys) -> bytes:
+    """What only the holder of an invitation's secret can say about these keys, and everybody can check."""
+    return signer(secret).sign(_ACCEPT + _words(keys))
+
+
+def proves(request: Request, invited: bytes) -> bool:
+    """Whether a request shows the secret that belongs to the public half in an invitation."""
+    return request.proof is not None and verify(invited, _ACCEPT, _words(request.keys), request.proof)
+
+
+def signer(secret: bytes) -> Ed25519PrivateKey:
+    """An invitation's secret is a signing key of its own: its public half stands in the invitation."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(secret)
+
+
+def _words(keys: PublicKeys) -> bytes:
+    return keys.signing + keys.age.encode()
+
+
+def ask(here: Here, remote: Remote, signed: Signed, *, secret: bytes | None = None) -> Vault:
+    """Leave a request to join the vault that this founding entry began."""
+    read = entries.founding_of(signed)
+    if read is None:
+        raise Invalid("what stands at the remote is no vault of Holdfast")
+    vault = Vault(here, remote, entries.hash_of(signed.payload))
+    standing = vault.memory.standing()
+    name = standing.request or heads.JOINS + os.urandom(16).hex()
+    with here.transaction() as transaction:
+        vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
+        vault.memory.write(transaction, replace(standing, request=name), "standing")
+    public = here.keys.public
+    letter = _Letter(
+        vault=vault.id, signing=public.signing, age=public.age, name=here.name, at=here.now(),
+        proof=None if secret is None else proof_of(secret, public),
+    )  # fmt: skip
+    remote.put([(name, age.encrypt(read.box, msgspec.json.encode(letter)))])
+    return vault
+
+
+def requests(vault: Vault, names: list[str]) -> list[Request]:
+    """The requests that were left for this vault, as far as they can be read."""
+    box = vault.box()
+    if box is None:
+        return []
+    found = []
+    for name in names[:_MOST]:
+        try:
+            blob = vault.remote.get(name, LIMIT)
+        except (Missing, TooLarge):
+            continue
+        request = _read(vault, name, blob, box)
+        if request is not None and not vault.membership.is_member(request.keys.id):
+            found.append(request)
+    return found
+
+
+def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
+    plain = age.decrypt([box], blob)
+    if plain is None:
+        return None  # for another vault at this remote, or no request at all
+    try:
+        letter = msgspec.json.decode(plain, type=_Letter)
+        keys = PublicKeys(letter.signing, letter.age)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        return None
+    if letter.vault != vault.id:
+        return None
+    return Request(name, keys, letter.name[:LONGEST_NAME], letter.at, letter.proof)
+
+
+def approve(
+    vault: Vault, request: Request, *, admin: bool = False, role: str = "device", invite: str | None = None
+) -> None:
+    """Let a device in: one entry, one wrap."""
+    change = vault.change()
+    change.say(Admit, device=request.keys, name=request.name, admin=admin, role=role, invite=invite)
+    change.wrap(request.keys.age, change.wrapped(vault.ring()))
+    change.commit(remove=[request.object] if request.object else [])
+
+
+def by_fingerprint(found: list[Request], fingerprint: str) -> Request:
+    for one in found:
+        if one.keys.id == fingerprint:
+            return one
+    raise NotFound(
+        "no device with this fingerprint asks to join",
+        hint="On that device: holdfast remote add NAME URL; then compare: holdfast device show",
+    )
+
+
+def arrived(vault: Vault) -> bool:
+    """Whether the request was heard: then this device belongs to the vault from now on."""
+    vault.ask_for_wraps()
+    if not vault.wrapped():
+        return False
+    vault.learn_all()
+    if not vault.membership.is_member(vault.me):
+        return False
+    standing = vault.memory.standing()
+    with vault.here.transaction() as transaction:
+        vault.memory.write(transaction, replace(standing, place="member", request=None), "standing")
+    if standing.request is not None:
+        vault.remote.put([], remove=[standing.request])
+    return True

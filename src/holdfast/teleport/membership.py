@@ -1,0 +1,258 @@
+"""Who belongs to a vault, which keys it uses and what it shares: a pure function of the set of its entries.
+
+The order in which entries arrive, and how often, makes no difference: devices that have the same entries agree.
+`ancestry` says which entries stand, `removals` which of them count, and this module what follows from those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.teleport.ancestry import bits, trace
+from holdfast.teleport.entries import (
+    Admit,
+    Cut,
+    Found,
+    Invite,
+    NewKey,
+    Remove,
+    Rename,
+    Restore,
+    Share,
+    Signed,
+    Uninvite,
+)
+from holdfast.teleport.keys import PublicKeys
+from holdfast.teleport.removals import ADMIN, OWN, Court, Verdict
+from holdfast.teleport.sealing import recipient_tag
+
+
+class Member(msgspec.Struct, frozen=True):
+    keys: PublicKeys
+    name: str
+    admin: bool
+    kind: str
+    since: int
+    invite: str | None = None  # a guest's invitation
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """A device that does not belong to the vault any more; `cut`: up to where its events are accepted."""
+
+    keys: PublicKeys
+    name: str
+    cut: dict[str, dict[str, int]]
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A key that opens what is in the vault. `superseded`: nothing is sealed with it any more."""
+
+    id: str
+    recipients: frozenset[str]
+    entry: str
+    superseded: bool
+
+
+class SharedSession(msgspec.Struct, frozen=True):
+    vault: str
+    founding: bytes
+    session: str
+    by: str
+
+
+class Invited(msgspec.Struct, frozen=True):
+    """`live`: it was not taken back. Whether it has expired, the clock of the one who asks says."""
+
+    hash: str
+    email: str
+    recipients: tuple[str, ...]
+    write: bool
+    secret: bytes
+    expires: int | None
+    live: bool
+    by: str
+
+
+class Membership(msgspec.Struct, frozen=True, kw_only=True):
+    vault: str
+    session: str | None = None
+    founder: str = ""
+    box: str = ""
+    members: dict[str, Member] = {}
+    removed: dict[str, Removed] = {}
+    keys: tuple[Key, ...] = ()  # the one to seal with first
+    shares: tuple[SharedSession, ...] = ()
+    invites: tuple[Invited, ...] = ()
+    tips: tuple[str, ...] = ()  # what a new entry follows
+    waiting: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # what those that wait are waiting for
+    rejected: tuple[tuple[str, str], ...] = ()
+    overtaken: tuple[str, ...] = ()  # rightly said, but undone by a removal its author did not know of
+
+    def is_member(self, device: str) -> bool:
+        return device in self.members
+
+    def is_admin(self, device: str) -> bool:
+        member = self.members.get(device)
+        return member is not None and member.admin
+
+    def signing_of(self, device: str) -> bytes | None:
+        known = self.members.get(device) or self.removed.get(device)
+        return None if known is None else known.keys.signing
+
+    def allowed(self, device: str, writer: str, session: str, seq: int) -> bool:
+        """Whether an event that this device vouches for is accepted."""
+        if device in self.members:
+            return True
+        gone = self.removed.get(device)
+        return gone is not None and seq <= gone.cut.get(writer, {}).get(session, 0)
+
+    def recipient_keys(self) -> tuple[str, ...]:
+        """Everybody that a new key must be wrapped for."""
+        found = {member.keys.age for member in self.members.values()}
+        return tuple(sorted(found.union(*(invite.recipients for invite in self.invites if invite.live))))
+
+    def recipients(self) -> frozenset[str]:
+        """The same, as entries name them."""
+        return frozenset(map(recipient_tag, self.recipient_keys()))
+
+    def usable_keys(self) -> tuple[Key, ...]:
+        """Keys that nobody has who does not belong here, the one to use first."""
+        here = self.recipients()
+        return tuple(key for key in self.keys if not key.superseded and key.recipients <= here)
+
+    def current_key(self) -> Key | None:
+        """The key to seal with; None when a new one has to be made."""
+        return next(iter(self.usable_keys()), None)
+
+
+def evaluate(entries: Iterable[Signed], vault: str, *, verified: set[str] | None = None) -> Membership:
+    """`verified` is the caller's to keep: the signatures that were found good, which need no second look."""
+    verified = set() if verified is None else verified
+    ancestry = trace(entries, vault, verified)
+    if not ancestry.nodes:
+        return Membership(
+            vault=vault,
+            waiting=tuple(ancestry.waiting),
+            missing=tuple(ancestry.missing),
+            rejected=tuple(ancestry.rejected),
+        )
+    court = Court(ancestry, verified)
+    nodes = ancestry.nodes
+    verdict = court.judge((1 << len(nodes)) - 1)
+    valid = sum(1 << one for one in bits(court.authorised) if court.valid(one, verdict))
+    followed = 0
+    for one in bits(valid):
+        followed |= nodes[one].above
+    found = nodes[0].entry
+    assert isinstance(found, Found)
+    members, removed = _devices(court, verdict, valid)
+    rejected = ancestry.rejected + [(nodes[one].hash, reason) for one, reason in court.refused.items()]
+    return Membership(
+        vault=vault,
+        session=found.session,
+        founder=found.by,
+        box=found.box,
+        members=members,
+        removed=removed,
+        keys=_keys(court, valid),
+        shares=_shares(court, valid),
+        invites=_invites(court, valid),
+        tips=tuple(sorted(nodes[one].hash for one in bits(valid & ~followed))),
+        waiting=tuple(ancestry.waiting),
+        missing=tuple(ancestry.missing),
+        rejected=tuple(sorted(rejected)),
+        overtaken=tuple(sorted(nodes[one].hash for one in bits(court.authorised & ~valid))),
+    )
+
+
+def _devices(court: Court, verdict: Verdict, valid: int) -> tuple[dict[str, Member], dict[str, Removed]]:
+    names: dict[str, str] = {}
+    cuts = _cuts(court, valid)
+    for one in bits(valid):  # the latest name counts
+        entry = court.nodes[one].entry
+        if isinstance(entry, Admit):
+            names[entry.device.id] = entry.name
+        elif isinstance(entry, Rename):
+            names[entry.device] = entry.name
+    members: dict[str, Member] = {}
+    removed: dict[str, Removed] = {}
+    for device, admissions in sorted(court.admits.items()):
+        live = court.live(device, verdict)
+        first = court.nodes[(admissions & -admissions).bit_length() - 1].entry
+        assert isinstance(first, Found | Admit)
+        name = names.get(device, first.name if isinstance(first, Admit) else "")
+        if not live:
+            removed[device] = Removed(first.device, name, cuts.get(device, {}))
+            continue
+        best = max(live, key=lambda one: (court.gives(one, ADMIN), court.gives(one, OWN), one))
+        entry = court.nodes[best].entry
+        kind, invite = (entry.role, entry.invite) if isinstance(entry, Admit) else ("device", None)
+        since = court.nodes[live[0]].header.at
+        members[device] = Member(first.device, name, court.gives(best, ADMIN), kind, since, invite)
+    return members, removed
+
+
+def _cuts(court: Court, valid: int) -> dict[str, Cut]:
+    """Per stream the largest an admin vouched for. What a device says of itself counts if nobody else removed it."""
+    cuts: dict[str, Cut] = {}
+    own: dict[str, Cut] = {}
+    judged: set[str] = set()
+    for one in bits(valid):
+        entry = court.nodes[one].entry
+        if isinstance(entry, Remove | Restore):
+            leaves = isinstance(entry, Remove) and entry.by == entry.device
+            if isinstance(entry, Remove) and not leaves:
+                judged.add(entry.device)
+            into = (own if leaves else cuts).setdefault(entry.device, {})
+            _widen(into, entry.cut)
+    for device, cut in own.items():
+        if device not in judged:
+            _widen(cuts.setdefault(device, {}), cut)
+    return cuts
+
+
+def _widen(into: Cut, cut: Cut) -> None:
+    for writer, sessions in cut.items():
+        known = into.setdefault(writer, {})
+        for session, seq in sessions.items():
+            known[session] = max(seq, known.get(session, 0))
+
+
+def _keys(court: Court, valid: int) -> tuple[Key, ...]:
+    """Those that were overtaken too: others may have sealed with them in good faith. They open, and seal no more."""
+    numbers = [one for one in bits(court.authorised) if isinstance(court.nodes[one].entry, NewKey)]
+    followed = 0
+    for one in numbers:
+        if valid >> one & 1:
+            followed |= court.nodes[one].above
+    found = []
+    for one in sorted(numbers, key=lambda one: (-court.nodes[one].generation, one)):
+        entry = court.nodes[one].entry
+        assert isinstance(entry, NewKey)
+        superseded = bool(followed >> one & 1) or not valid >> one & 1
+        found.append(Key(entry.id, frozenset(entry.recipients), court.nodes[one].hash, superseded))
+    return tuple(found)
+
+
+def _shares(court: Court, valid: int) -> tuple[SharedSession, ...]:
+    found: dict[str, SharedSession] = {}
+    for one in bits(valid):
+        entry = court.nodes[one].entry
+        if isinstance(entry, Share):
+            found.setdefault(entry.share, SharedSession(entry.share, entry.founding, entry.session, entry.by))
+    return tuple(found.values())
+
+
+def _invites(court: Court, valid: int) -> tuple[Invited, ...]:
+    entries = [(court.nodes[one].hash, court.nodes[one].entry) for one in bits(valid)]
+    ended = {entry.invite for _, entry in entries if isinstance(entry, Uninvite)}
+    return tuple(
+        Invited(
+            own, entry.email, entry.recipients, entry.write, entry.secret, entry.expires, own not in ended, entry.by
+        )
+        for own, entry in entries
+        if isinstance(entry, Invite)
+    )

@@ -1,0 +1,173 @@
+"""What this store remembers of a vault: how far it has read and published, who belongs to it, what was turned away.
+
+It lies in the store itself, in the same transaction as the events it speaks of: whatever becomes of the store, its
+memory never claims more than its log holds. All of it can be had again from the remote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeVar
+
+import msgspec
+
+from holdfast.store.interface import Store, Transaction
+from holdfast.teleport.heads import Indexed
+
+
+class Span(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A stretch of one stream, by its numbers."""
+
+    session: str
+    writer: str
+    first: int
+    last: int
+
+
+class Own(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one of our own lives has published."""
+
+    counter: int = 0
+    pushes: int = 0
+    packs: tuple[Indexed, ...] = ()
+    # Events that came into the store up to this place were looked at.
+    place: int = 0
+    tips: tuple[str, ...] = ()
+    # Packs that no head of ours names any more: removed with the next push, when nobody reads them any longer.
+    stale: tuple[str, ...] = ()
+
+
+class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A push about to happen, written down before it does: whoever finds it knows what a crash left behind."""
+
+    own: Own
+    made: dict[str, tuple[Span, ...]] = {}
+    published: tuple[Span, ...] = ()
+    # Of the head as it was sent.
+    digest: bytes = b""
+
+
+class Hole(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """Pushes that could not be read, and where they were said to be."""
+
+    first: int
+    last: int
+    pack: str
+
+
+class Cursor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How far another life has been read."""
+
+    writer: str
+    device: str
+    counter: int = 0
+    digest: bytes = b""
+    applied: int = 0
+    holes: tuple[Hole, ...] = ()
+    # When its author wrote the newest head, by the author's own clock; and when we read it.
+    said_at: int = 0
+    heard_at: int = 0
+
+
+class Vouched(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """How far a stream is known in the vault, and which device vouched for it there."""
+
+    seq: int
+    device: str
+
+
+class Turned(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Something that was not taken in."""
+
+    pack: str
+    device: str
+    reason: str
+    at: int
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where this device stands in the vault."""
+
+    # `pending`: asked to join. `member`: may read, and write unless it only reads. `out`: was removed.
+    place: str = "pending"
+    # Sessions that were here before a person confirmed the vault are not uploaded.
+    confirmed: bool = False
+    last_sync: int | None = None
+    error: str | None = None
+    # The request we left, to take it away once it was heard.
+    request: str | None = None
+
+
+_D = TypeVar("_D")
+_encode = msgspec.msgpack.Encoder().encode
+FOUNDING: Final = "founding"
+
+
+class Memory:
+    def __init__(self, store: Store, vault: str) -> None:
+        self._store = store
+        self._root = f"vault/{vault}/"
+
+    def name(self, *parts: str) -> str:
+        return self._root + "/".join(parts)
+
+    def read(self, kind: type[_D], *parts: str) -> _D | None:
+        found = self._store.remembered(self.name(*parts))
+        return None if found is None else decoded(kind, found)
+
+    def raw(self, *parts: str) -> bytes | None:
+        return self._store.remembered(self.name(*parts))
+
+    def under(self, kind: type[_D], *parts: str) -> Iterator[tuple[str, _D]]:
+        """Everything under a name, with the rest of its name; what cannot be read is as good as forgotten."""
+        prefix = self.name(*parts, "")
+        for name, value in self._store.remembered_under(prefix).items():
+            read = decoded(kind, value)
+            if read is not None:
+                yield name.removeprefix(prefix), read
+
+    def raw_under(self, *parts: str) -> dict[str, bytes]:
+        prefix = self.name(*parts, "")
+        return {name.removeprefix(prefix): value for name, value in self._store.remembered_under(prefix).items()}
+
+    def write(self, transaction: Transaction, value: object, *parts: str) -> None:
+        transaction.remember(self.name(*parts), _encode(value))
+
+    def write_raw(self, transaction: Transaction, value: bytes, *parts: str) -> None:
+        transaction.remember(self.name(*parts), value)
+
+    def forget(self, transaction: Transaction, *parts: str) -> None:
+        transaction.remember(self.name(*parts), None)
+
+    # ── the things most asked for ────────────────────────────────────────────────────────────────────────
+
+    def standing(self) -> Standing:
+        return self.read(Standing, "standing") or Standing()
+
+    def own(self, writer: str) -> Own:
+        return self.read(Own, "own", writer) or Own()
+
+    def cursors(self) -> dict[str, Cursor]:
+        return dict(self.under(Cursor, "life"))
+
+    def vouched(self, session: str, writer: str) -> Vouched | None:
+        return self.read(Vouched, "stream", session, writer)
+
+    def streams(self, session: str | None = None) -> Iterator[tuple[str, str, Vouched]]:
+        """Session, writer, and how far the stream is known in the vault."""
+        parts = ("stream",) if session is None else ("stream", session)
+        for name, known in self.under(Vouched, *parts):
+            where = name if session is None else f"{session}/{name}"
+            found, _, writer = where.partition("/")
+            yield found, writer, known
+
+    def turned(self) -> list[Turned]:
+        return [one for _, one in self.under(Turned, "turned")]
+
+
+def decoded(kind: type[_D], value: bytes) -> _D | None:
+    """What was remembered; None where an older or newer program wrote it otherwise: it can be asked for again."""
+    try:
+        return msgspec.msgpack.decode(value, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

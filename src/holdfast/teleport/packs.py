@@ -1,0 +1,136 @@
+"""The pack: stretches of streams, each with the signature that vouches for it, as bytes to be sealed.
+
+What follows from the rest is left out: numbers, hashes and the links between events are worked out again by whoever
+reads, and the signature over the last hash vouches for them all. A pack says nothing about other packs: any member
+may pack the same events again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.core import times
+from holdfast.core.canonical import LARGEST
+from holdfast.core.errors import Invalid
+from holdfast.core.event import SALT_BYTES, Event, Head, body_of, linked
+
+VERSION: Final = 1
+_MOST_STRETCHES: Final = 1_000_000
+_HASH: Final = 32
+
+
+class Stretch(NamedTuple):
+    """Consecutive events of one stream, and who vouches for the last of them (and so for all before it)."""
+
+    session: str
+    writer: str
+    device: str
+    signature: bytes
+    events: Sequence[Event]
+
+
+class _Packed(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    v: int
+    clock: int
+    at: int
+    seen: tuple[Head, ...] | None
+    key: str | None
+    actor: str
+    type: str
+    data: bytes | None
+    salt: bytes | None
+    # Only where data was erased: otherwise it follows from data and salt.
+    body: bytes | None
+
+
+class _Stretch(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    session: str
+    writer: str
+    first: int
+    prev: bytes | None
+    device: str
+    signature: bytes
+    events: tuple[_Packed, ...]
+
+
+class _Version(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    version: int
+
+
+class _Pack(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    version: int
+    stretches: tuple[_Stretch, ...]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_read_version = msgspec.msgpack.Decoder(_Version)
+_read = msgspec.msgpack.Decoder(_Pack)
+
+
+def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
+    """What a device signs to vouch for a stream up to an event."""
+    return f"{vault}\n{session}\n{writer}\n{seq}\n{last}".encode()
+
+
+def pack(stretches: Iterable[Stretch]) -> bytes:
+    """The bytes of a pack."""
+    packed = [
+        (
+            one.session, one.writer, one.events[0].seq,
+            None if one.events[0].prev is None else bytes.fromhex(one.events[0].prev),
+            one.device, one.signature,
+            [
+                (event.v, event.clock, event.at, event.seen or None, event.key, event.actor, event.type, event.data,
+                 event.salt, bytes.fromhex(event.body) if event.data is None else None)
+                for event in one.events
+            ],
+        )
+        for one in stretches
+    ]  # fmt: skip
+    return _encode((VERSION, packed))
+
+
+def unpack(plain: bytes) -> list[Stretch]:
+    """The stretches of a pack. Only whether they hang together is checked here, not who vouches for them."""
+    try:
+        version = _read_version.decode(plain).version
+        if version > VERSION:
+            raise Invalid("it was written by a newer Holdfast", hint="Upgrade Holdfast on this device.")
+        found = _read.decode(plain)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise Invalid("it is no pack") from None
+    if len(found.stretches) > _MOST_STRETCHES:
+        raise Invalid("it holds more streams than a pack can")
+    return [_stretch(one) for one in found.stretches]
+
+
+def _stretch(packed: _Stretch) -> Stretch:
+    if not packed.events or not 0 < packed.first <= LARGEST - len(packed.events):
+        raise Invalid("a stream in it is empty, or numbered beyond all numbers")
+    if (packed.prev is None) != (packed.first == 1) or (packed.prev is not None and len(packed.prev) != _HASH):
+        raise Invalid("a stream in it does not say what it goes on from")
+    prev = None if packed.prev is None else packed.prev.hex()
+    events: list[Event] = []
+    for seq, one in enumerate(packed.events, packed.first):
+        if not (times.EARLIEST <= one.at <= times.LATEST and 0 < one.clock <= LARGEST and 0 < one.v <= LARGEST):
+            raise Invalid("an event in it has an impossible time or number")
+        event = linked(
+            one.v, packed.session, packed.writer, seq, one.clock, one.at, one.seen or (), one.key, one.actor,
+            one.type, _body(one), prev, one.data, one.salt,
+        )  # fmt: skip
+        events.append(event)
+        prev = event.hash
+    return Stretch(packed.session, packed.writer, packed.device, packed.signature, events)
+
+
+def _body(one: _Packed) -> str:
+    if one.data is None:
+        if one.salt is not None or one.body is None or len(one.body) != _HASH:
+            raise Invalid("an erased event in it is not wholly erased")
+        return one.body.hex()
+    if one.salt is None or len(one.salt) != SALT_BYTES or one.body is not None:
+        raise Invalid("an event in it has no salt, or says its digest twice")
+    return body_of(one.data, one.salt)

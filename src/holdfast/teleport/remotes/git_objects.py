@@ -1,0 +1,309 @@
+"""The copy of a git remote's objects that is kept here: a bare repository of Holdfast's own, and nobody's work.
+
+It lies in a private directory, has no hooks and no templates, and is only ever used by whoever holds the lock
+beside it. Losing it costs a fetch. What comes from the remote is checked by git as it arrives and is never checked
+out; every listing of it is bounded, because a tree of a few hundred bytes can name more entries than there are atoms.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Final, NamedTuple
+
+from holdfast.core.errors import Damaged, Failed
+from holdfast.machine.files import write_atomic
+from holdfast.machine.git_program import Answer, GitProgram, GitSlow
+from holdfast.machine.private import make_private_dir
+from holdfast.teleport.remotes.interface import Found, is_name
+
+REF: Final = "refs/holdfast/objects"  # at the remote
+SEEN: Final = "refs/holdfast/seen"  # here: what was fetched last
+MADE: Final = "refs/holdfast/made"  # here: what was made last, pushed or not
+
+# A parent's mark on every folder: `a` and `a/b` are two objects, and a tree has no room for a file and a folder `a`.
+_FOLDER: Final = "_"
+_MOST_LISTED: Final = 1 << 28  # bytes of a listing: two million objects
+_MOST_SAID: Final = 1 << 20
+_STEP: Final = 0.1
+_ENTRY: Final = re.compile(rb"100644 blob ([0-9a-f]{40}) +([0-9]{1,15})\t(.*)", re.DOTALL)
+_NUMBERS: Final = re.compile(rb"^puts ([0-9]{1,9})\ngone ([0-9]{1,15})$", re.MULTILINE)
+_PARENT: Final = re.compile(rb"\Atree [0-9a-f]{40}\nparent ([0-9a-f]{40})\n")
+_AUTHOR: Final = b"holdfast <holdfast@localhost> 0 +0000"
+_PACKS: Final = 20  # before they are joined
+_SPARE: Final = 1 << 20
+
+# The person's settings stay in force where they say how to reach a host; nothing of theirs is run, signed or pruned.
+_SETTINGS: Final = (
+    f"core.hooksPath={os.devnull}",
+    "core.fsmonitor=false",
+    "core.compression=1",  # objects are sealed: nothing to gain
+    "core.fsync=all",
+    "core.bigFileThreshold=64m",
+    "core.sharedRepository=umask",
+    "core.logAllRefUpdates=false",
+    "init.defaultBranch=none",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "fetch.fsckObjects=true",
+    "fetch.unpackLimit=1",
+    "fastimport.unpackLimit=1",
+    "fetch.recurseSubmodules=false",
+    "fetch.prune=false",
+    "fetch.writeCommitGraph=false",
+    "push.followTags=false",
+    "push.gpgSign=false",
+    "push.recurseSubmodules=no",
+    "push.pushOption=",
+    "transfer.bundleURI=false",
+    "credential.interactive=false",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
+)
+_ENV: Final = {
+    "LC_ALL": "C",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOC_LIMIT": "2g",  # for one allocation: a size that a pack only claims
+}
+_STEERING: Final = ("GIT_CONFIG", "GIT_SHALLOW_FILE", "GIT_QUARANTINE_PATH", "GIT_REPLACE_REF_BASE", "GIT_GRAFT_FILE")
+
+
+class Overflowing(Failed):
+    """Git was stopped because it gave, or fetched, more than it was allowed."""
+
+
+class Blob(NamedTuple):
+    id: str
+    size: int
+
+
+class Snapshot(NamedTuple):
+    """All objects as of one commit; `puts` and `gone` count what its history still holds."""
+
+    tip: str | None
+    objects: Mapping[str, Blob]
+    parent: str | None = None
+    puts: int = 0
+    gone: int = 0
+
+    @property
+    def kept(self) -> int:
+        return sum(blob.size for blob in self.objects.values())
+
+    def found(self, prefix: str) -> list[Found]:
+        names = sorted(name for name in self.objects if name.startswith(prefix))
+        return [Found(name, self.objects[name].size) for name in names]
+
+
+class Change(NamedTuple):
+    """What one put makes of a snapshot. `whole` starts a history anew: nothing of the old one hangs on it."""
+
+    create: Sequence[tuple[str, bytes]]
+    remove: Sequence[str]
+    whole: bool
+
+
+class Copy(GitProgram):
+    """The bare repository at `root`. Whoever calls holds its lock."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root, env={k: v for k, v in os.environ.items() if k not in _STEERING})
+        self._packs = os.path.join(root, "objects/pack")
+
+    def prepare(self) -> None:
+        """Make it if it is not there, and take away what a killed git left locked."""
+        make_private_dir(self.root)
+        for folder in (self.root, os.path.join(self.root, "refs/holdfast")):
+            with suppress(FileNotFoundError):
+                for name in os.listdir(folder):
+                    if name.endswith(".lock"):
+                        os.unlink(os.path.join(folder, name))
+        ready = os.path.join(self.root, "info/attributes")
+        if not os.path.exists(ready):
+            self._local("init", "--bare", "--quiet", "--template=", "--object-format=sha1", ".")
+            make_private_dir(os.path.dirname(ready))
+            write_atomic(ready, b"* -delta\n")  # sealed bytes have nothing in common
+
+    # Reading
+
+    def has(self, commit: str) -> bool:
+        """Whether all of a commit is here: one that was fetched or made."""
+        return commit in self._local("for-each-ref", "--format=%(objectname)", SEEN, MADE).text.split()
+
+    def seen(self) -> str:
+        return self._local("rev-parse", "--verify", "--end-of-options", f"{SEEN}^{{commit}}").text
+
+    def snapshot(self, commit: str) -> Snapshot:
+        header = self._local("cat-file", "commit", commit).out
+        # With -t, so that trees of nothing but trees come to the limit as well.
+        listing = self._local("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit, most=_MOST_LISTED).out
+        numbers, parent = _NUMBERS.search(header), _PARENT.match(header)
+        return Snapshot(
+            commit,
+            _objects(listing.split(b"\0")),
+            parent[1].decode() if parent else None,
+            int(numbers[1]) if numbers else 0,
+            int(numbers[2]) if numbers else 0,
+        )
+
+    def read(self, blob: Blob) -> bytes:
+        data = self._local("cat-file", "blob", blob.id, most=blob.size).out
+        if len(data) != blob.size:
+            raise self._damaged("cat-file")
+        return data
+
+    # Writing
+
+    def commit(self, base: Snapshot, change: Change) -> Snapshot:
+        """A commit of what `base` holds with this change. Never the same one twice, whoever makes it.
+
+        Else two devices that create the same bytes under one name at once would make the same commit, and git would
+        tell both that it is there: each would take itself for the creator.
+        """
+        gone = sum(base.objects[name].size for name in change.remove if name in base.objects)
+        gone += sum(len(data) for name, data in change.create if name in change.remove)
+        puts, gone = (0, 0) if change.whole else (base.puts + 1, base.gone + gone)
+        message = f"holdfast objects\n\nputs {puts}\ngone {gone}\nid {secrets.token_hex(16)}\n".encode()
+        script = bytearray(b"feature done\n")
+        for mark, (_, data) in enumerate(change.create, 2):
+            script += b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(data), data)
+        script += b"reset %b\n\n" % MADE.encode()
+        script += b"commit %b\nmark :1\ncommitter %b\ndata %d\n%b\n" % (MADE.encode(), _AUTHOR, len(message), message)
+        if base.tip is not None and change.whole:
+            tree = self._local("rev-parse", "--verify", "--end-of-options", f"{base.tip}^{{tree}}").text
+            script += b"M 040000 %b \n" % tree.encode()
+        elif base.tip is not None:
+            script += b"from %b\n" % base.tip.encode()
+        for mark, (name, _) in enumerate(change.create, 2):
+            script += b"M 100644 :%d %b\n" % (mark, _path(name))
+        for name in change.remove:
+            script += b"D %b\n" % _path(name)
+        for mark in range(1, len(change.create) + 2):
+            script += b"get-mark :%d\n" % mark
+        script += b"done\n"
+        made = self._local("fast-import", "--quiet", "--force", "--date-format=raw", stdin=script).text.split()
+        blobs = {n: Blob(i, len(d)) for (n, d), i in zip(change.create, made[1:], strict=True)}
+        objects = {n: b for n, b in {**base.objects, **blobs}.items() if n not in set(change.remove)}
+        return Snapshot(made[0], objects, None if change.whole else base.tip, puts, gone)
+
+    def shallow(self) -> bool:
+        """Only then does git look into trees that are no ancestors, and not send what the other side has in them."""
+        return os.path.exists(os.path.join(self.root, "shallow"))
+
+    def heavy(self, kept: int) -> bool:
+        """Whether most of what is here was removed from the remote."""
+        return self.weight() > 2 * kept + _SPARE
+
+    def slim(self) -> None:
+        """Let go of all that does not belong to what was fetched last."""
+        self._local("update-ref", MADE, SEEN)
+        self._local("repack", "-a", "-d", "-q")
+        self._local("prune", "--expire=now")
+
+    def tidy(self) -> None:
+        """Join packs when there are many: each put and each fetch makes one."""
+        if sum(name.endswith(".pack") for name in os.listdir(self._packs)) > _PACKS:
+            self._local("repack", "--geometric=2", "-d", "-q")
+
+    def weight(self) -> int:
+        """Bytes in packs, also in those that are still arriving."""
+        total = 0
+        for entry in os.scandir(self._packs):
+            with suppress(FileNotFoundError):
+                total += entry.stat().st_size
+        return total
+
+    def drop_unfinished(self) -> None:
+        for entry in os.scandir(self._packs):
+            if entry.name.startswith("tmp_"):
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+    # The process
+
+    def run(
+        self,
+        *args: str,
+        stdin: bytes | bytearray = b"",
+        env: Mapping[str, str] | None = None,
+        patience: float = 120.0,
+        most: int = _MOST_SAID,
+        growth: int | None = None,
+    ) -> Answer:
+        """Run git here; stopped when it says more than `most` bytes, or its packs grow by more than `growth`."""
+        settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+        before = 0 if growth is None else self.weight()
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            words = ("--git-dir=.", *settings, *args)
+            until = time.monotonic() + patience
+            with self._started(words, {**_ENV, **(env or {})}, patience, given, out, err) as process:
+                while not _ended(process, until):
+                    _check(out, most)
+                    _check(err, max(most, _MOST_SAID))
+                    if growth is not None and self.weight() - before > growth:
+                        raise Overflowing(f"it has more than {growth} bytes")
+            _check(out, most)
+            out.seek(0)
+            err.seek(0)
+            said = err.read(_MOST_SAID).decode("utf-8", "replace").strip()
+            return Answer(process.returncode, out.read(), said[-2000:])
+
+    def _local(self, *args: str, stdin: bytes | bytearray = b"", most: int = _MOST_SAID) -> Answer:
+        try:
+            answer = self.run(*args, stdin=stdin, most=most)
+        except (Overflowing, GitSlow) as problem:
+            raise self._damaged(args[0]) from problem
+        if answer.code:
+            raise self._damaged(args[0], answer.words)
+        return answer
+
+    def _damaged(self, verb: str, words: str = "") -> Damaged:
+        return Damaged(
+            "What came from the git remote, or the copy of it that is kept here, is not as Holdfast made it",
+            hint=f"The copy can be removed, and is fetched again then. {words}".strip(),
+            operation=f"git {verb}",
+            file=self.root,
+        )
+
+
+def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise subprocess.TimeoutExpired("git", left)
+    try:
+        process.wait(min(left, _STEP))
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _check(stream: IO[bytes], most: int) -> None:
+    if os.fstat(stream.fileno()).st_size > most:
+        raise Overflowing(f"it has more than {most} bytes")
+
+
+def _path(name: str) -> bytes:
+    return name.replace("/", f"{_FOLDER}/").encode("ascii")
+
+
+def _objects(entries: Iterable[bytes]) -> dict[str, Blob]:
+    """What of a listing is ours: plain files at paths that `_path` gives. All else is left alone, and left out."""
+    found: dict[str, Blob] = {}
+    for entry in entries:
+        match = _ENTRY.fullmatch(entry)
+        if match is None:
+            continue
+        path = match[3].decode("ascii", "replace")
+        name = path.replace(f"{_FOLDER}/", "/")
+        if is_name(name) and _path(name) == match[3]:
+            found[name] = Blob(match[1].decode(), int(match[2]))
+    return found

@@ -1,0 +1,64 @@
+"""What a remote is: a place for objects that are created once, read, listed and removed.
+
+A remote is never trusted with more than keeping bytes. Correctness needs one thing of it: an object is created whole,
+or not at all, and never over one that is there. Whatever implements this passes
+`holdfast.teleport.remotes.conformance`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from holdfast.core.errors import Invalid, NotFound, Refused
+
+_NAME: Final = re.compile(r"[0-9a-z][0-9a-z.-]*(/[0-9a-z][0-9a-z.-]*)*", re.ASCII)
+LONGEST_NAME: Final = 200
+
+
+class Found(NamedTuple):
+    """An object in a listing."""
+
+    name: str
+    size: int
+
+
+class Missing(NotFound):
+    """There is no such object: it was never there, or somebody removed it."""
+
+
+class TooLarge(Refused):
+    """The object is larger than what was asked for can be. Nothing of it is kept."""
+
+
+class Remote(Protocol):
+    """One remote, open. Every method may raise `Unreachable`; trying again later is always safe."""
+
+    url: str
+
+    def list(self, prefix: str) -> Sequence[Found]:
+        """Objects whose names begin so, in order of their names. Names that are none of ours are left out."""
+
+    def get(self, name: str, limit: int) -> bytes:
+        """The whole object; `Missing`, or `TooLarge` as soon as it is known to have more than `limit` bytes."""
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        """Create these, durably and in this order, then remove those; gives the names that were there already.
+
+        An object that is there is never changed. Should it fail midway, those before are there and those after are
+        not; nothing is removed before all are there. Removing what is not there is done.
+        """
+
+    def close(self) -> None: ...
+
+
+def is_name(name: str) -> bool:
+    return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None and ".." not in name
+
+
+def checked(name: str) -> str:
+    """The name, if it is one: what a listing or another device says must never lead anywhere else."""
+    if not is_name(name):
+        raise Invalid("that is no name of an object at a remote")
+    return name

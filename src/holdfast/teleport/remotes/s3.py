@@ -1,0 +1,286 @@
+"""A remote in an S3 bucket, through `obstore`.
+
+Each object is created with `If-None-Match: *`: the server itself sees to it that nothing is ever overwritten. One
+that ignores that header would lose data without a word, so a remote is tried out before it is taken up (`probe`).
+
+What the process's environment says to S3 clients is overruled: the address alone decides where requests go,
+certificates are always checked, and no answer can send our requests to another host.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from holdfast.core.errors import Failed, HoldfastError, Refused, Unreachable
+from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, checked, is_name
+from holdfast.teleport.remotes.s3_errors import NOWHERE, is_missing, status_of, translated
+from holdfast.teleport.remotes.s3_place import (
+    Keys,
+    Place,
+    goes_through_proxy,
+    read_certificates,
+    read_keys,
+    read_place,
+    refuse_endpoint_elsewhere,
+)
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, S3Credential, S3CredentialProvider, S3Store
+
+_T = TypeVar("_T")
+
+CONNECT_SECONDS: Final = 5
+REQUEST_SECONDS: Final = 30  # for up to 1 MiB; twice as long for each doubling, which 17 kB a second will do
+MOST_LISTED: Final = 1_000_000  # a listing that goes on for longer is not ours, or does not mean well
+_PAGE: Final = 1000
+
+
+class S3Remote:
+    """One prefix of a bucket. May be used by several threads at once; after a fork, open another."""
+
+    def __init__(self, place: Place, keys: Keys, *, certificates: bytes | None = None, proxied: bool = False) -> None:
+        self.url = place.url
+        self._place = place
+        self._keys = keys
+        self._certificates = certificates
+        self._proxied = proxied
+        self._stores: dict[tuple[int, bool], S3Store] = {}
+
+    @classmethod
+    def open(cls, url: str, environ: Mapping[str, str], create: bool = False) -> Self:
+        """The remote at this address. Nothing is asked of the server, unless it is to become a remote (`create`).
+
+        What `probe` finds out holds for a server, not for a moment, and costs five requests, more than a small sync:
+        so it is done when a remote is added, not by each process again.
+        """
+        _client()
+        place = read_place(url, environ)
+        if create:
+            refuse_endpoint_elsewhere(place, environ)
+        remote = cls(
+            place,
+            read_keys(environ),
+            certificates=read_certificates(environ),
+            proxied=place.endpoint.startswith("https:") and goes_through_proxy(environ),
+        )
+        if create:
+            remote.probe()
+        return remote
+
+    def list(self, prefix: str) -> Sequence[Found]:
+        import obstore
+
+        # The client asks for whole folders only, and servers differ in how they order what they list.
+        folder = prefix.rpartition("/")[0]
+        if folder and not is_name(folder):
+            return []  # no name begins so
+        store = self._store()
+
+        def ask() -> builtins.list[Found]:
+            found: dict[str, int] = {}
+            seen = 0
+            for page in obstore.list(store, folder or None, chunk_size=_PAGE):
+                seen += len(page)
+                if seen > MOST_LISTED:
+                    raise TooLarge("the S3 listing has no end", hint="give Holdfast a prefix of its own")
+                for one in page:
+                    if one["path"].startswith(prefix) and is_name(one["path"]):
+                        found[one["path"]] = one["size"]
+            return [Found(name, found[name]) for name in sorted(found)]
+
+        return self._asked(ask)
+
+    def get(self, name: str, limit: int) -> bytes:
+        import obstore
+
+        store = self._store(limit, reading=True)
+
+        def ask() -> bytes:
+            answer = obstore.get(store, checked(name))
+            # Its size comes first, before any of it; that it then is no longer than that is checked all the same.
+            if answer.meta["size"] > limit:
+                raise TooLarge("an object at the remote is larger than it can be")
+            pieces: builtins.list[bytes] = []
+            size = 0
+            for piece in answer.stream(min_chunk_size=1 << 20):
+                size += len(piece)
+                if size > limit:
+                    raise TooLarge("an object at the remote is larger than it can be")
+                pieces.append(bytes(piece))
+            return b"".join(pieces)
+
+        return self._asked(ask)
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        for name in (*(name for name, _ in objects), *remove):
+            checked(name)
+        there = frozenset(name for name, data in objects if not self._create(name, data))
+        if remove:
+            self._remove(remove)
+        return there
+
+    def close(self) -> None:
+        self._stores.clear()
+
+    def probe(self) -> None:
+        """See whether the server keeps what is there when told to create it again, and whether the keys suffice."""
+        name, first, second = f"probe/{secrets.token_hex(16)}", secrets.token_bytes(32), secrets.token_bytes(32)
+        try:
+            if not self._create(name, first):
+                raise Refused("the S3 server says that an object is there which nobody made")
+            if self._create(name, second) or self.get(name, 1000) != first:
+                raise Refused(
+                    "this S3 server overwrites objects although it was told not to, so work could be lost there",
+                    hint="use a server with conditional writes (If-None-Match), or a folder: or git: remote",
+                )
+            if Found(name, len(first)) not in self.list("probe/"):
+                raise Refused(
+                    "this S3 server does not list an object that was just made there",
+                    hint="use a server whose listings are up to date, or a folder: or git: remote",
+                )
+        except HoldfastError:
+            with contextlib.suppress(HoldfastError):
+                self._remove([name])
+            raise
+        self._remove([name])
+
+    def _create(self, name: str, data: bytes) -> bool:
+        """Whether it was made now; otherwise it is there already."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        store = self._store(len(data))
+
+        def ask() -> bool:
+            try:
+                # In one piece: uploads in parts know no conditions everywhere, and leave their parts behind.
+                obstore.put(store, name, data, mode="create", use_multipart=False)
+                return True
+            except AlreadyExistsError as error:
+                if status_of(error) != 409:
+                    return False
+            # A conflict may also mean that somebody was removing it: then it was not made, and is not there.
+            try:
+                obstore.head(store, name)
+            except FileNotFoundError:
+                raise Unreachable("the S3 server was changing that object at this moment") from None
+            return False
+
+        return self._asked(ask)
+
+    def _remove(self, names: Sequence[str]) -> None:
+        import obstore
+
+        store = self._store()
+        # Missing ones are no error at S3, except at servers that differ: then the others are asked for one by one.
+        try:
+            self._asked(lambda: obstore.delete(store, builtins.list(names)))
+        except Missing:
+            if len(names) > 1:
+                for name in names:
+                    self._remove([name])
+
+    def _asked(self, ask: Callable[[], _T]) -> _T:
+        from obstore.exceptions import BaseError
+
+        try:
+            return _interruptible(ask)
+        except (BaseError, FileNotFoundError) as error:
+            # `from None`: what the client says may hold the server's whole answer, and that our signature.
+            if is_missing(error):
+                raise Missing("the remote has no such object") from None
+            raise translated(error, self._place.bucket) from None
+
+    def _store(self, size: int = 0, *, reading: bool = False) -> S3Store:
+        """A client whose time is enough for so many bytes. The client's time limits are fixed when it is made."""
+        from obstore.store import S3Store
+
+        longer = min((size >> 20).bit_length(), 6)
+        known = self._stores.get((longer, reading))
+        if known is not None:
+            return known
+        place = self._place
+        options: ClientConfig = {
+            "allow_http": place.endpoint.startswith("http:"),
+            "allow_invalid_certificates": False,
+            "connect_timeout": f"{CONNECT_SECONDS}s",
+            "timeout": f"{REQUEST_SECONDS << longer}s",
+        }
+        if reading:  # silence in the middle of it; when writing, the client would count the time of sending, too
+            options["read_timeout"] = f"{REQUEST_SECONDS}s"
+        if self._certificates is not None:
+            options["root_certificate"] = self._certificates
+        if not self._proxied:
+            # The client follows redirects, with the session token, and cannot be told not to. So everything but the
+            # one host is sent to a "proxy" that is not there. This also keeps plain http out of real proxies. Only
+            # where a person's own proxy is needed redirects are still followed: to https, without the signature.
+            options["proxy_url"] = f"http://{NOWHERE}"
+            options["proxy_excludes"] = place.host
+        made = S3Store(
+            place.bucket,
+            prefix=place.prefix or None,
+            config={
+                "endpoint": place.endpoint,
+                "aws_endpoint_url_s3": place.endpoint,
+                "region": place.region,
+                "virtual_hosted_style_request": False,
+                "conditional_put": "etag",
+                "s3_express": False,
+                "skip_signature": False,
+                "unsigned_payload": False,
+                "disable_bulk_delete": False,
+            },
+            client_options=options,
+            # Trying again is for the wrapper around remotes. Here it would take our own object for somebody else's.
+            retry_config={"max_retries": 0},
+            credential_provider=_provider(self._keys),
+        )
+        return self._stores.setdefault((longer, reading), made)
+
+
+def _client() -> None:
+    try:
+        import obstore  # noqa: F401
+    except ImportError:
+        raise Failed("the S3 part of Holdfast is not installed", hint="pip install 'holdfast[s3]'") from None
+
+
+def _provider(keys: Keys) -> S3CredentialProvider:
+    """Keys this way are all there is; given as settings, a token from the environment would be added to them."""
+
+    def provide() -> S3Credential:
+        return {
+            "access_key_id": keys.key,
+            "secret_access_key": keys.secret,
+            "token": keys.token,
+            "expires_at": None,
+        }
+
+    return provide
+
+
+def _interruptible(ask: Callable[[], _T]) -> _T:
+    """The client hears no Ctrl-C while it waits, so it waits in a thread that nobody waits for."""
+    if threading.current_thread() is not threading.main_thread():
+        return ask()
+    answers: list[_T] = []
+    troubles: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            answers.append(ask())
+        except BaseException as trouble:  # noqa: BLE001
+            troubles.append(trouble)
+
+    thread = threading.Thread(target=work, name="holdfast-s3", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.5)  # in steps: some systems hear Ctrl-C only between two
+    if troubles:
+        raise troubles[0]
+    return answers[0]

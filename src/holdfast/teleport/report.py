@@ -1,0 +1,50 @@
+"""What came of a sync: counted, and everything that was turned away with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+# How far a long sync is: done, of how many, and what is counted.
+Progress: TypeAlias = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """Nobody watches."""
+
+
+class Rejected(NamedTuple):
+    """Something at a remote that was not taken in: where it is, whose it says it is, and why not."""
+
+    pack: str
+    device: str
+    reason: str
+
+
+class Report:
+    def __init__(self) -> None:
+        self.pushed = 0
+        self.pulled = 0
+        self.rejected: list[Rejected] = []
+        # Sessions that something new was learned of.
+        self.sessions: set[str] = set()
+        # Sentences for a person: waiting for approval, cut off, sessions held back.
+        self.notes: list[str] = []
+
+    def reject(self, pack: str, device: str, reason: str) -> None:
+        entry = Rejected(pack, device, reason)
+        if entry not in self.rejected:
+            self.rejected.append(entry)
+
+    def note(self, sentence: str) -> None:
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def add(self, other: Report) -> None:
+        self.pushed += other.pushed
+        self.pulled += other.pulled
+        for one in other.rejected:
+            self.reject(*one)
+        self.sessions |= other.sessions
+        for sentence in other.notes:
+            self.note(sentence)

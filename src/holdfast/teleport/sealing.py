@@ -1,0 +1,153 @@
+"""Sealing what goes to a remote: zstd, then AES-256-GCM under a key that is used once; and the opaque names there.
+
+The key and a short hint follow from the data key, a random salt and a header that says what the object is, in which
+vault and under which name: moved to another place, it does not open. The hint tells which key of the ring it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from holdfast.core.errors import Damaged, Failed
+from holdfast.machine.zstd import Zstandard, zstandard
+
+MAGIC: Final = b"HFS1"
+_SALT: Final = 32
+_HINT: Final = 8
+_HEAD: Final = len(MAGIC) + _SALT + _HINT
+_TAG: Final = 16
+_NONCE: Final = bytes(12)  # every key is used once
+_HEADER: Final = "holdfast seal 1\n"
+# The window of level 3 at any size; more memory than the content's own limit and this is never taken.
+_SMALLEST_WINDOW: Final = 21
+
+NOT_SEALED: Final = "is not sealed, or was changed"
+NEWER: Final = "was written by a newer Holdfast"
+NO_KEY: Final = "is sealed with a key that is not known here, or was changed"
+CHANGED: Final = "was changed"
+TOO_LARGE: Final = "is larger than it may be"
+UNREADABLE: Final = "is damaged within its compression"
+
+
+class Unsealable(Damaged):
+    """An object of a remote that is left out. `reason` is one of the sentences above, without its subject."""
+
+    def __init__(self, kind: str, name: str, reason: str) -> None:
+        hint = "Update Holdfast." if reason == NEWER else "Good data is not held up by it; holdfast doctor says more."
+        super().__init__(f"the {kind} {name!a} {reason}", hint=hint, operation="open")
+        self.reason = reason
+
+
+def seal(
+    key: bytes, kind: str, vault: str, name: str, plain: bytes, *, salt: bytes | None = None, level: int = 3
+) -> bytes:
+    """`plain` for whoever has the key, at this one place. The salt is random unless a test vector fixes it."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    header = _header(kind, vault, name)
+    if salt is None:
+        salt = os.urandom(_SALT)
+    once, hint = _once(key, salt, header)
+    front = MAGIC + salt + hint
+    return front + AESGCM(once).encrypt(_NONCE, _module().compress(plain, level), front + header)
+
+
+def unseal(ring: Iterable[bytes], kind: str, vault: str, name: str, sealed: bytes, *, limit: int) -> bytes:
+    """What was sealed for this place with a key of the ring; `Unsealable` for anything else, whatever it is."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    if sealed[:3] != MAGIC[:3]:
+        raise Unsealable(kind, name, NOT_SEALED)
+    if sealed[3:4] != MAGIC[3:]:
+        raise Unsealable(kind, name, NEWER if len(sealed) > 3 else NOT_SEALED)
+    if len(sealed) < _HEAD + _TAG or not (vault.isascii() and name.isascii()):
+        raise Unsealable(kind, name, NOT_SEALED)
+    header = _header(kind, vault, name)
+    salt, hint = sealed[len(MAGIC) : len(MAGIC) + _SALT], sealed[len(MAGIC) + _SALT : _HEAD]
+    for key in ring:
+        once, own = _once(key, salt, header)
+        if not hmac.compare_digest(own, hint):
+            continue
+        try:
+            packed = AESGCM(once).decrypt(_NONCE, sealed[_HEAD:], sealed[:_HEAD] + header)
+        except InvalidTag:
+            raise Unsealable(kind, name, CHANGED) from None
+        return _unpacked(kind, name, packed, limit)
+    raise Unsealable(kind, name, NO_KEY)
+
+
+def new_key() -> bytes:
+    return os.urandom(32)
+
+
+def key_id(key: bytes) -> str:
+    """How membership entries name a key without giving it away."""
+    return hashlib.sha256(b"holdfast key id\n" + key).digest()[:16].hex()
+
+
+def _header(kind: str, vault: str, name: str) -> bytes:
+    return f"{_HEADER}{kind}\n{vault}\n{name}".encode("ascii")
+
+
+def _once(key: bytes, salt: bytes, header: bytes) -> tuple[bytes, bytes]:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    made = HKDF(SHA256(), 32 + _HINT, salt, header).derive(key)
+    return made[:32], made[32:]
+
+
+def _unpacked(kind: str, name: str, packed: bytes, limit: int) -> bytes:
+    """One frame, and nothing after it. A member can be hostile too: neither content nor window go over the limit."""
+    zstd = _module()
+    window = min(max((limit - 1).bit_length(), _SMALLEST_WINDOW), 27)
+    try:
+        unpacking = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window})
+        parts = [unpacking.decompress(packed, limit + 1)]
+        size = len(parts[0])
+        while size <= limit and not unpacking.eof and not unpacking.needs_input:
+            parts.append(unpacking.decompress(b"", limit + 1 - size))
+            size += len(parts[-1])
+    except zstd.ZstdError:
+        raise Unsealable(kind, name, UNREADABLE) from None
+    if size > limit:
+        raise Unsealable(kind, name, TOO_LARGE)
+    if not unpacking.eof or unpacking.unused_data:
+        raise Unsealable(kind, name, UNREADABLE)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _module() -> Zstandard:
+    found = zstandard()
+    if found is None:
+        raise Failed("this Python has no module for Zstandard", hint="Install backports.zstd.", operation="sync")
+    return found
+
+
+# --- names at a remote -------------------------------------------------------------------------------
+
+
+def vault_tag(vault: str) -> str:
+    return _tag(f"holdfast vault tag\n{vault}", 8)
+
+
+def life_tag(vault: str, writer: str) -> str:
+    return _tag(f"holdfast life tag\n{vault}\n{writer}", 10)
+
+
+def entry_name(vault: str, entry: str) -> str:
+    """The name of a membership entry, from its hash."""
+    return _tag(f"holdfast entry name\n{vault}\n{entry}", 20)
+
+
+def recipient_tag(recipient: str) -> str:
+    return _tag(f"holdfast recipient\n{recipient}", 16)
+
+
+def _tag(text: str, size: int) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:size].hex()

@@ -1,0 +1,132 @@
+"""Sharing one session: a small vault of its own, to which people outside are invited.
+
+Everybody of the main vault belongs to it too; nobody in it can see the main vault. A person's key opens what is left
+for it, and inside lies a secret: whoever shows that they know it may write, not only read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from holdfast.core.errors import NotFound
+from holdfast.teleport import entries, founding, joining, removing, sealing, wraps
+from holdfast.teleport.entries import Admit, Found, Invite, Rename, Share, Uninvite
+from holdfast.teleport.memory import FOUNDING, Standing
+from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
+from holdfast.teleport.vault import WRAP_LIMIT, Here, Vault
+from holdfast.teleport.wraps import Wrapped
+
+
+def shared(main: Vault, session: str) -> Vault | None:
+    """The small vault of a session, as this device knows it; None when it was never shared here."""
+    for one in main.membership.shares:
+        if one.session == session:
+            return opened(main, one.vault, one.founding)
+    return None
+
+
+def opened(main: Vault, vault_id: str, packed: bytes) -> Vault:
+    vault = Vault(main.here, main.remote, vault_id)
+    if vault.founding() is None:
+        with main.here.transaction() as transaction:
+            vault.memory.write_raw(transaction, packed, FOUNDING)
+            vault.memory.write(transaction, Standing(place="member", confirmed=True), "standing")
+    return vault
+
+
+def begin(main: Vault, session: str) -> Vault:
+    """The small vault of a session, made if there is none yet."""
+    found = shared(main, session)
+    if found is not None:
+        return found
+    vault = founding.prepared(main.here, main.remote, session=session)
+    change = vault.change()
+    change.say(Rename, device=vault.me, name=main.here.name)
+    for device, member in main.membership.members.items():
+        if device != vault.me:
+            change.say(Admit, device=member.keys, name=member.name, admin=member.admin, role=member.kind)
+    change.new_key()
+    change.commit()
+    signed = vault.founding()
+    assert signed is not None
+    told = main.change()
+    told.say(Share, share=vault.id, founding=entries.pack(signed), session=session)
+    told.commit()
+    return vault
+
+
+def invite(vault: Vault, email: str, recipients: Sequence[str], *, write: bool, expires: int | None) -> None:
+    """Let a person read the session; and write, once one of their devices has shown the secret."""
+    secret = os.urandom(32) if write else None
+    change = vault.change()
+    change.say(
+        Invite, email=email, recipients=tuple(recipients), write=write, expires=expires,
+        secret=b"" if secret is None else joining.signer(secret).public_key().public_bytes_raw(),
+    )  # fmt: skip
+    for recipient in recipients:
+        change.wrap(recipient, change.wrapped(vault.ring(), secret=secret))
+    change.commit()
+
+
+def uninvite(vault: Vault, email: str) -> None:
+    """Take it back: a new key that they do not get. What they have read, they have read."""
+    invited = [one for one in vault.membership.invites if one.live and one.email == email]
+    if not invited:
+        raise NotFound("the session is not shared with this person", session=vault.membership.session)
+    end(vault, [one.hash for one in invited])
+
+
+def end(vault: Vault, invites: Iterable[str]) -> None:
+    ended = set(invites)
+    change = vault.change()
+    for one in sorted(ended):
+        change.say(Uninvite, invite=one)
+    guests = [device for device, member in vault.membership.members.items() if member.invite in ended]
+    removing.remove(vault, guests, change).commit()
+
+
+# ── at the other end ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def offers(remote: Remote, identities: Sequence[str | bytes]) -> list[Wrapped]:
+    """Sessions that were shared with the holder of these identities."""
+    found: dict[str, Wrapped] = {}
+    for identity in identities:
+        prefix = f"k/{sealing.recipient_tag(wraps.recipient_of(identity))}-"
+        for listed in remote.list(prefix)[:1000]:
+            try:
+                one = wraps.unwrap(remote.get(listed.name, WRAP_LIMIT), [identity])
+            except (Missing, TooLarge):
+                continue
+            if one is not None and one.session is not None and _is_whole(one):
+                known = found.get(one.vault)
+                if known is None or len(one.keys) > len(known.keys) or (known.secret is None and one.secret):
+                    found[one.vault] = one
+    return list(found.values())
+
+
+def _is_whole(offer: Wrapped) -> bool:
+    signed = entries.unpack_or_none(offer.founding)
+    read = None if signed is None else entries.read(signed.payload)
+    return (
+        signed is not None
+        and isinstance(read, Found)
+        and entries.hash_of(signed.payload) == offer.vault
+        and read.session == offer.session
+    )
+
+
+def accept(here: Here, remote: Remote, offer: Wrapped) -> Vault:
+    """Take part in a shared session: read it from now on, and ask to write when the offer allows that."""
+    signed = entries.unpack(offer.founding)
+    vault = Vault(here, remote, offer.vault)
+    mine = wraps.wrap(here.keys.public.age, offer)
+    with here.transaction() as transaction:
+        vault.memory.write_raw(transaction, offer.founding, FOUNDING)
+        vault.memory.write_raw(transaction, mine, "wrap", "accepted")
+        if vault.memory.raw("standing") is None:
+            vault.memory.write(transaction, Standing(place="reader", confirmed=True), "standing")
+    if offer.secret is not None and not vault.membership.is_member(vault.me):
+        joining.ask(here, remote, signed, secret=offer.secret)
+    return vault

@@ -1,0 +1,72 @@
+"""What a device does for a vault besides reading and writing: it sees to it that just those who belong have keys.
+
+Where it may, it also answers requests that prove themselves, ends what has expired, and lets the devices of the main
+vault into the sessions that it shares.
+"""
+
+from __future__ import annotations
+
+from holdfast.teleport import founding, joining, removing, sharing
+from holdfast.teleport.entries import Admit
+from holdfast.teleport.pulling import Listing
+from holdfast.teleport.vault import Vault
+
+
+def tend(vault: Vault, listing: Listing, main: Vault | None, *, lost: bool) -> None:
+    members = vault.membership
+    if not members.is_member(vault.me):
+        return
+    if members.is_admin(vault.me) and members.session is not None:
+        _expire(vault)
+        if main is not None:
+            _follow(vault, main)
+        _answer(vault, listing)
+    if vault.sealing_key() is None:
+        change = vault.change()
+        change.new_key()
+        change.commit()
+    if lost:
+        _put_back(vault)
+
+
+def _expire(vault: Vault) -> None:
+    now = vault.here.now()
+    live = [one for one in vault.membership.invites if one.live and one.expires is not None]
+    over = [one.hash for one in live if one.expires is not None and one.expires <= now]
+    if over:
+        sharing.end(vault, over)
+
+
+def _follow(vault: Vault, main: Vault) -> None:
+    """The devices of the main vault belong to what it shares; those that left it do not."""
+    here, there = vault.membership, main.membership
+    new = [(device, member) for device, member in there.members.items() if not here.is_member(device)]
+    gone = [device for device, one in here.members.items() if one.kind != "guest" and device in there.removed]
+    if new:
+        change = vault.change()
+        for _, member in new:
+            change.say(Admit, device=member.keys, name=member.name, admin=member.admin, role=member.kind)
+            change.wrap(member.keys.age, change.wrapped(vault.ring()))
+        change.commit()
+    if gone:
+        removing.remove(vault, gone).commit()
+
+
+def _answer(vault: Vault, listing: Listing) -> None:
+    """Let in the devices of people who were invited to write, and prove it."""
+    live = [one for one in vault.membership.invites if one.live and one.write]
+    if not live or not listing.joins:
+        return
+    for request in joining.requests(vault, listing.joins):
+        invited = next((one for one in live if joining.proves(request, one.secret)), None)
+        if invited is not None:
+            joining.approve(vault, request, role="guest", invite=invited.hash)
+
+
+def _put_back(vault: Vault) -> None:
+    """The remote lost what we published: perhaps it lost the vault itself. Whatever is there is left as it is."""
+    change = vault.change()
+    for recipient in vault.membership.recipient_keys():
+        change.wrap(recipient, change.wrapped(vault.ring()))
+    change.commit()
+    vault.remote.put(founding.again(vault))

@@ -1,0 +1,322 @@
+"""One vault at one remote, as this device knows it: who belongs to it, which keys open it, and how it is changed.
+
+Nothing a remote says is believed before a signature proves it. Changes are written down here first and sent then, so
+that a crash in between only delays them: `flush` sends what is still waiting.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.errors import Invalid
+from holdfast.store.interface import Store, Transaction
+from holdfast.teleport import entries, sealing, wraps
+from holdfast.teleport.entries import Entry, NewKey, Signed
+from holdfast.teleport.keys import DeviceKeys
+from holdfast.teleport.membership import Membership, evaluate
+from holdfast.teleport.memory import FOUNDING, Memory
+from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
+from holdfast.teleport.report import Report
+from holdfast.teleport.sealing import Unsealable
+from holdfast.teleport.wraps import Wrapped
+
+ENTRY_LIMIT: Final = 8 << 20
+WRAP_LIMIT: Final = 1 << 20
+_MOST_ENTRIES: Final = 100_000
+_MOST_WRAPS: Final = 1_000
+
+
+class Here(NamedTuple):
+    """This device, as a vault needs it."""
+
+    keys: DeviceKeys
+    name: str
+    store: Store
+    transaction: Callable[[], AbstractContextManager[Transaction]]
+    # The writer id under which events are recorded, and a new one once the present one proves to be used elsewhere.
+    writer: Callable[[], str]
+    renew: Callable[[], str]
+    now: Callable[[], int]
+    # Told, within the transaction that takes them in, of sessions that came from elsewhere.
+    received: Callable[[Transaction, Iterable[str]], None]
+
+
+class Vault:
+    def __init__(self, here: Here, remote: Remote, vault: str) -> None:
+        self.here = here
+        self.remote = remote
+        self.id = vault
+        self.tag = sealing.vault_tag(vault)
+        self.memory = Memory(here.store, vault)
+        self.report = Report()
+        self._verified: set[str] = set()
+        self._entries: dict[str, Signed] | None = None
+        self._membership: Membership | None = None
+        self._opened: dict[str, Wrapped] = {}
+        self._asked_for_wraps = False
+
+    @property
+    def me(self) -> str:
+        return self.here.keys.public.id
+
+    def reload(self) -> None:
+        """Forget what was read from memory: somebody else has written to it."""
+        self._entries = None
+        self._membership = None
+        self._opened.clear()
+        self._asked_for_wraps = False
+
+    # ── who belongs to it ────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def known(self) -> dict[str, Signed]:
+        """Every entry this device has, by hash."""
+        if self._entries is None:
+            found = (entries.unpack(packed) for packed in self.memory.raw_under("entry").values())
+            self._entries = {entries.hash_of(one.payload): one for one in found}
+            founding = self.founding()
+            if founding is not None:
+                self._entries[entries.hash_of(founding.payload)] = founding
+        return self._entries
+
+    def founding(self) -> Signed | None:
+        packed = self.memory.raw(FOUNDING)
+        return None if packed is None else entries.unpack(packed)
+
+    @property
+    def membership(self) -> Membership:
+        if self._membership is None:
+            self._membership = evaluate(self.known.values(), self.id, verified=self._verified)
+        return self._membership
+
+    def take(self, found: Iterable[Signed]) -> None:
+        """Keep these entries. Whether they count, the whole of them decides."""
+        new = {entries.hash_of(one.payload): one for one in found}
+        new = {name: one for name, one in new.items() if name not in self.known}
+        if new:
+            with self.here.transaction() as transaction:
+                for name, one in new.items():
+                    self.memory.write_raw(transaction, entries.pack(one), "entry", name)
+            self.known.update(new)
+            self._membership = None
+
+    def learn(self, hashes: Iterable[str]) -> None:
+        """Fetch entries by their hashes, and all that they stand on."""
+        wanted = [one for one in hashes if one not in self.known]
+        found: dict[str, Signed] = {}
+        tried: set[str] = set()
+        while wanted and len(tried) < _MOST_ENTRIES:
+            asked = wanted.pop()
+            if asked in tried or asked in self.known:
+                continue
+            tried.add(asked)
+            entry = self._fetch(f"m/{self.tag}/{sealing.entry_name(self.id, asked)}", asked)
+            if entry is not None:
+                found[asked] = entry
+                read = entries.read(entry.payload)
+                wanted += [] if read is None else read.parents
+        self.take(found.values())
+
+    def learn_all(self) -> None:
+        """Fetch every entry there is: for who comes anew and has heard of none."""
+        found = []
+        names = {f"m/{self.tag}/{sealing.entry_name(self.id, one)}" for one in self.known}
+        for listed in self.remote.list(f"m/{self.tag}/")[:_MOST_ENTRIES]:
+            entry = None if listed.name in names else self._fetch(listed.name)
+            if entry is not None:
+                found.append(entry)
+        self.take(found)
+
+    def _fetch(self, name: str, expected: str | None = None) -> Signed | None:
+        try:
+            entry = entries.unpack(self.open("entry", name, self.remote.get(name, ENTRY_LIMIT), self.candidates))
+        except (Missing, TooLarge, Unsealable, Invalid) as error:
+            reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
+            self.report.reject(name, "", f"a membership entry {reason}")
+            return None
+        own = entries.hash_of(entry.payload)
+        if f"m/{self.tag}/{sealing.entry_name(self.id, own)}" != name or expected not in (None, own):
+            self.report.reject(name, "", "a membership entry stands under a name that is not its own")
+            return None
+        return entry
+
+    # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def wrapped(self) -> list[Wrapped]:
+        """The key wraps for this device, opened."""
+        for name, blob in self.memory.raw_under("wrap").items():
+            if name not in self._opened:
+                found = wraps.unwrap(blob, [self.here.keys.identity])
+                if found is not None and found.vault == self.id:
+                    self._opened[name] = found
+        return list(self._opened.values())
+
+    def candidates(self) -> list[bytes]:
+        """Every key that was wrapped for us. Anybody can wrap one: what they open is signed, and that is checked."""
+        return list(dict.fromkeys(key for one in self.wrapped() for key in reversed(one.keys)))
+
+    def ring(self) -> list[bytes]:
+        """The keys that a valid entry names: the only ones that open packs and heads."""
+        named = {key.id for key in self.membership.keys}
+        return [key for key in self.candidates() if sealing.key_id(key) in named]
+
+    def sealing_key(self) -> bytes | None:
+        """The key to seal with; None when there is none that only those who belong here have."""
+        current = self.membership.current_key()
+        if current is None:
+            return None
+        return next((key for key in self.candidates() if sealing.key_id(key) == current.id), None)
+
+    def box(self) -> str | None:
+        """The secret that opens requests to join."""
+        return next((one.box for one in self.wrapped() if one.box is not None), None)
+
+    def open(self, kind: str, name: str, sealed: bytes, ring: Callable[[], list[bytes]]) -> bytes:
+        """Unseal; with a key that came in the meantime, if need be."""
+        limit = 4 * len(sealed) + (64 << 20) if kind == "pack" else 64 << 20
+        try:
+            return sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
+        except Unsealable:
+            if not self.ask_for_wraps():
+                raise
+        return sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
+
+    def ask_for_wraps(self) -> bool:
+        """Look once whether keys were left for this device; True when there were any."""
+        if self._asked_for_wraps:
+            return False
+        self._asked_for_wraps = True
+        known = self.memory.raw_under("wrap")
+        found: dict[str, bytes] = {}
+        prefix = f"k/{sealing.recipient_tag(self.here.keys.public.age)}-"
+        for listed in self.remote.list(prefix)[:_MOST_WRAPS]:
+            name = listed.name.removeprefix(prefix)
+            if name not in known:
+                try:
+                    blob = self.remote.get(listed.name, WRAP_LIMIT)
+                except (Missing, TooLarge):
+                    continue
+                opened = wraps.unwrap(blob, [self.here.keys.identity])
+                if opened is not None and opened.vault == self.id:
+                    found[name] = blob
+        if found:
+            with self.here.transaction() as transaction:
+                for name, blob in found.items():
+                    self.memory.write_raw(transaction, blob, "wrap", name)
+        return bool(found)
+
+    def reject_planted(self) -> None:
+        """Keys that were wrapped for us and that no valid entry names: nobody who belongs here made them."""
+        named = {key.id for key in self.membership.keys}
+        if not self.membership.is_member(self.me):
+            return
+        for name, one in self._opened.items():
+            if not any(sealing.key_id(key) in named for key in one.keys):
+                self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault has named")
+
+    # ── changing it ──────────────────────────────────────────────────────────────────────────────────────
+
+    def change(self) -> Change:
+        return Change(self)
+
+    def flush(self, *, remove: Iterable[str] = ()) -> None:
+        """Send what is still waiting to be sent, in its order."""
+        waiting = self.memory.raw_under("out")
+        gone = list(remove)
+        if not waiting and not gone:
+            return
+        objects = [msgspec.msgpack.decode(packed, type=tuple[str, bytes]) for packed in waiting.values()]
+        self.remote.put(objects, remove=gone)
+        if waiting:
+            with self.here.transaction() as transaction:
+                for name in waiting:
+                    self.memory.forget(transaction, "out", name)
+
+
+class Change:
+    """Entries and key wraps that belong together: written down at once, then sent."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._said: list[Signed] = []
+        self._wraps: list[tuple[str, bytes]] = []
+        self._notes: list[tuple[object, tuple[str, ...]]] = []
+
+    def say(self, kind: type[Entry], **fields: Any) -> str:
+        """Sign an entry on top of all that is known; gives its hash."""
+        vault = self._vault
+        entry = kind(
+            vault=vault.id, parents=tuple(sorted(vault.membership.tips)), by=vault.me, at=vault.here.now(), **fields
+        )
+        signed = entries.sign(vault.here.keys, entry)
+        own = entries.hash_of(signed.payload)
+        vault.known[own] = signed
+        vault._membership = None  # noqa: SLF001 (the vault's own change)
+        self._said.append(signed)
+        return own
+
+    def wrap(self, recipient: str, wrapped: Wrapped) -> None:
+        """Leave keys for someone."""
+        name = f"{sealing.recipient_tag(recipient)}-{os.urandom(8).hex()}"
+        self._wraps.append((f"k/{name}", wraps.wrap(recipient, wrapped)))
+
+    def remember(self, value: object, *parts: str) -> None:
+        """Keep something in the vault's memory, together with this change."""
+        self._notes.append((value, parts))
+
+    def new_key(self) -> None:
+        """A new epoch: a key for exactly those who belong here now."""
+        vault = self._vault
+        key = sealing.new_key()
+        recipients = vault.membership.recipients()
+        self.say(NewKey, id=sealing.key_id(key), recipients=tuple(sorted(recipients)))
+        keys = [*vault.ring(), key]
+        for recipient in vault.membership.recipient_keys():
+            self.wrap(recipient, self.wrapped(keys))
+        # Ours is needed at once: what follows is sealed with it.
+        vault._opened["new"] = self.wrapped(keys)  # noqa: SLF001 (the vault's own change)
+
+    def wrapped(self, keys: list[bytes], *, secret: bytes | None = None) -> Wrapped:
+        vault = self._vault
+        founding = vault.founding()
+        assert founding is not None
+        return Wrapped(
+            vault=vault.id, founding=entries.pack(founding), keys=keys, box=vault.box(),
+            session=vault.membership.session, secret=secret,
+        )  # fmt: skip
+
+    def commit(self, *, remove: Iterable[str] = ()) -> None:
+        """Write all of it down, then send it."""
+        self.write_down()
+        self._vault.flush(remove=remove)
+
+    def write_down(self) -> None:
+        """Keep it here, to be sent: wraps before the entries that speak of them."""
+        vault, memory = self._vault, self._vault.memory
+        if vault.sealing_key() is None:
+            self.new_key()
+        key = vault.sealing_key()
+        assert key is not None
+        objects = list(self._wraps)
+        for signed in self._said:
+            own = entries.hash_of(signed.payload)
+            name = f"m/{vault.tag}/{sealing.entry_name(vault.id, own)}"
+            objects.append((name, sealing.seal(key, "entry", vault.id, name, entries.pack(signed))))
+        mine = f"k/{sealing.recipient_tag(vault.here.keys.public.age)}-"
+        start = len(memory.raw_under("out"))
+        with vault.here.transaction() as transaction:
+            for number, one in enumerate(objects, start):
+                memory.write(transaction, one, "out", f"{number:06}")
+                if one[0].startswith(mine):
+                    memory.write_raw(transaction, one[1], "wrap", one[0].removeprefix(mine))
+            for signed in self._said:
+                memory.write_raw(transaction, entries.pack(signed), "entry", entries.hash_of(signed.payload))
+            for value, parts in self._notes:
+                memory.write(transaction, value, *parts)
+        vault._opened.pop("new", None)  # noqa: SLF001 (the vault's own change)
+        vault._opened.pop("founding", None)  # noqa: SLF001 (the vault's own change)
