@@ -3,7 +3,7 @@
 Machines are noisy and differ; a ratio against something measured in the same minute means something anywhere. The
 table goes to the terminal, everything measured to bench/results/latest.json.
 
-    python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, backfill
+    python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, backfill, travel
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measures import append, backfill, cold, growth, hooks, mirrors, parallel, validate
+from measures import append, backfill, cold, growth, hooks, mirrors, parallel, travel, validate
 from measures.figures import Figure
 
 RESULTS = Path(__file__).parent / "results"
@@ -25,7 +25,7 @@ RESULTS = Path(__file__).parent / "results"
 def main(names: list[str]) -> int:
     scratch = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=os.environ.get("HOLDFAST_BENCH_DIR")))
     try:
-        wanted = names or ["append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill"]
+        wanted = names or ["append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill", "travel"]
         figures: list[Figure] = []
         if "append" in wanted:
             figures += append.measure(scratch)
@@ -43,6 +43,8 @@ def main(names: list[str]) -> int:
             figures += hooks.measure(scratch)
         if "backfill" in wanted:
             figures += backfill.measure(scratch)
+        if "travel" in wanted:
+            figures += travel.measure(scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     show(figures)

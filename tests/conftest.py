@@ -14,7 +14,10 @@ collect_ignore = [] if os.environ.get("HOLDFAST_REAL_AGENTS") else ["real"]
 
 # Failing assertions of the exported suite say what they compared, like those of any test.
 pytest.register_assert_rewrite(
-    "holdfast.capture.conformance", "holdfast.formats.conformance", "holdfast.store.conformance"
+    "holdfast.capture.conformance",
+    "holdfast.formats.conformance",
+    "holdfast.store.conformance",
+    "holdfast.teleport.remotes.conformance",
 )
 
 # Machines that run tests are busy: a slow example says nothing about the code, so no deadlines.

@@ -21,6 +21,7 @@ KINDS = {
     4: {"invalid"},
     5: {"conflict"},
     6: {"damaged"},
+    7: {"unreachable"},
 }
 DAY = "2026-01-05"
 
@@ -105,7 +106,7 @@ def checked(out: str) -> dict[str, Any]:
     document = json.loads(out)
     assert document["holdfast"] == 1
     session = document.get("session")
-    if session is not None:
+    if isinstance(session, dict):
         lawful(session["time"])
     return dict(document)
 

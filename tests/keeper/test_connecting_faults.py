@@ -95,7 +95,7 @@ def test_a_damaged_memory(ground: Ground) -> None:
     (ground.home / "connections" / "codex-user.json").write_text("{")
     with pytest.raises(Damaged):
         ground.disconnect("codex")
-    assert ground.keeper.doctor()[0][-3].status == "failed"
+    assert next(one for one in ground.keeper.doctor()[0] if one.name == "hooks").status == "failed"
 
 
 # ── killed at any moment ─────────────────────────────────────────────────────────────────────────────────

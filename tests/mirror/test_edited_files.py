@@ -19,7 +19,7 @@ from holdfast.formats.contract.history import events_of
 from holdfast.formats.text.reading import read_yaml
 from holdfast.keeper.mirrors import settling
 from holdfast.keeper.session import KeptSession
-from holdfast.mirror.locks import locked
+from holdfast.machine.locks import locked
 from holdfast.mirror.memory import Memory
 
 

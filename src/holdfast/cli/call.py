@@ -45,6 +45,7 @@ class Call:
                 actor=self.environ.get("HOLDFAST_ACTOR") or None,
             )
             self._keeper.looks_once = True
+            self._keeper.environ = self.environ
         return self._keeper
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.cli.declare import Argument, Command, Option
 
 SESSIONS, WORK, LOOKING, FORMATS, AGENTS = "Sessions", "Work", "Looking", "Formats", "Agents"
-KEEPING = "Keeping"
+DEVICES, KEEPING = "Devices and people", "Keeping"
 MODES = ("debug", "default", "optimize", "release")
 CATEGORIES = ("transient", "resource", "configuration", "logical", "permanent")
 FORMAT_NAMES = ("orchestrator", "timer", "contract", "craft")
@@ -26,6 +26,7 @@ _OUT = Option(("-o", "--out"), "where to write it (default: standard output)", k
 _PROGRAM = Argument("agent", "which agent", choices=AGENT_NAMES)
 _PROGRAMS = Argument("agents", "which agents", many=True, choices=AGENT_NAMES, metavar="AGENT")
 _SCOPE = Option(("--scope",), "for everything you do, or for this project alone", choices=("user", "project"))
+_REMOTE = Option(("--remote",), "only this one", metavar="NAME")
 _ARTIFACT = Option(("--artifact",), "a file it made", many=True, name="artifacts", metavar="F")
 
 
@@ -257,6 +258,71 @@ COMMANDS: tuple[Command, ...] = (
                  metavar="AGENT"),
         Option(("--since",), "not older than this", kind="date"),
     ), _at("backfill"), group=AGENTS),
+    # ── Devices and people ───────────────────────────────────────────────────────────────────────────────
+    Command("device", "this device, and those it belongs with", group=DEVICES, verbs=(
+        Command("show", "its name, its keys, and the vaults it has met", (), _at("device", "show")),
+        Command("list", "the devices of each vault, and who asks to join", (), _at("device", "list_")),
+        Command("rename", "call this device something else", (Argument("name", "what to call it"),),
+                _at("device", "rename"), writes=True),
+        Command("approve", "let a device in", (
+            Argument("fingerprint", "its words, as it shows them itself: compare all of them"),
+            Option(("--admin",), "it may let others in and take them out, too", kind="flag"),
+        ), _at("device", "approve"), writes=True),
+        Command("remove", "take a device out, or decline its request", (
+            Argument("name", "its name or fingerprint"),
+        ), _at("device", "remove"), writes=True),
+        Command("recovery-code", "a code on paper that lets a device in when all others are gone", (_REMOTE,),
+                _at("device", "recovery_code"), writes=True),
+    )),
+    Command("remote", "the places that sessions travel by", group=DEVICES, verbs=(
+        Command("add", "found the vault there, or ask to join it", (
+            Argument("name", "what to call it here"),
+            Argument("url", "folder:PATH, s3://BUCKET/PREFIX, git:URL or claude-desktop:"),
+            Option(("--all-projects",), "sessions of every project (the default)", kind="flag"),
+            Option(("--this-project",), "only sessions of this project", kind="flag"),
+            Option(("--vault",), "the words of the vault you expect there", metavar="WORDS"),
+            Option(("--recover",), "let this device in with a recovery code, asked for or on standard input",
+                   kind="flag"),
+        ), _at("remote", "add"), writes=True, either=(("--all-projects", "--this-project"),)),
+        Command("list", "all remotes, and how this device stands there", (), _at("remote", "list_")),
+        Command("confirm", "the vault there is yours: earlier sessions may be sent", (
+            Argument("name", "the remote"),
+            Argument("words", "the vault's words, as another of your devices shows them", required=False),
+        ), _at("remote", "confirm"), writes=True),
+        Command("remove", "forget a remote; what lies there stays", (Argument("name", "the remote"),),
+                _at("remote", "remove"), writes=True),
+    )),
+    Command("sync", "send and receive what is new", (_REMOTE,), _at("sync"), group=DEVICES, writes=True),
+    Command("conflicts", "what devices said without knowing of each other", (_ID,), _at("conflicts"), group=DEVICES),
+    Command("resolve", "let one value of a conflict stand", (
+        Argument("conflict", "its id, as conflicts shows it"),
+        Option(("--take",), "the number of the value", kind="int", required=True),
+        _ID,
+    ), _at("resolve"), group=DEVICES, writes=True),
+    Command("fork", "go on separately, with a session of your own", (_ID,), _at("fork"), group=DEVICES, writes=True),
+    Command("people", "whom sessions can be shared with", group=DEVICES, verbs=(
+        Command("add", "a person, or one more key of theirs", (
+            Argument("email", "their address"),
+            Argument("key", "their public key, in quotes: age1… or ssh-ed25519 AAAA…"),
+        ), _at("people", "add"), writes=True),
+        Command("list", "all people, with their keys", (), _at("people", "list_")),
+    )),
+    Command("share", "let a person read a session, and go on with it", (
+        Argument("id", _ID.help),
+        Option(("--with",), "whom", metavar="EMAIL", name="with_", required=True),
+        Option(("--read-only",), "they may not write", kind="flag"),
+        Option(("--expires",), "until when: 7d, 12h, 30m, 2w, or a time", metavar="WHEN"),
+        _REMOTE,
+    ), _at("share"), group=DEVICES, writes=True),
+    Command("accept", "take part in sessions that were shared with you", (
+        Argument("url", "where they were shared (default: the remotes you have)", required=False),
+        Option(("--identity",), "the secret key they were shared with: an age identity, an SSH key, or - for stdin",
+               kind="path"),
+    ), _at("accept"), group=DEVICES, writes=True),
+    Command("revoke", "take a shared session back", (
+        Argument("id", _ID.help),
+        Option(("--from",), "from whom", metavar="EMAIL", name="from_", required=True),
+    ), _at("revoke"), group=DEVICES, writes=True),
     # ── Keeping ──────────────────────────────────────────────────────────────────────────────────────────
     Command("init", "set up a project in a minute", (
         Option(("--connect",), "connect this agent, or none", many=True, metavar="AGENT"),

@@ -105,10 +105,31 @@ def seal(
 ) -> Event:
     """Make the next event of a stream. `data` is canonical JSON, `salt` fresh random bytes."""
     at = min(max(at, times.EARLIEST), times.LATEST)  # what can be written is what is hashed
-    body = body_of(data, salt)
-    envelope = _Envelope(actor, times.text(at), body, clock, key, prev, seen, seq, session, type, version, writer)
+    return linked(
+        version, session, writer, seq, clock, at, seen, key, actor, type, body_of(data, salt), prev, data, salt
+    )
+
+
+def linked(
+    v: int,
+    session: str,
+    writer: str,
+    seq: int,
+    clock: int,
+    at: int,
+    seen: tuple[Head, ...],
+    key: str | None,
+    actor: str,
+    type: str,  # noqa: A002 (the envelope's own word)
+    body: str,
+    prev: str | None,
+    data: bytes | None,
+    salt: bytes | None,
+) -> Event:
+    """An event with the hash that follows from everything else it says."""
+    envelope = _Envelope(actor, times.text(at), body, clock, key, prev, seen, seq, session, type, v, writer)
     sealed = digest(LAYOUT, _in_order.encode(envelope))
-    return Event(version, session, writer, seq, clock, at, seen, key, actor, type, body, prev, sealed, data, salt)
+    return Event(v, session, writer, seq, clock, at, seen, key, actor, type, body, prev, sealed, data, salt)
 
 
 def trouble(event: Event) -> str | None:

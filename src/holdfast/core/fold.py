@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-
 from holdfast.core import agents, tasks
-from holdfast.core.canonical import as_read, too_deep
+from holdfast.core.canonical import as_read
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
-from holdfast.core.registers import dispute, forbidding, notice, resolve, value_of, write, write_status
+from holdfast.core.reading import erasures, read, standing
+from holdfast.core.registers import dispute, forbidding, notice, resolve, value_of, worked, write, write_status
 from holdfast.core.state import (
     DecisionState,
     Failure,
@@ -69,35 +68,41 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.core.worktime import add_sign, add_stretch
 
+__all__ = ["apply", "fold", "in_log_order", "pass_over", "read"]
+
 Rule = Callable[[State, Event, Data], None]
 
-_decoders: dict[str, msgspec.json.Decoder[Data]] = {}
 _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "summary", "branch", "cost_usd")
 
 
 def fold(events: Iterable[Event], session: str | None = None) -> State:
     """The state after these events. `session` is needed only to fold no events at all."""
     ordered = _sorted(events)
+    counting = {event.hash: event for event in _counting(ordered)}
     state = State(session=session or (ordered[0].session if ordered else ""))
-    keys: set[str] = set()
     for event in ordered:
-        if event.key is None or event.key not in keys:
-            apply(state, event)
+        if event.hash in counting:
+            apply(state, counting[event.hash])
         else:
             pass_over(state, event)
-        if event.key is not None:
-            keys.add(event.key)
     return state
 
 
 def in_log_order(events: Iterable[Event]) -> list[Event]:
-    """Sorted as every device sorts them, each event once, each key once (its first event in the log)."""
+    """Sorted as every device sorts them, each event once, each key once (its first event in the log).
+
+    Erased ones come with the data that stands instead, where there is any.
+    """
+    return _counting(_sorted(events))
+
+
+def _counting(ordered: list[Event]) -> list[Event]:
     keys: dict[str, str] = {}
-    return [
-        event
-        for event in _sorted(events)
-        if event.key is None or keys.setdefault(event.key, event.hash) == event.hash
-    ]
+    found = [one for one in ordered if one.key is None or keys.setdefault(one.key, one.hash) == one.hash]
+    if all(one.data is not None for one in found):
+        return found
+    instead = erasures(found).instead
+    return [standing(one, instead) for one in found]
 
 
 def _sorted(events: Iterable[Event]) -> list[Event]:
@@ -106,20 +111,6 @@ def _sorted(events: Iterable[Event]) -> list[Event]:
         if event.hash not in unique or event.data is None:  # of two copies, the erased one: erasing is for ever
             unique[event.hash] = event
     return sorted(unique.values(), key=lambda event: event.position)
-
-
-def read(event: Event) -> Data | None:
-    """What the event says; None when it was erased, or is of a type or version this program does not know."""
-    kind = KINDS.get(event.type)
-    if kind is None or event.data is None or event.v > kind.version or too_deep(event.data):
-        return None
-    decoder = _decoders.get(event.type)
-    if decoder is None:
-        decoder = _decoders[event.type] = msgspec.json.Decoder(kind.data)
-    try:
-        return decoder.decode(event.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
 
 
 def apply(state: State, event: Event, data: Data | None = None) -> None:
@@ -131,6 +122,8 @@ def apply(state: State, event: Event, data: Data | None = None) -> None:
         return
     if kind.sign and (state.created_at is None or event.at >= state.time.start):
         add_sign(state.time, event.at)
+    if kind.sign:
+        worked(state, event)
     if data is None:
         data = read(event)
     if data is None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
-from holdfast.core.canonical import Json
+from holdfast.core.canonical import Json, digest
 from holdfast.core.event import Event
-from holdfast.core.lifecycle import FINAL, MOVES, TABLES, allows
+from holdfast.core.lifecycle import FINAL, FINISHED, MOVES, TABLES, allows
 from holdfast.core.state import AgentState, Clash, State, TaskState, Write
 from holdfast.core.vocabulary import ConflictFound, ConflictResolved
 
@@ -50,8 +50,29 @@ def write_status(state: State, table: str, writes: list[Write], field: str, even
         notice(state, field, stands, after, event)
         return False
     unseen = [earlier for earlier in writes if not saw(state, event, earlier)]
+    if table == "session" and after in FINISHED:
+        for work in state.worked.values():
+            if not saw(state, event, work):
+                _beside(unseen, work)
     writes[:] = [*unseen, Write(after, event.writer, event.seq, event.hash, event.at)]
     return standing(table, writes) is writes[-1]
+
+
+def worked(state: State, event: Event) -> None:
+    """Somebody was at work. If the session had ended meanwhile and they had not heard of it, both are shown."""
+    if event.type.startswith(_NO_WORK):
+        return
+    work = state.worked[event.writer] = Write("in_progress", event.writer, event.seq, event.hash, event.at)
+    writes = state.registers.get("status")
+    stands = standing("session", writes) if writes else None
+    if writes and stands is not None and stands.value in FINISHED and not saw(state, event, stands):
+        _beside(writes, work)
+
+
+def _beside(writes: list[Write], work: Write) -> None:
+    """Put work beside an ending: of each writer the first, so that who chooses knows what they chose between."""
+    if all(one.writer != work.writer for one in writes):
+        writes.append(work)
 
 
 def forbidding(state: State, table: str, writes: Sequence[Write], event: Event) -> Write | None:
@@ -102,29 +123,75 @@ def disputed(writes: Sequence[Write]) -> bool:
     return len(writes) > 1 and any(one.value != writes[0].value for one in writes)
 
 
+_NO_WORK: Final = ("session.", "conflict.")  # told by their own rules
+
+
+class Dispute(NamedTuple):
+    """Values of one field that cannot all be true. Both numbers count from 1, in the order of the values."""
+
+    field: str
+    writes: tuple[Write, ...]
+    # The one a person chose; without it, the dispute is open.
+    chosen: int | None
+    # The one that stands, by choice or until there is one.
+    stands: int
+
+    @property
+    def id(self) -> str:
+        """Short, and the same on every device, before and after somebody chose."""
+        return digest(self.field.encode(), *sorted(one.hash.encode() for one in self.writes))[:8]
+
+
+def disputes(state: State) -> list[Dispute]:
+    """Concurrent values of one register, and what could not be true: the same on every device."""
+    found = []
+    for name, (table, writes) in fields(state).items():
+        if disputed(writes):
+            stands = writes[-1] if table is None else standing(table, writes)
+            place = next(number for number, one in enumerate(writes, start=1) if one is stands)
+            found.append(Dispute(name, tuple(writes), None, place))
+    found += [Dispute(clash.field, tuple(clash.writes), clash.chosen, clash.chosen or 1) for clash in state.clashes]
+    return found
+
+
 def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
     """A person chose: the chosen value stands as if written now, the overruled ones are settled."""
     names, registers = _meant(state, choice.field)
     settled = {choice.chosen, *choice.overruled}
-    for writes in registers:
+    # Noticed, or chosen before: by the same person, or by two at once.
+    known = [one for one in state.clashes if one.field in names and _place(one.writes, choice.chosen) is not None]
+    exact = [one for one in known if {write.hash for write in one.writes} == settled]
+    for writes in registers if not exact else ():
         shown = [one for one in writes if one.hash in settled]
         place = _place(shown, choice.chosen)
         if place is not None:
             state.clashes.append(Clash(choice.field, shown, place + 1))
-            _choose(state, writes, shown[place].value, event, settled)
+            _choose(state, writes, shown[place], event, settled)
             return
-    for clash in reversed(state.clashes):  # noticed, or chosen before: by the same person, or by two at once
-        place = _place(clash.writes, choice.chosen)
-        if clash.field in names and place is not None:
-            value = clash.writes[place].value
-            stays = not registers or not _can_stand(choice.field, registers[0], value)
-            if stays or _choose(state, registers[0], value, event, settled):
-                clash.chosen = place + 1
-            return
-    if choice.value is not None and choice.field in state.registers and choice.field != "status":
-        _choose(state, registers[0], choice.value, event, settled)
+    if known:
+        _settle(state, event, choice, (exact or known)[-1], registers)
+    elif choice.value is not None and choice.field in state.registers and choice.field != "status":
+        _choose(state, registers[0], Write(choice.value, "", 0, "", event.at), event, settled)
     else:
         state.not_applied += 1
+
+
+def _settle(
+    state: State, event: Event, choice: ConflictResolved, clash: Clash, registers: Sequence[list[Write]]
+) -> None:
+    place = _place(clash.writes, choice.chosen)
+    assert place is not None
+    chosen = clash.writes[place]
+    settled = {choice.chosen, *choice.overruled}
+    # Of twins under one id, the one that the values are of.
+    writes = next((one for one in registers if any(write.hash in settled for write in one)), None)
+    if writes is None and registers:
+        writes = registers[0]
+    if writes is not None and _can_stand(choice.field, writes, chosen.value):
+        alone = _choose(state, writes, chosen, event, settled)
+        if not alone and clash.chosen is not None:
+            return  # somebody else chose meanwhile: both choices are shown, and this one has its own entry
+    clash.chosen = place + 1
 
 
 def dispute(state: State, event: Event, found: ConflictFound) -> None:
@@ -159,8 +226,11 @@ def _place(writes: Sequence[Write], chosen: str) -> int | None:
     return next((place for place, one in enumerate(writes) if one.hash == chosen), None)
 
 
-def _choose(state: State, writes: list[Write], value: Json, event: Event, settled: set[str]) -> bool:
+def _choose(state: State, writes: list[Write], chosen: Write, event: Event, settled: set[str]) -> bool:
     """Write the chosen value; False when others remain that the person who chose had not seen."""
     rest = [one for one in writes if one.hash not in settled and not saw(state, event, one)]
-    writes[:] = [*rest, Write(value, event.writer, event.seq, event.hash, event.at)]
+    # What ended has ended when it did, not when somebody said that this is what counts.
+    ended = writes is state.registers.get("status") and chosen.value in FINISHED
+    at = chosen.at if ended else event.at
+    writes[:] = [*rest, Write(chosen.value, event.writer, event.seq, event.hash, at)]
     return not rest

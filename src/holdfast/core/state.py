@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 3
+FOLD_VERSION = 4
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -161,6 +161,8 @@ class State(msgspec.Struct, gc=False):
     latest: dict[str, int] = {}
     devices: dict[str, str] = {}
     last_writer: str = ""
+    # writer -> the last work it did in the session
+    worked: dict[str, Write] = {}
 
     project: Project | None = None
     created_at: int | None = None

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.core import agents as agents_of
 from holdfast.core import modes
 from holdfast.core import tasks as tasks_of
-from holdfast.core.canonical import Json, digest
+from holdfast.core.canonical import Json
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import (
     Agent,
@@ -35,8 +35,8 @@ from holdfast.core.model import (
     Time,
     Waiting,
 )
-from holdfast.core.registers import disputed, fields, standing, value_of
-from holdfast.core.state import AgentState, Mark, State, Write
+from holdfast.core.registers import Dispute, disputes, standing, value_of
+from holdfast.core.state import AgentState, Mark, State
 from holdfast.core.times import text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
@@ -195,20 +195,18 @@ def _extra(state: State) -> dict[str, Json]:
 
 def conflicts(state: State) -> list[Conflict]:
     """Concurrent values of one register, and what could not be true: the same on every device."""
-    found = [_conflict(state, name, writes, None) for name, (_, writes) in fields(state).items() if disputed(writes)]
-    found += [_conflict(state, clash.field, clash.writes, clash.chosen) for clash in state.clashes]
-    return found
+    return [conflict(state, dispute) for dispute in disputes(state)]
 
 
-def _conflict(state: State, field: str, writes: list[Write], chosen: int | None) -> Conflict:
-    mark = digest(field.encode(), *(one.hash.encode() for one in sorted(writes, key=lambda one: one.hash)))
+def conflict(state: State, dispute: Dispute) -> Conflict:
     return Conflict(
-        id=mark[:8],
-        field=field,
+        id=dispute.id,
+        field=dispute.field,
         values=[
-            ConflictValue(value=one.value, device=state.devices.get(one.writer), at=text(one.at)) for one in writes
+            ConflictValue(value=one.value, device=state.devices.get(one.writer), at=text(one.at))
+            for one in dispute.writes
         ],
-        chosen=chosen,
+        chosen=dispute.chosen,
     )
 
 

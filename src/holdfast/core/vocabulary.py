@@ -37,6 +37,10 @@ class Kind(NamedTuple):
 KINDS: dict[str, Kind] = {}
 TYPE_OF: dict[type[Data], Kind] = {}
 
+# Raise it when more is taken for a secret than before, or more fields are looked at: what is stored already is then
+# looked through once more before it leaves the device.
+RULES = 1
+
 # Free text: scanned for secrets before it is stored. Ids, paths and hashes are not in it.
 FREE_TEXT = frozenset(
     [
@@ -203,9 +207,13 @@ class SessionDeleted(Data, frozen=True, kw_only=True):
 
 @_event("event.erased", sign=False)
 class EventErased(Data, frozen=True, kw_only=True):
-    """The data of these events is erased, for instance because it held a secret."""
+    """The data of these events is erased, for instance because it held a secret.
+
+    `instead` has, for some of the hashes, the data as it may stand: of the same type, and without the secret.
+    """
 
     hashes: tuple[str, ...]
+    instead: dict[str, Json] = {}
 
 
 @_event("device.joined", sign=False)

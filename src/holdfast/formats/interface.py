@@ -19,6 +19,7 @@ from datetime import timedelta
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
+from holdfast.core.model import Sync
 from holdfast.core.state import State
 from holdfast.core.vocabulary import Data, Project, Timer
 
@@ -71,6 +72,14 @@ class Ground(NamedTuple):
     models: Mapping[str, str] = {}
 
 
+class Travel(NamedTuple):
+    """How a session reaches other devices. No event says so: whoever keeps the session tells the format."""
+
+    sync: Sync
+    # The kind of place, in the words of the formats that name it.
+    backend: str
+
+
 class Format(ABC):
     """One of the four published layouts."""
 
@@ -121,6 +130,10 @@ class Format(ABC):
     @abstractmethod
     def render(self, state: State) -> Document:
         """The state as a document, as of its last event."""
+
+    def travelling(self, document: Document, travel: Travel) -> Document:  # noqa: ARG002
+        """A rendering that says how the session travels, where the format has words for that."""
+        return document
 
     @abstractmethod
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:

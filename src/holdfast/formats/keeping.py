@@ -13,12 +13,20 @@ import msgspec
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.core.vocabulary import ExtraKept
-from holdfast.formats.interface import Document, Format
+from holdfast.formats.interface import Document, Format, Travel
 from holdfast.formats.remainder import remainder, restored
 
 
-def shown(state: State, rules: Format) -> Document:
-    """The session in a format, as of its last event: as it came in, with everything that has changed since."""
+def shown(state: State, rules: Format, travel: Travel | None = None) -> Document:
+    """The session in a format, as of its last event: as it came in, with everything that has changed since.
+
+    `travel`: how it reaches other devices now, where it does; of that, what came in says nothing any more.
+    """
+    document = _shown(state, rules)
+    return document if travel is None else rules.travelling(document, travel)
+
+
+def _shown(state: State, rules: Format) -> Document:
     document = rules.render(state)
     kept = _kept(state, rules)
     if kept is None:

@@ -17,7 +17,7 @@ from holdfast.core import agents
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY, HOUR
-from holdfast.keeper import doctor_capture, doctor_mirrors, settings
+from holdfast.keeper import doctor_capture, doctor_mirrors, doctor_teleport, settings
 from holdfast.keeper.doctor_checks import REPAIR, Check
 from holdfast.keeper.home import Binding, Home
 from holdfast.keeper.starting import ANNOUNCED
@@ -49,6 +49,7 @@ def examine(keeper: Keeper) -> list[Check]:
     checks += _of_store(keeper, store, opened)
     for name, look in _LOOKS:
         checks.append(_guarded(name, look, keeper, store))
+    checks += doctor_teleport.remotes(keeper, store)
     return checks
 
 
@@ -319,6 +320,7 @@ _LOOKS: tuple[tuple[str, Look], ...] = (
     ("hooks", doctor_capture.hooks),
     ("spool", doctor_capture.waiting),
     ("capture", doctor_capture.troubles),
+    ("keys", doctor_teleport.keys),
 )
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────

@@ -45,20 +45,28 @@ def rows(keeper: Keeper, wanted: Filter, *, all_projects: bool, at: int | None) 
     from holdfast.keeper import projects
 
     store = keeper.existing_store()
-    project = None
-    if store is not None and not all_projects:
-        project = projects.known(store, keeper.place)
-    if store is None or (project is None and not all_projects):
+    here = () if store is None or all_projects else projects.known(store, keeper.place)
+    if store is None or not (here or all_projects):
         return []
+    which = None if all_projects else here
     if at is not None:
         from holdfast.keeper.past import rows_at
 
-        everything = Filter(project=project, search=wanted.search, since=wanted.since)
+        everything = Filter(projects=which, search=wanted.search, since=wanted.since)
         return rows_at(keeper, store.rows(everything), at, status=wanted.status, limit=wanted.limit)
     now = keeper.now()
-    found = store.rows(wanted._replace(project=project, now=now, archive_after=keeper.settings.archive_after))
+    found = store.rows(wanted._replace(projects=which, now=now, archive_after=keeper.settings.archive_after))
     for row in found:
         # A listing holds what was so at the last event; of what is being worked on, time has passed since.
         if row.status not in FINISHED and millis(row.updated_at) > now - DAY:
             row.working_ms = view.worktime(keeper.state(row.id), now).working
     return found
+
+
+def unfinished_by(keeper: Keeper, device: str) -> str | None:
+    """The unfinished session of the keeper's project that this device wrote to, the one worked on last."""
+    found = [row for row in rows(keeper, Filter(), all_projects=False, at=None) if row.status not in FINISHED]
+    for row in sorted(found, key=lambda row: (not row.archived, row.updated_at, row.id), reverse=True):
+        if device in keeper.state(row.id).devices.values():
+            return row.id
+    return None

@@ -47,6 +47,19 @@ class Home:
     def mirrors(self) -> str:
         return os.path.join(self.path, "mirrors")
 
+    @property
+    def device(self) -> str:
+        """The keys of this device, and what it is called: there once it has met a remote."""
+        return os.path.join(self.path, "device.json")
+
+    @property
+    def remotes(self) -> str:
+        return os.path.join(self.path, "remotes.json")
+
+    @property
+    def people(self) -> str:
+        return os.path.join(self.path, "people.json")
+
     def binding(self, store: str) -> str:
         """Where the writer of a store is remembered; a store outside the home has a life of its own."""
         if store == self.store:
@@ -72,21 +85,41 @@ class Home:
         if self._writer is not None:
             return self._writer
         self.prepare()
-        here = Binding(
-            writer="",
-            machine=host.machine_id(),
-            home=host.inode(self.path),
-            store=host.inode(store) if os.path.exists(store) else 0,
-        )
+        here = self._here(store)
         path = self.binding(store)
         found = _read_binding(path)
         if found is not None and msgspec.structs.replace(found, writer="") == here:
             self._writer = found.writer
         else:
-            self._writer = os.urandom(10).hex()
-            bound = msgspec.structs.replace(here, writer=self._writer)
-            files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
+            self._writer = self._begin(path, here)
         return self._writer
+
+    def _here(self, store: str) -> Binding:
+        return Binding(
+            writer="",
+            machine=host.machine_id(),
+            home=host.inode(self.path),
+            store=host.inode(store) if os.path.exists(store) else 0,
+        )
+
+    def renew(self, store: str) -> str:
+        """Begin a new life: the present writer's number was used elsewhere, or is not yet vouched for by the keys."""
+        self._writer = self._begin(self.binding(store), self._here(store))
+        return self._writer
+
+    def _begin(self, path: str, here: Binding) -> str:
+        bound = msgspec.structs.replace(here, writer=self._new_writer())
+        files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
+        return bound.writer
+
+    def _new_writer(self) -> str:
+        """An id that only this device's keys can vouch for, once it has any."""
+        if not os.path.lexists(self.device):
+            return os.urandom(10).hex()
+        from holdfast.teleport import key_files, keys
+
+        public = key_files.public(self.path)
+        return os.urandom(10).hex() if public is None else keys.certified_writer(public.signing)
 
 
 def _read_binding(path: str) -> Binding | None:

@@ -5,18 +5,16 @@ environment; the surface tells it home, store, actor and clock.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from holdfast.capture import glances, spool
 from holdfast.core import fold, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.model import Row
+from holdfast.core.model import Row, Sync
 from holdfast.core.state import State
 from holdfast.core.text import clean
 from holdfast.core.times import text
@@ -32,6 +30,7 @@ from holdfast.keeper.home import Home, default_home, store_path
 from holdfast.keeper.recording import Recorder
 from holdfast.keeper.session import KeptSession
 from holdfast.keeper.turn import Turn
+from holdfast.keeper.upkeep import Upkeep
 from holdfast.machine import host, worktree
 from holdfast.machine.wall import Wall
 from holdfast.store.interface import Draft, Filter, Store, Transaction
@@ -39,12 +38,12 @@ from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from holdfast.capture.places import Places
+    from holdfast.formats.interface import Travel
     from holdfast.keeper.doctor_checks import Check
     from holdfast.keeper.mirrors.mirroring import Mirrors
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
 
-_LOOK_EVERY = 0.05  # seconds
 _NOT_YET = Project(id="", name="")  # found once the session really starts
 
 
@@ -69,21 +68,15 @@ class Keeper:
         self._device = device
         self._settings = settings
         self._opened: Store | None = None
-        self._mirrors: Mirrors | None = None
-        # What is asked while a transaction is open must not try to take in files: that would need this very right.
-        self.writing = False
-        self._next_look = 0.0
-        # Whether a status line ever asked here, and when to look again.
-        self._watched = False
-        self._next_glance = 0.0
-        # Payloads are being taken in: what is asked meanwhile must not begin that again.
-        self._draining = False
+        self.upkeep = Upkeep(self)
         # Seconds that others may hold us up when we only come to take in what hooks left: it can wait.
         self.patience = 0.5
         # A command looks at mirrored files once; a program that runs for long, before everything it does.
         self.looks_once = False
         # Told by the surface, for the doctor: where agents keep their things.
         self.places: Places | None = None
+        # Told by the surface, for remotes: the library reads no environment.
+        self.environ: Mapping[str, str] = {}
         # For the surface to tell: sentences about mirrored files that were set aside or could not be written.
         self.told: list[str] = []
         self.recorder = Recorder(self.transaction, actor=actor, device=self.device, wall=wall)
@@ -166,66 +159,38 @@ class Keeper:
             wall=self.wall, settings=None,
         )  # fmt: skip
         other._opened = self.store()
-        other._draining = self._draining
+        other.upkeep.draining = self.upkeep.draining
         other.looks_once = self.looks_once
         return other
 
     def make_current(self, transaction: Transaction, session: str) -> None:
         """Point this work tree at a session; mirrors will show it, whatever comes after it."""
-        if self._mirrors is not None or os.path.isdir(self.home.mirrors):
-            self.mirrors.note_current(session)
+        self.upkeep.about_to_be_current(session)
         transaction.set_current(self.place.root, session)
 
     @property
     def mirrors(self) -> Mirrors:
-        if self._mirrors is None:
-            from holdfast.keeper.mirrors.mirroring import Mirrors
-
-            self._mirrors = Mirrors(self)
-        return self._mirrors
+        return self.upkeep.mirrors
 
     def absorb(self) -> None:
         """Take in what others left for us: payloads of hooks, and changes in mirrored files."""
-        if self.writing:
-            return
-        if not self._draining and spool.anything(self.home.path):
-            self._drain()
-        if self._mirrors is None:
-            # Asked with every event, nearly always for nothing: whether there are mirrors is looked up now and then.
-            now = time.monotonic()
-            if now < self._next_look:
-                return
-            self._next_look = now + _LOOK_EVERY
-            if not os.path.isdir(self.home.mirrors):
-                return
-        self.mirrors.absorb()
+        self.upkeep.absorb()
 
-    def _drain(self) -> None:
-        from holdfast.keeper.captures.draining import drain
+    def sync_of(self, state: State) -> Sync:
+        """Where a session stands with its remotes."""
+        if not os.path.lexists(self.home.remotes):
+            return Sync()
+        from holdfast.keeper.teleports import travelling
 
-        self._draining = True
-        try:
-            drain(self, patience=self.patience)
-        finally:
-            self._draining = False
+        return travelling.sync_of(self, state)
 
-    def show(self, changed: frozenset[str]) -> None:
-        """Let status lines follow a change, where there are any: whether there are is looked up now and then."""
-        if not self._watched:
-            now = time.monotonic()
-            if now < self._next_glance:
-                return
-            self._next_glance = now + _LOOK_EVERY
-            self._watched = os.path.isdir(glances.directory(self.home.path))
-        if self._watched:
-            from holdfast.keeper.captures import glance
+    def travel_of(self, state: State) -> Travel | None:
+        """The same in the words of formats; None when it goes nowhere."""
+        if not os.path.lexists(self.home.remotes):
+            return None
+        from holdfast.keeper.teleports import travelling
 
-            glance.refresh(self, changed)
-
-    def write_mirrors(self) -> None:
-        """Let mirrored files follow a change."""
-        if self._mirrors is not None:
-            self._mirrors.write()
+        return travelling.travel_of(self, state)
 
     @property
     def settings(self) -> Settings:
@@ -371,8 +336,8 @@ class Keeper:
             gone.remember(self.home.path, view.names(state))
             glance.forget_talks(self.home.path, view.names(state))
         self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
-        self.show(frozenset({found.id}))
-        self.write_mirrors()
+        self.upkeep.follow(frozenset({found.id}))
+        self.upkeep.travel()
         return found.id
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:

@@ -1,23 +1,51 @@
-"""Projects: which one a directory belongs to, found again by evidence after a move, a rename or a clone."""
+"""Projects: which one a directory belongs to, found again by evidence after a move, a rename or a clone.
+
+A project is a repository, not a path: two devices that gave one repository an id each, before they met, have two ids
+for it, and what is known of both (addresses, first commits) makes them one. Paths count only where they were seen.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 import msgspec
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.state import State
 from holdfast.core.vocabulary import Project
 from holdfast.machine.worktree import Place
-from holdfast.store.interface import Store
+from holdfast.store.interface import Store, Transaction
 
 
-def known(store: Store, place: Place) -> str | None:
-    """The project at this place, if the store has heard of it: by path at once, else by what git says."""
-    by_path = store.project_at("path", place.main)
-    if by_path:
-        return by_path[0]
-    return _by_evidence(store, observe(place, "")) if place.git else None
+def known(store: Store, place: Place) -> tuple[str, ...]:
+    """Every id of the project at this place, in a fixed order: by path at once, else by what git says."""
+    here = store.project_at("path", place.main)
+    evidence = [(kind, value) for one in here for kind, value in store.evidence(one) if kind != "path"]
+    if not evidence and place.git:
+        seen = observe(place, "")
+        return tuple(sorted({*here, *_alike(store, _remotes(seen), seen.roots)}))
+    return tuple(sorted({*here, *_alike(store, _of("remote", evidence), _of("root", evidence))}))
+
+
+def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str]) -> set[str]:
+    """Projects of one of these addresses; and those that began with the same commit and have no other address."""
+    addresses = set(remotes)
+    found = {one for remote in addresses for one in store.project_at("remote", remote)}
+    for one in {one for root in roots for one in store.project_at("root", root)} - found:
+        theirs = set(_of("remote", store.evidence(one)))
+        # A fork begins with the same commit: what tells the two apart is where they are.
+        if not addresses or not theirs:
+            found.add(one)
+    return found
+
+
+def _of(kind: str, evidence: Iterable[tuple[str, str]]) -> list[str]:
+    return [value for one, value in evidence if one == kind]
+
+
+def _remotes(seen: Project) -> tuple[str, ...]:
+    return (seen.remote,) if seen.remote else ()
 
 
 def _by_evidence(store: Store, seen: Project) -> str | None:
@@ -55,3 +83,38 @@ def found(store: Store, seen: Project) -> Project:
     by_path = store.project_at("path", seen.path or "")
     known_by = by_path[0] if by_path else _by_evidence(store, seen)
     return msgspec.structs.replace(seen, id=known_by or os.urandom(8).hex())
+
+
+# ── projects of other devices ────────────────────────────────────────────────────────────────────────────
+
+
+def learn(transaction: Transaction, state: State) -> None:
+    """Know the project of a session that another device sent, by what is true everywhere.
+
+    Its path is one of that device: here the same path may be anything, or nothing. A project of which nothing but a
+    path is known is found here once a person goes on with one of its sessions (`claim`).
+    """
+    if state.project is not None and not state.deleted:
+        transaction.know_project(msgspec.structs.replace(state.project, path=None))
+
+
+def claim(transaction: Transaction, place: Place, project: Project) -> None:
+    """A person says that this place is that project: from now on it is."""
+    transaction.know_project(Project(id=project.id, name=project.name, path=place.main))
+
+
+def only_a_path(project: Project) -> bool:
+    """Whether nothing is known of it that another device could see too."""
+    return not project.remote and not project.roots
+
+
+def same(store: Store, place: Place, project: Project) -> bool:
+    """Whether this place is that project, by its id or by what git says of both."""
+    if project.id in known(store, place):
+        return True
+    if not place.git or only_a_path(project):
+        return False
+    here = observe(place, "")
+    if here.remote and project.remote:
+        return here.remote == project.remote
+    return bool(set(here.roots) & set(project.roots))

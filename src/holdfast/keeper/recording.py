@@ -19,6 +19,7 @@ from holdfast.core.text import LONGEST_NAME, clean
 from holdfast.core.times import DAY, text
 from holdfast.core.vocabulary import (
     FREE_TEXT,
+    RULES,
     TYPE_OF,
     Data,
     DeviceJoined,
@@ -27,10 +28,15 @@ from holdfast.core.vocabulary import (
     SessionTimedOut,
 )
 from holdfast.machine.wall import Wall
-from holdfast.store.interface import Draft, Transaction
+from holdfast.store.interface import UNSEEN, Draft, Store, Transaction
 
 Build = Callable[[State], Iterable[Data]]
 
+# What others should soon know of: after these, a sync happens by itself.
+MATTERS = frozenset({
+    "agent.started", "agent.completed", "agent.failed", "agent.timed_out", "decision.made", "session.paused",
+    "session.timed_out", "session.completed", "session.failed", "session.aborted", "conflict.resolved",
+})  # fmt: skip
 _LEAVING = frozenset(
     event for event, move in MOVES.items() if move.table == "session" and move.status != "in_progress"
 )
@@ -54,6 +60,10 @@ class Recorder:
         # For the surface to tell: secrets cut out and working-time lines crossed while this keeper was open.
         self.redacted: dict[str, int] = {}
         self.reached: list[tuple[str, int]] = []
+        # The store knows by which rules on secrets it is written from now on: said once.
+        self.noted_rules = False
+        # Something was recorded that other devices should soon know of.
+        self.matters = False
 
     def record(self, session: str, build: Build, *, at: int | None = None) -> State:
         """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
@@ -137,6 +147,7 @@ class Recorder:
             for line in view.due(state, at):  # reached by then, though nobody needs the reminder any more
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
+        self.matters = self.matters or kind.name in MATTERS
         if kind.sign and not heard:
             self._remind(transaction, state, at)
 
@@ -149,6 +160,7 @@ class Recorder:
             self.reached.append((line, getattr(state.time.timer, line)))
             if line == "timeout_90":
                 transaction.record(state.session, Draft(SessionTimedOut(), at, self.actor))
+                self.matters = True
 
     def prepare(self, data: Data) -> Data:
         """The data as it may be stored: text checked, secrets replaced and counted."""
@@ -156,6 +168,23 @@ class Recorder:
         for kind, count in ready.redacted.items():
             self.redacted[kind] = self.redacted.get(kind, 0) + count
         return ready
+
+
+# By which rules the events of a store were redacted that were recorded in it.
+_WRITTEN_BY = "arrivals/rules"
+
+
+def follows_rules(store: Store | Transaction) -> bool:
+    """Whether this store is written by today's rules on secrets, and was before."""
+    return store.remembered(_WRITTEN_BY) == b"%d" % RULES
+
+
+def note_rules(store: Store, transaction: Transaction) -> None:
+    """From now on it is. What was written by others has to be looked through once, before it leaves the device."""
+    if not follows_rules(transaction):
+        transaction.remember(_WRITTEN_BY, b"%d" % RULES)
+        if store.latest_place():
+            transaction.remember(UNSEEN, b"0")
 
 
 _free_text: dict[type[Data], tuple[str, ...]] = {}

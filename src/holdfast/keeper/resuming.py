@@ -2,25 +2,28 @@
 
 Nobody writes "paused" when the power fails. Agents whose process is gone are marked as interrupted, but only where
 that can be known: on the machine, boot and process namespace that started them. Files are compared with the hashes
-recorded for them.
+recorded for them. Where another device worked on the session last, the ground is looked at first (`keeper.ground`).
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import astuple
 
 from holdfast.core import agents, view
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.lifecycle import refusal, session_allows
 from holdfast.core.state import AgentState, FileState, State
+from holdfast.core.text import shorten
 from holdfast.core.vocabulary import AgentInterrupted, Data, SessionResumed, SessionUnarchived, WaitingEnded
 from holdfast.machine import files
 from holdfast.machine.process import Identity, fate
 
 if TYPE_CHECKING:
+    from holdfast.keeper.ground import Difference
     from holdfast.keeper.session import KeptSession
 
 Landing = Literal["landed", "not landed", "changed since", "unknown"]
@@ -53,6 +56,8 @@ class Resumed(NamedTuple):
     unknown: tuple[Lost, ...]
     files: tuple[Landed, ...]
     broken: tuple[Broken, ...] = ()
+    # What differs here from what another device left.
+    ground: tuple[Difference, ...] = ()
 
 
 def look(state: State, root: str) -> Resumed:
@@ -76,31 +81,60 @@ def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
     return tuple(gone), tuple(unseen)
 
 
-def resume(session: KeptSession, *, force: bool, at: int | None) -> Resumed:  # noqa: ARG001 (ground checks come with sync)
+def resume(session: KeptSession, *, device: str | None, force: bool, at: int | None) -> Resumed:
+    from holdfast.keeper import ground, projects
+    from holdfast.keeper.conflicts import in_favour_of
+
     keeper = session.keeper
+    state = session.state()
+    if device is None:
+        _refuse_the_ended(state)
+    elif device not in state.devices.values():
+        known = ", ".join(sorted(set(state.devices.values())))
+        raise NotFound(
+            f"no device called {shorten(device, 60)!a} has worked on this session",
+            hint=f"Those that have: {known}.",
+            session=session.id,
+        )
+    before = look(state, keeper.place.root)
+    foreign, project = ground.left_by_another(keeper, state), state.project
+    differences = ground.check(keeper, state, before.files, foreign=foreign)
+    if not force:
+        ground.refuse(differences, state)
+    claimed = project is not None and ground.unclaimed(keeper, project, foreign=foreign)
     found: list[Resumed] = []
 
-    def build(state: State) -> list[Data]:
-        status = view.status_of(state)
-        if not session_allows(status, "session.resumed"):
-            raise refusal("the session", status, "session.resumed", session.id)
-        seen = look(state, keeper.place.root)
-        found.append(seen)
-        ended: list[Data] = [
-            AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
-            for agent in state.agents.values()
-            if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in seen.interrupted
-        ]
+    def build(state: State) -> Iterator[Data]:
+        if device is not None:
+            yield from in_favour_of(state, device)
+        _refuse_the_ended(state)
+        gone, unseen = lost(state)
+        found.append(Resumed(gone, unseen, before.files, tuple(broken(state)), differences))
+        for agent in list(state.agents.values()):
+            if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in gone:
+                yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
         from holdfast.keeper.captures.telling import waits_of
 
-        ended += [WaitingEnded(id=name) for one in seen.broken for name in waits_of(state, one.agent, one.id)]
-        # What is worked on is not put away.
-        return [*ended, SessionResumed(), *([SessionUnarchived()] if state.archived else [])]
+        for one in found[0].broken:
+            yield from [WaitingEnded(id=name) for name in waits_of(state, one.agent, one.id)]
+        yield SessionResumed()
+        if state.archived:  # what is worked on is not put away
+            yield SessionUnarchived()
 
     with keeper.transaction() as transaction:
         keeper.recorder.within(transaction, session.id, build, at=at)
+        if foreign:
+            projects.learn(transaction, state)
+        if claimed and project is not None:
+            projects.claim(transaction, keeper.place, project)
         keeper.make_current(transaction, session.id)
     return found[0]
+
+
+def _refuse_the_ended(state: State) -> None:
+    status = view.status_of(state)
+    if not session_allows(status, "session.resumed"):
+        raise refusal("the session", status, "session.resumed", state.session)
 
 
 def broken(state: State) -> list[Broken]:

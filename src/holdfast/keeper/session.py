@@ -26,6 +26,8 @@ from holdfast.keeper.work import Work, fraction, number
 
 if TYPE_CHECKING:
     from holdfast.core.failures import Category
+    from holdfast.core.model import Conflict
+    from holdfast.keeper.conflicts import Disagreement
     from holdfast.keeper.resuming import Resumed
     from holdfast.keeper.running import Ran
     from holdfast.keeper.stopping import Stopped
@@ -56,6 +58,12 @@ class KeptSession(Work):
             raise Invalid(f"there is no report in {shorten(form, 40)!a}", hint="It is md or html.")
         return (report.html if form == "html" else report.markdown)(self.document(at=at))
 
+    def conflicts(self, *, at: int | None = None) -> list[Disagreement]:
+        """What devices said without knowing of each other: every value, whose it is, and which one stands."""
+        from holdfast.keeper.conflicts import listed
+
+        return listed(self, at=at)
+
     def ground(self) -> Resumed:
         """What became of the agents and files of the session, without recording anything."""
         from holdfast.keeper.resuming import look
@@ -67,11 +75,27 @@ class KeptSession(Work):
     def pause(self, reason: str | None = None, *, at: int | None = None) -> Self:
         return self._record(SessionPaused(reason=reason), at=at)
 
-    def resume(self, *, force: bool = False, at: int | None = None) -> Resumed:
-        """Go on here: settle what a crash left behind, and make the session current."""
+    def resume(self, *, device: str | None = None, force: bool = False, at: int | None = None) -> Resumed:
+        """Go on here: settle what a crash left behind, and make the session current.
+
+        With `device`, that device's values stand wherever devices disagree. Refused where the ground differs from
+        what another device left so much that going on is not safe, unless `force`.
+        """
         from holdfast.keeper.resuming import resume
 
-        return resume(self, force=force, at=at)
+        return resume(self, device=device, force=force, at=at)
+
+    def resolve(self, conflict: str, take: int, *, at: int | None = None) -> Conflict:
+        """Let one value of a conflict stand, by the number `conflicts` gives it."""
+        from holdfast.keeper.conflicts import resolve
+
+        return resolve(self, conflict, take, at=at)
+
+    def fork(self, *, at: int | None = None) -> KeptSession:
+        """A session of its own that goes on from here, current in this work tree; this one stays as it is."""
+        from holdfast.keeper.forking import fork
+
+        return KeptSession(self.keeper, fork(self, at=at))
 
     def save(self, *, at: int | None = None) -> Self:
         return self._record(SessionSaved(), at=at)

@@ -48,6 +48,14 @@ SETTINGS: tuple[Setting, ...] = (
         "capture.block_at_timeout", False, "prompts are held back while the time limit's pause lasts", project=False
     ),
     Setting("capture.notify", True, "reminders are shown as desktop notifications", project=False),
+    Setting("sync.background", True, "sync by itself after what matters happened", project=False),
+    Setting(
+        "device.keys",
+        "file",
+        "where this device keeps its secret keys, once they are made",
+        project=False,
+        choices=("file", "keyring"),
+    ),
     Setting("device.name", "", "what this device is called (default: its host name)", project=False),
 )
 _YES_OR_NO = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

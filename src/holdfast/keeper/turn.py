@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from holdfast.keeper.recording import note_rules
 from holdfast.store.interface import Transaction
 
 if TYPE_CHECKING:
@@ -27,16 +28,25 @@ class Turn:
         self._keeper.absorb()
         self._inner = self._keeper.store().transaction(patience=self._patience)
         self._transaction = self._inner.__enter__()
-        self._keeper.writing = True
+        if not self._keeper.recorder.noted_rules:
+            try:
+                note_rules(self._keeper.store(), self._transaction)
+            except BaseException as error:
+                self._inner.__exit__(type(error), error, error.__traceback__)
+                raise
+        self._keeper.upkeep.writing = True
         return self._transaction
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._inner is not None
-        self._keeper.writing = False
+        self._keeper.upkeep.writing = False
         self._inner.__exit__(kind, error, trace)
         if kind is None:
             assert self._transaction is not None
-            self._keeper.show(self._transaction.changed())
-            self._keeper.write_mirrors()
+            self._keeper.recorder.noted_rules = True
+            self._keeper.upkeep.follow(self._transaction.changed())
+            if self._keeper.recorder.matters:
+                self._keeper.recorder.matters = False
+                self._keeper.upkeep.travel()

@@ -52,7 +52,13 @@ class Work:
 
     def document(self, *, at: int | None = None) -> Session:
         """The session as the public contract describes it, as of now or of a moment."""
-        return view.session(self.state(at=at), self.keeper.now() if at is None else at)
+        return self.described(self.state(at=at), self.keeper.now() if at is None else at)
+
+    def described(self, state: State, now: int) -> Session:
+        """The same of a state of it that is at hand already."""
+        document = view.session(state, now)
+        document.sync = self.keeper.sync_of(state)
+        return document
 
     def _record(self, *datas: Data, at: int | None = None) -> Self:
         return self._record_with(lambda _: datas, at=at)
@@ -194,9 +200,8 @@ class Work:
         seen = observe(self.keeper.place, tidy, action)
 
         def build(state: State) -> Iterator[Data]:
-            if (
-                state.project is not None
-                and projects.known(self.keeper.store(), self.keeper.place) != state.project.id
+            if state.project is not None and state.project.id not in projects.known(
+                self.keeper.store(), self.keeper.place
             ):
                 raise Invalid(
                     f"the session belongs to another project ({state.project.name})",

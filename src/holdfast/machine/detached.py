@@ -20,6 +20,9 @@ _START: Final = (
 )
 
 
+_begun: list[int] = []
+
+
 def start(module: str, function: str, *words: str) -> bool:
     """Let a function of ours run with these words in a process of its own; says whether it was begun."""
     program = sys.executable
@@ -38,7 +41,20 @@ def start(module: str, function: str, *words: str) -> bool:
             pid = os.posix_spawn(program, command, os.environ, file_actions=nothing, setpgroup=0)
     except (OSError, ValueError):
         return False
+    _bury()
+    _begun.append(pid)
     return pid > 0
+
+
+def _bury() -> None:
+    """Whoever lives long and begins many is asked by the system for each that has ended: nobody else waits for it."""
+    for pid in list(_begun):
+        try:
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+        except OSError:  # somebody has waited for it
+            ended = pid
+        if ended:
+            _begun.remove(pid)
 
 
 def _on_windows(command: list[str]) -> bool:

@@ -156,9 +156,9 @@ def _write_beside(
         fd, temporary = _create(directory)
         try:
             set_mode(fd, 0o600 if old is None else _keep_owner(fd, old))
-            _write_all(fd, data)
+            write_all(fd, data)
             if durable:
-                _sync_file(fd)
+                sync_file(fd)
         finally:
             os.close(fd)
         temporary = directory.put(temporary, name, keep=displaced is not None and old is not None)
@@ -208,7 +208,7 @@ def _keep_owner(fd: int, old: os.stat_result) -> int:
     return mode if os.fstat(fd).st_gid == old.st_gid else mode & ~0o070
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         written = again(os.write, fd, left)
@@ -226,7 +226,7 @@ def sync_directory(path: str) -> None:
         directory.close()
 
 
-def _sync_file(fd: int) -> None:
+def sync_file(fd: int) -> None:
     if sys.platform == "darwin":
         # fsync on macOS stops at the drive's cache, which forgets in a power cut.
         import fcntl

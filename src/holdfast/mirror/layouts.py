@@ -21,7 +21,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.formats import registry
-from holdfast.formats.interface import Document, Format, Place
+from holdfast.formats.interface import Document, Format, Place, Travel
 from holdfast.formats.keeping import shown
 from holdfast.formats.text.reading import read
 from holdfast.mirror.memory import Written
@@ -37,6 +37,8 @@ class Showing(NamedTuple):
     current: bool
     # Its events from a clock on, in log order.
     events: Callable[[int], Iterable[Event]] = lambda _: ()
+    # How it reaches other devices; asked only when a file is written.
+    travel: Callable[[], Travel | None] = lambda: None
 
     @property
     def as_of(self) -> str:
@@ -65,6 +67,8 @@ class Layout(ABC):
     folders: ClassVar[tuple[str, ...]] = ()
     # Lines for `.gitignore`, where the specification wants its files out of the repository.
     ignored: ClassVar[tuple[str, ...]] = ()
+    # Whether its files say how a session reaches other devices: that changes though nothing happens in the session.
+    tells_travel: ClassVar[bool] = False
     # Whether `bring_up` writes the files, or whoever asks for `wanted`.
     writes_itself: ClassVar[bool] = False
 
@@ -151,7 +155,7 @@ class Layout(ABC):
         raise NotImplementedError
 
     def written(self, showing: Showing) -> tuple[Document, bytes]:
-        document = shown(showing.state, self.rules)
+        document = shown(showing.state, self.rules, showing.travel())
         return document, self.rules.write(document)
 
 
@@ -209,6 +213,7 @@ class Craft(Layout):
     folder = ".craft/cache/orchestration-sessions"
     index = f"{folder}/index.json"
     folders = (folder,)
+    tells_travel = True
 
     def holds(self, path: str) -> bool:
         return _is_json_in(path, self.folder) and path != self.index

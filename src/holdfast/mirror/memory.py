@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
-from holdfast.mirror.locks import locked
+from holdfast.machine.locks import locked
 from holdfast.mirror.prints import Print
 
 _T = TypeVar("_T")

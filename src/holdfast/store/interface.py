@@ -18,6 +18,10 @@ from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.core.vocabulary import Data, Project
 
+# In its memory a store notes here after which place events came in from elsewhere (a decimal number). Whoever looks
+# through them takes the note away.
+UNSEEN = "arrivals/unseen"
+
 
 class Draft(NamedTuple):
     """An event before it has its place in a stream."""
@@ -31,7 +35,8 @@ class Draft(NamedTuple):
 class Filter(NamedTuple):
     """Which sessions a listing shows. Results come newest first: by creation, then by id."""
 
-    project: str | None = None
+    # Of one of these projects: one repository may have been given several ids, on devices that had not met.
+    projects: tuple[str, ...] | None = None
     search: str | None = None
     status: str | None = None
     since: int | None = None
@@ -47,6 +52,13 @@ class Finding(NamedTuple):
     check: str
     detail: str
     session: str | None = None
+
+
+class Arrival(NamedTuple):
+    """An event and its place in the order in which this store got to know its events. Places only grow."""
+
+    place: int
+    event: Event
 
 
 class Transaction(Protocol):
@@ -67,7 +79,8 @@ class Transaction(Protocol):
     def receive(self, events: Iterable[Event]) -> int:
         """Take in events of other writers (or one's own, restored), whatever their order; says how many were new.
 
-        What an erasure or deletion in the log covers comes in without its data.
+        What an erasure or deletion in the log covers comes in without its data. From which place on something came in
+        is remembered as `UNSEEN`.
         """
 
     def set_current(self, place: str, session: str | None) -> None:
@@ -78,6 +91,15 @@ class Transaction(Protocol):
 
     def changed(self) -> frozenset[str]:
         """The sessions that it changed, once it is over."""
+
+    def remembered(self, name: str) -> bytes | None:
+        """What is kept under this name, as this transaction has it."""
+
+    def remember(self, name: str, value: bytes | None) -> None:
+        """Keep something small beside the log, or nothing any more; it stands or falls with the events around it."""
+
+    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
+        """Take the events of a stream beyond a number out of the log, as if they had never arrived; gives them."""
 
 
 class Store(Protocol):
@@ -106,6 +128,24 @@ class Store(Protocol):
 
     def project_at(self, kind: str, value: str) -> list[str]:
         """Ids of projects with this piece of evidence: `path`, `remote`, `root`."""
+
+    def evidence(self, project: str) -> list[tuple[str, str]]:
+        """Every piece of evidence of a project: its kind, and its value."""
+
+    def remembered(self, name: str) -> bytes | None:
+        """What a transaction kept under this name."""
+
+    def remembered_under(self, prefix: str) -> dict[str, bytes]:
+        """Everything kept under names that begin so, in order of the names."""
+
+    def arrived(self, after: int, limit: int) -> list[Arrival]:
+        """Events in the order in which they came into this store, those after a place; at most `limit`."""
+
+    def latest_place(self) -> int:
+        """The place of the event that arrived last; 0 while there is none."""
+
+    def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
+        """A stretch of one stream, in its order; numbers that are not here are left out."""
 
     def latest_time(self) -> int | None:
         """The time of the event recorded last: what a machine with a broken clock can go on from."""

@@ -6,7 +6,7 @@ transactions and trusted only while the session's version in the tables is the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -17,14 +17,17 @@ from holdfast.core.clock import tick
 from holdfast.core.errors import Damaged, NotFound
 from holdfast.core.event import Event, Head, seal, trouble
 from holdfast.core.fold import apply, pass_over, read
+from holdfast.core.reading import erasures, standing
 from holdfast.core.search import words
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.vocabulary import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
 from holdfast.store.interface import Draft
+from holdfast.store.summary import Summary, summary
 
 SNAPSHOT_EVERY = 32  # events, or more for a large state: writing it must stay small beside the events
 BYTES_PER_EVENT = 512
 _KEPT_STATES = 64
+_ERASING = ("event.erased", "session.deleted")
 
 
 class Snapshot(NamedTuple):
@@ -32,34 +35,28 @@ class Snapshot(NamedTuple):
     frozen: bytes
 
 
-class Summary(NamedTuple):
-    """What listings show of a session."""
-
-    project: str
-    created_at: int
-    updated_at: int
-    ended_at: int | None
-    goal: str
-    status: str
-    progress: float
-    name: str
-    device: str | None
-    working_ms: int
-    archived: bool | None
-    deleted: bool
-
-
 class Tables(Protocol):
     """The few things a kind of store must do for itself, within a transaction that it has opened."""
 
     def version(self, session: str) -> int:
-        """How often the session changed; 0 when it is unknown."""
+        """How often the session changed; 0 when it is unknown, less when all its events were taken out again."""
 
     def snapshots(self, session: str) -> Iterable[Snapshot]:
         """Those of this fold version, newest first."""
 
     def tail(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
         """Events from this clock on in log order; True with those whose key an earlier one has."""
+
+    def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]: ...
+
+    def erasures(self, session: str) -> Iterable[Event]:
+        """The events that say that data is erased, in log order, without those whose key an earlier one has."""
+
+    def take_out(self, events: Iterable[Event]) -> None:
+        """Remove these rows; places and clock go on from where they were."""
+
+    def leave(self, session: str) -> None:
+        """No work tree is at this session any more."""
 
     def clock(self) -> int:
         """The largest clock in the log."""
@@ -93,7 +90,7 @@ class Tables(Protocol):
     def erase_data(self, session: str, hashes: Iterable[str] | None) -> bool:
         """Drop data and salt of these events, or of all but the deletion; and all that was derived from them.
 
-        Says whether there was any data left to drop.
+        Says whether there was any data left to drop: if not, nothing derived from it was left either.
         """
 
 
@@ -149,22 +146,41 @@ class Journal:
             del self._kept[stale]
 
     def _load(self, session: str, version: int) -> _Kept:
-        if not version:
-            return _Kept(0, State(session=session), 0, 0)
+        if version <= 0:
+            return _Kept(version, State(session=session), 0, 0)
         for snapshot in self._tables.snapshots(session):
             try:
                 state = thaw(snapshot.frozen)
             except msgspec.MsgspecError:
                 continue  # damaged: doctor says so; an older one or the log itself will do
-            assert state.last is not None
-            for event, double in self._tables.tail(session, state.last[0]):
-                if event.position > state.last:
-                    (pass_over if double else apply)(state, event)
-            return _Kept(version, state, snapshot.events, len(snapshot.frozen))
+            if self._goes_on(state):
+                return _Kept(version, state, snapshot.events, len(snapshot.frozen))
+            break
         state = State(session=session)
-        for event, double in self._tables.tail(session, 0):
+        for event, double in self._counted(session, 0):
             (pass_over if double else apply)(state, event)
         return _Kept(version, state, 0, 0)
+
+    def _goes_on(self, state: State) -> bool:
+        """Add what came after a snapshot; False where that says what of the snapshot is erased."""
+        assert state.last is not None
+        for event, double in self._counted(state.session, state.last[0]):
+            if event.position > state.last:
+                if event.type == "event.erased" and not double:
+                    return False
+                (pass_over if double else apply)(state, event)
+        return True
+
+    def _counted(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
+        """The tail, erased events with what stands instead: looked up when the first of them comes."""
+        instead: Mapping[str, bytes] | None = None
+        for event, double in self._tables.tail(session, clock):
+            if event.data is not None or double:
+                yield event, double
+                continue
+            if instead is None:
+                instead = erasures(self._tables.erasures(session)).instead
+            yield standing(event, instead), double
 
     def begin(self) -> None:
         """A transaction has begun."""
@@ -203,10 +219,13 @@ class Journal:
         self._tables.insert(event)
         self._changed.add(session)
         if state.last is not None and event.position < state.last:
-            self.refold(session, event.clock)  # somebody's clock is at its end: only ids order what comes now
+            # Somebody's clock is at its end: only ids order what comes now.
+            self.refold(session, 0 if event.type in _ERASING else event.clock)
             return event
         apply(state, event, draft.data)
-        self._index(session, draft.data)
+        found = _words(draft.data)
+        if found:
+            self._tables.add_words(session, found)
         if isinstance(draft.data, (EventErased, SessionDeleted)):
             self.refold(session)
         return event
@@ -229,58 +248,66 @@ class Journal:
                 continue
             self._tables.insert(event)
             new += 1
-            touched[event.session] = min(touched.get(event.session, event.clock), event.clock)
+            # What is erased may be anywhere before it, and what stands instead changes all that follows.
+            clock = 0 if event.type in _ERASING else event.clock
+            touched[event.session] = min(touched.get(event.session, clock), clock)
         self._clock = None
         for session, clock in touched.items():
             self.refold(session, clock)
         return new
+
+    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
+        """Take the end of a stream out of the log. Rare, so everything is derived anew from what is left."""
+        gone = self._tables.stream(session, writer, after + 1, LARGEST)
+        if not gone:
+            return []
+        self._tables.take_out(gone)
+        self._clock = None
+        self.refold(session)
+        if self._kept[session].state.last is None:
+            self._tables.leave(session)
+        return gone
 
     def refold(self, session: str, clock: int = 0) -> None:
         """Derive everything of a session again: the state from the last snapshot before `clock`, words from there."""
         tables = self._tables
         tables.drop_snapshots(session, clock)
         if tables.mark_duplicates(session):
-            tables.drop_words(session)
             clock = 0
         if self._obey_erasures(session):
             clock = 0
-        self._kept[session] = self._load(session, tables.version(session) or 1)
+        if not clock:
+            tables.drop_words(session)
+        self._kept[session] = self._load(session, abs(tables.version(session)) or 1)
         self._changed.add(session)
         self._current.add(session)
-        for event, double in tables.tail(session, clock):
+        found: set[str] = set()
+        for event, double in self._counted(session, clock):
             data = None if double else read(event)
             if data is not None:
-                self._index(session, data)
+                found.update(_words(data))
+        if found:
+            tables.add_words(session, sorted(found))
 
     def _obey_erasures(self, session: str) -> bool:
-        """Drop the data that the log says is erased, whenever it arrived; True when any was asked for."""
-        erased: set[str] = set()
-        for event, double in self._tables.tail(session, 0):
-            if double:
-                continue
-            if event.type == "session.deleted":
-                self.erased |= self._tables.erase_data(session, None)
-                return True
-            if event.type == "event.erased":
-                data = read(event)
-                erased.update(data.hashes if isinstance(data, EventErased) else ())
-        if erased:
-            self.erased |= self._tables.erase_data(session, erased)
-        return bool(erased)
-
-    def _index(self, session: str, data: Data) -> None:
-        kind = TYPE_OF[type(data)]
-        if kind.searched:
-            found = words(searched_text(kind, data))
-            if found:
-                self._tables.add_words(session, found)
+        """Drop the data that the log says is erased, whenever it arrived; True when there was any."""
+        dropped = False
+        while True:  # what stands instead of an erasure may name more
+            found = list(self._tables.erasures(session))
+            deleted = any(event.type == "session.deleted" for event in found)
+            erased = None if deleted else erasures(found).hashes
+            if (not deleted and not erased) or not self._tables.erase_data(session, erased):
+                break
+            dropped = self.erased = True
+        return dropped
 
     def flush(self) -> None:
         """Write what the transaction changed. Called once, just before it commits."""
         for session in self._changed:
             kept = self._kept[session]
-            version = kept.version + 1
             state = kept.state
+            # A session whose events were all taken out keeps counting, below zero: who remembers it sees a change.
+            version = abs(kept.version) + 1 if state.last is not None else -abs(kept.version) - 1
             shown = summary(state)
             self._tables.save(session, version, shown)
             found_by = view.names(state)
@@ -320,6 +347,11 @@ def _impossible(event: Event) -> str | None:
     return None
 
 
+def _words(data: Data) -> list[str]:
+    kind = TYPE_OF[type(data)]
+    return words(searched_text(kind, data)) if kind.searched else []
+
+
 def _unseen_heads(state: State, writer: str) -> tuple[Head, ...]:
     """The heads of other streams that moved since this writer's previous event."""
     if len(state.heads) < 2 and writer in state.heads:
@@ -341,22 +373,3 @@ def ladder(counts: list[int]) -> set[int]:
             kept.add(count)
             distance = newest - count
     return kept
-
-
-def summary(state: State) -> Summary:
-    """As of the session's last event: a listing does not change by itself."""
-    project, deleted = state.project, state.deleted
-    return Summary(
-        project=project.id if project else "",
-        created_at=state.created_at if state.created_at is not None else state.updated_at,
-        updated_at=state.updated_at,
-        ended_at=view.ended_at(state),
-        goal="" if deleted else view.word(state, "goal") or "",
-        status=view.status_of(state),
-        progress=view.progress_of(state),
-        name=project.name if project and not deleted else "",
-        device=view.device_of(state),
-        working_ms=view.worktime(state, state.updated_at).working,
-        archived=state.archived,
-        deleted=deleted,
-    )

@@ -8,9 +8,10 @@ an older one shown again, or one that others have seen and that is not shown, is
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.core.errors import Invalid
 from holdfast.teleport.keys import HEAD, DeviceKeys, verify
@@ -18,48 +19,60 @@ from holdfast.teleport.sealing import life_tag, vault_tag
 
 VERSION: Final = 1
 MOST_SEEN: Final = 256
-_MOST_PACKS: Final = 100_000
+MOST_WANTED: Final = 256
+_MOST_PACKS: Final = 20_000
+_MOST_TIPS: Final = 1_000
 _NAME: Final = re.compile(r"h/([0-9a-f]{16})\.([0-9a-f]{20})-([0-9]{12})", re.ASCII)
 JOINS: Final = "h/join-"
+
+
+# Who may write a head may be hostile: nothing in it leads elsewhere, or is larger than any honest one.
+Life = Annotated[str, Meta(pattern=r"\A[0-9a-f]{20}\Z")]
+PackName = Annotated[str, Meta(pattern=r"\A[0-9a-f]{40}\Z")]
+Number = Annotated[int, Meta(ge=1, le=1 << 53)]
 
 
 class Indexed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A pack in a head: where it is, which pushes it covers, and what it must be."""
 
-    name: str
-    first: int
-    last: int
-    size: int
-    digest: bytes
+    name: PackName
+    first: Number
+    last: Number
+    size: Number
+    digest: Annotated[bytes, Meta(min_length=32, max_length=32)]
 
 
 class Seen(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The newest head of another life that the author had seen."""
 
-    life: str
-    counter: int
-    digest: bytes
+    life: Life
+    counter: Number
+    digest: Annotated[bytes, Meta(max_length=32)]
 
 
 class Wanted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Pushes of another life that the author could not read: whoever has them packs them again."""
 
-    life: str
-    first: int
-    last: int
+    life: Life
+    first: Number
+    last: Number
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     v: int = VERSION
     vault: str
-    device: str
-    writer: str
+    device: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+    writer: Annotated[str, Meta(max_length=100)]
     counter: int
-    at: int
-    packs: tuple[Indexed, ...] = ()
-    seen: tuple[Seen, ...] = ()
-    tips: tuple[str, ...] = ()
-    wanting: tuple[Wanted, ...] = ()
+    at: Annotated[int, Meta(ge=0, le=1 << 53)]
+    packs: Annotated[tuple[Indexed, ...], Meta(max_length=_MOST_PACKS)] = ()
+    seen: Annotated[tuple[Seen, ...], Meta(max_length=MOST_SEEN)] = ()
+    tips: Annotated[tuple[Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")], ...], Meta(max_length=_MOST_TIPS)] = ()
+    wanting: Annotated[tuple[Wanted, ...], Meta(max_length=MOST_WANTED)] = ()
+
+
+class _Version(msgspec.Struct, frozen=True, gc=False):
+    v: int
 
 
 class Listed(NamedTuple):
@@ -73,6 +86,7 @@ class Listed(NamedTuple):
 
 _encode = msgspec.msgpack.Encoder().encode
 _read = msgspec.msgpack.Decoder(Head)
+_read_version = msgspec.msgpack.Decoder(_Version)
 _read_signed = msgspec.msgpack.Decoder(tuple[bytes, bytes])
 
 
@@ -106,14 +120,17 @@ def read(plain: bytes, vault: str, where: Listed) -> Claimed:
     """A head that says it belongs where it was found."""
     try:
         payload, signature = _read_signed.decode(plain)
+        version = _read_version.decode(payload).v
+        if version > VERSION:
+            raise Invalid("it was written by a newer Holdfast", hint="Upgrade Holdfast on this device.")
+        if version < VERSION:
+            raise Invalid("it is of a version that no Holdfast writes")
         head = _read.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Invalid("it is no head") from None
-    if head.v > VERSION:
-        raise Invalid("it was written by a newer Holdfast", hint="Upgrade Holdfast on this device.")
+        raise Invalid("it is no head, or says what no head can say") from None
     if head.vault != vault or head.counter != where.counter or life_tag(vault, head.writer) != where.life:
         raise Invalid("it belongs somewhere else")
-    if len(head.packs) > _MOST_PACKS or not _in_order(head.packs):
+    if not _in_order(head.packs):
         raise Invalid("its packs do not cover its pushes one after the other")
     return Claimed(head, payload, signature)
 

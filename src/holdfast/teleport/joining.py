@@ -7,6 +7,7 @@ fingerprint of the one they mean to let in, or a secret from an invitation prove
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 16 << 10
 _ACCEPT: Final = b"holdfast accept 1\n"
-_MOST: Final = 500
+# What is read at once; what is no request is passed over from then on, so that nobody can bury a real one.
+_MOST: Final = 2_000
+_MOST_PASSED_OVER: Final = 20_000
+_NAME: Final = re.compile(r"h/join-[0-9a-f]{32}", re.ASCII)
 
 
 class _Letter(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,16 +99,25 @@ def requests(vault: Vault, names: list[str]) -> list[Request]:
     box = vault.box()
     if box is None:
         return []
-    found = []
-    for name in names[:_MOST]:
+    before = vault.memory.read(set[str], "no requests") or set()
+    found: dict[str, Request] = {}
+    none: set[str] = set()
+    for name in sorted(name for name in set(names) - before if _NAME.fullmatch(name))[:_MOST]:
         try:
-            blob = vault.remote.get(name, LIMIT)
-        except (Missing, TooLarge):
+            request = _read(vault, name, vault.remote.get(name, LIMIT), box)
+        except Missing:
             continue
-        request = _read(vault, name, blob, box)
-        if request is not None and not vault.membership.is_member(request.keys.id):
-            found.append(request)
-    return found
+        except TooLarge:
+            request = None
+        if request is None:
+            none.add(name)
+        elif not vault.membership.is_member(request.keys.id):
+            found.setdefault(request.keys.id, request)
+    if none:
+        with vault.here.transaction() as transaction:
+            kept = sorted(before & set(names) | none)[:_MOST_PASSED_OVER]
+            vault.memory.write(transaction, kept, "no requests")
+    return list(found.values())
 
 
 def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
@@ -115,10 +128,14 @@ def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
         letter = msgspec.json.decode(plain, type=_Letter)
         keys = PublicKeys(letter.signing, letter.age)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        vault.report.reject(name, "", "a request to join is malformed")
         return None
-    if letter.vault != vault.id:
+    if letter.vault != vault.id or letter.holdfast != 1:
+        vault.report.reject(name, "", "a request to join is for another vault, or of a version not known here")
         return None
-    return Request(name, keys, letter.name[:LONGEST_NAME], letter.at, letter.proof)
+    # The name is shown to people who decide by it: nothing in it moves a cursor or hides.
+    shown = "".join(one if one.isprintable() else "?" for one in letter.name[:LONGEST_NAME])
+    return Request(name, keys, shown, letter.at, letter.proof)
 
 
 def approve(
@@ -146,12 +163,24 @@ def arrived(vault: Vault) -> bool:
     vault.ask_for_wraps()
     if not vault.wrapped():
         return False
+    vault.reload()
     vault.learn_all()
     if not vault.membership.is_member(vault.me):
         return False
-    standing = vault.memory.standing()
+    founding = vault.founding()
+    assert founding is not None
     with vault.here.transaction() as transaction:
-        vault.memory.write(transaction, replace(standing, place="member", request=None), "standing")
-    if standing.request is not None:
-        vault.remote.put([], remove=[standing.request])
+        vault.memory.write_raw(transaction, entries.pack(founding), FOUNDING)
+        vault.memory.write(transaction, replace(vault.memory.standing(), place="member"), "standing")
+    take_back(vault)
     return True
+
+
+def take_back(vault: Vault) -> None:
+    """Take away the request that was heard. It is forgotten here only when it is gone there."""
+    standing = vault.memory.standing()
+    if standing.request is None:
+        return
+    vault.remote.put([], remove=[standing.request])
+    with vault.here.transaction() as transaction:
+        vault.memory.write(transaction, replace(standing, request=None), "standing")

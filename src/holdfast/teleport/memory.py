@@ -7,12 +7,15 @@ memory never claims more than its log holds. All of it can be had again from the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from holdfast.store.interface import Store, Transaction
-from holdfast.teleport.heads import Indexed
+from holdfast.teleport.heads import Indexed, Wanted
+
+if TYPE_CHECKING:
+    from holdfast.teleport.membership import Membership
 
 
 class Span(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -35,6 +38,12 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tips: tuple[str, ...] = ()
     # Packs that no head of ours names any more: removed with the next push, when nobody reads them any longer.
     stale: tuple[str, ...] = ()
+    # Packs that hold so much that they are not merged again.
+    large: tuple[str, ...] = ()
+    # What our head says that we could not read.
+    wanting: tuple[Wanted, ...] = ()
+    # Of a vault with one session: how many erasures in it were heeded.
+    erasures: int = 0
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -45,6 +54,10 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     published: tuple[Span, ...] = ()
     # Of the head as it was sent.
     digest: bytes = b""
+    # Objects that go once it is there.
+    gone: tuple[str, ...] = ()
+    # What it holds of streams that a copy of this home went on with too: session/writer, and the events' hashes.
+    forks: dict[str, tuple[str, ...]] = {}
 
 
 class Hole(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -53,6 +66,8 @@ class Hole(msgspec.Struct, array_like=True, frozen=True, gc=False):
     first: int
     last: int
     pack: str
+    # Not read the first time: perhaps it was only just replaced. Only what fails again is asked for.
+    again: bool = False
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -64,16 +79,28 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     digest: bytes = b""
     applied: int = 0
     holes: tuple[Hole, ...] = ()
+    # Its device was removed, and not all of it was accepted: read anew should the device be let in again.
+    held: bool = False
     # When its author wrote the newest head, by the author's own clock; and when we read it.
     said_at: int = 0
     heard_at: int = 0
 
 
 class Vouched(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """How far a stream is known in the vault, and which device vouched for it there."""
+    """How far each device has vouched for a stream in the vault: the same events may come from several."""
 
-    seq: int
-    device: str
+    by: dict[str, int] = {}
+
+    def and_by(self, device: str, seq: int) -> Vouched:
+        return Vouched({**self.by, device: max(seq, self.by.get(device, 0))})
+
+    def accepted(self, members: Membership, session: str, writer: str) -> int:
+        """How far it counts: all that a member vouches for, and of the others what was accepted of them."""
+        return max((_counting(members, device, seq, session, writer) for device, seq in self.by.items()), default=0)
+
+    def by_members(self, members: Membership) -> int:
+        """How far those vouch for it who belong to the vault now."""
+        return max((seq for device, seq in self.by.items() if members.is_member(device)), default=0)
 
 
 class Turned(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -96,6 +123,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     error: str | None = None
     # The request we left, to take it away once it was heard.
     request: str | None = None
+    # Whether it may vouch for what others wrote, as of the last sync.
+    admin: bool = False
 
 
 _D = TypeVar("_D")
@@ -150,8 +179,18 @@ class Memory:
     def cursors(self) -> dict[str, Cursor]:
         return dict(self.under(Cursor, "life"))
 
-    def vouched(self, session: str, writer: str) -> Vouched | None:
-        return self.read(Vouched, "stream", session, writer)
+    def vouched(self, session: str, writer: str) -> Vouched:
+        return self.read(Vouched, "stream", session, writer) or Vouched()
+
+    def vouch(self, transaction: Transaction, session: str, writer: str, device: str, seq: int) -> None:
+        """A device vouches for a stream up to here; that it did so for less before stays true."""
+        before = decoded(Vouched, transaction.remembered(self.name("stream", session, writer)) or b"") or Vouched()
+        if before.by.get(device, 0) < seq:
+            self.write(transaction, before.and_by(device, seq), "stream", session, writer)
+
+    def forks(self, session: str, writer: str) -> tuple[str, ...]:
+        """Of a stream of ours that forked: the events that are published, whatever their numbers."""
+        return self.read(tuple[str, ...], "fork", session, writer) or ()
 
     def streams(self, session: str | None = None) -> Iterator[tuple[str, str, Vouched]]:
         """Session, writer, and how far the stream is known in the vault."""
@@ -163,6 +202,13 @@ class Memory:
 
     def turned(self) -> list[Turned]:
         return [one for _, one in self.under(Turned, "turned")]
+
+
+def _counting(members: Membership, device: str, seq: int, session: str, writer: str) -> int:
+    if members.is_member(device):
+        return seq
+    gone = members.removed.get(device)
+    return 0 if gone is None else min(seq, gone.cut.get(writer, {}).get(session, 0))
 
 
 def decoded(kind: type[_D], value: bytes) -> _D | None:

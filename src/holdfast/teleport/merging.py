@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from holdfast.teleport.heads import Indexed
@@ -21,14 +21,14 @@ def tier(pack: Indexed) -> int:
     return found
 
 
-def due(packs: Sequence[Indexed]) -> list[Indexed]:
+def due(packs: Sequence[Indexed], large: Collection[str] = ()) -> list[Indexed]:
     """Sixteen neighbours of one tier to be merged, the lowest tier first; none when there are not so many."""
     runs: dict[int, list[Indexed]] = {}
     last: int | None = None
     found: list[list[Indexed]] = []
     for pack in packs:
         own = tier(pack)
-        if pack.size >= LARGE:
+        if pack.size >= LARGE or pack.name in large:
             last = None
             runs.clear()
             continue

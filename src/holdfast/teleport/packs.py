@@ -8,9 +8,10 @@ may pack the same events again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.core import times
 from holdfast.core.canonical import LARGEST
@@ -18,8 +19,13 @@ from holdfast.core.errors import Invalid
 from holdfast.core.event import SALT_BYTES, Event, Head, body_of, linked
 
 VERSION: Final = 1
-_MOST_STRETCHES: Final = 1_000_000
+# What one pack may hold: whoever writes keeps well below it, whoever reads more is being kept busy.
+LARGEST_PLAIN: Final = 128 << 20
+MOST_EVENTS: Final = 400_000
 _HASH: Final = 32
+# Session and writer become parts of names in this store's memory: a closed alphabet, so that none can be mistaken.
+SESSION: Final = r"\A[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
+WRITER: Final = r"\A[0-9a-f]{20}([0-9a-f]{16})?\Z"
 
 
 class Stretch(NamedTuple):
@@ -47,13 +53,13 @@ class _Packed(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 class _Stretch(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    session: str
-    writer: str
+    session: Annotated[str, Meta(pattern=SESSION)]
+    writer: Annotated[str, Meta(pattern=WRITER)]
     first: int
     prev: bytes | None
-    device: str
-    signature: bytes
-    events: tuple[_Packed, ...]
+    device: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+    signature: Annotated[bytes, Meta(max_length=64)]
+    events: Annotated[tuple[_Packed, ...], Meta(max_length=MOST_EVENTS)]
 
 
 class _Version(msgspec.Struct, array_like=True, gc=False, frozen=True):
@@ -62,12 +68,14 @@ class _Version(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 class _Pack(msgspec.Struct, array_like=True, gc=False, frozen=True):
     version: int
-    stretches: tuple[_Stretch, ...]
+    # Read one by one: what a hostile member packs is counted before all of it is in memory.
+    stretches: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=MOST_EVENTS)]
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _read_version = msgspec.msgpack.Decoder(_Version)
 _read = msgspec.msgpack.Decoder(_Pack)
+_read_stretch = msgspec.msgpack.Decoder(_Stretch)
 
 
 def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:
@@ -99,12 +107,18 @@ def unpack(plain: bytes) -> list[Stretch]:
         version = _read_version.decode(plain).version
         if version > VERSION:
             raise Invalid("it was written by a newer Holdfast", hint="Upgrade Holdfast on this device.")
-        found = _read.decode(plain)
+        if version < VERSION:
+            raise Invalid("it is of a version that no Holdfast writes")
+        stretches, events = [], 0
+        for raw in _read.decode(plain).stretches:
+            one = _read_stretch.decode(raw)
+            events += len(one.events)
+            if events > MOST_EVENTS:
+                raise Invalid("it holds more events than a pack can")
+            stretches.append(_stretch(one))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Invalid("it is no pack") from None
-    if len(found.stretches) > _MOST_STRETCHES:
-        raise Invalid("it holds more streams than a pack can")
-    return [_stretch(one) for one in found.stretches]
+        raise Invalid("it is no pack, or holds what no pack can hold") from None
+    return stretches
 
 
 def _stretch(packed: _Stretch) -> Stretch:
@@ -117,6 +131,8 @@ def _stretch(packed: _Stretch) -> Stretch:
     for seq, one in enumerate(packed.events, packed.first):
         if not (times.EARLIEST <= one.at <= times.LATEST and 0 < one.clock <= LARGEST and 0 < one.v <= LARGEST):
             raise Invalid("an event in it has an impossible time or number")
+        if one.seen and not all(0 < head.seq <= LARGEST and len(head.hash) == 2 * _HASH for head in one.seen):
+            raise Invalid("an event in it has seen what cannot be")
         event = linked(
             one.v, packed.session, packed.writer, seq, one.clock, one.at, one.seen or (), one.key, one.actor,
             one.type, _body(one), prev, one.data, one.salt,

@@ -9,12 +9,14 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from holdfast.core.errors import HoldfastError, Invalid
+from msgspec.structs import replace
+
+from holdfast.core.errors import Damaged, HoldfastError, Invalid
 from holdfast.core.event import Event
 from holdfast.teleport import heads, packs
-from holdfast.teleport.heads import Claimed, Indexed, Listed
+from holdfast.teleport.heads import Claimed, Head, Indexed, Listed
 from holdfast.teleport.keys import STREAM, certifies, is_certified, verify
-from holdfast.teleport.memory import Cursor, Hole, Span, Turned, Vouched
+from holdfast.teleport.memory import Cursor, Hole, Span, Turned
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge
 from holdfast.teleport.report import Progress, silent
@@ -24,6 +26,7 @@ from holdfast.teleport.vault import Vault
 HEAD_LIMIT: Final = 16 << 20
 PACK_LIMIT: Final = 128 << 20
 _MOST_HEADS: Final = 100_000
+HELD_BACK: Final = "it comes from a device that was removed, and is held back"
 
 
 class Listing(NamedTuple):
@@ -67,6 +70,8 @@ class Pull:
         self.own_life = life_tag(vault.id, vault.here.writer())
         # Pushes of ours that others could not read.
         self.wanted: set[tuple[int, int]] = set()
+        # The newest head of ours that anybody says to have seen.
+        self.own_seen = 0
         self._claims: list[tuple[Listed, Claimed, bytes]] = []
         # A head is sealed with a key we do not have, though we have others.
         self.locked_out = False
@@ -76,22 +81,32 @@ class Pull:
     def heads(self) -> None:
         """Read the heads that are new, and with them who belongs to the vault."""
         for life, listed in sorted(self.listing.newest.items()):
-            cursor = self._cursors.get(life)
-            if life == self.own_life or (
-                cursor is not None and cursor.counter == listed.counter and not cursor.holes
-            ):
-                continue
-            if cursor is not None and cursor.counter > listed.counter:
+            if life != self.own_life and self._is_new(listed, self._cursors.get(life)):
+                found = self._head(listed)
+                if found is not None:
+                    self._claims.append(found)
+        untold = self.vault.memory.read(tuple[str, ...], "untold") or ()
+        self.vault.learn([*untold, *(tip for _, claimed, _ in self._claims for tip in claimed.head.tips)])
+
+    def _is_new(self, listed: Listed, cursor: Cursor | None) -> bool:
+        """Whether there is something to be read behind a head."""
+        if cursor is None:
+            return True
+        member = self.vault.membership.is_member(cursor.device)
+        if cursor.counter > listed.counter:
+            if member:
                 self._reject(listed.name, cursor.device, "an older head is shown than was there before")
-                continue
-            if cursor is not None and cursor.counter == listed.counter and not self._patient:
-                for hole in cursor.holes:
-                    self._reject(hole.pack, cursor.device, "a pack could not be read")
-                continue
-            found = self._head(listed)
-            if found is not None:
-                self._claims.append(found)
-        self.vault.learn(tip for _, claimed, _ in self._claims for tip in claimed.head.tips)
+            return False
+        if cursor.counter < listed.counter:
+            return True
+        if cursor.held:
+            if not member:
+                self._reject(listed.name, cursor.device, HELD_BACK)
+            return member
+        if cursor.holes and member and not self._patient:
+            for hole in cursor.holes:
+                self._reject(hole.pack, cursor.device, "a pack could not be read")
+        return bool(cursor.holes) and member and self._patient
 
     def _head(self, listed: Listed) -> tuple[Listed, Claimed, bytes] | None:
         vault = self.vault
@@ -134,6 +149,7 @@ class Pull:
                     said_at=head.at, heard_at=self.vault.here.now(),
                 ),
             )  # fmt: skip
+            self.own_seen = max([self.own_seen, *(one.counter for one in head.seen if one.life == self.own_life)])
 
     def _due(self) -> Iterator[tuple[Listed, Claimed, bytes, Cursor, list[Indexed]]]:
         members = self.vault.membership
@@ -143,11 +159,12 @@ class Pull:
             if signing is None or not claimed.is_by(signing) or not certifies(head.writer, signing):
                 self._reject(listed.name, head.device, "a head is not signed by a device of the vault")
                 continue
+            cursor = self._cursors.get(listed.life) or Cursor(writer=head.writer, device=head.device)
             if not members.is_member(head.device):
-                self._reject(listed.name, head.device, "it comes from a device that was removed, and is held back")
+                self._reject(listed.name, head.device, HELD_BACK)
+                self._save(listed.life, replace(cursor, counter=head.counter, digest=digest, held=True))
                 continue
             self.wanted |= {(one.first, one.last) for one in head.wanting if one.life == self.own_life}
-            cursor = self._cursors.get(listed.life) or Cursor(writer=head.writer, device=head.device)
             holes = {(hole.first, hole.last) for hole in cursor.holes}
             wanted = [pack for pack in head.packs if pack.last > cursor.applied or _overlaps(pack, holes)]
             yield listed, claimed, digest, cursor, wanted
@@ -159,30 +176,35 @@ class Pull:
         try:
             stretches = self._read(name, pack)
         except HoldfastError as error:
-            if error.retry_helps:
-                raise
-            reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
-            self._reject(name, head.device, f"a pack {reason}")
-            holes = (*_without(cursor.holes, pack), Hole(pack.first, pack.last, name))
-            moved = _moved(cursor, pack, holes)
-            self._save(life_tag(vault.id, head.writer), moved)
-            return moved
+            return self._missed(head, pack, cursor, error)
         good = [one for one in stretches if self._vouched(one, name)]
         moved = _moved(cursor, pack, _without(cursor.holes, pack))
-        with vault.here.transaction() as transaction:
-            new = transaction.receive(event for one in good for event in one.events)
-            for one in good:
-                last = one.events[-1]
-                known = vault.memory.vouched(one.session, one.writer)
-                if known is None or known.seq < last.seq:
-                    vault.memory.write(transaction, Vouched(last.seq, one.device), "stream", one.session, one.writer)
-            vault.memory.write(transaction, moved, "life", life_tag(vault.id, head.writer))
-            if new:
-                vault.here.received(transaction, {one.session for one in good})
+        try:
+            with vault.here.transaction() as transaction:
+                new = transaction.receive(event for one in good for event in one.events)
+                for one in good:
+                    vault.memory.vouch(transaction, one.session, one.writer, one.device, one.events[-1].seq)
+                vault.memory.write(transaction, moved, "life", life_tag(vault.id, head.writer))
+                if new:
+                    vault.here.received(transaction, {one.session for one in good})
+        except Damaged as error:
+            return self._missed(head, pack, cursor, error)
         self._cursors[life_tag(vault.id, head.writer)] = moved
         vault.report.pulled += new
         if new:
             vault.report.sessions |= {one.session for one in good}
+        return moved
+
+    def _missed(self, head: Head, pack: Indexed, cursor: Cursor, error: HoldfastError) -> Cursor:
+        """A pack that cannot be taken in. The others can: it is tried again, and asked for if that fails too."""
+        if error.retry_helps:
+            raise error
+        name = f"p/{self.vault.tag}/{pack.name}"
+        reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
+        self._reject(name, head.device, f"a pack {reason}")
+        again = any(pack.first <= hole.first and hole.last <= pack.last for hole in cursor.holes)
+        moved = _moved(cursor, pack, (*_without(cursor.holes, pack), Hole(pack.first, pack.last, name, again)))
+        self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
 
     def _read(self, name: str, pack: Indexed) -> list[Stretch]:
@@ -218,6 +240,12 @@ class Pull:
     def withheld(self) -> list[tuple[str, str]]:
         """Lives whose newest head somebody saw and the remote does not show: the life, and whose it is."""
         missing: dict[str, str] = {}
+        # What removed devices published goes, once somebody else vouches for it.
+        gone = {
+            life_tag(self.vault.id, writer)
+            for one in self.vault.membership.removed.values()
+            for writer in one.cut
+        }
         for life, known in self._cursors.items():
             if life not in self.listing.newest and self.vault.membership.is_member(known.device):
                 missing[life] = known.device
@@ -227,7 +255,7 @@ class Pull:
                 cursor = self._cursors.get(seen.life)
                 if cursor is not None and cursor.counter == seen.counter and cursor.digest != seen.digest:
                     self._reject(shown.name if shown else seen.life, cursor.device, "it showed others something else")
-                unseen = seen.life != self.own_life and (shown is None or shown.counter < seen.counter)
+                unseen = seen.life not in gone and seen.life != self.own_life and (shown is None or shown.counter < seen.counter)
                 if unseen and (cursor is None or self.vault.membership.is_member(cursor.device)):
                     missing[seen.life] = cursor.device if cursor is not None else ""
         return sorted(missing.items())
@@ -280,6 +308,4 @@ def _without(holes: tuple[Hole, ...], pack: Indexed) -> tuple[Hole, ...]:
 
 
 def _moved(cursor: Cursor, pack: Indexed, holes: tuple[Hole, ...]) -> Cursor:
-    from msgspec.structs import replace
-
     return replace(cursor, applied=max(cursor.applied, pack.last), holes=holes)

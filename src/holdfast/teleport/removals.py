@@ -60,7 +60,8 @@ class Court:
         self.admissions = self.removals = self.uninvites = 0
         self._at_least = [0, 0, 0, 0]  # admissions that give this role or a higher one
         self._acts: dict[str, int] = {}  # admissions and invitations, by author
-        self._admitted: dict[int, int] = {}  # by invitation
+        self._admitted: dict[int, str] = {}  # the device, by its admission
+        self._guests: dict[int, int] = {}  # their admissions, by invitation
         self._need: dict[int, int] = {}
         self._verified = verified
         self._decided: dict[int, int] = {}
@@ -148,12 +149,13 @@ class Court:
             device = entry.device.id
             role = ADMIN if isinstance(entry, Found) or entry.admin else ANY if entry.role == "guest" else OWN
             self.admissions |= bit
+            self._admitted[number] = device
             self.admits[device] = self.admits.get(device, 0) | bit
             for level in range(ANY, role + 1):
                 self._at_least[level] |= bit
             if isinstance(entry, Admit) and entry.role == "guest" and entry.invite is not None:
                 invite = self.numbers[entry.invite]
-                self._admitted[invite] = self._admitted.get(invite, 0) | bit
+                self._guests[invite] = self._guests.get(invite, 0) | bit
         elif isinstance(entry, Remove):
             self.removals |= bit
             self.targets[number] = entry.device
@@ -283,11 +285,11 @@ class Court:
     def _governed(self, verdict: Verdict) -> bool:
         """Whether someone is left who may let others in."""
         admins = verdict.admissions & self._at_least[ADMIN]
-        for one in bits(admins):
-            entry = self.nodes[one].entry
-            assert isinstance(entry, Found | Admit)
-            if not self.removes.get(entry.device.id, 0) & verdict.removals & ~self.nodes[one].above:
+        while admins:  # the latest first: they are the likeliest to be still there
+            one = admins.bit_length() - 1
+            if not self.removes.get(self._admitted[one], 0) & verdict.removals & ~self.nodes[one].above:
                 return True
+            admins ^= 1 << one
         return False
 
     def _taken_back(self, verdict: Verdict, within: int) -> int:
@@ -296,7 +298,7 @@ class Court:
         for one in bits(self.uninvites & within):
             entry = self.nodes[one].entry
             assert isinstance(entry, Uninvite)
-            guests = self._admitted.get(self.numbers[entry.invite], 0) & within & ~self.nodes[one].above
+            guests = self._guests.get(self.numbers[entry.invite], 0) & within & ~self.nodes[one].above
             if guests and self.holds(one, OWN, verdict):
                 for guest in bits(guests):
                     if not self.nodes[guest].above >> one & 1:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+# More than this says nothing more to anybody, and whoever keeps the objects decides how many are bad.
+_MOST: Final = 1_000
 
 # How far a long sync is: done, of how many, and what is counted.
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -26,6 +29,7 @@ class Report:
         self.pushed = 0
         self.pulled = 0
         self.rejected: list[Rejected] = []
+        self._known: set[Rejected] = set()
         # Sessions that something new was learned of.
         self.sessions: set[str] = set()
         # Sentences for a person: waiting for approval, cut off, sessions held back.
@@ -33,8 +37,14 @@ class Report:
 
     def reject(self, pack: str, device: str, reason: str) -> None:
         entry = Rejected(pack, device, reason)
-        if entry not in self.rejected:
-            self.rejected.append(entry)
+        if entry in self._known:
+            return
+        if len(self.rejected) >= _MOST:
+            entry = Rejected("", "", "and more that was turned away")
+            if entry in self._known:
+                return
+        self._known.add(entry)
+        self.rejected.append(entry)
 
     def note(self, sentence: str) -> None:
         if sentence not in self.notes:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from holdfast.core.errors import NotFound
 from holdfast.teleport import entries, founding, joining, removing, sealing, wraps
-from holdfast.teleport.entries import Admit, Found, Invite, Rename, Share, Uninvite
+from holdfast.teleport.entries import Admit, Invite, Rename, Share, Uninvite
 from holdfast.teleport.memory import FOUNDING, Standing
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
-from holdfast.teleport.vault import WRAP_LIMIT, Here, Vault
+from holdfast.teleport.vault import Here, Vault
 from holdfast.teleport.wraps import Wrapped
 
 
@@ -90,28 +92,34 @@ def end(vault: Vault, invites: Iterable[str]) -> None:
 
 
 def offers(remote: Remote, identities: Sequence[str | bytes]) -> list[Wrapped]:
-    """Sessions that were shared with the holder of these identities."""
+    """Sessions that were shared with the holder of these identities: all keys, and the secret that came last.
+
+    Each new key is left without the secret, and an invitation that was taken back stays where it was left.
+    """
     found: dict[str, Wrapped] = {}
+    secrets: dict[str, tuple[int, bytes]] = {}
     for identity in identities:
         prefix = f"k/{sealing.recipient_tag(wraps.recipient_of(identity))}-"
         for listed in remote.list(prefix)[:1000]:
             try:
-                one = wraps.unwrap(remote.get(listed.name, WRAP_LIMIT), [identity])
+                one = wraps.unwrap(remote.get(listed.name, wraps.LARGEST), [identity])
             except (Missing, TooLarge):
                 continue
             if one is not None and one.session is not None and _is_whole(one):
                 known = found.get(one.vault)
-                if known is None or len(one.keys) > len(known.keys) or (known.secret is None and one.secret):
+                if known is None or len(one.keys) > len(known.keys):
                     found[one.vault] = one
-    return list(found.values())
+                if one.secret is not None and len(one.keys) > secrets.get(one.vault, (-1, b""))[0]:
+                    secrets[one.vault] = len(one.keys), one.secret
+    return [msgspec.structs.replace(one, secret=secrets.get(vault, (0, None))[1]) for vault, one in found.items()]
 
 
 def _is_whole(offer: Wrapped) -> bool:
     signed = entries.unpack_or_none(offer.founding)
-    read = None if signed is None else entries.read(signed.payload)
+    read = None if signed is None else entries.founding_of(signed)
     return (
         signed is not None
-        and isinstance(read, Found)
+        and read is not None
         and entries.hash_of(signed.payload) == offer.vault
         and read.session == offer.session
     )

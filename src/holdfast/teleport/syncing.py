@@ -47,10 +47,24 @@ def _one(vault: Vault, found: Sequence[Found], main: Vault | None, progress: Pro
         vault.report.note("What others write lately cannot be opened here: this device may have been removed.")
     vault.reject_planted()
     remember_rejected(vault)
-    standing = vault.memory.standing()
-    with vault.here.transaction() as transaction:
-        vault.memory.write(transaction, replace(standing, last_sync=vault.here.now(), error=None), "standing")
+    _note_standing(vault, main)
     return vault.report
+
+
+def _note_standing(vault: Vault, main: Vault | None) -> None:
+    """What can be told of it later without asking the remote, and without any key."""
+    standing, members = vault.memory.standing(), vault.membership
+    place = "member" if members.is_member(vault.me) else "out" if vault.me in members.removed else standing.place
+    now = replace(
+        standing, last_sync=vault.here.now(), error=None, place=place, admin=members.is_admin(vault.me)
+    )  # fmt: skip
+    people = tuple(sorted({one.email for one in members.invites if one.live}))
+    with vault.here.transaction() as transaction:
+        vault.memory.write(transaction, now, "standing")
+        if members.session is not None:
+            within = vault if main is None else main
+            if people != (within.memory.read(tuple[str, ...], "shared", members.session) or ()):
+                within.memory.write(transaction, people, "shared", members.session)
 
 
 def _belongs(vault: Vault) -> bool:
@@ -71,6 +85,8 @@ def _belongs(vault: Vault) -> bool:
         vault.learn_all()
         if vault.membership.is_member(vault.me):
             joining.arrived(vault)
+    elif standing.request is not None:
+        joining.take_back(vault)
     return bool(vault.wrapped())
 
 

@@ -6,10 +6,16 @@ vault into the sessions that it shares.
 
 from __future__ import annotations
 
+from typing import Final
+
 from holdfast.teleport import founding, joining, removing, sharing
 from holdfast.teleport.entries import Admit
 from holdfast.teleport.pulling import Listing
 from holdfast.teleport.vault import Vault
+
+
+# How many devices one invitation lets in.
+_MOST_DEVICES: Final = 16
 
 
 def tend(vault: Vault, listing: Listing, main: Vault | None, *, lost: bool) -> None:
@@ -57,9 +63,22 @@ def _answer(vault: Vault, listing: Listing) -> None:
     live = [one for one in vault.membership.invites if one.live and one.write]
     if not live or not listing.joins:
         return
+    members = vault.membership
+    room = {one.hash: _MOST_DEVICES for one in live}
+    for member in members.members.values():
+        if member.invite in room:
+            room[member.invite] -= 1
     for request in joining.requests(vault, listing.joins):
         invited = next((one for one in live if joining.proves(request, one.secret)), None)
-        if invited is not None:
+        if request.keys.id in members.removed:
+            # Its request may only have been shown again: whoever was removed is let in by a person, or not at all.
+            vault.report.reject(request.object, request.name, "a device that was removed asks to take part again")
+        elif invited is None:
+            vault.report.reject(request.object, request.name, "a request to take part shows no invitation")
+        elif not room[invited.hash]:
+            vault.report.reject(request.object, request.name, "more devices than one person has ask to take part")
+        else:
+            room[invited.hash] -= 1
             joining.approve(vault, request, role="guest", invite=invited.hash)
 
 

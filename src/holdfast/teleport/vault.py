@@ -15,20 +15,25 @@ import msgspec
 
 from holdfast.core.errors import Invalid
 from holdfast.store.interface import Store, Transaction
-from holdfast.teleport import entries, sealing, wraps
+from holdfast.teleport import age, entries, sealing, wraps
+from holdfast.teleport.ancestry import trace
 from holdfast.teleport.entries import Entry, NewKey, Signed
-from holdfast.teleport.keys import DeviceKeys
+from holdfast.teleport.keys import ENTRY, DeviceKeys, verify
 from holdfast.teleport.membership import Membership, evaluate
 from holdfast.teleport.memory import FOUNDING, Memory
+from holdfast.teleport.packs import LARGEST_PLAIN
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
 from holdfast.teleport.report import Report
 from holdfast.teleport.sealing import Unsealable
 from holdfast.teleport.wraps import Wrapped
 
 ENTRY_LIMIT: Final = 8 << 20
-WRAP_LIMIT: Final = 1 << 20
-_MOST_ENTRIES: Final = 100_000
-_MOST_WRAPS: Final = 1_000
+# Whoever keeps the objects decides how many there are: this much is looked at in one sync, the next one goes on.
+_MOST_ENTRIES: Final = 20_000
+_MOST_BAD_ENTRIES: Final = 500
+_MOST_UNTOLD: Final = 100
+_MOST_UNNAMED_KEYS: Final = 1_000
+_LARGEST_SMALL: Final = 32 << 20
 
 
 class Here(NamedTuple):
@@ -59,6 +64,7 @@ class Vault:
         self._membership: Membership | None = None
         self._opened: dict[str, Wrapped] = {}
         self._asked_for_wraps = False
+        self._fetched = self._bad_entries = 0
 
     @property
     def me(self) -> str:
@@ -86,7 +92,11 @@ class Vault:
 
     def founding(self) -> Signed | None:
         packed = self.memory.raw(FOUNDING)
-        return None if packed is None else entries.unpack(packed)
+        if packed is not None:
+            return entries.unpack(packed)
+        # A store that lost its memory: the keys that were left for this device say how the vault began.
+        found = (entries.unpack_or_none(one.founding) for one in self.wrapped())
+        return next((one for one in found if one is not None and entries.hash_of(one.payload) == self.id), None)
 
     @property
     def membership(self) -> Membership:
@@ -97,7 +107,10 @@ class Vault:
     def take(self, found: Iterable[Signed]) -> None:
         """Keep these entries. Whether they count, the whole of them decides."""
         new = {entries.hash_of(one.payload): one for one in found}
-        new = {name: one for name, one in new.items() if name not in self.known}
+        # A copy that proved to be wrongly signed makes room for another: the right one may have come later.
+        wrong = {name for name, _ in self.membership.rejected}
+        new = {name: one for name, one in new.items() if name not in self.known or name in wrong}
+        new = self._standing(new)
         if new:
             with self.here.transaction() as transaction:
                 for name, one in new.items():
@@ -105,42 +118,70 @@ class Vault:
             self.known.update(new)
             self._membership = None
 
+    def _standing(self, new: dict[str, Signed]) -> dict[str, Signed]:
+        """Those that somebody of the vault has signed. The rest is reported, not kept: anybody can make any amount."""
+        if not new:
+            return new
+        found = trace({**self.known, **new}.values(), self.id, self._verified)
+        wrong = dict(found.rejected)
+        for name in found.waiting:
+            header = entries.header_of(new[name].payload) if name in new else None
+            keys = None if header is None else found.keys.get(header.by)
+            if keys is None or not verify(keys.signing, ENTRY, *new[name]):
+                wrong.setdefault(name, "what it follows is not there")
+        for name in new.keys() & wrong.keys():
+            self.report.reject(self._entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
+        return {name: one for name, one in new.items() if name not in wrong}
+
+    def _entry_name(self, own: str) -> str:
+        return f"m/{self.tag}/{sealing.entry_name(self.id, own)}"
+
     def learn(self, hashes: Iterable[str]) -> None:
-        """Fetch entries by their hashes, and all that they stand on."""
+        """Fetch entries by their hashes, and all that they stand on; what cannot be had is asked for again."""
         wanted = [one for one in hashes if one not in self.known]
         found: dict[str, Signed] = {}
         tried: set[str] = set()
-        while wanted and len(tried) < _MOST_ENTRIES:
+        while wanted:
             asked = wanted.pop()
             if asked in tried or asked in self.known:
                 continue
             tried.add(asked)
-            entry = self._fetch(f"m/{self.tag}/{sealing.entry_name(self.id, asked)}", asked)
+            entry = self._fetch(self._entry_name(asked), asked)
             if entry is not None:
                 found[asked] = entry
-                read = entries.read(entry.payload)
-                wanted += [] if read is None else read.parents
+                header = entries.header_of(entry.payload)  # also of a kind that is not known here
+                wanted += [] if header is None else header.parents
         self.take(found.values())
+        untold = tuple(sorted(tried - found.keys())[:_MOST_UNTOLD])
+        if untold != (self.memory.read(tuple[str, ...], "untold") or ()):
+            with self.here.transaction() as transaction:
+                self.memory.write(transaction, untold, "untold")
 
     def learn_all(self) -> None:
         """Fetch every entry there is: for who comes anew and has heard of none."""
         found = []
-        names = {f"m/{self.tag}/{sealing.entry_name(self.id, one)}" for one in self.known}
-        for listed in self.remote.list(f"m/{self.tag}/")[:_MOST_ENTRIES]:
+        names = {self._entry_name(one) for one in self.known}
+        for listed in self.remote.list(f"m/{self.tag}/"):
             entry = None if listed.name in names else self._fetch(listed.name)
             if entry is not None:
                 found.append(entry)
         self.take(found)
 
     def _fetch(self, name: str, expected: str | None = None) -> Signed | None:
+        if self._fetched >= _MOST_ENTRIES or self._bad_entries >= _MOST_BAD_ENTRIES:
+            self.report.reject(f"m/{self.tag}", "", "there are more membership entries than can be read at once")
+            return None
+        self._fetched += 1
         try:
             entry = entries.unpack(self.open("entry", name, self.remote.get(name, ENTRY_LIMIT), self.candidates))
         except (Missing, TooLarge, Unsealable, Invalid) as error:
             reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
             self.report.reject(name, "", f"a membership entry {reason}")
+            self._bad_entries += 1
             return None
         own = entries.hash_of(entry.payload)
-        if f"m/{self.tag}/{sealing.entry_name(self.id, own)}" != name or expected not in (None, own):
+        if self._entry_name(own) != name or expected not in (None, own):
+            self._bad_entries += 1
             self.report.reject(name, "", "a membership entry stands under a name that is not its own")
             return None
         return entry
@@ -157,8 +198,14 @@ class Vault:
         return list(self._opened.values())
 
     def candidates(self) -> list[bytes]:
-        """Every key that was wrapped for us. Anybody can wrap one: what they open is signed, and that is checked."""
-        return list(dict.fromkeys(key for one in self.wrapped() for key in reversed(one.keys)))
+        """Every key that was wrapped for us. Anybody can wrap one: what they open is signed, and that is checked.
+
+        Those that are named come first, and of the others not too many: each of them costs time with each object.
+        """
+        have = dict.fromkeys(key for one in self.wrapped() for key in reversed(one.keys))
+        named = {key.id for key in self.membership.keys}
+        good = [key for key in have if sealing.key_id(key) in named]
+        return good + [key for key in have if sealing.key_id(key) not in named][:_MOST_UNNAMED_KEYS]
 
     def ring(self) -> list[bytes]:
         """The keys that a valid entry names: the only ones that open packs and heads."""
@@ -167,18 +214,17 @@ class Vault:
 
     def sealing_key(self) -> bytes | None:
         """The key to seal with; None when there is none that only those who belong here have."""
-        current = self.membership.current_key()
-        if current is None:
-            return None
-        return next((key for key in self.candidates() if sealing.key_id(key) == current.id), None)
+        have = {sealing.key_id(key): key for key in self.candidates()}
+        return next((have[one.id] for one in self.membership.usable_keys() if one.id in have), None)
 
     def box(self) -> str | None:
         """The secret that opens requests to join."""
-        return next((one.box for one in self.wrapped() if one.box is not None), None)
+        public = self.membership.box
+        return next((one.box for one in self.wrapped() if one.box and age.public_of(one.box) == public), None)
 
     def open(self, kind: str, name: str, sealed: bytes, ring: Callable[[], list[bytes]]) -> bytes:
         """Unseal; with a key that came in the meantime, if need be."""
-        limit = 4 * len(sealed) + (64 << 20) if kind == "pack" else 64 << 20
+        limit = LARGEST_PLAIN if kind == "pack" else _LARGEST_SMALL
         try:
             return sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
         except Unsealable:
@@ -191,24 +237,9 @@ class Vault:
         if self._asked_for_wraps:
             return False
         self._asked_for_wraps = True
-        known = self.memory.raw_under("wrap")
-        found: dict[str, bytes] = {}
-        prefix = f"k/{sealing.recipient_tag(self.here.keys.public.age)}-"
-        for listed in self.remote.list(prefix)[:_MOST_WRAPS]:
-            name = listed.name.removeprefix(prefix)
-            if name not in known:
-                try:
-                    blob = self.remote.get(listed.name, WRAP_LIMIT)
-                except (Missing, TooLarge):
-                    continue
-                opened = wraps.unwrap(blob, [self.here.keys.identity])
-                if opened is not None and opened.vault == self.id:
-                    found[name] = blob
-        if found:
-            with self.here.transaction() as transaction:
-                for name, blob in found.items():
-                    self.memory.write_raw(transaction, blob, "wrap", name)
-        return bool(found)
+        from holdfast.teleport import left_keys
+
+        return left_keys.take(self)
 
     def reject_planted(self) -> None:
         """Keys that were wrapped for us and that no valid entry names: nobody who belongs here made them."""
@@ -216,7 +247,7 @@ class Vault:
         if not self.membership.is_member(self.me):
             return
         for name, one in self._opened.items():
-            if not any(sealing.key_id(key) in named for key in one.keys):
+            if not all(sealing.key_id(key) in named for key in one.keys):
                 self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault has named")
 
     # ── changing it ──────────────────────────────────────────────────────────────────────────────────────
@@ -308,8 +339,8 @@ class Change:
             name = f"m/{vault.tag}/{sealing.entry_name(vault.id, own)}"
             objects.append((name, sealing.seal(key, "entry", vault.id, name, entries.pack(signed))))
         mine = f"k/{sealing.recipient_tag(vault.here.keys.public.age)}-"
-        start = len(memory.raw_under("out"))
         with vault.here.transaction() as transaction:
+            start = max((int(name) for name in memory.raw_under("out")), default=-1) + 1
             for number, one in enumerate(objects, start):
                 memory.write(transaction, one, "out", f"{number:06}")
                 if one[0].startswith(mine):

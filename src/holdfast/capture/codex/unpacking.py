@@ -1,34 +1,20 @@
-"""Rollouts that Codex has put away compressed: Zstandard, which Python knows from 3.14 on, by a backport before."""
+"""Rollouts that Codex has put away compressed with Zstandard."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib import import_module
-from typing import Final, Protocol
+from typing import Final
 
 from holdfast.capture.lines import Problems
+from holdfast.machine.zstd import zstandard
 
 _PIECE: Final = 1 << 20
 LARGEST: Final = 8 << 30  # bytes: more than any conversation; a small file can be made to unpack to anything
 
 
-class _Decompressor(Protocol):
-    eof: bool
-    needs_input: bool
-    unused_data: bytes
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-class _Zstandard(Protocol):
-    ZstdError: type[Exception]
-
-    def ZstdDecompressor(self) -> _Decompressor: ...  # noqa: N802 - its own name
-
-
 def unpacked(pieces: Iterable[bytes], problems: Problems) -> Iterator[bytes]:
     """The content of a compressed file, in pieces; up to where it is damaged."""
-    zstd = _zstandard()
+    zstd = zstandard()
     if zstd is None:
         problems.add("is compressed with Zstandard, for which this Python has no module: install backports.zstd")
         return
@@ -56,13 +42,3 @@ def unpacked(pieces: Iterable[bytes], problems: Problems) -> Iterator[bytes]:
             problems.add("is cut off within its compression")
     except zstd.ZstdError:
         problems.add("is damaged within its compression")
-
-
-def _zstandard() -> _Zstandard | None:
-    for name in ("compression.zstd", "backports.zstd"):
-        try:
-            found: _Zstandard = import_module(name)
-        except ImportError:
-            continue
-        return found
-    return None

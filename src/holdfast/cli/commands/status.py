@@ -6,7 +6,6 @@ from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.glance import glance
 from holdfast.cli.paint import Paint, Painted
-from holdfast.core import view
 from holdfast.core.model import Session
 from holdfast.core.state import State
 
@@ -20,11 +19,13 @@ def run(call: Call) -> None:
     at = call.at
     now = call.keeper.now() if at is None else at
     state = found.state(at=at)
-    document = view.session(state, now)
+    document = found.described(state, now)
     call.answer({"session": document}, lambda paint: glance(
         paint, document, Clock(now), hint=not call.quiet,
         gone=_gone(state, document) if at is None else frozenset(),
     ))  # fmt: skip
+    if at is None and document.sync.status in ("pending", "error"):
+        call.keeper.upkeep.travel()  # what could not be sent when it was recorded is tried again
 
 
 def _gone(state: State, document: Session) -> frozenset[str]:

@@ -14,7 +14,7 @@ from holdfast.core.state import State
 from holdfast.formats.craft import naming
 from holdfast.formats.craft.documents import VERSION
 from holdfast.formats.craft.rendering import index
-from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
+from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied, Travel
 from holdfast.formats.places import at
 
 __all__ = ["FORMAT", "Craft", "index"]
@@ -95,6 +95,11 @@ class Craft(Format):
         from holdfast.formats.craft.rendering import render
 
         return render(state)
+
+    def travelling(self, document: Document, travel: Travel) -> Document:
+        from holdfast.formats.craft.rendering import travelling
+
+        return travelling(document, travel)
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:

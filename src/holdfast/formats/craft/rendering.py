@@ -12,7 +12,7 @@ from holdfast.core.state import State
 from holdfast.core.times import SECOND, millis
 from holdfast.formats.craft import naming, rules
 from holdfast.formats.craft.documents import PERSON, VERSION
-from holdfast.formats.interface import Document
+from holdfast.formats.interface import Document, Travel
 
 SCHEMA: Final = "https://data-wise.github.io/craft/schemas/session-state-v1.json"
 UNKNOWN_DEVICE: Final = "unknown"
@@ -193,19 +193,34 @@ def _hash(value: str | None) -> str | None:
 
 
 def _teleportation(session: Session) -> Document:
-    """How the session travels: not at all while there is no remote."""
-    sync = session.sync
-    remote = sync.remote or ""
-    backend = next((kind for kind in ("s3", "claude-desktop") if remote.startswith(f"{kind}:")), "local")
+    """How the session travels: of itself, not at all."""
     return {
-        "enabled": bool(remote),
-        "last_sync": sync.last_sync,
-        "sync_status": _SYNC[sync.status] if remote else None,
-        "sync_error": sync.error,
+        "enabled": False,
+        "last_sync": None,
+        "sync_status": None,
+        "sync_error": None,
         "devices": list(session.devices),
-        "storage_backend": backend,
-        "encrypted": bool(remote),  # there is no unencrypted way to travel
-        "shared_with": list(sync.shared_with) or None,
+        "storage_backend": "local",
+        "encrypted": False,
+        "shared_with": None,
+    }
+
+
+def travelling(document: Document, travel: Travel) -> Document:
+    """The document of a session that has a remote. Who wrote to it, its events say."""
+    sync, block = travel.sync, document.get("teleportation")
+    return {
+        **document,
+        "teleportation": {
+            **(block if isinstance(block, dict) else {}),
+            "enabled": True,
+            "last_sync": sync.last_sync,
+            "sync_status": _SYNC[sync.status],
+            "sync_error": sync.error,
+            "storage_backend": travel.backend,
+            "encrypted": True,  # there is no unencrypted way to travel
+            "shared_with": list(sync.shared_with) or None,
+        },
     }
 
 

@@ -73,7 +73,7 @@ def backfill(
     keeper.absorb()
     meter = _Meter(progress, total)
     results = [_Telling(keeper, one, since, meter).tell_all() for one in found]
-    keeper.write_mirrors()
+    keeper.upkeep.write_mirrors()
     return results
 
 

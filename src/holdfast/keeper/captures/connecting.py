@@ -17,7 +17,7 @@ from holdfast.keeper.captures import found, installing, steps
 from holdfast.keeper.captures.connections import Connection, Connections
 from holdfast.keeper.captures.steps import Step, What
 from holdfast.machine import files
-from holdfast.mirror.locks import locked
+from holdfast.machine.locks import locked
 
 if TYPE_CHECKING:
     from holdfast.capture.places import Places

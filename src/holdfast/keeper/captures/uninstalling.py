@@ -13,7 +13,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.keeper.captures import connecting, installing, opened
 from holdfast.keeper.captures.connecting import Connected
 from holdfast.keeper.captures.connections import Connections
-from holdfast.mirror.locks import locked
+from holdfast.machine.locks import locked
 
 if TYPE_CHECKING:
     from holdfast.capture.places import Places

@@ -96,7 +96,7 @@ def known_as(store: Store, rules: Format, alias: str, project: str, document: Do
             return found
     if rules.name == "craft":
         return None
-    for row in store.rows(Filter(project=project, since=began - SECOND)):
+    for row in store.rows(Filter(projects=(project,), since=began - SECOND)):
         # The same name is not enough: two sessions of one day may have the same goal.
         state = store.state(row.id) if abs(millis(row.created_at) - began) < SECOND else None
         if state is not None and rules.alias(shown(state, rules)) == alias:

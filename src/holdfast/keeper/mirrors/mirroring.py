@@ -16,9 +16,9 @@ from holdfast.core import view
 from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.keeper.mirrors.desk import refuse_links, stamp
+from holdfast.machine.locks import PATIENCE, locked
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, folder_stamp, inside, layout
-from holdfast.mirror.locks import PATIENCE, locked
 from holdfast.mirror.memory import Memory, Rejected, Tree
 
 if TYPE_CHECKING:
@@ -78,6 +78,12 @@ class Mirrors:
         formats = self.formats()
         if formats:
             self._settle(formats)
+
+    def write_travel(self) -> None:
+        """After a sync: files that say how their sessions travel are written again where that has changed."""
+        formats = [one for one in self.formats() if one.tells_travel]
+        if formats and not self._inside:
+            self._settle(formats, again=True)
 
     def formats(self) -> list[Layout]:
         """The layouts of the mirrors that are on here, as the project's main work tree says."""
@@ -233,12 +239,16 @@ class Mirrors:
         shown = [file for file in tree.files.get(one.name, {}).values() if file.session == current]
         return bool(shown) and all(file.as_of == as_of for file in shown)
 
-    def _settle(self, formats: Sequence[Layout], *, everything: bool = False, patience: float = PATIENCE) -> None:
+    def _settle(
+        self, formats: Sequence[Layout], *, everything: bool = False, again: bool = False, patience: float = PATIENCE
+    ) -> None:
         from holdfast.keeper.mirrors.settling import settle
 
         self._inside = True
         try:
-            settle(self._keeper, self.memory, formats, self.tell, everything=everything, patience=patience)
+            settle(
+                self._keeper, self.memory, formats, self.tell, everything=everything, again=again, patience=patience
+            )
         except Busy:
             return  # whoever holds the lock writes what was recorded until it lets go
         except HoldfastError as error:

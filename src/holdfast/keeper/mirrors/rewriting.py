@@ -24,6 +24,9 @@ from holdfast.mirror.memory import Written
 
 if TYPE_CHECKING:
     from holdfast.core.event import Event
+    from holdfast.core.state import State
+    from holdfast.formats.interface import Travel
+    from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Store
 
 NO_PRINT: Final = prints.Print(0, 0, 0, 0)
@@ -277,12 +280,16 @@ class Rewriting:
             else:
                 known = give(keeper, state, one.name)
                 self._desk.keep(known)
-                found.append(Showing(known, session == current, _events(store, session)))
+                found.append(Showing(known, session == current, _events(store, session), _travel(keeper, known)))
         return found
 
 
 def _events(store: Store, session: str) -> Callable[[int], Iterator[Event]]:
     return lambda clock: store.events(session, since=clock)
+
+
+def _travel(keeper: Keeper, state: State) -> Callable[[], Travel | None]:
+    return lambda: keeper.travel_of(state)
 
 
 def _temporary(folder: str) -> str:

@@ -16,9 +16,9 @@ from holdfast.core.text import shorten
 from holdfast.keeper.mirrors.desk import Desk, refuse_links, stamp
 from holdfast.keeper.mirrors.rewriting import Rewriting
 from holdfast.keeper.mirrors.sweeping import sweep
+from holdfast.machine.locks import PATIENCE, locked
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, inside
-from holdfast.mirror.locks import PATIENCE, locked
 from holdfast.mirror.memory import Memory, Strange, Written
 
 if TYPE_CHECKING:
@@ -43,9 +43,11 @@ def settle(
     tell: Callable[[str], None],
     *,
     everything: bool,
+    again: bool = False,
     patience: float = PATIENCE,
 ) -> None:
-    """Bring files and log together. With `everything`, folders are read even if nothing seems to have come.
+    """Bring files and log together. With `everything`, folders are read even if nothing seems to have come; with
+    `again`, files are written anew where they differ, though nothing has happened in their sessions.
 
     Whoever finds another at it asks to be served, and leaves as soon as that is done: many at once settle few times.
     Without `patience` nobody is waited for. Raises `Busy` when it took too long.
@@ -53,7 +55,7 @@ def settle(
     root = keeper.place.root
     try:
         with locked(memory.lock(root), patience=0, what=_WHAT):
-            _settle_for_all(keeper, memory, formats, tell, everything=everything)
+            _settle_for_all(keeper, memory, formats, tell, everything=everything, again=again)
     except Busy:
         if not patience:
             raise
@@ -61,11 +63,11 @@ def settle(
         return
     mine = memory.ask(root)
     until = time.monotonic() + patience
-    while everything or memory.tree(root).served < mine:
+    while everything or again or memory.tree(root).served < mine:
         try:
             with locked(memory.lock(root), patience=_LOOK_AGAIN, what=_WHAT):
-                if everything or memory.tree(root).served < mine:
-                    _settle_for_all(keeper, memory, formats, tell, everything=everything)
+                if everything or again or memory.tree(root).served < mine:
+                    _settle_for_all(keeper, memory, formats, tell, everything=everything, again=again)
                 return
         except Busy:
             if time.monotonic() > until:
@@ -73,11 +75,19 @@ def settle(
 
 
 def _settle_for_all(
-    keeper: Keeper, memory: Memory, formats: Sequence[Layout], tell: Callable[[str], None], *, everything: bool
+    keeper: Keeper,
+    memory: Memory,
+    formats: Sequence[Layout],
+    tell: Callable[[str], None],
+    *,
+    everything: bool,
+    again: bool,
 ) -> None:
     for _ in range(_MOST_TURNS):
         before, asked = stamp(keeper), memory.asked(keeper.place.root)
         desk = Desk(keeper, memory, memory.tree(keeper.place.root), tell)
+        for file in [file for one in formats if again for file in desk.tree.files.get(one.name, {}).values()]:
+            file.as_of = ""
         _settle(desk, formats, everything=everything)
         desk.tree.served = asked
         memory.save(desk.tree)

@@ -10,21 +10,27 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from holdfast.core.errors import Refused
+from holdfast.core.errors import NotFound, Refused
 from holdfast.keeper import projects
 from holdfast.keeper.teleports import opening, remotes
 from holdfast.keeper.teleports.remotes import Remote
+from holdfast.keeper.teleports.standing import not_yet, spelled
 from holdfast.teleport import entries, founding, joining, recovery, words
-from holdfast.teleport.memory import Own, Standing
+from holdfast.teleport.memory import FOUNDING, Memory, Own, Standing
+from holdfast.teleport.pulling import HEAD_LIMIT, look
+from holdfast.teleport.remotes.interface import Missing, TooLarge
 from holdfast.teleport.remotes.registry import checked_url
+from holdfast.teleport.sealing import NO_KEY, Unsealable
+from holdfast.teleport.vault import Vault
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Transaction
     from holdfast.teleport.entries import Signed
     from holdfast.teleport.remotes.interface import Remote as Place
-    from holdfast.teleport.vault import Vault
 
 
+# `member`: it belonged to the vault before, or its person had the recovery code.
 What = Literal["founded", "asked", "member"]
 
 
@@ -34,11 +40,6 @@ class Added(NamedTuple):
     words: str
     # Sessions that were here before and wait until a person has confirmed the vault.
     held: int
-
-
-def spelled(vault: str) -> str:
-    """A vault's id as people compare it."""
-    return words.spell(bytes.fromhex(vault)[:16])
 
 
 def add(
@@ -53,9 +54,10 @@ def add(
     """`expected` are the vault's words as another device shows them; `code` is a recovery code."""
     url = checked_url(url)
     remotes.free(keeper.home, name)
-    wanted = None if expected is None else words.read(expected)
-    scope = _project(keeper) if this_project else ()
-    with opening.alone(keeper), opening.place(keeper, url, create=True) as place:
+    wanted = None if expected is None else words.read(expected, what="vault's name")
+    if code is not None:
+        recovery.keys_of(code)  # one that is mistyped is said to be so before anything happens
+    with opening.alone(keeper), opening.place(keeper, url, create=code is None and wanted is None) as place:
         here = opening.here(keeper)
         signed = founding.existing(place)
         vault = founding.found(here, place) if signed is None and code is None and wanted is None else None
@@ -63,13 +65,15 @@ def add(
         if vault is None:
             signed = signed or founding.existing(place)
             if signed is None:
-                raise Refused(
-                    "there is no vault at this remote", hint="Leave out the words or the code to found one."
+                raise NotFound(
+                    "there is no vault at this remote",
+                    hint="Look at the address; or leave out the words or the code to found one.",
                 )
+            not_yet(keeper, entries.hash_of(signed.payload))
             vault, what = _existing(keeper, place, signed, wanted, code)
+        scope = _project(keeper) if this_project else ()
         with keeper.transaction() as transaction:
-            if scope:
-                vault.memory.write(transaction, scope, "projects")
+            _narrow(vault.memory, transaction, scope)
         remote = Remote(name=name, url=url, vault=vault.id, projects=scope)
         remotes.add(keeper.home, remote)
         held = vault.memory.read(tuple[str, ...], "earlier") or ()
@@ -80,8 +84,8 @@ def _existing(
     keeper: Keeper, place: Place, signed: Signed, wanted: bytes | None, code: str | None
 ) -> tuple[Vault, What]:
     here = opening.here(keeper)
-    own = bytes.fromhex(entries.hash_of(signed.payload))
-    if wanted is not None and own[:16] != wanted:
+    own = entries.hash_of(signed.payload)
+    if wanted is not None and bytes.fromhex(own)[:16] != wanted:
         raise Refused(
             "the vault at this remote is another one than you expected",
             hint="Somebody may have put it there. Compare on a device that belongs to it: holdfast device show",
@@ -89,37 +93,58 @@ def _existing(
     again = founding.taken_up(here, place, signed)
     if again is not None:
         return again, "member"
+    recovered = None if code is None else _recovered(Vault(here, place, own), signed, code)
     earlier = tuple(keeper.store().sessions())
     vault = joining.ask(here, place, signed)
     with keeper.transaction() as transaction:
         standing = replace(vault.memory.standing(), confirmed=wanted is not None or code is not None)
         vault.memory.write(transaction, standing, "standing")
-        if not standing.confirmed and earlier:
+        if standing.confirmed:
+            vault.memory.forget(transaction, "earlier")
+        elif earlier:
             vault.memory.write(transaction, earlier, "earlier")
-    if code is None:
+    if recovered is None:
         return vault, "asked"
-    _recover(vault, code)
+    public = here.keys.public
+    request = joining.Request(vault.memory.standing().request or "", public, here.name, here.now(), None)
+    joining.approve(recovered, request, admin=True)
+    vault.reload()
+    joining.arrived(vault)
     return vault, "member"
 
 
-def _recover(vault: Vault, code: str) -> None:
-    """With the recovery code this person may let their own device in."""
-    from holdfast.teleport.vault import Vault
-
+def _recovered(vault: Vault, signed: Signed, code: str) -> Vault:
+    """The vault as the recovery code sees it: with the code this person may let their own device in."""
+    known = vault.founding() is not None
+    with vault.here.transaction() as transaction:
+        vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
     keys = recovery.keys_of(code)
     other = Vault(vault.here._replace(keys=keys), vault.remote, vault.id)
     other.ask_for_wraps()
     other.learn_all()
-    if not other.membership.is_admin(keys.public.id):
+    if not other.membership.is_admin(keys.public.id) or _left_behind(other):
+        if not known:
+            founding.forget(vault)
         raise Refused(
             "the recovery code does not open this vault",
-            hint="Check the words; a newer code makes older ones void. The request to join was left all the same.",
+            hint="Look at the address, and at the code: a newer one makes older ones void.",
         )
-    standing = vault.memory.standing()
-    request = joining.Request(standing.request or "", vault.here.keys.public, vault.here.name, vault.here.now(), None)
-    joining.approve(other, request, admin=True)
-    vault.reload()
-    joining.arrived(vault)
+    return other
+
+
+def _left_behind(vault: Vault) -> bool:
+    """Whether the vault has gone on with a key that was not left for this code: it was made void, and cannot know."""
+    if not vault.report.rejected:
+        return False  # everything that was ever said about who belongs here could be read
+    for listed in look(vault.remote.list("h/"), vault.tag).newest.values():
+        try:
+            vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
+        except Unsealable as error:
+            if error.reason == NO_KEY:
+                return True
+        except (Missing, TooLarge):
+            continue
+    return False
 
 
 def _project(keeper: Keeper) -> tuple[str, ...]:
@@ -134,22 +159,41 @@ def _project(keeper: Keeper) -> tuple[str, ...]:
     return (found.id,)
 
 
+def _narrow(memory: Memory, transaction: Transaction, scope: tuple[str, ...]) -> None:
+    """Only these projects from now on, or all: what was left out before has to be looked at again."""
+    before = memory.read(tuple[str, ...], "projects") or ()
+    if scope:
+        memory.write(transaction, scope, "projects")
+    else:
+        memory.forget(transaction, "projects")
+    if scope != before:
+        _from_the_start(memory, transaction)
+
+
+def _from_the_start(memory: Memory, transaction: Transaction) -> None:
+    for writer, own in memory.under(Own, "own"):
+        memory.write(transaction, replace(own, place=0), "own", writer)
+
+
 def confirm(keeper: Keeper, name: str, expected: str | None) -> int:
     """A person says that the vault is the right one: what was held back may go. Says how many sessions that are."""
-    from holdfast.teleport.memory import Memory
-
     remote = remotes.named(keeper.home, name)
-    if expected is not None and bytes.fromhex(remote.vault)[:16] != words.read(expected):
+    if expected is not None and bytes.fromhex(remote.vault)[:16] != words.read(expected, what="vault's name"):
         raise Refused(
             "these are not the words of the vault at this remote",
             hint=f"Here it is {spelled(remote.vault)}. If that is not yours: holdfast remote remove {name}",
         )
     memory = Memory(keeper.store(), remote.vault)
-    held = memory.read(tuple[str, ...], "earlier") or ()
-    with keeper.transaction() as transaction:
+    with opening.alone(keeper), keeper.transaction() as transaction:
+        held = memory.read(tuple[str, ...], "earlier") or ()
         standing: Standing = replace(memory.standing(), confirmed=True)
         memory.write(transaction, standing, "standing")
         memory.forget(transaction, "earlier")
-        for writer, own in memory.under(Own, "own"):
-            memory.write(transaction, replace(own, place=0), "own", writer)
+        _from_the_start(memory, transaction)
     return len(held)
+
+
+def remove(keeper: Keeper, name: str) -> Remote:
+    """Forget a remote. What lies there stays, and so does what this device knows of its vault."""
+    with opening.alone(keeper):
+        return remotes.remove(keeper.home, name)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from holdfast.core.errors import Conflict, NotFound, Refused
+from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.core.text import clean
 from holdfast.keeper.teleports import opening, remotes
-from holdfast.keeper.teleports.adding import spelled
 from holdfast.keeper.teleports.remotes import Remote
 from holdfast.teleport import joining, recovery, removing, syncing, words
 from holdfast.teleport.entries import Admit, Rename
@@ -20,16 +20,9 @@ if TYPE_CHECKING:
     from holdfast.teleport.keys import PublicKeys
 
 _RECOVERY = "recovery code"
+_ON_ANOTHER = "Do it on one that may: holdfast device list"
 
-
-class Met(NamedTuple):
-    """A vault this device has to do with: at which remote, under which words, and where the device stands in it."""
-
-    remote: str
-    id: str
-    words: str
-    place: str
-    confirmed: bool
+Status = Literal["member", "recovery", "guest", "removed", "pending"]
 
 
 class Known(NamedTuple):
@@ -44,51 +37,85 @@ class Known(NamedTuple):
     last_word: int | None
 
 
+class Listed(NamedTuple):
+    devices: list[Known]
+    # Remotes that could not be asked who wants to join: what is told of them is what was known before.
+    failed: dict[str, HoldfastError]
+
+
+class Approved(NamedTuple):
+    name: str
+    fingerprint: str
+    remote: str
+    admin: bool
+
+
+class Taken(NamedTuple):
+    """A device that was taken out, or whose request was declined."""
+
+    name: str
+    fingerprint: str
+    remotes: list[str]
+    declined: bool
+
+
+class Code(NamedTuple):
+    code: str
+    remote: str
+    # Whether it makes an earlier one void.
+    renewed: bool
+
+
 def public(keeper: Keeper) -> PublicKeys:
     return opening.keys(keeper).public
 
 
-def vaults(keeper: Keeper) -> list[Met]:
-    from holdfast.teleport.memory import Memory
-
-    found = []
-    for one in remotes.load(keeper.home):
-        standing = Memory(keeper.store(), one.vault).standing()
-        found.append(Met(one.name, one.vault, spelled(one.vault), standing.place, standing.confirmed))
-    return found
+# ── who there is ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def known(keeper: Keeper) -> list[Known]:
+def known(keeper: Keeper) -> Listed:
     """The devices of each vault, as far as this one knows; and, where the remote can be asked, who wants to join."""
     found: list[Known] = []
+    failed: dict[str, HoldfastError] = {}
     for remote in remotes.load(keeper.home):
-        with opening.vault(keeper, remote, hurried=True) as vault:
-            found += _members(vault, remote)
-            if remote.kind == "vault" and vault.membership.is_admin(vault.me):
+        vault = opening.remembered(keeper, remote)
+        found += sorted(_members(vault, remote), key=lambda one: (not one.this, one.status == "removed", one.name))
+        if remote.kind != "vault" or not vault.membership.is_admin(vault.me):
+            continue
+        try:
+            with opening.vault(keeper, remote, hurried=True) as asked:
                 found += [
                     Known(remote.name, one.name, one.keys.words, "pending", admin=False, this=False, last_word=one.at)
-                    for one in _requests(vault)
+                    for one in _requests(asked)
                 ]
-    return found
+        except HoldfastError as error:
+            failed[remote.name] = error
+    return Listed(found, failed)
 
 
 def _members(vault: Vault, remote: Remote) -> list[Known]:
-    words_of: dict[str, int] = {}
+    heard: dict[str, int] = {}
     for cursor in vault.memory.cursors().values():
-        words_of[cursor.device] = max(cursor.said_at, words_of.get(cursor.device, 0))
-    members = vault.membership
+        heard[cursor.device] = max(cursor.said_at, heard.get(cursor.device, 0))
+    members, standing = vault.membership, vault.memory.standing()
     found = [
         Known(
             remote.name, one.name, one.keys.words, one.kind if one.kind != "device" else "member", one.admin,
-            device == vault.me, vault.memory.standing().last_sync if device == vault.me else words_of.get(device),
+            device == vault.me, standing.last_sync if device == vault.me else heard.get(device),
         )
         for device, one in members.members.items()
     ]  # fmt: skip
     found += [
         Known(remote.name, one.name, one.keys.words, "removed", admin=False, this=device == vault.me,
-              last_word=words_of.get(device))
+              last_word=heard.get(device))
         for device, one in members.removed.items()
+        if one.name != _RECOVERY or device == vault.me
     ]  # fmt: skip
+    if not any(one.this for one in found) and standing.place == "pending":
+        found.append(
+            Known(remote.name, vault.here.name, vault.here.keys.public.words, "pending", admin=False, this=True,
+                  last_word=None)
+        )  # fmt: skip
     return found
 
 
@@ -96,115 +123,192 @@ def _requests(vault: Vault) -> list[Request]:
     return joining.requests(vault, look(vault.remote.list("h/"), vault.tag).joins)
 
 
-def _admins(keeper: Keeper) -> list[Remote]:
-    """The remotes at which this device may say who belongs there. Asked of memory alone."""
+# ── letting in, and taking out ───────────────────────────────────────────────────────────────────────────
+
+
+def _at_each(keeper: Keeper, act: Callable[[Remote, Vault], bool], *, name: str | None = None) -> None:
+    """Do something at every vault of ours, freshly synced, until it says that it is done.
+
+    A remote that is out of reach holds up no other; it is the answer only where nothing else was.
+    """
     found = [one for one in remotes.load(keeper.home) if one.kind == "vault"]
     if not found:
         raise remotes.none()
-    return found
-
-
-def approve(keeper: Keeper, fingerprint: str) -> str:
-    """Let in the device with this whole fingerprint; gives its name."""
-    wanted = words.read(fingerprint).hex()
-    asked = False
+    if name is not None:
+        found = [one for one in found if one.name == remotes.named(keeper.home, name).name]
+    away: HoldfastError | None = None
+    done = False
     with opening.alone(keeper):
-        for remote in _admins(keeper):
-            with opening.vault(keeper, remote) as vault:
-                syncing.sync(vault)
-                if not vault.membership.is_admin(vault.me):
-                    continue
-                asked = True
-                if vault.membership.is_member(wanted):
-                    raise Conflict("this device belongs to the vault already")
-                request = next((one for one in _requests(vault) if one.keys.id == wanted), None)
-                if request is not None:
-                    joining.approve(vault, request)
+        for remote in found:
+            try:
+                with opening.vault(keeper, remote) as vault:
                     syncing.sync(vault)
-                    return request.name
-    if not asked:
-        raise Refused(
-            "this device may not let others in",
-            hint="Do it on one that may: holdfast device list",
-        )
+                    if act(remote, opening.again(vault)):
+                        done = True
+                        syncing.sync(opening.again(vault))
+            except Unreachable as error:
+                away = away or error
+    if away is not None and not done:
+        raise away
+
+
+def approve(keeper: Keeper, fingerprint: str, *, admin: bool = False) -> Approved:
+    """Let in the device with this whole fingerprint. One that is in already can be made one that lets others in."""
+    wanted = words.read(fingerprint).hex()
+    found: list[Approved] = []
+    already = refused = False
+
+    def act(remote: Remote, vault: Vault) -> bool:
+        nonlocal already, refused
+        if found:
+            return False
+        members = vault.membership
+        if not members.is_admin(vault.me):
+            refused = True
+            return False
+        member = members.members.get(wanted)
+        if member is not None:
+            if not admin or member.admin or member.kind != "device":
+                already = True
+                return False
+            change = vault.change()
+            change.say(Admit, device=member.keys, name=member.name, admin=True, role="device")
+            change.commit()
+            found.append(Approved(member.name, member.keys.words, remote.name, admin))
+            return True
+        request = next((one for one in _requests(vault) if one.keys.id == wanted), None)
+        if request is None:
+            return False
+        joining.approve(vault, request, admin=admin)
+        found.append(Approved(request.name, request.keys.words, remote.name, admin))
+        return True
+
+    _at_each(keeper, act)
+    if found:
+        return found[0]
+    if already:
+        raise Conflict("this device belongs to the vault already")
+    if refused:
+        raise Refused("this device may not let others in", hint=_ON_ANOTHER)
     raise NotFound(
         "no device with this fingerprint asks to join",
         hint="On that device: holdfast remote add NAME URL; then compare the words: holdfast device show",
     )
 
 
-def remove(keeper: Keeper, which: str) -> list[str]:
-    """Take a device out of every vault where this one may; gives the remotes where that was done."""
+def remove(keeper: Keeper, which: str) -> Taken:
+    """Take a device out of every vault where this one may; a request to join, by its fingerprint, is declined."""
     done: list[str] = []
-    refused = False
-    with opening.alone(keeper):
-        for remote in _admins(keeper):
-            with opening.vault(keeper, remote) as vault:
-                syncing.sync(vault)
-                device = meant(vault, which)
-                if device is None:
-                    continue
-                if not vault.membership.is_admin(vault.me):
-                    refused = True
-                    continue
-                removing.remove(vault, [device]).commit()
-                syncing.sync(vault)
-                done.append(remote.name)
-    if not done:
-        if refused:
-            raise Refused("this device may not take others out", hint="Do it on one that may: holdfast device list")
-        raise NotFound(f"there is no device called {which[:60]!a}", hint="holdfast device list shows them.")
-    return done
+    whose: list[tuple[str, str]] = []
+    refused = declined = False
+
+    def act(remote: Remote, vault: Vault) -> bool:
+        nonlocal refused, declined
+        device = meant(vault, which)
+        if device == vault.me:
+            raise Refused(
+                "this is the very device you are at: it cannot take itself out",
+                hint="Do it on another one that may; to stop syncing here: holdfast remote remove NAME",
+            )
+        if not vault.membership.is_admin(vault.me):
+            refused = refused or device is not None
+            return False
+        if device is None:
+            request = next((one for one in _requests(vault) if _fits(one.keys, which)), None)
+            if request is None:
+                return False
+            vault.remote.put([], remove=[request.object])
+            declined = True
+            whose.append((request.name, request.keys.words))
+        else:
+            member = vault.membership.members[device]
+            removing.remove(vault, [device]).commit()
+            whose.append((member.name, member.keys.words))
+        done.append(remote.name)
+        return True
+
+    _at_each(keeper, act)
+    if done:
+        return Taken(*whose[0], done, declined)
+    if refused:
+        raise Refused("this device may not take others out", hint=_ON_ANOTHER)
+    raise NotFound(f"there is no device called {which[:60]!a}", hint="holdfast device list shows them.")
 
 
 def meant(vault: Vault, which: str) -> str | None:
     """The id of the member with this name or fingerprint; None when there is none."""
     members = vault.membership.members
-    found = [device for device, one in members.items() if which in (one.name, one.keys.words, device)]
+    found = [device for device, one in members.items() if one.name == which or _fits(one.keys, which)]
     if len(found) > 1:
         choices = ", ".join(members[device].keys.words for device in found)
         raise Conflict(f"several devices are called {which[:60]!a}", hint=f"Give the fingerprint: {choices}")
     return found[0] if found else None
 
 
-def rename(keeper: Keeper, name: str) -> None:
-    """Call this device something else, here and in its vaults."""
+def _fits(keys: PublicKeys, written: str) -> bool:
+    """Whether somebody wrote this fingerprint, in whichever way."""
+    try:
+        return words.read(written).hex() == keys.id
+    except Invalid:
+        return False
+
+
+# ── names and codes ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def rename(keeper: Keeper, name: str) -> list[str]:
+    """Call this device something else, here and in its vaults; gives the remotes that hear of it later."""
     from holdfast.keeper import settings
     from holdfast.teleport import key_files
 
-    name = clean(name, "the device's name", longest=100)
+    name = clean(name.strip(), "the device's name", longest=100)
     opening.keys(keeper)
     key_files.set_name(keeper.home.path, name)
     settings.change(keeper.home.config, settings.setting("device.name"), name)
+    later: list[str] = []
     with opening.alone(keeper):
         for remote in remotes.load(keeper.home):
-            with opening.vault(keeper, remote) as vault:
-                if vault.membership.is_member(vault.me) and vault.membership.members[vault.me].name != name:
-                    change = vault.change()
-                    change.say(Rename, device=vault.me, name=name)
-                    change.commit()
-                    syncing.sync(vault)
-
-
-def recovery_code(keeper: Keeper, name: str | None = None) -> tuple[str, str]:
-    """A new code that can let a device in when all others are gone; older ones are void. Gives it, and the remote."""
-    with opening.alone(keeper):
-        for remote in _admins(keeper):
-            if name not in (None, remote.name):
+            vault = opening.remembered(keeper, remote)
+            member = vault.membership.members.get(vault.me)
+            if member is None or member.name == name:
                 continue
-            with opening.vault(keeper, remote) as vault:
-                syncing.sync(vault)
-                if not vault.membership.is_admin(vault.me):
-                    continue
-                code = recovery.new_code()
-                keys = recovery.keys_of(code).public
-                older = [device for device, one in vault.membership.members.items() if one.kind == "recovery"]
-                change = vault.change()
-                change.say(Admit, device=keys, name=_RECOVERY, admin=True, role="recovery")
-                change.wrap(keys.age, change.wrapped(vault.ring()))
-                if older:
-                    removing.remove(vault, older, change)
-                change.commit()
-                syncing.sync(vault)
-                return code, remote.name
-    raise Refused("this device may not make a recovery code", hint="Do it on the one that founded the vault.")
+            change = vault.change()
+            change.say(Rename, device=vault.me, name=name)
+            change.write_down()
+            try:
+                with opening.vault(keeper, remote) as reached:
+                    syncing.sync(reached)
+            except Unreachable:
+                later.append(remote.name)
+    return later
+
+
+def recovery_code(keeper: Keeper, name: str | None = None) -> Code:
+    """A new code that can let a device in when all others are gone; older ones are void."""
+    found = [one for one in remotes.load(keeper.home) if one.kind == "vault"]
+    if name is None and len(found) > 1:
+        choices = " or --remote ".join(one.name for one in found)
+        raise Refused(
+            "there are several remotes, and each has a code of its own", hint=f"Say which: --remote {choices}"
+        )
+    made: list[Code] = []
+
+    def act(remote: Remote, vault: Vault) -> bool:
+        if not vault.membership.is_admin(vault.me):
+            return False
+        code = recovery.new_code()
+        keys = recovery.keys_of(code).public
+        older = [device for device, one in vault.membership.members.items() if one.kind == "recovery"]
+        change = vault.change()
+        change.say(Admit, device=keys, name=_RECOVERY, admin=True, role="recovery")
+        change.wrap(keys.age, change.wrapped(vault.ring()))
+        if older:
+            removing.remove(vault, older, change)
+        change.commit()
+        made.append(Code(code, remote.name, bool(older)))
+        return True
+
+    _at_each(keeper, act, name=name)
+    if made:
+        return made[0]
+    raise Refused("this device may not make a recovery code", hint=_ON_ANOTHER)

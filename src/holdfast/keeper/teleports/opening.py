@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from holdfast.keeper import projects
+from holdfast.core.errors import HoldfastError, Unreachable
+from holdfast.keeper import cleansing, projects
 from holdfast.keeper.teleports.remotes import Remote
 from holdfast.machine import files
 from holdfast.machine.locks import locked
 from holdfast.teleport import key_files
+from holdfast.teleport.remotes.interface import Found
 from holdfast.teleport.remotes.interface import Remote as Place
 from holdfast.teleport.remotes.limited import Limited
 from holdfast.teleport.remotes.patient import Patient
@@ -45,6 +47,7 @@ def here(keeper: Keeper) -> Here:
     def received(transaction: Transaction, sessions: Iterable[str]) -> None:
         for session in sessions:
             projects.learn(transaction, transaction.state(session))
+        cleansing.take_in(keeper, transaction)
 
     store = keeper.store()
     return Here(
@@ -77,5 +80,38 @@ def place(keeper: Keeper, url: str, *, create: bool = False, hurried: bool = Fal
 
 @contextmanager
 def vault(keeper: Keeper, remote: Remote, *, hurried: bool = False) -> Iterator[Vault]:
+    cleansing.cleanse(keeper)  # whatever is done with it: what is sealed then holds no secret we know of
     with place(keeper, remote.url, hurried=hurried) as opened:
         yield Vault(here(keeper), opened, remote.vault)
+
+
+def again(vault: Vault) -> Vault:
+    """The same vault, looked at anew after it was changed."""
+    return Vault(vault.here, vault.remote, vault.id)
+
+
+def remembered(keeper: Keeper, remote: Remote) -> Vault:
+    """The vault as this device knows it, without asking the remote anything."""
+    return Vault(here(keeper), Nowhere(remote.url), remote.vault)
+
+
+class Nowhere:
+    """A remote that is not asked: whatever needs it fails as if it were out of reach."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def list(self, prefix: str) -> Sequence[Found]:  # noqa: ARG002 (as every remote has it)
+        raise self._away()
+
+    def get(self, name: str, limit: int) -> bytes:  # noqa: ARG002
+        raise self._away()
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:  # noqa: ARG002
+        raise self._away()
+
+    def close(self) -> None:
+        pass
+
+    def _away(self) -> HoldfastError:
+        return Unreachable("the remote was not asked", hint="holdfast sync asks it.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -25,23 +25,38 @@ class Synced(NamedTuple):
     report: Report
     failed: dict[str, HoldfastError]
     conflicts: int
+    reached: list[str]
 
 
-def sync(keeper: Keeper, name: str | None = None, *, progress: Progress = silent, patient: bool = True) -> Synced:
+def sync(
+    keeper: Keeper,
+    name: str | None = None,
+    *,
+    progress: Progress = silent,
+    patient: bool = True,
+    begun: Callable[[], None] = lambda: None,
+) -> Synced:
+    """Exchange what is missing. `patient`: a person waits for it.
+
+    `begun` is told when it is this one's turn: whatever was recorded until then is in it.
+    """
     wanted = [remotes.named(keeper.home, name)] if name is not None else remotes.load(keeper.home)
     if not wanted:
         raise remotes.none()
     keeper.absorb()
-    report, failed = Report(), {}
+    report, failed, reached = Report(), {}, []
     with opening.alone(keeper):
+        begun()
         for one in wanted:
             try:
                 with opening.vault(keeper, one, hurried=not patient) as vault:
                     report.add(syncing.sync(vault, progress=progress, patient=patient))
+                reached.append(one.name)
             except HoldfastError as error:
                 failed[one.name] = error
                 note_error(keeper, one, error)
-    return Synced(report, failed, conflicts(keeper, report.sessions))
+    keeper.upkeep.travelled()
+    return Synced(report, failed, conflicts(keeper, report.sessions), reached)
 
 
 def note_error(keeper: Keeper, remote: Remote, error: HoldfastError) -> None:

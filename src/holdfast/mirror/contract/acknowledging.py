@@ -15,9 +15,9 @@ from holdfast.core.text import LONGEST_NAME, clean
 from holdfast.core.times import text as time_text
 from holdfast.formats.contract.documents import VERSION
 from holdfast.machine.files import read_limited, write_atomic
+from holdfast.machine.locks import locked
 from holdfast.machine.trouble import shown
 from holdfast.mirror.contract import documents, layout
-from holdfast.mirror.locks import locked
 
 LIMIT: Final = 4 << 20
 _HEADING: Final = "# Contract Acknowledgment"

@@ -19,11 +19,11 @@ import msgspec
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid
 from holdfast.machine.files import PREFIX, SUFFIX, sync_directory, write_atomic
+from holdfast.machine.locks import locked
 from holdfast.machine.trouble import WINDOWS, explain
 from holdfast.mirror.contract import documents, layout, registry
 from holdfast.mirror.contract.documents import Mapping
 from holdfast.mirror.contract.layout import Feature
-from holdfast.mirror.locks import locked
 
 PATIENCE: Final = 60.0  # dozens of processes may each create a feature at the same moment
 _TEMPORARY: Final = ".creating-"

@@ -18,11 +18,11 @@ from holdfast.core.vocabulary import KINDS
 from holdfast.formats.contract.documents import OWN
 from holdfast.machine import files
 from holdfast.machine.files import sync_directory, write_atomic
+from holdfast.machine.locks import locked
 from holdfast.machine.private import open_private
 from holdfast.machine.trouble import explain
 from holdfast.mirror.contract import history, layout
 from holdfast.mirror.contract.layout import Feature
-from holdfast.mirror.locks import locked
 
 _MARK: Final = f'"{OWN}"'.encode()
 # How a line of ours begins: what a crash cut off has no mark yet, but words of the session.

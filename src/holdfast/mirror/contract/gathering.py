@@ -7,8 +7,8 @@ import os
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.formats.contract.documents import OWN
+from holdfast.machine.locks import locked
 from holdfast.mirror.contract import documents, history, layout, registry
-from holdfast.mirror.locks import locked
 
 
 def gathered(folder: str) -> dict[str, Json]:

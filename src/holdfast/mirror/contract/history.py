@@ -16,9 +16,9 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.formats.contract.documents import OWN
 from holdfast.machine.files import sync_directory
+from holdfast.machine.locks import locked
 from holdfast.machine.private import open_private
 from holdfast.machine.trouble import again, explain, shown
-from holdfast.mirror.locks import locked
 
 LIMIT: Final = 64 << 20
 _MARK: Final = f'"{OWN}"'.encode()

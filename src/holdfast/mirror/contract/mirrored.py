@@ -27,10 +27,10 @@ from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.text.reading import read, read_yaml
 from holdfast.machine.files import read_limited
+from holdfast.machine.locks import locked
 from holdfast.mirror.contract import creating, documents, erasing, history, layout, registry, updating
 from holdfast.mirror.contract.gathering import gathered
 from holdfast.mirror.layouts import Layout, Showing, Wanted, inside, safe_name
-from holdfast.mirror.locks import locked
 from holdfast.mirror.memory import Written
 from holdfast.mirror.prints import Print, hash_of
 

@@ -15,10 +15,10 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import Damaged, Invalid, Refused
 from holdfast.core.times import millis
 from holdfast.formats.text import reading, yamltext
+from holdfast.machine.locks import locked
 from holdfast.machine.trouble import shown
 from holdfast.mirror.contract import documents, layout
 from holdfast.mirror.contract.documents import Document, Mapping
-from holdfast.mirror.locks import locked
 
 LIST: Final = "active_features"
 # Dozens of processes may each want to add an entry at the same moment.

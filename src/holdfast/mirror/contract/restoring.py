@@ -21,6 +21,7 @@ from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.documents import REGISTRY
 from holdfast.formats.text import reading
 from holdfast.machine.files import temporaries
+from holdfast.machine.locks import locked
 from holdfast.machine.private import open_private
 from holdfast.machine.wall import Wall
 from holdfast.mirror.contract import creating, documents, inferring, layout, registry
@@ -29,7 +30,6 @@ from holdfast.mirror.contract.examining import MENDED, Fault, error_of, faults, 
 from holdfast.mirror.contract.inferring import Told
 from holdfast.mirror.contract.layout import Feature, count
 from holdfast.mirror.contract.rebuilding import entry_over, rebuilt
-from holdfast.mirror.locks import locked
 
 _ITEM: Final = re.compile(r"^(?=[ \t]*-[ \t]+[\w\"'])", re.MULTILINE)
 # Files that contradict each other are put right one after the other.

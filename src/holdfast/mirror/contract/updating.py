@@ -16,10 +16,10 @@ from typing import NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.formats.contract.documents import OWN
+from holdfast.machine.locks import PATIENCE, locked
 from holdfast.mirror.contract import documents, history, layout, registry
 from holdfast.mirror.contract.documents import Document, Mapping
 from holdfast.mirror.contract.layout import Feature
-from holdfast.mirror.locks import PATIENCE, locked
 
 
 class Files(NamedTuple):

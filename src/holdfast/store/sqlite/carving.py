@@ -16,6 +16,7 @@ _EVENT_COLUMNS = 17
 _SESSION_COLUMNS = 15
 _WRITER_COLUMNS = 2
 _SESSION = re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_WRITER = (20, 36)  # how long their ids are: plain ones, and those that name a device's key
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 
 
@@ -47,9 +48,10 @@ def names(data: bytes) -> tuple[set[str], set[str]]:
 
 def _writers(data: bytes) -> Iterator[bytes]:
     """Also where another id or number stands right before it, as in an index."""
-    for run in re.finditer(rb"[0-9a-f]{20,40}", data):
-        for start in range(len(run[0]) - 19):
-            yield run[0][start : start + 20]
+    for run in re.finditer(rb"[0-9a-f]{20,76}", data):
+        for length in _WRITER:
+            for start in range(len(run[0]) - length + 1):
+                yield run[0][start : start + length]
 
 
 def _take(found: Found, image: Image, page: bytes, start: int) -> None:

@@ -15,13 +15,14 @@ from holdfast.core import view
 from holdfast.core.errors import HoldfastError
 from holdfast.core.event import Event
 from holdfast.core.fold import apply, in_log_order, pass_over, read
+from holdfast.core.reading import erasures
 from holdfast.core.search import words
 from holdfast.core.state import FOLD_VERSION, State, thaw
 from holdfast.core.vocabulary import TYPE_OF, searched_text
 from holdfast.store.interface import Finding
-from holdfast.store.journal import summary
 from holdfast.store.sqlite import aside, schema
-from holdfast.store.sqlite.tables import SqliteTables
+from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
+from holdfast.store.summary import summary
 from holdfast.store.verify import flaws
 
 _MOST = 20  # of one kind: a person reads no more
@@ -125,12 +126,17 @@ def _whole(connection: apsw.Connection) -> Iterator[Finding]:
     )
     if list(behind):
         yield Finding("chain", "the log's clock is behind its events")
+    if list(run(f"SELECT 1 FROM facts WHERE name = 'place' AND {NO_PLACE}")):  # noqa: S608 (constants)
+        yield Finding("chain", "where the next event would stand is no number")
 
 
 def _list(connection: apsw.Connection, sessions: list[tuple[int, str]]) -> Iterator[Finding]:
     for ref, name, version in connection.execute("SELECT ref, CAST(id AS BLOB), version FROM sessions ORDER BY ref"):
         session = name.decode(errors="replace")
-        if not version:
+        withdrawn = isinstance(version, int) and version < 0
+        if withdrawn and not list(connection.execute("SELECT 1 FROM events WHERE session = ? LIMIT 1", (ref,))):
+            continue
+        if withdrawn or not version:
             yield Finding("listing", "the session is not listed", session)
         sessions.append((ref, session))
 
@@ -177,25 +183,34 @@ def _session(
     deleted = any(event.type == "session.deleted" for event in events)
     if deleted and any(event.data is not None for event in events if event.type != "session.deleted"):
         yield Finding("erasure", "the session was deleted, but data of it is still there", session)
-    counting = {event.hash for event in in_log_order(events)}
+    counting = {event.hash: event for event in in_log_order(events)}
+    erased = erasures(counting.values()).hashes
+    if any(event.data is not None and event.hash in erased for event in events):
+        yield Finding("erasure", "events were erased, but data of them is still there", session)
     if [event.hash for event, double in tables.tail(session, 0) if double == (event.hash in counting)]:
         yield Finding("state", "events are counted twice, or not at all", session)
     yield from _derived(connection, ref, session, events, counting, indexed)
 
 
 def _derived(
-    connection: apsw.Connection, ref: int, session: str, events: list[Event], counting: set[str], indexed: _Indexed
+    connection: apsw.Connection,
+    ref: int,
+    session: str,
+    events: list[Event],
+    counting: dict[str, Event],
+    indexed: _Indexed,
 ) -> Iterator[Finding]:
     rows = connection.execute("SELECT count, fold, state FROM snapshots WHERE session = ?", (ref,))
     snapshots = {count: frozen for count, fold, frozen in rows if fold == FOLD_VERSION}
     state, found = State(session=session), set[str]()
     sound: set[int] = set()
     for event in events:
-        data = read(event)
-        if event.hash not in counting:
+        counted = counting.get(event.hash)
+        if counted is None:
             pass_over(state, event)
         else:
-            apply(state, event, data)
+            data = read(counted)
+            apply(state, counted, data)
             if data is not None and TYPE_OF[type(data)].searched:
                 found.update(words(searched_text(TYPE_OF[type(data)], data)))
         if state.count in snapshots and state.count not in sound and _same(snapshots[state.count], state):

@@ -36,6 +36,7 @@ def backup(connection: apsw.Connection, path: str) -> None:
             descriptor = files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
                 connection.execute("VACUUM INTO ?", (temporary,))
+                _forget_remotes(temporary)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -51,6 +52,16 @@ def backup(connection: apsw.Connection, path: str) -> None:
                 if os.path.lexists(temporary + ending):
                     with contextlib.suppress(OSError):  # the backup is there, or its own trouble is being told
                         os.unlink(temporary + ending)
+
+
+def _forget_remotes(path: str) -> None:
+    """A copy for people to keep says nothing of remotes: how far one was asked is true of this store alone."""
+    copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        if SqliteTables(copy).forget_under("vault/"):
+            copy.execute("VACUUM")
+    finally:
+        copy.close()
 
 
 def unite(store: SqliteStore, path: str) -> int:

@@ -21,7 +21,7 @@ from holdfast.store.journal import Journal
 from holdfast.store.sqlite import aside, carving, checking, pages
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.mending import SELECT, Mender, Raw
-from holdfast.store.sqlite.tables import SqliteTables
+from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
 from holdfast.store.sqlite.trouble import speaking
 from holdfast.store.verify import flaws
 
@@ -100,11 +100,18 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
     run = connection.execute
     tables = SqliteTables(connection)
     until = _until(connection)
+    run(f"DELETE FROM facts WHERE name = 'place' AND {NO_PLACE}")  # noqa: S608 (constants)
+    tables.hold_place()
     said = _set_damaged_aside(connection, tables, path, stamp, spare)
     for derived in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {derived}")  # noqa: S608 (constants)
-    bare = run("DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events) RETURNING CAST(id AS BLOB)")
-    for (name,) in list(bare):
+    bare = list(
+        run(
+            "DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events) AND NOT version < 0"
+            " RETURNING CAST(id AS BLOB)"
+        )
+    )
+    for (name,) in bare:
         said.append(f"Session {name.decode(errors='backslashreplace')}: its events could not be saved, none is left.")
     run("UPDATE events SET double = 0 WHERE double IS NOT 0")
     if any(type(row[0]) is not int for row in run("SELECT value FROM facts WHERE name = 'clock'")):
@@ -134,6 +141,8 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
         if later > state.updated_at and not missing:
             said.append(f"Session {session}: what happened last, up to {text(later)}, could not be saved.")
         journal.flush()
+    if said:  # what a remote is said to have given may be among what is gone: it is asked again
+        tables.forget_under("vault/")
     return said
 
 
@@ -365,6 +374,11 @@ def _take_local(image: pages.Image, target: apsw.Connection) -> None:
                     target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608
         for row in _readable(source, "SELECT name, value FROM facts WHERE name LIKE 'aside:%'"):
             target.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", row)
+        # Not what speaks of places: events may be gone, and those that are left get new ones.
+        kept = "SELECT name, value FROM memory WHERE name NOT GLOB 'vault/*' AND name NOT GLOB 'arrivals/*'"
+        for row in _readable(source, kept):
+            if isinstance(row[0], str) and isinstance(row[1], bytes):
+                target.execute("INSERT OR IGNORE INTO memory VALUES (?, ?)", row)
     finally:
         source.close()
 

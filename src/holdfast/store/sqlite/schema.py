@@ -1,7 +1,7 @@
 """The tables, and how older ones become newer ones.
 
-`events` is the log. Everything below it is derived and can be rebuilt, except `places` (which work tree is at
-which session), which is nobody's business but this machine's.
+`events` is the log. Everything below it is derived and can be rebuilt, except what is nobody's business but this
+machine's: `places` (which work tree is at which session) and `memory` (what is kept under a name).
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ CREATE TABLE places (path TEXT PRIMARY KEY, session TEXT NOT NULL) WITHOUT ROWID
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 """
 
-MIGRATIONS: Sequence[str] = (_FIRST,)
+# Values may be large, so the rows are not kept in the index of their names.
+_MEMORY = "CREATE TABLE memory (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
+
+MIGRATIONS: Sequence[str] = (_FIRST, _MEMORY)
 
 
 def version_of(connection: apsw.Connection) -> int:

@@ -16,13 +16,15 @@ from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.core.times import text
 from holdfast.core.vocabulary import Project
-from holdfast.store.interface import Draft, Filter, Finding
+from holdfast.store.interface import UNSEEN, Arrival, Draft, Filter, Finding
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import SqliteTables
 from holdfast.store.sqlite.trouble import speaking, spoken
 
 _WRITE = "write to the store"
+# Less than nothing: a session whose events were all taken out again.
+_SESSIONS = "SELECT id FROM sessions WHERE version >= 0 ORDER BY created_at, id"
 
 
 class SqliteStore:
@@ -77,7 +79,7 @@ class SqliteStore:
 
     def state(self, session: str) -> State | None:
         with self._reading():
-            if self._tables.version(session) == 0:
+            if self._tables.version(session) <= 0:
                 return None
             return self._journal.state(session)
 
@@ -91,9 +93,9 @@ class SqliteStore:
                "ended_at",
                "FROM sessions WHERE deleted = 0 AND version > 0"]  # fmt: skip
         values: list[Any] = []
-        if which.project is not None:
-            sql.append("AND project = ?")
-            values.append(which.project)
+        if which.projects is not None:
+            sql.append(f"AND project IN ({', '.join('?' * len(which.projects))})")
+            values += which.projects
         if which.status is not None:
             sql.append("AND status = ?")
             values.append(which.status)
@@ -119,7 +121,7 @@ class SqliteStore:
 
     def sessions(self) -> Iterator[str]:
         with self._reading():
-            found = [row[0] for row in self._connection.execute("SELECT id FROM sessions ORDER BY created_at, id")]
+            found = [row[0] for row in self._connection.execute(_SESSIONS)]
         return iter(found)
 
     def find(self, reference: str) -> list[str]:
@@ -131,6 +133,26 @@ class SqliteStore:
                 (reference.lower(), reference),
             )
             return [row[0] for row in rows]
+
+    def remembered(self, name: str) -> bytes | None:
+        with self._reading():
+            return self._tables.remembered(name)
+
+    def remembered_under(self, prefix: str) -> dict[str, bytes]:
+        with self._reading():
+            return self._tables.remembered_under(prefix)
+
+    def arrived(self, after: int, limit: int) -> list[Arrival]:
+        with self._reading():
+            return self._tables.arrived(after, limit)
+
+    def latest_place(self) -> int:
+        with self._reading():
+            return self._tables.latest_place()
+
+    def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
+        with self._reading():
+            return self._tables.stream(session, writer, first, last)
 
     def current(self, place: str) -> str | None:
         with self._reading():
@@ -144,6 +166,13 @@ class SqliteStore:
                 "SELECT project FROM evidence WHERE kind = ? AND value = ? ORDER BY project", (kind, value)
             )
             return [row[0] for row in rows]
+
+    def evidence(self, project: str) -> list[tuple[str, str]]:
+        with self._reading():
+            rows = self._connection.execute(
+                "SELECT kind, value FROM evidence WHERE project = ? ORDER BY kind, value", (project,)
+            )
+            return [(row[0], row[1]) for row in rows]
 
     def latest_time(self) -> int | None:
         with self._reading():
@@ -273,11 +302,22 @@ class SqliteTransaction:
     def receive(self, events: Iterable[Event]) -> int:
         taken = list(events)
         # What arrives late is the last row and not the latest event: from now on a fact says how far the clock is.
-        before = self._tables.clock()
+        before, place = self._tables.clock(), self._tables.latest_place()
         new = self._journal.receive(taken)
         if new:
+            if self._tables.remembered(UNSEEN) is None:
+                self._tables.remember(UNSEEN, b"%d" % place)
             self._tables.raise_clock(max(before, *(event.clock for event in taken)))
         return new
+
+    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
+        return self._journal.withdraw(session, writer, after)
+
+    def remembered(self, name: str) -> bytes | None:
+        return self._tables.remembered(name)
+
+    def remember(self, name: str, value: bytes | None) -> None:
+        self._tables.remember(name, value)
 
     def changed(self) -> frozenset[str]:
         return self._journal.changed()

@@ -8,13 +8,18 @@ from typing import Any
 import apsw
 import msgspec
 
+from holdfast.core.canonical import LARGEST
 from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head
 from holdfast.core.state import FOLD_VERSION
-from holdfast.store.journal import Snapshot, Summary
+from holdfast.store.interface import Arrival
+from holdfast.store.journal import Snapshot
 from holdfast.store.sqlite.trouble import SAVES
+from holdfast.store.summary import Summary
 
-COLUMNS = "w.id, e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
+_OWN = "e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
+COLUMNS = f"w.id, {_OWN}"
+NO_PLACE = f"(typeof(value) <> 'integer' OR value NOT BETWEEN 0 AND {LARGEST})"
 _heads = msgspec.json.Decoder(tuple[Head, ...])
 _write_heads = msgspec.json.Encoder().encode
 
@@ -25,11 +30,14 @@ class SqliteTables:
         self._run_many = connection.executemany
         self._sessions: dict[str, int] = {}
         self._writers: dict[str, int] = {}
+        # The place of the last event, where SQLite cannot know it: that event was taken out again.
+        self._place: int | None = None
 
     def forget(self) -> None:
         """After a rollback the numbers given to new sessions and writers are free again."""
         self._sessions.clear()
         self._writers.clear()
+        self._place = None
 
     # ── numbers for names ────────────────────────────────────────────────────────────────────────────────
 
@@ -73,18 +81,33 @@ class SqliteTables:
 
     def clock(self) -> int:
         # Clocks only grow, except that received events may carry any: those raise the floor.
-        found = self._one(
-            "SELECT max(coalesce((SELECT clock FROM events ORDER BY ord DESC LIMIT 1), 0),"
-            " coalesce((SELECT value FROM facts WHERE name = 'clock'), 0))"
-        ) or 0  # fmt: skip
+        found, place = next(
+            self._run(
+                "SELECT max(coalesce((SELECT clock FROM events ORDER BY ord DESC LIMIT 1), 0),"
+                " coalesce((SELECT value FROM facts WHERE name = 'clock'), 0)),"
+                " (SELECT value FROM facts WHERE name = 'place')"
+            )
+        )
         if type(found) is not int:
             raise Damaged("the store is damaged (its clock is no number)", hint=SAVES)
+        if place is not None and not (type(place) is int and 0 <= place <= LARGEST):
+            raise Damaged("the store is damaged (where the next event would stand is no number)", hint=SAVES)
+        self._place = None
+        if place is not None and place > self.latest_place():
+            self._place = place
         return found
 
     def raise_clock(self, clock: int) -> None:
         self._run(
             "INSERT INTO facts (name, value) VALUES ('clock', ?1) ON CONFLICT DO UPDATE SET value = max(value, ?1)",
             (clock,),
+        )
+
+    def hold_place(self) -> None:
+        """Before events are taken out: no later one is given a place that was somebody's already."""
+        self._run(
+            "INSERT INTO facts (name, value) VALUES ('place', ?1) ON CONFLICT DO UPDATE SET value = max(value, ?1)",
+            (self.latest_place(),),
         )
 
     def has_key(self, session: str, key: str) -> bool:
@@ -99,15 +122,18 @@ class SqliteTables:
         )
 
     def insert(self, event: Event) -> None:
+        place = None if self._place is None else self._place + 1
+        self._place = None  # from here on SQLite's own counting is right again
         self._run(
             "INSERT INTO events"
-            " (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " (ord, session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                self._ref_for_writing(event.session), self._writer(event.writer), event.seq, event.clock, event.at,
-                event.v, event.type, event.actor, event.key, _write_heads(event.seen) if event.seen else None,
-                bytes.fromhex(event.body), None if event.prev is None else bytes.fromhex(event.prev),
-                bytes.fromhex(event.hash), event.data, event.salt,
+                place, self._ref_for_writing(event.session), self._writer(event.writer), event.seq, event.clock,
+                event.at, event.v, event.type, event.actor, event.key,
+                _write_heads(event.seen) if event.seen else None, bytes.fromhex(event.body),
+                None if event.prev is None else bytes.fromhex(event.prev), bytes.fromhex(event.hash), event.data,
+                event.salt,
             ),
         )  # fmt: skip
 
@@ -126,6 +152,63 @@ class SqliteTables:
         for *row, double in rows:
             yield event_of(session, row), bool(double)
 
+    def arrived(self, after: int, limit: int) -> list[Arrival]:
+        rows = list(
+            self._run(
+                f"SELECT e.ord, e.session, e.writer, {_OWN} FROM events e"  # noqa: S608 (constants)
+                " WHERE e.ord > ? ORDER BY e.ord LIMIT ?",
+                (after, limit),
+            )
+        )
+        sessions: dict[int, str] = {}
+        writers: dict[int, str] = {}
+        found: list[Arrival] = []
+        for place, session, writer, *row in rows:
+            if session not in sessions:
+                sessions[session] = self._name("sessions", session)
+            if writer not in writers:
+                writers[writer] = self._name("writers", writer)
+            found.append(Arrival(place, event_of(sessions[session], (writers[writer], *row))))
+        return found
+
+    def latest_place(self) -> int:
+        return self._one("SELECT max(ord) FROM events") or 0
+
+    def _name(self, table: str, ref: int) -> str:
+        for (name,) in self._run(f"SELECT id FROM {table} WHERE ref = ?", (ref,)):  # noqa: S608 (constants)
+            return str(name)
+        raise Damaged("the store is damaged (an event of nobody)", hint=SAVES)
+
+    def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
+        # Without an index of its own, which every append would pay for: a session is walked quickly enough.
+        rows = self._run(
+            f"SELECT {_OWN} FROM events e WHERE e.session = ? AND e.writer = ? AND e.seq BETWEEN ? AND ?"  # noqa: S608
+            " ORDER BY e.seq, e.clock, e.hash",
+            (self.ref(session), self._one("SELECT ref FROM writers WHERE id = ?", (writer,)), first, last),
+        )
+        return [event_of(session, (writer, *row)) for row in rows]
+
+    def erasures(self, session: str) -> Iterator[Event]:
+        rows = self._run(
+            f"SELECT {COLUMNS} FROM events e JOIN writers w ON w.ref = e.writer"  # noqa: S608 (constants)
+            " WHERE e.session = ? AND NOT e.double AND e.type IN ('event.erased', 'session.deleted')"
+            " ORDER BY e.clock, w.id, e.seq, e.hash",
+            (self.ref(session),),
+        )
+        return (event_of(session, row) for row in rows)
+
+    def take_out(self, events: Iterable[Event]) -> None:
+        clock = self.clock()
+        self.hold_place()
+        for event in events:
+            self._run(
+                "DELETE FROM events WHERE session = ? AND clock = ? AND hash = ?",
+                (self.ref(event.session), event.clock, bytes.fromhex(event.hash)),
+            )
+        # The last row may not be the latest event any more, nor stand where the next one must come after.
+        self.raise_clock(clock)
+        self.clock()
+
     def mark_duplicates(self, session: str) -> bool:
         marked = self._run(
             "WITH ranked AS (SELECT e.ord,"
@@ -138,8 +221,39 @@ class SqliteTables:
         stopped = [row for row in marked if row[0]]
         return bool(stopped)
 
+    def leave(self, session: str) -> None:
+        self._run("DELETE FROM places WHERE session = ?", (session,))
+
     def drop_words(self, session: str) -> None:
         self._run("DELETE FROM words WHERE session = ?", (self.ref(session),))
+
+    # ── beside the log ───────────────────────────────────────────────────────────────────────────────────
+
+    def remembered(self, name: str) -> bytes | None:
+        for (value,) in self._run("SELECT value FROM memory WHERE name = ?", (name,)):
+            return bytes(value)
+        return None
+
+    def remembered_under(self, prefix: str) -> dict[str, bytes]:
+        # Names are compared as bytes of UTF-8, where a longer name that begins so stands right after the prefix.
+        rows = self._run("SELECT name, value FROM memory WHERE name >= ? ORDER BY name", (prefix,))
+        found: dict[str, bytes] = {}
+        for name, value in rows:
+            if not name.startswith(prefix):
+                break
+            found[name] = value
+        return found
+
+    def remember(self, name: str, value: bytes | None) -> None:
+        if value is None:
+            self._run("DELETE FROM memory WHERE name = ?", (name,))
+        else:
+            self._run("INSERT OR REPLACE INTO memory (name, value) VALUES (?, ?)", (name, value))
+
+    def forget_under(self, prefix: str) -> bool:
+        """Nothing is kept under names that begin so any more; says whether anything was."""
+        end = prefix + "\U0010ffff"
+        return bool(list(self._run("DELETE FROM memory WHERE name >= ? AND name < ? RETURNING 1", (prefix, end))))
 
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,14 +309,18 @@ class SqliteTables:
     def erase_data(self, session: str, hashes: Iterable[str] | None) -> bool:
         ref = self.ref(session)
         sql = "UPDATE events SET data = NULL, salt = NULL WHERE session = ? AND coalesce(data, salt) IS NOT NULL"
-        self._run("DELETE FROM snapshots WHERE session = ?", (ref,))
-        self._run("DELETE FROM words WHERE session = ?", (ref,))
         if hashes is None:
             self._run("DELETE FROM aliases WHERE session = ?", (ref,))
             self._run("DELETE FROM places WHERE session = ?", (session,))
-            return bool(list(self._run(f"{sql} AND type <> 'session.deleted' RETURNING 1", (ref,))))
-        dropped = [list(self._run(f"{sql} AND hex(hash) = upper(?) RETURNING 1", (ref, one))) for one in hashes]
-        return any(dropped)
+            dropped = list(self._run(f"{sql} AND type <> 'session.deleted' RETURNING 1", (ref,)))
+        else:
+            named = msgspec.json.encode(sorted(one.upper() for one in hashes)).decode()
+            sql += " AND hex(hash) IN (SELECT value FROM json_each(?)) RETURNING 1"
+            dropped = list(self._run(sql, (ref, named)))
+        if dropped:
+            self._run("DELETE FROM snapshots WHERE session = ?", (ref,))
+            self._run("DELETE FROM words WHERE session = ?", (ref,))
+        return bool(dropped)
 
 
 def event_of(session: str, row: Sequence[Any]) -> Event:

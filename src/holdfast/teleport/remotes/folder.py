@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from holdfast.core.errors import HoldfastError, Refused, Unreachable
-from holdfast.machine.files import PREFIX, SUFFIX, _sync_file, _write_all
+from holdfast.machine.files import PREFIX, SUFFIX, sync_file, write_all
 from holdfast.machine.planted import refuse_foreign_links
 from holdfast.machine.private import make_private_dir
 from holdfast.machine.trouble import explain, shown
@@ -190,8 +190,8 @@ def _create(root: Directory, here: Directory, name: str, data: bytes, like: os.s
     fd, temporary = root.temporary(like)
     try:
         try:
-            _write_all(fd, data)
-            _sync_file(fd)
+            write_all(fd, data)
+            sync_file(fd)
         finally:
             os.close(fd)
         if sweep:

@@ -25,15 +25,15 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final, Self
 
-from holdfast.core.errors import Busy, HoldfastError, NotFound, Unreachable
+from holdfast.core.errors import Busy, Damaged, HoldfastError, NotFound, Unreachable
 from holdfast.machine.locks import locked
 from holdfast.machine.private import make_private_dir
 from holdfast.teleport.remotes.git_objects import Change, Copy, Snapshot
 from holdfast.teleport.remotes.git_refs import PREFIX, Address, Far, Push, address
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, checked
 
-_ATTEMPTS: Final = 20
-_FIRST_WAIT: Final = 0.02
+_ATTEMPTS: Final = 40
+_FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 1.0
 _LOCK_PATIENCE: Final = 60.0
 _EMPTY: Final = Snapshot(None, {})
@@ -82,21 +82,21 @@ class GitRemote:
         """The object as of the last listing, which costs no question to the server; else as of now."""
         checked(name)
         with self._turn():
-            snapshot = self._snapshot if self._listed else None
-            if snapshot is None or name not in snapshot.objects:
-                snapshot = self._refreshed()
-            blob = snapshot.objects.get(name)
-            if blob is None:
-                raise Missing(f"There is no object {name} at {self._where.shown}", operation="get")
-            if blob.size > limit:
-                raise TooLarge(f"The object {name} at {self._where.shown} has {blob.size} bytes", operation="get")
-            return self._copy.read(blob)
+            if self._listed and self._snapshot is not None and name in self._snapshot.objects:
+                # Another process may have let go of it here, because it was removed there.
+                with contextlib.suppress(Damaged):
+                    return self._read(self._snapshot, name, limit)
+                self._snapshot = None
+            return self._read(self._refreshed(), name, limit)
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
         for name in [*(name for name, _ in objects), *remove]:
             checked(name)
         self._listed = False
         with self._turn():
+            if self._snapshot is not None and self._snapshot.tip is not None:
+                # Another process may have let go of what this one saw last.
+                self._snapshot = self._snapshot if self._copy.has(self._snapshot.tip) else None
             fresh = self._snapshot is None
             base = self._snapshot or self._refreshed()
             for attempt in range(_ATTEMPTS):
@@ -127,6 +127,14 @@ class GitRemote:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _read(self, snapshot: Snapshot, name: str, limit: int) -> bytes:
+        blob = snapshot.objects.get(name)
+        if blob is None:
+            raise Missing(f"There is no object {name} at {self._where.shown}", operation="get")
+        if blob.size > limit:
+            raise TooLarge(f"The object {name} at {self._where.shown} has {blob.size} bytes", operation="get")
+        return self._copy.read(blob)
 
     def _committed(self, base: Snapshot, change: Change) -> Snapshot | None:
         """The commit to push; None when the remote moved on while it was prepared."""
@@ -165,9 +173,9 @@ class GitRemote:
     def _tidy(self, snapshot: Snapshot) -> None:
         """For later: what was asked for is done, and stays done when this fails."""
         with contextlib.suppress(HoldfastError):
-            self._copy.tidy()
-            # Fetching once more cuts off the history that was made here.
-            if self._copy.heavy(snapshot.kept) and self._far.fetch() == snapshot.tip:
+            if not self._copy.heavy(snapshot.kept):
+                self._copy.tidy()
+            elif self._far.fetch() == snapshot.tip:  # which cuts off the history that was made here
                 self._copy.slim()
 
     @contextlib.contextmanager

@@ -188,7 +188,12 @@ class Copy(GitProgram):
         for mark in range(1, len(change.create) + 2):
             script += b"get-mark :%d\n" % mark
         script += b"done\n"
-        made = self._local("fast-import", "--quiet", "--force", "--date-format=raw", stdin=script).text.split()
+        said = self._local(
+            *("fast-import", "--quiet", "--force", "--date-format=raw"),
+            stdin=script,
+            most=_MOST_SAID + 100 * len(change.create),
+        )
+        made = said.text.split()
         blobs = {n: Blob(i, len(d)) for (n, d), i in zip(change.create, made[1:], strict=True)}
         objects = {n: b for n, b in {**base.objects, **blobs}.items() if n not in set(change.remove)}
         return Snapshot(made[0], objects, None if change.whole else base.tip, puts, gone)
@@ -254,14 +259,17 @@ class Copy(GitProgram):
             _check(out, most)
             out.seek(0)
             err.seek(0)
-            said = err.read(_MOST_SAID).decode("utf-8", "replace").strip()
-            return Answer(process.returncode, out.read(), said[-2000:])
+            said = err.read(_MOST_SAID).decode("utf-8", "replace").strip()[-2000:]
+            # Servers speak through git: what they say is shown, and must not steer a terminal.
+            return Answer(process.returncode, out.read(), "".join(c for c in said if c.isprintable() or c == "\n"))
 
     def _local(self, *args: str, stdin: bytes | bytearray = b"", most: int = _MOST_SAID) -> Answer:
         try:
             answer = self.run(*args, stdin=stdin, most=most)
         except (Overflowing, GitSlow) as problem:
             raise self._damaged(args[0]) from problem
+        if answer.code and "no space left" in answer.words.lower():
+            raise Failed("The disk is full", hint="Free some space.", operation=f"git {args[0]}", file=self.root)
         if answer.code:
             raise self._damaged(args[0], answer.words)
         return answer

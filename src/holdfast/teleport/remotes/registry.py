@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Final, Literal
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid
-from holdfast.machine.trouble import shown
 from holdfast.teleport.remotes.interface import Remote
 
 Backend = Literal["local", "s3", "claude-desktop"]
@@ -84,7 +83,8 @@ def _unknown(url: str, scheme: str) -> HoldfastError:
     if not url:
         return Invalid("the address of the remote is empty", hint=_HINT)
     if not scheme or len(scheme) == 1 or "/" in scheme or "\\" in scheme:
-        return Invalid(f"{shown(url)!r} does not say what kind of remote it is", hint=f"A folder? folder:{url}")
+        hint = _HINT if "@" in url else f"A folder? folder:{url}"  # what may hold a password is not repeated
+        return Invalid("the address does not say what kind of remote it is", hint=hint)
     if scheme in ("https", "http", "ssh", "file") or "@" in scheme:
         return Invalid("an address of a git repository is written with git: before it", hint=_HINT)
     return Invalid(f"{scheme[:40]!r} is no kind of remote Holdfast knows", hint=_HINT)
@@ -118,14 +118,14 @@ def _git(address: str) -> str:
     if address.startswith("///"):
         address = "/" + address.lstrip("/")
     elif address.startswith("//"):
-        address = f"git:{address}"  # git://host/path, which is an address of git's own already
+        raise Invalid("git:// is sent in the clear, and takes nothing", hint=hint)
     if address.startswith("-") or "::" in address.partition("/")[0].partition("[")[0]:
         # Git takes the first for an option; the second names a program that it runs.
         raise Invalid("git would run a program for that address", hint=hint)
     scheme, mark, rest = address.partition("://")
     if mark:
-        if scheme.lower() not in ("https", "http", "ssh", "git", "file", "git+ssh", "ssh+git"):
-            raise Invalid(f"{scheme[:40]!a} is no way to a git repository", hint=hint)
+        if scheme.lower() not in ("https", "ssh", "file"):
+            raise Invalid(f"{scheme[:40]!a} is no safe way to a git repository", hint=hint)
         user, at, _ = rest.partition("/")[0].rpartition("@")
         if at and ":" in user:
             # Without the address: an error is printed, and may be kept in a log.

@@ -189,9 +189,11 @@ def _region(environ: Mapping[str, str]) -> str:
 def _profile(environ: Mapping[str, str]) -> dict[str, str]:
     """What ~/.aws says of the profile; the file of keys wins over the file of settings."""
     name = environ.get("AWS_PROFILE") or "default"
-    folder = os.path.join(environ.get("HOME") or environ.get("USERPROFILE") or "", ".aws")
-    settings = environ.get("AWS_CONFIG_FILE") or os.path.join(folder, "config")
-    keys = environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.join(folder, "credentials")
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    # Without a home nothing is read: a relative path would be the working directory's, which may be anybody's.
+    folder = os.path.join(home, ".aws") if home else None
+    settings = environ.get("AWS_CONFIG_FILE") or (os.path.join(folder, "config") if folder else "")
+    keys = environ.get("AWS_SHARED_CREDENTIALS_FILE") or (os.path.join(folder, "credentials") if folder else "")
     section = name if name == "default" else f"profile {name}"
     return {**_section(settings, section), **_section(keys, name)}
 

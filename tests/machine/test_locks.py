@@ -15,18 +15,18 @@ from typing import Self
 import pytest
 
 from holdfast.core.errors import Busy, Failed, HoldfastError, Refused
-from holdfast.mirror.locks import holder, locked
+from holdfast.machine.locks import holder, locked
 
 HOLD = textwrap.dedent("""
     import sys
-    from holdfast.mirror.locks import locked
+    from holdfast.machine.locks import locked
     with locked(sys.argv[1], shared=sys.argv[2] == "shared", what="holdfast task done"):
         print("held", flush=True)
         sys.stdin.read()
 """)
 COUNT = textwrap.dedent("""
     import sys
-    from holdfast.mirror.locks import locked
+    from holdfast.machine.locks import locked
     for _ in range(int(sys.argv[3])):
         with locked(sys.argv[1], patience=60):
             with open(sys.argv[2]) as file:

@@ -1,0 +1,239 @@
+"""Travelling: a first push against `zstd` and `age` doing the same to the same bytes by their own programs; one new
+event in a large vault against one in an empty vault; ten devices meeting at a real S3 server.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from holdfast import Keeper
+from holdfast.core.event import public
+from holdfast.core.vocabulary import Data, DecisionMade, MessageExchanged, NoteAdded, Project, SessionStarted
+from holdfast.keeper.starting import new_id
+from holdfast.keeper.teleports import adding, devices, opening
+from holdfast.keeper.teleports.syncing import sync
+from holdfast.store.interface import Draft
+from holdfast.teleport.remotes.interface import Found, Remote
+from measures.append import text
+from measures.figures import Figure, median
+
+PUSHED = int(os.environ.get("HOLDFAST_BENCH_PUSHED", "100000"))
+EVENTS = int(os.environ.get("HOLDFAST_BENCH_TRAVEL", "1000000"))
+DEVICES = 10
+SESSIONS = 1_000
+ROUNDS = 15
+
+
+def measure(scratch: Path) -> list[Figure]:
+    return [*_first(scratch / "first"), *_one_more(scratch), *_meeting(scratch / "meeting")]
+
+
+# ── the first push ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _first(scratch: Path) -> list[Figure]:
+    scratch.mkdir()
+    programs = [shutil.which(name) for name in ("zstd", "age")]
+    if None in programs:
+        return [Figure("travel: first push against zstd and age", 0.0, "", "zstd or age is not installed here")]
+    home, place = scratch / "home", scratch / "remote"
+    with _device(scratch, "home") as keeper:
+        for number in range(PUSHED // 1000):
+            _session(keeper, number, 1000)
+        lines = scratch / "events.jsonl"
+        with lines.open("wb") as file:
+            for session in keeper.store().sessions():
+                for event in keeper.store().events(session):
+                    file.write(msgspec.json.encode(public(event)) + b"\n")
+        recipient = devices.public(keeper).age
+        adding.add(keeper, "remote", f"folder:{place}")
+    holdfast = str(Path(sys.executable).parent / "holdfast")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["HOLDFAST_HOME"] = str(home)
+    theirs, sizes = [], []
+    for number in range(3):
+        sealed = scratch / f"sealed-{number}.age"
+        begin = time.perf_counter()
+        with sealed.open("wb") as out:
+            packing = subprocess.Popen(["zstd", "-q", "-c", str(lines)], stdout=subprocess.PIPE)
+            subprocess.run(["age", "-r", recipient], stdin=packing.stdout, stdout=out, check=True)
+            packing.wait()
+        theirs.append(time.perf_counter() - begin)
+        sizes.append(sealed.stat().st_size)
+    begin = time.perf_counter()
+    subprocess.run([holdfast, "sync", "--quiet"], env=environment, cwd=scratch, check=True, stdout=subprocess.DEVNULL)
+    ours = time.perf_counter() - begin
+    stored = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+    detail = f"{PUSHED:,} events, {lines.stat().st_size / 1e6:.0f} MB: {ours:.2f} s, zstd and age {median(theirs):.2f} s"
+    kept = f"{stored / 1e6:.1f} MB, theirs {median(sizes) / 1e6:.1f} MB"
+    return [
+        Figure("travel: first push against zstd and age", ours / median(theirs), "≤ 3", detail),
+        Figure("travel: bytes stored against zstd and age", stored / median(sizes), "≤ 1.5", kept),
+    ]
+
+
+# ── one more event ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _one_more(scratch: Path) -> list[Figure]:
+    took = {}
+    for name, events in (("empty", 0), ("large", EVENTS)):
+        folder = scratch / f"travel-{name}"
+        folder.mkdir()
+        with _fleet(folder, f"folder:{folder / 'remote'}", DEVICES) as fleet:
+            for number, keeper in enumerate(fleet):
+                for session in range(SESSIONS // DEVICES if events else 0):
+                    _session(keeper, number * 10_000 + session, events // SESSIONS)
+                sync(keeper)
+            first = fleet[0]
+            sync(first)
+            session = first.start("One more thing")
+            sync(first)
+            times, idle = [], []
+            for number in range(ROUNDS):
+                session.note(text(number))
+                times.append(_timed(lambda: sync(first)))
+                idle.append(_timed(lambda: sync(first)))
+            requests = _requests(first)
+            took[name] = median(times), median(idle), requests
+    (small, rested, _), (large, resting, asked) = took["empty"], took["large"]
+    detail = f"{large * 1e3:.1f} ms among {EVENTS:,} events of {DEVICES} devices, {small * 1e3:.1f} ms in an empty vault"
+    return [
+        Figure("travel: one new event in a large vault", large / small, "≤ 1.5", detail),
+        Figure("travel: nothing new, requests to the remote", len(asked), "= 1", ", ".join(asked)),
+        Figure("travel: nothing new in a large vault", resting / rested, "", f"{resting * 1e3:.1f} ms"),
+    ]
+
+
+def _requests(keeper: Keeper) -> list[str]:
+    """What a sync with nothing to do asks of its remote."""
+    asked: list[str] = []
+    open_remote = opening.open_remote
+
+    def counted(*words: object, **more: object) -> Remote:
+        return Counted(open_remote(*words, **more), asked)  # type: ignore[arg-type]
+
+    opening.open_remote = counted
+    try:
+        sync(keeper)
+    finally:
+        opening.open_remote = open_remote
+    return asked
+
+
+class Counted:
+    """A remote that writes down what is asked of it."""
+
+    def __init__(self, remote: Remote, asked: list[str]) -> None:
+        self.url = remote.url
+        self.bytes = 0
+        self._remote = remote
+        self._asked = asked
+
+    def list(self, prefix: str) -> Sequence[Found]:
+        self._asked.append(f"list {prefix}")
+        return self._remote.list(prefix)
+
+    def get(self, name: str, limit: int) -> bytes:
+        self._asked.append(f"get {name}")
+        return self._remote.get(name, limit)
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        self._asked += [f"put {name}" for name, _ in objects] + [f"remove {name}" for name in remove]
+        return self._remote.put(objects, remove=remove)
+
+    def close(self) -> None:
+        self._remote.close()
+
+
+# ── many devices at a server ─────────────────────────────────────────────────────────────────────────────
+
+
+def _meeting(scratch: Path) -> list[Figure]:
+    scratch.mkdir()
+    try:
+        from seaweed import seaweed  # the tests' own way to start it
+    except ImportError:
+        return [Figure("travel: ten devices at an S3 server (seconds)", 0.0, "", "run from a checkout")]
+    server = seaweed()
+    os.environ.update(server.environ)
+    with _fleet(scratch, server.url("bench"), DEVICES) as fleet:
+        for number, keeper in enumerate(fleet):
+            for session in range(100):
+                _session(keeper, number * 10_000 + session, 20)
+        begin = time.perf_counter()
+        for _ in range(2):
+            for keeper in fleet:
+                sync(keeper)
+        took = time.perf_counter() - begin
+        counts = {sum(1 for _ in keeper.store().sessions()) for keeper in fleet}
+        heads = {tuple(sorted((h.writer, h.seq, h.hash) for s in keeper.store().sessions()
+                              for h in _state_heads(keeper, s))) for keeper in fleet}  # fmt: skip
+    detail = f"{DEVICES} devices, {counts} sessions each"
+    return [
+        Figure("travel: ten devices at an S3 server (seconds)", took, "", detail),
+        Figure("travel: different states among them", len(heads), "= 1"),
+    ]
+
+
+def _state_heads(keeper: Keeper, session: str) -> list[object]:
+    state = keeper.store().state(session)
+    return [] if state is None else list(state.heads.values())
+
+
+# ── devices ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _device(scratch: Path, name: str) -> Iterator[Keeper]:
+    project = scratch / f"{name}-project"
+    project.mkdir(parents=True)
+    with Keeper.open(str(project), home=str(scratch / name), device=name) as keeper:
+        keeper.environ = dict(os.environ)
+        yield keeper
+
+
+@contextmanager
+def _fleet(scratch: Path, url: str, count: int) -> Iterator[list[Keeper]]:
+    """Devices of one vault."""
+    with ExitStack() as stack:
+        fleet = [stack.enter_context(_device(scratch, f"device-{number}")) for number in range(count)]
+        for keeper in fleet:
+            # By hand alone: a sync of its own in between would be measured too.
+            keeper.settings._values["sync.background"] = False  # noqa: SLF001
+            adding.add(keeper, "remote", url)
+            if keeper is not fleet[0]:
+                devices.approve(fleet[0], devices.public(keeper).words)
+            sync(keeper)
+        yield fleet
+
+
+def _session(keeper: Keeper, number: int, events: int) -> None:
+    session = new_id()
+    begin = keeper.now() - 10**9 + number * 1000
+    project = Project(id="bench", name="bench")
+    with keeper.store().transaction() as transaction:
+        for step in range(events):
+            data: Data = MessageExchanged()
+            if step == 0:
+                data = SessionStarted(goal=text(number), project=project, device=keeper.device())
+            elif step % 7 == 0:
+                data = NoteAdded(text=text(number * 31 + step))
+            elif step % 31 == 0:
+                data = DecisionMade(chosen=text(number + step))
+            transaction.record(session, Draft(data, begin + step * 500, "bench"))
+
+
+def _timed(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin

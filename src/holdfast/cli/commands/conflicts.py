@@ -1,0 +1,64 @@
+"""`holdfast conflicts [ID]`: what devices said without knowing of each other, and which of it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import Clock
+from holdfast.cli.paint import Paint, Painted
+from holdfast.core.canonical import Json
+from holdfast.keeper.conflicts import Disagreement, Side
+from holdfast.keeper.wording import percent
+
+
+def run(call: Call) -> None:
+    session = call.keeper.session(call.parsed.text("id") or "@", at=call.at)
+    found = session.conflicts(at=call.at)
+    clock = Clock(call.keeper.now() if call.at is None else call.at)
+    call.answer(
+        {
+            "session": session.id,
+            "conflicts": [one.conflict for one in found],
+            "sides": [
+                {"conflict": one.conflict.id, "stands": one.stands,
+                 "values": [None if side is None else side._asdict() for side in one.sides]}
+                for one in found
+            ],
+        },
+        lambda paint: _all(paint, found, clock) if found else paint.plain("No conflicts."),
+    )  # fmt: skip
+    left = next((one.conflict.id for one in found if one.conflict.chosen is None), None)
+    if left is not None:
+        call.note(f"Choose with: holdfast resolve {left} --take N. To go on separately: holdfast fork")
+
+
+def _all(paint: Paint, found: Sequence[Disagreement], clock: Clock) -> Painted:
+    return Painted("\n\n".join(str(_one(paint, one, clock)) for one in found))
+
+
+def _one(paint: Paint, found: Disagreement, clock: Clock) -> Painted:
+    conflict = found.conflict
+    word = paint.red("open") if conflict.chosen is None else paint.green("settled")
+    lines: list[str] = [paint.cut(paint.join(paint.bold(conflict.id), "  ", conflict.field, "  ", word), paint.width)]
+    for number, (one, side) in enumerate(zip(conflict.values, found.sides, strict=True), start=1):
+        mark = ("stands" if conflict.chosen is None else "chosen") if number == found.stands else ""
+        source = f"{one.device or 'unknown device'}, {clock.ago(one.at)}" + (_side(side) if side else "")
+        lines.append(
+            paint.cut(paint.join(f"  {number}. {spelled(one.value)}", paint.green(f"  {mark}" if mark else "")),
+                      paint.width)
+        )  # fmt: skip
+        lines.append(paint.cut(paint.join("     ", paint.dim(source)), paint.width))
+    return Painted("\n".join(lines))
+
+
+def _side(side: Side) -> str:
+    at_work = f", {', '.join(side.agents)} at work" if side.agents else ""
+    return f", {percent(side.progress)} done there{at_work}"
+
+
+def spelled(value: Json) -> str:
+    """A value in a line."""
+    return " ".join(value.split()) if isinstance(value, str) else msgspec.json.encode(value).decode()

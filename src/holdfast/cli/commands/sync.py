@@ -1,0 +1,100 @@
+"""`holdfast sync [--remote NAME]`: what other devices did comes here, and what was done here goes there."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from holdfast.cli.call import Call
+from holdfast.cli.paint import Paint, Painted, terminal
+from holdfast.core.errors import HoldfastError
+from holdfast.keeper.wording import count
+
+if TYPE_CHECKING:
+    from holdfast.keeper.teleports.syncing import Synced
+
+_BAR = 30
+_DRAWN_AFTER = 0.7  # seconds: what is over sooner needs no bar
+_DRAWN_EVERY = 0.1
+
+
+def run(call: Call) -> None:
+    from holdfast.keeper.teleports.syncing import sync
+
+    bar = Bar(call)
+    try:
+        done = sync(call.keeper, call.parsed.text("remote"), progress=bar.draw)
+    finally:
+        bar.clear()
+    failed = [_of(name, error) for name, error in done.failed.items()]
+    if not failed or (done.reached and not call.json):
+        _tell(call, done)
+    for error in failed[1:]:
+        call.note(error.message + (f" ({error.hint})" if error.hint else ""))
+    if failed:
+        raise failed[0]
+
+
+def _tell(call: Call, done: Synced) -> None:
+    report = done.report
+    call.answer(
+        {
+            "pushed": report.pushed, "pulled": report.pulled, "conflicts": done.conflicts,
+            "rejected": [one._asdict() for one in report.rejected], "notes": report.notes,
+            "remotes": [{"name": name, "error": None} for name in done.reached],
+        },
+        lambda paint: _painted(paint, done, quiet=call.quiet),
+    )  # fmt: skip
+    for sentence in report.notes:
+        call.note(sentence)
+    if done.conflicts:
+        call.note(f"{count(done.conflicts, 'conflict')} to look at: holdfast conflicts ID")
+    call.tell_of_mirrors()
+
+
+def _painted(paint: Paint, done: Synced, *, quiet: bool) -> Painted:
+    sent, received = done.report.pushed, done.report.pulled
+    lines: list[str] = []
+    if not quiet:
+        told = [f"sent {sent:,}"] if sent else []
+        told += [f"received {received:,}"] if received else []
+        lines.append(paint.plain(f"{', '.join(told).capitalize()}." if told else "Nothing new."))
+    for one in done.report.rejected:
+        whose = f" of {one.device}" if one.device else ""
+        where = f" ({one.pack})" if one.pack else ""
+        lines.append(paint.join(paint.yellow("Not taken in"), whose, ": ", one.reason, paint.dim(where)))
+    return Painted("\n".join(lines))
+
+
+def _of(name: str, error: HoldfastError) -> HoldfastError:
+    """The same error, with the remote it is about."""
+    error.message = f"{name}: {error.message}"
+    error.operation = "sync"
+    return error
+
+
+class Bar:
+    """One line on the terminal that says how far a long sync is; nothing anywhere else."""
+
+    def __init__(self, call: Call) -> None:
+        self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
+        self._wanted = self._paint.tty and not call.json and not call.quiet
+        self._next = time.monotonic() + _DRAWN_AFTER
+        self._shown = False
+
+    def draw(self, done: int, total: int, what: str) -> None:
+        now = time.monotonic()
+        if not self._wanted or now < self._next:
+            return
+        self._next = now + _DRAWN_EVERY
+        paint = self._paint
+        far = paint.join(paint.bar(done / total, _BAR), f" {done:,} of {total:,} ") if total else f"{done:,} "
+        sys.stderr.write(f"\r\x1b[2K{paint.cut(paint.join(far, paint.dim(what)), paint.width - 1)}")
+        sys.stderr.flush()
+        self._shown = True
+
+    def clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()

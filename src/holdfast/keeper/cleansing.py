@@ -1,0 +1,294 @@
+"""Secrets found only now: older data, new rules, an older program elsewhere. They are cut before anything is sealed.
+
+What is recorded here is redacted as it is recorded, so there is nothing to look for in it again. Looked through is
+what came from elsewhere, by its place of arrival, and everything once when the rules are others than those by which
+this store was written. The store's memory knows what is due (`UNSEEN`), in the same transaction as the events. An
+event with a secret is erased, and what may stand of it is said in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.canonical import Json, canonical, too_deep
+from holdfast.core.errors import Invalid
+from holdfast.core.event import Event
+from holdfast.core.secret_documents import redact_document
+from holdfast.core.secrets import redact
+from holdfast.core.vocabulary import FREE_TEXT, KINDS, DeviceJoined, EventErased
+from holdfast.keeper.recording import follows_rules, note_rules
+from holdfast.store.interface import UNSEEN, Arrival, Draft, Store, Transaction
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+_AT_ONCE: Final = 5_000
+# Each erasing rewrites the whole file: as much as memory allows is erased together.
+_MOST_FOUND: Final = 20_000
+_MOST_IN_ONE: Final = 100
+_BYTES_IN_ONE: Final = 256 << 10
+# Where other fields are looked at than those with free text: what they hold may be anything.
+_DOCUMENTS: Final = {
+    "extra.kept": frozenset({"value"}),
+    "conflict.found": frozenset({"value", "stood"}),
+    "conflict.resolved": frozenset({"value"}),
+}
+
+Counts = dict[str, int]
+# The type of an event of the same session, by its hash.
+KindOf = Callable[[str], str | None]
+
+
+class Cut(NamedTuple):
+    """What an event may say, and which secrets were in it: per field, how many of each kind."""
+
+    data: Json
+    found: dict[str, Counts]
+
+
+class Found(NamedTuple):
+    """An event that holds secrets. Without `instead`, nothing of it can stand."""
+
+    event: Event
+    instead: dict[str, Json] | None
+    counts: Counts
+
+
+# ── one event ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cut(kind: str, data: Json, kind_of: KindOf = lambda _: None) -> Cut:
+    """The data of an event without its secrets, by the rules of recording; the same object where there are none."""
+    if not isinstance(data, dict):
+        return _whole(data)
+    if kind == "event.erased":
+        return _cut_erasure(data, kind_of)
+    if kind not in KINDS:
+        return _whole(data)
+    left_alone = _not_looked_at(kind)
+    made: dict[str, Json] = {}
+    found: dict[str, Counts] = {}
+    for name, value in data.items():
+        if name not in left_alone:
+            # A text stands for itself: the name of its field says nothing of what is in it.
+            clean, counts = redact(value) if isinstance(value, str) else redact_document(value)
+            if counts:
+                made[name], found[name] = clean, counts
+    if not found:
+        return Cut(data, {})
+    return Cut(data | made | {"redacted": _added(data.get("redacted"), found)}, found)
+
+
+_left_alone: dict[str, frozenset[str]] = {}
+
+
+def _not_looked_at(kind: str) -> frozenset[str]:
+    """The fields of ids, paths and hashes. What a newer program may have added is not among them."""
+    found = _left_alone.get(kind)
+    if found is None:
+        data, looked = KINDS[kind].data, _DOCUMENTS.get(kind, FREE_TEXT)
+        names = zip(data.__struct_fields__, data.__struct_encode_fields__, strict=True)
+        found = _left_alone[kind] = frozenset(shown for name, shown in names if name not in looked)
+    return found
+
+
+def _whole(data: Json) -> Cut:
+    clean, counts = redact_document(data)
+    return Cut(clean, {"": counts} if counts else {})
+
+
+def _cut_erasure(data: dict[str, Json], kind_of: KindOf) -> Cut:
+    """What an earlier erasure put in the place of others is looked at by the rules of those."""
+    instead = data.get("instead")
+    if not isinstance(instead, dict):
+        return Cut(data, {})
+    made: dict[str, Json] = {}
+    found: dict[str, Counts] = {}
+    for name, value in instead.items():
+        inner = cut(kind_of(name) or "", value)
+        made[name] = inner.data
+        for field, counts in inner.found.items():
+            _count(found.setdefault(field, {}), counts)
+    return Cut(data | {"instead": made}, found) if found else Cut(data, {})
+
+
+def _added(before: Json, found: Mapping[str, Counts]) -> dict[str, Json]:
+    """How many secrets were taken out of the event in all: what was counted when it was recorded stays counted."""
+    total: Counts = {}
+    if isinstance(before, dict):
+        total = {kind: count for kind, count in before.items() if isinstance(count, int)}
+    for counts in found.values():
+        _count(total, counts)
+    return dict(total)
+
+
+def _count(total: Counts, more: Mapping[str, int]) -> None:
+    for kind, count in more.items():
+        total[kind] = total.get(kind, 0) + count
+
+
+def look(event: Event, kind_of: KindOf) -> Found | None:
+    """Whether an event holds a secret, and what may stand instead."""
+    if event.data is None:
+        return None
+    counts: Counts = {}
+    try:
+        data = None if too_deep(event.data) else msgspec.json.decode(event.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        data = None
+    if not isinstance(data, dict):
+        # No event of ours, and nobody can read it: it is text.
+        found = redact(event.data.decode(errors="replace")).found
+        return Found(event, None, found) if found else None
+    made = cut(event.type, data, kind_of)
+    for one in made.found.values():
+        _count(counts, one)
+    if not counts:
+        return None
+    return Found(event, made.data if _can_stand(event, made.data) else None, counts)  # type: ignore[arg-type]
+
+
+def _can_stand(event: Event, data: Json) -> bool:
+    """Whether an erasure with this in it can be written and read everywhere."""
+    try:
+        canonical({"instead": {event.hash: data}})
+    except Invalid:
+        return False
+    return isinstance(data, dict)
+
+
+# ── the store ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cleanse(keeper: Keeper) -> Counts:
+    """Cut what is found in events that were not looked at by today's rules; says how many of each kind."""
+    store = keeper.existing_store()
+    total: Counts = {}
+    if store is None:
+        return total
+    if not follows_rules(store):
+        with keeper.transaction() as transaction:
+            note_rules(store, transaction)
+    due = store.remembered(UNSEEN)
+    while due is not None:
+        found, place = _looked(store, _place(due))
+        with keeper.transaction() as transaction:
+            now = transaction.remembered(UNSEEN)
+            if now == due:
+                left = place < store.latest_place()
+                _erase(keeper, transaction, found)
+                now = b"%d" % place if left else None
+                transaction.remember(UNSEEN, now)
+                for one in found:
+                    _count(total, one.counts)
+        due = now
+    _tell(keeper, total)
+    return total
+
+
+def take_in(keeper: Keeper, transaction: Transaction) -> None:
+    """The same for what this transaction received: nobody ever sees it with its secrets."""
+    due = transaction.remembered(UNSEEN)
+    if due is None:
+        return
+    store, place, total = keeper.store(), _place(due), Counts()
+    end = store.latest_place()
+    while place < end:
+        found, place = _looked(store, place)
+        _erase(keeper, transaction, found)
+        for one in found:
+            _count(total, one.counts)
+    transaction.remember(UNSEEN, None)
+    _tell(keeper, total)
+
+
+def _place(due: bytes) -> int:
+    return int(due) if due.isdigit() else 0
+
+
+def _looked(store: Store, place: int) -> tuple[list[Found], int]:
+    """Events with secrets among those after a place, and how far that reaches: to the end, unless they are many."""
+    found: list[Found] = []
+    kinds = _Kinds(store)
+    for one in _arrivals(store, place):
+        secret = look(one.event, kinds.of(one.event.session))
+        if secret is not None:
+            found.append(secret)
+        place = one.place
+        if len(found) >= _MOST_FOUND:
+            break
+    return found, place
+
+
+def _arrivals(store: Store, place: int) -> Iterator[Arrival]:
+    while arrived := store.arrived(place, _AT_ONCE):
+        yield from arrived
+        place = arrived[-1].place
+
+
+class _Kinds:
+    """Which type each event of a session has: asked only where an erasure says what stands instead."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._session = ""
+        self._types: dict[str, str] = {}
+
+    def of(self, session: str) -> KindOf:
+        def kind_of(name: str) -> str | None:
+            if session != self._session:
+                self._session = session
+                self._types = {event.hash: event.type for event in self._store.events(session)}
+            return self._types.get(name)
+
+        return kind_of
+
+
+def _erase(keeper: Keeper, transaction: Transaction, found: list[Found]) -> None:
+    by_session: dict[str, list[Found]] = {}
+    for one in found:
+        by_session.setdefault(one.event.session, []).append(one)
+    actor = keeper.recorder.actor
+    for session, secrets in by_session.items():
+        state = transaction.state(session)
+        if state.deleted:
+            continue
+        # As late as what was there, not now: cutting a secret is no work on the session.
+        at = state.updated_at
+        if transaction.writer() not in state.heads:
+            transaction.record(session, Draft(DeviceJoined(device=keeper.device()), at, actor))
+        for some in _portions(secrets):
+            erasure = EventErased(
+                hashes=tuple(one.event.hash for one in some),
+                instead={one.event.hash: one.instead for one in some if one.instead is not None},
+            )
+            transaction.record(session, Draft(erasure, at, actor))
+
+
+def _portions(found: list[Found]) -> Iterator[list[Found]]:
+    some: list[Found] = []
+    size = 0
+    for one in found:
+        length = len(one.event.data or b"")
+        if some and (len(some) >= _MOST_IN_ONE or size + length > _BYTES_IN_ONE):
+            yield some
+            some, size = [], 0
+        some.append(one)
+        size += length
+    if some:
+        yield some
+
+
+def _tell(keeper: Keeper, total: Counts) -> None:
+    if total:
+        keeper.told.append(told(total))
+
+
+def told(counts: Counts) -> str:
+    number = sum(counts.values())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+    secrets = "1 secret was" if number == 1 else f"{number:,} secrets were"
+    return f"{secrets} cut out of older events before sending: {kinds}."

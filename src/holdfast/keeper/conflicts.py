@@ -1,0 +1,146 @@
+"""Conflicts: what devices said without knowing of each other, side by side, and a person's choice between them.
+
+Whatever is chosen, nothing is lost: the choice is an event, the other values stay in the log, and a choice can be
+changed. Two people who choose differently at once have made a new conflict, the same on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core import agents, model, view
+from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.event import Event
+from holdfast.core.fold import fold
+from holdfast.core.registers import Dispute, disputes
+from holdfast.core.state import State, Write
+from holdfast.core.text import shorten
+from holdfast.core.vocabulary import ConflictResolved, Data
+
+if TYPE_CHECKING:
+    from holdfast.keeper.session import KeptSession
+
+_SHORTEST: Final = 4  # characters of a conflict's id
+
+
+class Side(NamedTuple):
+    """How things stood where a value was written, before that device heard of the others."""
+
+    progress: float
+    # Agents at work there.
+    agents: tuple[str, ...]
+
+
+class Disagreement(NamedTuple):
+    """A conflict as it is shown: as everybody has it, with what was so on each side as far as it is known."""
+
+    conflict: model.Conflict
+    # The value that stands, counting from 1.
+    stands: int
+    sides: tuple[Side | None, ...]
+
+
+def listed(session: KeptSession, *, at: int | None = None) -> list[Disagreement]:
+    """Every conflict of a session, open ones first."""
+    state = session.state(at=at)
+    found = sorted(disputes(state), key=lambda dispute: dispute.chosen is not None)
+    if not found:
+        return []
+    events = [event for event in session.keeper.events(session.id) if at is None or event.at <= at]
+    return [
+        Disagreement(
+            view.conflict(state, dispute),
+            dispute.stands,
+            tuple(_side(events, dispute, write, session.id) for write in dispute.writes),
+        )
+        for dispute in found
+    ]
+
+
+def _side(events: Sequence[Event], dispute: Dispute, write: Write, session: str) -> Side | None:
+    """What the writer of a value knew until it heard of one of the others."""
+    others = {one.writer: one.seq for one in dispute.writes if one.writer not in ("", write.writer)}
+    heard: dict[str, int] = {}
+    known: dict[str, int] = {}
+    for event in sorted((one for one in events if one.writer == write.writer), key=lambda one: one.seq):
+        for head in event.seen:
+            heard[head.writer] = max(heard.get(head.writer, 0), head.seq)
+        if event.seq > write.seq and any(heard.get(writer, 0) >= seq for writer, seq in others.items()):
+            break
+        known = {**heard, write.writer: event.seq}
+    if not known:
+        return None
+    state = fold((one for one in events if one.seq <= known.get(one.writer, 0)), session)
+    return Side(view.progress_of(state), tuple(agent.id for agent in agents.running(state)))
+
+
+def resolve(session: KeptSession, name: str, take: int, *, at: int | None = None) -> model.Conflict:
+    """Let one of the values of a conflict stand, counted as `listed` shows them; gives the conflict as it is then."""
+    found: list[Dispute] = []
+
+    def build(state: State) -> list[Data]:
+        dispute = meant(state, name)
+        if not 1 <= take <= len(dispute.writes):
+            raise Invalid(
+                f"the conflict has {len(dispute.writes)} values, and {take} is none of their numbers",
+                hint="holdfast conflicts shows them with their numbers.",
+                session=session.id,
+            )
+        if dispute.chosen == take:
+            raise Conflict(f"value {take} of {dispute.field} is chosen already", session=session.id)
+        found.append(dispute)
+        return [choice(dispute, take)]
+
+    state = session.keeper.recorder.record(session.id, build, at=at)
+    dispute = found[0]
+    after = next((one for one in reversed(disputes(state)) if one.id == dispute.id), dispute._replace(chosen=take))
+    return view.conflict(state, after)
+
+
+def meant(state: State, name: str) -> Dispute:
+    """The conflict of this id, or of the one id that begins so."""
+    wanted = name.strip().lower()
+    known = disputes(state)
+    found = [one for one in known if one.id == wanted]
+    if not found and len(wanted) >= _SHORTEST:
+        found = [one for one in known if one.id.startswith(wanted)]
+    if not found:
+        raise NotFound(
+            f"the session has no conflict {shorten(name, 40)!a}",
+            hint="holdfast conflicts shows them.",
+            session=state.session,
+        )
+    if len({one.id for one in found}) > 1:
+        raise Invalid(
+            f"{shorten(name, 40)!a} could be {len(found)} conflicts: {', '.join(one.id for one in found[:10])}",
+            hint="Give more of the id.",
+            session=state.session,
+        )
+    return next((one for one in found if one.chosen is None), found[-1])
+
+
+def choice(dispute: Dispute, take: int) -> ConflictResolved:
+    """What is recorded when the value of this number, counting from 1, is chosen."""
+    chosen = dispute.writes[take - 1]
+    value = chosen.value
+    return ConflictResolved(
+        field=dispute.field,
+        chosen=chosen.hash,
+        overruled=tuple(one.hash for number, one in enumerate(dispute.writes, start=1) if number != take),
+        value=float(value) if isinstance(value, (int, float)) else value if isinstance(value, str) else None,
+    )
+
+
+def in_favour_of(state: State, device: str) -> list[ConflictResolved]:
+    """The choices that let this device's values stand wherever it is one of those that disagree."""
+    choices = []
+    for dispute in disputes(state):
+        own = [
+            number
+            for number, one in enumerate(dispute.writes, start=1)
+            if one.writer and state.devices.get(one.writer) == device
+        ]
+        if dispute.chosen is None and own:
+            choices.append(choice(dispute, own[-1]))
+    return choices

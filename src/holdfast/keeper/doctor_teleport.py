@@ -1,0 +1,203 @@
+"""The doctor's look at travelling: this device's keys, and each remote with what it holds, hides and was turned away.
+
+Being offline is nothing wrong, and what was turned away did no harm: both are warnings. Without a remote nothing is
+asked, and nothing of this is loaded but the few lines that find that out.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.errors import Damaged, HoldfastError
+from holdfast.core.times import text
+from holdfast.keeper.doctor_checks import Check
+from holdfast.keeper.wording import count, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.teleports.remotes import Remote
+    from holdfast.store.interface import Store
+    from holdfast.teleport.vault import Vault
+
+_SHOWN: Final = 3
+
+
+def keys(keeper: Keeper, _: Store | None) -> Check:
+    """Whether this device's keys are whole, and nobody else's to read."""
+    path = keeper.home.device
+    if not os.path.lexists(path):
+        if os.path.lexists(keeper.home.remotes):
+            return Check(
+                "keys", "failed", f"{path} is gone, although this device has remotes",
+                "Bring it back from a copy of the home. Without one the next sync makes new keys, and this device has"
+                " to be let in again.",
+            )  # fmt: skip
+        return Check("keys", "ok", "none yet: the first remote makes them")
+    from holdfast.teleport import key_files
+
+    try:
+        found = key_files.load(keeper.home.path)
+    except HoldfastError as error:
+        return Check("keys", "failed", error.message, error.hint)
+    kept = key_files.device(keeper.home.path)
+    assert found is not None
+    assert kept is not None
+    where = "the OS keyring" if kept.place == "keyring" else path
+    return Check("keys", "ok", f"{one_line(kept.name)}, in {where}: {found.public.words}")
+
+
+def remotes(keeper: Keeper, store: Store | None) -> list[Check]:
+    """One check for each remote; one that says so where there is none."""
+    if not os.path.lexists(keeper.home.remotes):
+        return [Check("remotes", "ok", "none is set up")]
+    from holdfast.keeper.teleports.remotes import load
+
+    try:
+        known = load(keeper.home)
+        _look_at_people(keeper)
+    except HoldfastError as error:
+        return [Check("remotes", "failed", error.message, error.hint)]
+    if not known:
+        return [Check("remotes", "ok", "none is set up")]
+    if store is None:
+        return [Check("remotes", "warning", "not checked: the store cannot be opened")]
+    if keys(keeper, store).status != "ok":
+        return [Check("remotes", "warning", "not checked: this device's keys cannot be used")]
+    return [_guarded(keeper, one) for one in known]
+
+
+def _look_at_people(keeper: Keeper) -> None:
+    """Raises where the list of people is damaged."""
+    from holdfast.keeper.teleports.people import load
+
+    load(keeper.home)
+
+
+def _guarded(keeper: Keeper, remote: Remote) -> Check:
+    name = f"remote {one_line(remote.name)}"
+    try:
+        return _remote(keeper, remote, name)
+    except Damaged as error:
+        return Check(name, "failed", error.message, error.hint)
+    except HoldfastError as error:
+        return Check(name, "warning", error.message, error.hint)
+    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+        return Check(name, "failed", f"it could not be checked ({type(error).__name__}: {error})")
+
+
+def _remote(keeper: Keeper, remote: Remote, name: str) -> Check:
+    from holdfast.keeper.teleports import opening
+
+    told: list[tuple[str, str | None]] = list(_remembered(keeper, remote))
+    try:
+        with opening.vault(keeper, remote, hurried=True) as vault:
+            told += _there(vault, remote)
+    except HoldfastError as error:
+        if not error.retry_helps:
+            raise
+        told.insert(0, (f"it cannot be reached: {error.message}", error.hint or "It is tried again by itself."))
+    last = _last(keeper, remote)
+    if not told:
+        return Check(name, "ok", f"{remote.url}: {last}")
+    shown = "; ".join(one_line(what) for what, _ in told[:_SHOWN])
+    more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    fixes = dict.fromkeys(fix for _, fix in told[:_SHOWN] if fix)
+    return Check(name, "warning", f"{shown}{more} ({last})", " ".join(fixes) or None)
+
+
+def _last(keeper: Keeper, remote: Remote) -> str:
+    from holdfast.teleport.memory import Memory
+
+    last = Memory(keeper.store(), remote.vault).standing().last_sync
+    return "never synced" if last is None else f"last synced at {text(last)}"
+
+
+def _remembered(keeper: Keeper, remote: Remote) -> Iterator[tuple[str, str | None]]:
+    """What is known of it here: where this device stands, and what was turned away."""
+    from holdfast.keeper.teleports.standing import met
+    from holdfast.teleport.memory import Memory
+
+    stands = met(keeper, remote)
+    if stands.status == "pending":
+        words = _words(keeper)
+        yield (
+            "this device waits to be let in",
+            f"On one that belongs to the vault: holdfast device approve {words}",
+        )
+    elif stands.status == "removed":
+        yield (
+            "this device was removed from the vault",
+            f"holdfast remote remove {remote.name}; to join again: holdfast remote add {remote.name} {remote.url}",
+        )
+    if stands.held and not stands.confirmed:
+        yield (
+            f"{count(stands.held, 'earlier session')} held back until you have confirmed that the vault is yours",
+            f"Compare its words on another device ({stands.words}), then: holdfast remote confirm {remote.name}",
+        )
+    if stands.error is not None:
+        yield f"the last sync failed: {stands.error}", "holdfast sync tries it again."
+    memory = Memory(keeper.store(), remote.vault)
+    held = memory.raw_under("held")
+    if held:
+        yield (
+            f"events of a removed device are held back ({count(len(held), 'stream')})",
+            "holdfast device list shows it. What it wrote until it was removed is here.",
+        )
+    for one in sorted(memory.turned(), key=lambda turned: -turned.at):
+        by = f" of {one.device}" if one.device else ""
+        where = f" ({one.pack})" if one.pack else ""
+        yield f"turned away{by}: {one.reason}{where}", _ADVICE
+
+
+_ADVICE: Final = (
+    "Nothing is lost here. holdfast sync looks again; if it stays, let the device that wrote it sync, and look at"
+    " who can write to the remote."
+)
+
+
+def _words(keeper: Keeper) -> str:
+    from holdfast.teleport import key_files
+
+    public = key_files.public(keeper.home.path)
+    return "FINGERPRINT" if public is None else public.words
+
+
+def _there(vault: Vault, remote: Remote) -> Iterator[tuple[str, str | None]]:
+    """What the remote shows: the vault that was met there first, and everything that this device has put there."""
+    from holdfast.teleport import entries, founding
+    from holdfast.teleport.heads import listed
+    from holdfast.teleport.memory import Own
+    from holdfast.teleport.sealing import life_tag
+
+    if remote.kind == "vault":
+        signed = founding.existing(vault.remote)
+        if signed is None:
+            yield "the vault is no longer there", "holdfast sync puts it back."
+            return
+        if entries.hash_of(signed.payload) != remote.vault:
+            yield (
+                "another vault stands there than the one this device belongs to: somebody put it there",
+                "Ask whoever runs the remote. What is here is safe, and nothing is sent to the other one.",
+            )
+            return
+    elif not vault.wrapped():
+        return
+    shown = {one.name for one in vault.remote.list(f"p/{vault.tag}/")}
+    newest: dict[str, int] = {}
+    for one in vault.remote.list("h/"):
+        head = listed(one.name)
+        if head is not None and head.vault == vault.tag:
+            newest[head.life] = max(head.counter, newest.get(head.life, 0))
+    for writer, own in vault.memory.under(Own, "own"):
+        missing = [pack for pack in own.packs if f"p/{vault.tag}/{pack.name}" not in shown]
+        if own.counter and newest.get(life_tag(vault.id, writer), 0) < own.counter:
+            yield "what this device published last is no longer there", "holdfast sync puts it back."
+        elif missing:
+            are = "is" if len(missing) == 1 else "are"
+            yield (
+                f"{count(len(missing), 'pack')} of this device {are} no longer there",
+                "The events are here, and are sent again when another device asks for them.",
+            )

@@ -1,0 +1,140 @@
+"""Forking: a session of one's own that goes on where another one stands, while that one stays as it is.
+
+What a person needs to go on separately comes along: the goal and its facts, the part of the plan that is still open,
+what was decided and noted. What happened stays where it happened: agents, files, hours, finished tasks. Where devices
+disagree, the fork takes what this device said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.core import tasks
+from holdfast.core.canonical import Json
+from holdfast.core.errors import NotFound
+from holdfast.core.modes import MODES
+from holdfast.core.registers import disputed
+from holdfast.core.state import State, TaskState, Write
+from holdfast.core.vocabulary import (
+    Data,
+    DecisionMade,
+    NoteAdded,
+    PhaseAdded,
+    Project,
+    SessionEdited,
+    SessionStarted,
+    TaskAdded,
+    TaskBlocked,
+    TaskStarted,
+    Timer,
+)
+from holdfast.keeper import projects
+from holdfast.keeper.starting import new_id
+from holdfast.store.interface import Draft
+
+if TYPE_CHECKING:
+    from holdfast.keeper.session import KeptSession
+
+
+def fork(session: KeptSession, *, at: int | None = None) -> str:
+    """Begin a session that continues this one with what is open of it, and make it current here; gives its id."""
+    keeper = session.keeper
+    keeper.existing_store()  # which knows the time where the machine's clock does not
+    moment = keeper.recorder.moment(at, None)
+    seen = projects.observe(keeper.place, "")
+    forked = new_id()
+    with keeper.transaction() as transaction:
+        state = transaction.state(session.id)
+        if not state.count or state.deleted:
+            raise NotFound("there is no such session", session=session.id)
+        taken = _Taken(state, transaction.writer(), keeper.device())
+        project = projects.found(keeper.store(), seen)
+        begins = taken.start(project, keeper.settings.timer)
+        transaction.record(forked, Draft(keeper.recorder.prepare(begins), moment, keeper.recorder.actor))
+        transaction.know_project(project)
+        keeper.recorder.within(transaction, forked, lambda _: taken.rest(), at=at)
+        keeper.make_current(transaction, forked)
+    return forked
+
+
+class _Taken:
+    """What a fork takes over, seen from one device."""
+
+    def __init__(self, state: State, writer: str, device: str) -> None:
+        self._state = state
+        self._writer = writer
+        self._device = device
+
+    def start(self, project: Project, timer: Timer) -> SessionStarted:
+        mode = self._word("mode")
+        return SessionStarted(
+            goal=self._word("goal") or "", project=project, device=self._device, continues=self._state.session,
+            mode=mode if mode in MODES else "default", model=self._word("model"), scope=self._word("scope"),
+            task=self._word("task"), tags=tuple(self._state.tags), timer=timer,
+        )  # fmt: skip
+
+    def rest(self) -> Iterator[Data]:
+        state, progress = self._state, self._value("progress")
+        summary = self._word("summary")
+        if summary is not None or isinstance(progress, (int, float)):
+            yield SessionEdited(
+                summary=summary, progress=float(progress) if isinstance(progress, (int, float)) else None
+            )
+        for id_, name in state.phases.items():
+            yield PhaseAdded(id=id_, name=name)
+        yield from self._plan()
+        for made in state.decisions:
+            yield DecisionMade(chosen=made.chosen, context=made.context, options=made.options, why=made.why)
+        for note in state.notes:
+            yield NoteAdded(text=note.text)
+
+    def _plan(self) -> Iterator[Data]:
+        """Open tasks, under their ids; of twins made at once, this device's, or both under ids of their own."""
+        alike = Counter(task.id for task in self._state.tasks.values())
+        ours = {task.id for task in self._state.tasks.values() if alike[task.id] > 1 and self._own([task.made])}
+        given = set(alike)
+        met: set[str] = set()
+        for task in self._state.tasks.values():
+            if task.id in ours and not self._own([task.made]):
+                continue
+            status = self._status(task)
+            if status not in ("pending", "in_progress", "blocked"):
+                continue
+            id_ = task.id if task.id not in met else _free(given)
+            met.add(id_)
+            given.add(id_)
+            yield TaskAdded(id=id_, text=task.text, phase=task.phase, agent=task.agent)
+            if status == "in_progress":
+                yield TaskStarted(id=id_, outcome=task.outcome, artifacts=task.artifacts)
+            elif status == "blocked":
+                yield TaskBlocked(id=id_, outcome=task.outcome, artifacts=task.artifacts)
+
+    def _status(self, task: TaskState) -> str:
+        own = self._own(task.status) if disputed(task.status) else None
+        return tasks.status_of(task) if own is None else str(own.value)
+
+    def _word(self, name: str) -> str | None:
+        value = self._value(name)
+        return value if isinstance(value, str) else None
+
+    def _value(self, name: str) -> Json:
+        writes = self._state.registers.get(name, [])
+        own = self._own(writes) if disputed(writes) else None
+        if own is not None:
+            return own.value
+        return writes[-1].value if writes else None
+
+    def _own(self, writes: Sequence[Write]) -> Write | None:
+        """This device's word: of its present life, else of an earlier one."""
+        now = [one for one in writes if one.writer == self._writer]
+        before = [one for one in writes if self._state.devices.get(one.writer) == self._device]
+        return next(iter((now or before)[::-1]), None)
+
+
+def _free(given: set[str]) -> str:
+    number = len(given) + 1
+    while f"t{number}" in given:
+        number += 1
+    return f"t{number}"

@@ -1,0 +1,109 @@
+"""What a keeper does around everything it does: what others left is taken in before, and what shows sessions follows.
+
+Payloads of hooks and edits of mirrored files come in first; mirrored files, status lines and other devices hear of a
+change after it. All of it is asked with every event and nearly always for nothing, so it is decided by one look.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from holdfast.capture import glances, spool
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.mirrors.mirroring import Mirrors
+
+_LOOK_EVERY: Final = 0.05  # seconds
+
+
+class Upkeep:
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._home = keeper.home.path
+        self._mirrors: Mirrors | None = None
+        # What is asked while a transaction is open must not try to take in files: that would need this very right.
+        self.writing = False
+        # Payloads are being taken in: what is asked meanwhile must not begin that again.
+        self.draining = False
+        self._next_look = 0.0
+        # Whether a status line ever asked here, and when to look again.
+        self._watched = False
+        self._next_glance = 0.0
+
+    @property
+    def mirrors(self) -> Mirrors:
+        if self._mirrors is None:
+            from holdfast.keeper.mirrors.mirroring import Mirrors
+
+            self._mirrors = Mirrors(self._keeper)
+        return self._mirrors
+
+    def absorb(self) -> None:
+        """Take in what others left for us: payloads of hooks, and changes in mirrored files."""
+        if self.writing:
+            return
+        if not self.draining and spool.anything(self._home):
+            self._drain()
+        if self._mirrors is None:
+            # Whether there are mirrors is looked up now and then.
+            now = time.monotonic()
+            if now < self._next_look:
+                return
+            self._next_look = now + _LOOK_EVERY
+            if not os.path.isdir(self._keeper.home.mirrors):
+                return
+        self.mirrors.absorb()
+
+    def _drain(self) -> None:
+        from holdfast.keeper.captures.draining import drain
+
+        self.draining = True
+        try:
+            drain(self._keeper, patience=self._keeper.patience)
+        finally:
+            self.draining = False
+
+    def about_to_be_current(self, session: str) -> None:
+        """Mirrors will show it, whatever comes after it."""
+        if self._mirrors is not None or os.path.isdir(self._keeper.home.mirrors):
+            self.mirrors.note_current(session)
+
+    # ── after a change ───────────────────────────────────────────────────────────────────────────────────
+
+    def follow(self, changed: frozenset[str]) -> None:
+        """Let status lines and mirrored files show a change."""
+        self._show(changed)
+        self.write_mirrors()
+
+    def _show(self, changed: frozenset[str]) -> None:
+        if not self._watched:
+            now = time.monotonic()
+            if now < self._next_glance:
+                return
+            self._next_glance = now + _LOOK_EVERY
+            self._watched = os.path.isdir(glances.directory(self._home))
+        if self._watched:
+            from holdfast.keeper.captures import glance
+
+            glance.refresh(self._keeper, changed)
+
+    def write_mirrors(self) -> None:
+        """Let mirrored files follow a change."""
+        if self._mirrors is not None:
+            self._mirrors.write()
+
+    def travel(self) -> None:
+        """Let what was recorded reach other devices, where there are any."""
+        if os.path.lexists(self._keeper.home.remotes):
+            from holdfast.keeper.teleports import background
+
+            background.ask(self._keeper)
+
+    def travelled(self) -> None:
+        """A sync is over: mirrored files say how sessions travel, and show what came."""
+        if self._mirrors is not None or os.path.isdir(self._keeper.home.mirrors):
+            self.mirrors.write_travel()
+            self.mirrors.write()

@@ -1,0 +1,49 @@
+"""What every store must do, as tests: a new kind of store derives `StoreConformance`, brings its hooks, and passes.
+
+    class TestMyStore(StoreConformance):
+        def open_store(self, where="one", *, writer=ANNA, wall=None): ...
+        def make_newer(self, where="one"): ...
+
+Only `holdfast.store.interface` is used, so nothing here depends on how a store keeps what it keeps. `self.place` is a
+directory of the test's own. Stores that were opened through `self.store` are closed after the test.
+"""
+
+from __future__ import annotations
+
+from holdfast.store.conformance.chains import Chains
+from holdfast.store.conformance.copying import Copying
+from holdfast.store.conformance.durability import Durability
+from holdfast.store.conformance.ground import (
+    ANNA,
+    BEN,
+    CARO,
+    DAY,
+    OTHER,
+    PROJECT,
+    SESSION,
+    START,
+    THIRD,
+    Ticks,
+    assert_sound,
+    draft,
+    everything,
+    foreign,
+    note,
+    put,
+    started,
+    take,
+)
+from holdfast.store.conformance.listing import Listing
+from holdfast.store.conformance.receiving import Receiving
+from holdfast.store.conformance.remembering import Remembering
+from holdfast.store.conformance.streaming import Streaming
+from holdfast.store.conformance.withdrawing import Withdrawing
+
+__all__ = [
+    "ANNA", "BEN", "CARO", "DAY", "OTHER", "PROJECT", "SESSION", "START", "THIRD", "StoreConformance", "Ticks",
+    "assert_sound", "draft", "everything", "foreign", "note", "put", "started", "take",
+]  # fmt: skip
+
+
+class StoreConformance(Durability, Chains, Receiving, Listing, Copying, Remembering, Streaming, Withdrawing):
+    """All of it. Copying brings the tests of deleting along: what was deleted stays so in copies."""

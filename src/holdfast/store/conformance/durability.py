@@ -1,0 +1,148 @@
+"""Acknowledged means durable; a transaction happens whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.errors import Invalid
+from holdfast.core.vocabulary import (
+    AliasGiven,
+    TaskAdded,
+)
+from holdfast.store.conformance.ground import (
+    ANNA,
+    BEN,
+    OTHER,
+    PROJECT,
+    SESSION,
+    THIRD,
+    Ground,
+    assert_sound,
+    draft,
+    everything,
+    foreign,
+    note,
+    put,
+    started,
+)
+from holdfast.store.interface import Filter
+
+
+class Durability(Ground):
+    def test_a_new_store_is_empty(self) -> None:
+        """Asking an empty store for anything gives nothing, and no error."""
+        store = self.store()
+        assert store.state(SESSION) is None
+        assert list(store.events(SESSION)) == []
+        assert store.rows(Filter()) == []
+        assert store.rows(Filter(search="shop", projects=("p",), status="paused", since=1, limit=3)) == []
+        assert list(store.sessions()) == []
+        assert store.find("1111") == []
+        assert store.current("/home/me/shop") is None
+        assert store.project_at("path", "/home/me/shop") == []
+        assert store.latest_time() is None
+        assert list(store.check()) == []
+
+    def test_a_transaction_may_do_nothing(self) -> None:
+        """An empty transaction leaves an empty store."""
+        store = self.store()
+        with store.transaction() as transaction:
+            assert transaction.state(SESSION).count == 0
+        assert store.state(SESSION) is None
+        assert list(store.sessions()) == []
+
+    # ── durable, all or nothing ──────────────────────────────────────────────────────────────────────────
+
+    def test_what_was_recorded_is_there_after_closing(self) -> None:
+        """Events, states, listings, search, places and projects survive the end of the process."""
+        store = self.store()
+        put(store, SESSION, started(), note("a red door"))
+        with store.transaction() as transaction:
+            transaction.set_current("/home/me/shop", SESSION)
+            transaction.know_project(PROJECT)
+        before = everything(store)
+        store = self.reopened(store)
+        assert everything(store) == before
+        assert store.current("/home/me/shop") == SESSION
+        assert store.project_at("path", "/home/me/shop") == ["project-1"]
+        assert [row.id for row in store.rows(Filter(search="red doo"))] == [SESSION]
+
+    def test_a_second_connection_sees_what_was_acknowledged(self) -> None:
+        """What one connection recorded, another shows at once, and goes on from."""
+        one, two = self.store(), self.store(writer=BEN)
+        put(one, SESSION, started())
+        assert two.state(SESSION) == one.state(SESSION)
+        put(two, SESSION, note("from two"))
+        state = one.state(SESSION)
+        assert state is not None
+        assert [kept.text for kept in state.notes] == ["from two"]
+        with one.transaction() as transaction:
+            assert transaction.state(SESSION).count == 2
+
+    @pytest.mark.parametrize("known", [False, True])
+    def test_a_failed_transaction_changes_nothing(self, known: bool) -> None:
+        """Whatever was done in a block that an exception leaves did not happen: nothing of it can be found."""
+        store = self.store()
+        put(store, OTHER, started("Other"))
+        if known:
+            put(store, SESSION, started())
+        before = everything(store)
+        message = "stop"
+        with pytest.raises(RuntimeError, match="stop"), store.transaction() as transaction:  # noqa: PT012
+            transaction.record(SESSION, draft(started("secret"), key="once"))
+            transaction.record(SESSION, draft(note("secret paint")))
+            transaction.record(SESSION, draft(AliasGiven(format="craft", id="alias-one")))
+            transaction.receive([foreign(BEN, 1, note("blue"), clock=5, session=THIRD)])
+            transaction.set_current("/home/me/shop", SESSION)
+            transaction.know_project(PROJECT)
+            raise RuntimeError(message)
+        assert everything(store) == before
+        assert store.current("/home/me/shop") is None
+        assert store.project_at("path", "/home/me/shop") == []
+        assert store.state(THIRD) is None
+        assert_sound(store)
+        made = put(store, SESSION, note("afterwards"), key="once")
+        assert [event.seq for event in made] == [2 if known else 1]
+        assert_sound(self.reopened(store))
+
+    def test_data_that_cannot_be_stored_is_refused_and_nothing_happens(self) -> None:
+        """Lone surrogates and numbers too large for JSON programs end in a typed error and an unchanged store."""
+        store = self.store()
+        put(store, SESSION, started())
+        before = everything(store)
+        for bad in (note("half \ud800 pair"), TaskAdded(id="t", text="\udfff")):
+            with pytest.raises(Invalid), store.transaction() as transaction:  # noqa: PT012
+                transaction.record(SESSION, draft(note("first")))
+                transaction.record(SESSION, draft(bad))
+        assert everything(store) == before
+
+    def test_text_comes_back_as_it_was(self) -> None:
+        """Every text that UTF-8 can hold is kept exactly: NUL, bidi, line separators, combining marks, long ones."""
+        texts = ["", "\0", "a\0b", "\u202e\u2028\u2029", "e\u0301é", "日本語", "🧑‍🔧", "'; DROP TABLE events; --"]
+        texts.append("x" * 100_000)
+        store = self.store()
+        put(store, SESSION, started(), *(note(one) for one in texts))
+        state = self.reopened(store).state(SESSION)
+        assert state is not None
+        assert [kept.text for kept in state.notes] == texts
+
+    def test_one_transaction_may_touch_several_sessions(self) -> None:
+        """Sessions changed together are all there afterwards, each with its own stream."""
+        store = self.store()
+        with store.transaction() as transaction:
+            for session in (SESSION, OTHER, THIRD):
+                transaction.record(session, draft(started(session[:8])))
+                transaction.record(session, draft(note("hello")))
+        assert [row.goal for row in store.rows(Filter())] == ["77777777", "11119999", "11111111"]
+        assert all([event.seq for event in store.events(one)] == [1, 2] for one in store.sessions())
+        assert_sound(store)
+
+    def test_the_state_in_a_transaction_follows_what_it_records(self) -> None:
+        """Within the block, `state` includes what was just recorded."""
+        store = self.store()
+        with store.transaction() as transaction:
+            assert transaction.writer() == ANNA
+            transaction.record(SESSION, draft(started()))
+            assert transaction.state(SESSION).count == 1
+            transaction.record(SESSION, draft(note("two")))
+            assert [kept.text for kept in transaction.state(SESSION).notes] == ["two"]

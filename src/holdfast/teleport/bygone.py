@@ -1,0 +1,165 @@
+"""Lives that will not speak again: this device's own earlier ones, and those of devices that were removed.
+
+Nobody else looks after what they left at the remote. What is erased must go from there too, and what somebody else
+vouches for by now need not stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holdfast.core.errors import HoldfastError
+from holdfast.teleport import heads, packs, sealing
+from holdfast.teleport.due import signed
+from holdfast.teleport.heads import Head, Listed
+from holdfast.teleport.memory import Cursor, Own
+from holdfast.teleport.packs import Stretch
+
+if TYPE_CHECKING:
+    from holdfast.teleport.pulling import Listing
+    from holdfast.teleport.pushing import Objects, Push
+    from holdfast.teleport.vault import Vault
+
+_HEAD_LIMIT = 16 << 20
+
+
+def rewrite(push: Push, listing: Listing, sessions: frozenset[str]) -> None:
+    """Pack again what our own earlier lives published of these sessions: their data was erased."""
+    vault = push.vault
+    _clear(vault, listing)
+    for life, cursor in vault.memory.cursors().items():
+        listed = listing.newest.get(life)
+        if cursor.device == vault.me and cursor.writer != push.writer and listed is not None:
+            head = _head(vault, listed, cursor)
+            if head is not None:
+                _rewritten(push, head, life, sessions)
+
+
+def _rewritten(push: Push, head: Head, life: str, sessions: frozenset[str]) -> None:
+    vault = push.vault
+    objects: Objects = []
+    now, gone = [], []
+    for pack in head.packs:
+        name = f"p/{vault.tag}/{pack.name}"
+        try:
+            sealed = vault.remote.get(name, pack.size)
+            held = packs.unpack(vault.open("pack", name, sealed, vault.ring))
+        except HoldfastError as error:
+            if error.retry_helps:
+                raise
+            now.append(pack)  # who cannot read it reports it; nothing can be said about it here
+            continue
+        if not any(one.session in sessions for one in held):
+            now.append(pack)
+            continue
+        again = [piece for one in held for piece in signed(vault, _as_kept(vault, one))]
+        now.append(push.pack(again, pack.first, pack.last, objects)[0])
+        gone.append(name)
+    if not gone:
+        return
+    new = replace(
+        head, counter=head.counter + 1, at=vault.here.now(), packs=tuple(now), tips=push.tips(), seen=push.seen(),
+        wanting=(),
+    )  # fmt: skip
+    name = heads.name_of(vault.id, head.writer, new.counter)
+    sealed = push.seal_head(new)
+    objects.append((name, sealed))
+    gone.append(heads.name_of(vault.id, head.writer, head.counter))
+    with vault.here.transaction() as transaction:
+        # Should we not get to the end of it, these are what nobody names.
+        for made, _ in objects[:-1]:
+            vault.memory.write(transaction, life, "loose", made.rpartition("/")[2])
+    taken = name in vault.remote.put(objects, remove=gone)
+    cursor = vault.memory.cursors()[life]
+    with vault.here.transaction() as transaction:
+        if not taken:
+            told = replace(cursor, counter=new.counter, digest=hashlib.sha256(sealed).digest()[:8], said_at=new.at)
+            vault.memory.write(transaction, told, "life", life)
+            for made, _ in objects[:-1]:
+                vault.memory.forget(transaction, "loose", made.rpartition("/")[2])
+
+
+def _as_kept(vault: Vault, stretch: Stretch) -> list[packs.Event]:
+    """The same events as the store has them now."""
+    first, last = stretch.events[0].seq, stretch.events[-1].seq
+    hashes = {event.hash for event in stretch.events}
+    kept = vault.here.store.stream(stretch.session, stretch.writer, first, last)
+    return [event for event in kept if event.hash in hashes]
+
+
+def sweep(vault: Vault, listing: Listing) -> None:
+    """Take away what is in nobody's use any more."""
+    _clear(vault, listing)
+    cursors = vault.memory.cursors()
+    mine = {life for life, one in cursors.items() if one.device == vault.me}
+    mine.add(sealing.life_tag(vault.id, vault.here.writer()))
+    gone = [name for name in listing.older if (found := heads.listed(name)) is not None and found.life in mine]
+    settled = []
+    for writer, own in vault.memory.under(Own, "own"):
+        if own.stale and writer != vault.here.writer():
+            gone += [f"p/{vault.tag}/{one}" for one in own.stale]
+            settled.append((writer, replace(own, stale=())))
+    if gone:
+        vault.remote.put([], remove=gone)
+    with vault.here.transaction() as transaction:
+        for writer, own in settled:
+            vault.memory.write(transaction, own, "own", writer)
+        for device in vault.memory.raw_under("adopt"):
+            vault.memory.forget(transaction, "adopt", device)
+            vault.memory.write(transaction, True, "sweep", device)  # noqa: FBT003 (a value, not a switch)
+    for device in vault.memory.raw_under("sweep"):
+        _without_device(vault, listing, device)
+
+
+def _without_device(vault: Vault, listing: Listing, device: str) -> None:
+    """What a removed device published and was accepted is vouched for by us now: its own packs can go."""
+    lives = {life: one for life, one in vault.memory.cursors().items() if one.device == device}
+    if vault.membership.is_member(device):
+        lives = {}  # let in again
+    left = False
+    for life, cursor in lives.items():
+        listed = listing.newest.get(life)
+        if listed is None:
+            continue
+        if cursor.held or cursor.holes or cursor.counter != listed.counter:
+            left = True  # something of it was never accepted, or never read: it stays, and is reported
+            continue
+        head = _head(vault, listed, cursor)
+        if head is not None:
+            vault.remote.put([], remove=[*(f"p/{vault.tag}/{one.name}" for one in head.packs), listed.name])
+    if not left:
+        with vault.here.transaction() as transaction:
+            vault.memory.forget(transaction, "sweep", device)
+
+
+def _clear(vault: Vault, listing: Listing) -> None:
+    """After a crash: packs that were put there, and that no head names."""
+    loose = dict(vault.memory.under(str, "loose"))
+    if not loose:
+        return
+    named: set[str] = set()
+    cursors = vault.memory.cursors()
+    for life in set(loose.values()):
+        listed, cursor = listing.newest.get(life), cursors.get(life)
+        if listed is not None and cursor is not None:
+            head = _head(vault, listed, cursor)
+            named |= {one.name for one in head.packs} if head is not None else set()
+    vault.remote.put([], remove=[f"p/{vault.tag}/{name}" for name in loose if name not in named])
+    with vault.here.transaction() as transaction:
+        for name in loose:
+            vault.memory.forget(transaction, "loose", name)
+
+
+def _head(vault: Vault, listed: Listed, cursor: Cursor) -> Head | None:
+    try:
+        plain = vault.open("head", listed.name, vault.remote.get(listed.name, _HEAD_LIMIT), vault.candidates)
+        claimed = heads.read(plain, vault.id, listed)
+    except HoldfastError as error:
+        if error.retry_helps:
+            raise
+        return None
+    signing = vault.membership.signing_of(cursor.device)
+    return claimed.head if signing is not None and claimed.is_by(signing) else None

@@ -1,0 +1,190 @@
+"""What this store holds and a vault does not, as far as this device may vouch for it: the stretches to publish next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core.canonical import LARGEST
+from holdfast.core.event import Event
+from holdfast.store.interface import Arrival
+from holdfast.teleport import packs
+from holdfast.teleport.keys import STREAM, certifies, is_certified
+from holdfast.teleport.packs import Stretch
+
+if TYPE_CHECKING:
+    from holdfast.teleport.memory import Own
+    from holdfast.teleport.vault import Vault
+
+EVENTS_AT_ONCE: Final = 20_000
+BYTES_AT_ONCE: Final = 16 << 20
+ERASING: Final = frozenset({"session.deleted", "event.erased"})
+_ENVELOPE: Final = 200  # bytes, about
+
+
+class Batch(NamedTuple):
+    """Stretches for one push, and how far that reaches."""
+
+    stretches: list[Stretch]
+    place: int
+    # Sessions of which something was erased since, and how many erasures a vault with one session knows now.
+    purge: frozenset[str]
+    erasures: int
+    more: bool
+
+
+class Due:
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self._scope: dict[str, bool] = {}
+        self._earlier = frozenset(vault.memory.read(tuple[str, ...], "earlier") or ())
+        self._projects = frozenset(vault.memory.read(tuple[str, ...], "projects") or ())
+        # Looked up once: how far each stream is known in the vault, and whose streams we may vouch for.
+        self._known: dict[tuple[str, str], int] = {}
+        self._mine: dict[str, bool] = {}
+        # Streams of ours that a copy of this home went on with too.
+        self.forked: set[tuple[str, str]] = set()
+
+    def forget(self) -> None:
+        """Somebody wrote to the memory this was read from."""
+        self._known.clear()
+
+    def next(self, own: Own, *, events: bool) -> Batch:
+        if self._vault.membership.session is not None:
+            return self._of_session(own, self._vault.membership.session, events=events)
+        place, size = own.place, 0
+        found: dict[tuple[str, str], list[Event]] = {}
+        purge: set[str] = set()
+        arrived: list[Arrival] = self._vault.here.store.arrived(place, EVENTS_AT_ONCE)
+        for one in arrived:
+            event = one.event
+            if event.type in ERASING:
+                purge.add(event.session)
+            found.setdefault((event.session, event.writer), []).append(event)
+            size += len(event.data or b"") + _ENVELOPE
+            place = one.place
+            if size >= BYTES_AT_ONCE:
+                break
+        more = bool(arrived) and (place < arrived[-1].place or len(arrived) == EVENTS_AT_ONCE)
+        due = (self._of_stream(session, writer, events_of) for (session, writer), events_of in found.items())
+        stretches = [piece for events_of in due for piece in signed(self._vault, events_of)]
+        return Batch(stretches, place, frozenset(purge), 0, more)
+
+    def _of_session(self, own: Own, session: str, *, events: bool) -> Batch:
+        """Of a vault with one session that session alone is looked at, whatever else came into the store."""
+        vault, store = self._vault, self._vault.here.store
+        latest = store.latest_place()
+        if latest == own.place and own.tips == tuple(sorted(vault.membership.tips)):
+            return Batch([], own.place, frozenset(), own.erasures, more=False)
+        found: dict[tuple[str, str], list[Event]] = {}
+        erasures = 0
+        for event in store.events(session):
+            erasures += event.type in ERASING
+            found.setdefault((event.session, event.writer), []).append(event)
+        stretches: list[Stretch] = []
+        size, more = 0, False
+        for (_, writer), events_of in found.items() if events else ():
+            due = self._of_stream(session, writer, events_of)
+            taken = []
+            for event in sorted(due, key=lambda one: one.seq):
+                more = size >= BYTES_AT_ONCE
+                if more:
+                    break
+                taken.append(event)
+                size += len(event.data or b"") + _ENVELOPE
+            stretches += signed(vault, taken)
+            if more:
+                break
+        purge = frozenset({session} if erasures > own.erasures else ())
+        place = latest if events and not more else own.place
+        return Batch(stretches, place, purge, erasures, more)
+
+    def _of_stream(self, session: str, writer: str, events: list[Event]) -> list[Event]:
+        """Those of a stream that we may publish here, and that are not there yet."""
+        if not (self._in_scope(session) and self._may_vouch(writer)):
+            return []
+        known = self._known.get((session, writer))
+        if known is None:
+            found = self._vault.memory.vouched(session, writer)
+            known = self._known[session, writer] = found.by_members(self._vault.membership)
+        due = [event for event in events if event.seq > known]
+        if len(due) < len(events) and certifies(writer, self._vault.here.keys.public.signing):
+            due += self._forked(session, writer, [event for event in events if event.seq <= known])
+        return due
+
+    def _forked(self, session: str, writer: str, events: list[Event]) -> list[Event]:
+        """Of events whose numbers are taken, those that are not the same: a copy of this home went on as well."""
+        seqs = [event.seq for event in self._vault.here.store.stream(session, writer, 1, LARGEST)]
+        if len(set(seqs)) == len(seqs):
+            return []
+        self.forked.add((session, writer))
+        fork = min(seq for seq, after in zip(seqs, seqs[1:], strict=False) if seq == after)
+        there = self._vault.memory.forks(session, writer)
+        return [event for event in events if event.seq >= fork and event.hash not in there]
+
+    def _may_vouch(self, writer: str) -> bool:
+        may = self._mine.get(writer)
+        if may is None:
+            members, me = self._vault.membership, self._vault.me
+            signing = self._vault.here.keys.public.signing
+            may = certifies(writer, signing) or members.is_admin(me) or not is_certified(writer)
+            self._mine[writer] = may
+        return may
+
+    def _in_scope(self, session: str) -> bool:
+        found = self._scope.get(session)
+        if found is None:
+            found = session not in self._earlier and self._vault.membership.session in (None, session)
+            if found and self._projects:
+                state = self._vault.here.store.state(session)
+                found = state is not None and (state.project is None or state.project.id in self._projects)
+            self._scope[session] = found
+        return found
+
+    # ── what removed devices published ───────────────────────────────────────────────────────────────────
+
+    def adopted(self) -> tuple[list[Stretch], bool]:
+        """Streams that only devices vouch for which are gone: from now on we do; whether that is not yet all."""
+        vault, members = self._vault, self._vault.membership
+        flagged = vault.memory.raw_under("adopt")
+        found: list[Stretch] = []
+        size = 0
+        if not flagged or not members.is_admin(vault.me):
+            return [], False
+        for session, writer, known in vault.memory.streams():
+            if not flagged.keys() & known.by.keys():
+                continue
+            first, last = known.by_members(members) + 1, known.accepted(members, session, writer)
+            events: list[Event] = vault.here.store.stream(session, writer, first, last) if first <= last else []
+            if events and size >= BYTES_AT_ONCE:
+                return found, True
+            taken = []
+            for event in events:
+                taken.append(event)
+                size += len(event.data or b"") + _ENVELOPE
+                if size >= BYTES_AT_ONCE:
+                    break
+            found += signed(vault, taken)
+            if len(taken) < len(events):
+                return found, True
+        return found, False
+
+
+def signed(vault: Vault, events: Iterable[Event]) -> list[Stretch]:
+    """Stretches without gaps, each vouched for by us. Where a stream forks, each branch is one."""
+    pieces: list[list[Event]] = []
+    ends: dict[str, list[Event]] = {}
+    for event in sorted(events, key=lambda one: one.seq):
+        piece = ends.pop(event.prev, None) if event.prev is not None else None
+        if piece is None:
+            piece = []
+            pieces.append(piece)
+        piece.append(event)
+        ends[event.hash] = piece
+    return [_stretch(vault, piece) for piece in pieces]
+
+
+def _stretch(vault: Vault, events: list[Event]) -> Stretch:
+    last = events[-1]
+    words = packs.stream_words(vault.id, last.session, last.writer, last.seq, last.hash)
+    return Stretch(last.session, last.writer, vault.me, vault.here.keys.sign(STREAM, words), events)

@@ -1,0 +1,221 @@
+"""`conflicts`, `resolve`, `fork`, and `resume` where another device was at work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calling import Calling
+
+from holdfast import Keeper
+from holdfast.keeper import projects
+
+
+class Pair(Calling):
+    """Two homes on one machine, each a device with a work tree of its own."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        super().__init__(root, monkeypatch, capsys)
+        self.repository()
+        self.git("remote", "add", "origin", "https://example.org/shop.git")
+        self.there = root / "elsewhere"
+        self.git("clone", "-q", str(self.project), str(self.there), where=root)
+        self.git("remote", "set-url", "origin", "https://example.org/shop.git", where=self.there)
+        self.homes = {"laptop": root / "home", "desktop": root / "other-home"}
+        self.places = {"laptop": self.project, "desktop": self.there}
+        for device in ("desktop", "laptop"):
+            self.at(device)
+            self("config", "set", "device.name", device)
+
+    def at(self, device: str) -> None:
+        """Sit down at this device."""
+        self.patch.setenv("HOLDFAST_HOME", str(self.homes[device]))
+        self.patch.chdir(self.places[device])
+
+    def meet(self) -> None:
+        keepers = {
+            name: Keeper.open(str(self.places[name]), home=str(home), device=name)
+            for name, home in self.homes.items()
+        }
+        with keepers["laptop"] as laptop, keepers["desktop"] as desktop:
+            for source, target in ((laptop, desktop), (desktop, laptop)):
+                sessions = list(source.store().sessions())
+                with target.store().transaction() as transaction:
+                    transaction.receive(event for one in sessions for event in source.store().events(one))
+                    for one in sessions:
+                        projects.learn(transaction, transaction.state(one))
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Pair:
+    return Pair(tmp_path, monkeypatch, capsys)
+
+
+def disagreeing(pair: Pair) -> str:
+    """A session that is current on both devices, and whose goal they do not agree on; we are at the laptop."""
+    session = str(pair.session("start", "Build the shop")["id"])
+    pair.meet()
+    pair.at("desktop")
+    pair.session("resume", session)
+    pair.session("edit", "--goal", "Ship on Monday")
+    pair.session("agent", "start", "arch-1", "--type", "architect")
+    pair.at("laptop")
+    pair.session("edit", "--goal", "Ship on Friday", "--progress", "0.4")
+    pair.meet()
+    return session
+
+
+def found(pair: Pair) -> dict[str, Any]:
+    (conflict,) = pair.document("conflicts")["conflicts"]
+    return dict(conflict)
+
+
+def test_the_json_of_conflicts(pair: Pair) -> None:
+    """The conflicts as the session's document has them, and beside them each side as far as it is known."""
+    session = disagreeing(pair)
+    document = pair.document("conflicts")
+    assert document["session"] == session
+    assert document["conflicts"] == pair.session("status")["conflicts"]
+    (conflict,) = document["conflicts"]
+    assert set(conflict) == {"id", "field", "values", "chosen"}
+    (sides,) = document["sides"]
+    assert sides["conflict"] == conflict["id"]
+    assert conflict["values"][sides["stands"] - 1]["value"] == pair.session("status")["goal"]
+    shown = {
+        one["device"]: (one["value"], side["progress"], side["agents"])
+        for one, side in zip(conflict["values"], sides["values"], strict=True)
+    }
+    assert shown == {"laptop": ("Ship on Friday", 0.4, []), "desktop": ("Ship on Monday", 0.0, ["arch-1"])}
+    assert pair.document("conflicts", session[:8]) == document
+
+
+def test_what_a_person_reads(pair: Pair) -> None:
+    """Id, field, numbered values with device, time, progress and agents; which stands; what to type."""
+    disagreeing(pair)
+    out = pair("conflicts")
+    name = found(pair)["id"]
+    assert out.code == 0
+    for words in (name, "goal", "open", "1. Ship on", "2. Ship on", "stands", "laptop", "desktop", "40% done there",
+                  "arch-1 at work", "just now"):  # fmt: skip
+        assert words in out.out, words
+    assert f"holdfast resolve {name} --take N" in out.err
+    assert "holdfast fork" in out.err
+    pair.session("resolve", name, "--take", "1")
+    settled = pair("conflicts")
+    assert "settled" in settled.out
+    assert "chosen" in settled.out
+    assert settled.err == ""
+
+
+def test_a_session_without_conflicts(pair: Pair) -> None:
+    """An empty list, and a plain sentence; without a session, not found."""
+    pair.refused(3, "conflicts")
+    pair.session("start", "G")
+    assert (pair.document("conflicts")["conflicts"], pair("conflicts").out) == ([], "No conflicts.\n")
+
+
+def test_resolving(pair: Pair) -> None:
+    """The value of that number stands; what does not exist is 3, a number of no value 4, the same again 5."""
+    session = disagreeing(pair)
+    conflict = found(pair)
+    pair.refused(2, "resolve", conflict["id"])
+    pair.refused(3, "resolve", "00000000", "--take", "1")
+    pair.refused(4, "resolve", conflict["id"], "--take", "0")
+    pair.refused(4, "resolve", conflict["id"], "--take", "3")
+    pair.refused(4, "resolve", conflict["id"], "--take", "x")
+    document = pair.document("resolve", conflict["id"], "--take", "2", session)
+    assert document["session"]["goal"] == conflict["values"][1]["value"]
+    assert document["conflict"] == {**conflict, "chosen": 2} == found(pair)
+    assert pair.refused(5, "resolve", conflict["id"], "--take", "2")["session"] == session
+    out = pair("resolve", conflict["id"], "--take", "1")
+    assert (out.code, out.out) == (0, f"Settled {conflict['id']}  goal: {conflict['values'][0]['value']}\n")
+    pair.meet()
+    pair.at("desktop")
+    assert pair.session("status")["goal"] == conflict["values"][0]["value"]
+
+
+def test_forking(pair: Pair) -> None:
+    """The answer is the new session, current here and continuing the other, with this device's values."""
+    session = disagreeing(pair)
+    pair.session("task", "add", "Later")
+    before = pair.document("log", session)
+    fork = pair.session("fork")
+    assert (fork["continues"], fork["goal"], fork["device"]) == (session, "Ship on Friday", "laptop")
+    assert [task["text"] for task in fork["tasks"]] == ["Later"]
+    assert pair.session("status")["id"] == fork["id"]
+    assert pair.document("log", session) == before
+    pair.refused(3, "fork", "0000aaaa")
+    pair.at("desktop")
+    out = pair("fork", session)
+    assert out.code == 0
+    assert "Ship on Monday" in out.out
+    assert f"from {session[:8]}" in out.out
+
+
+def test_resume_tells_what_differs(pair: Pair) -> None:
+    """What is unsafe refuses with the commands that mend it; what is not is told and goes on."""
+    session = str(pair.session("start", "Build the shop")["id"])
+    (pair.project / "a.py").write_text("x\n")
+    pair.session("file", "a.py", "--action", "created")
+    pair.meet()
+    pair.at("desktop")
+    (pair.there / "mess.txt").write_text("x")
+    error = pair.refused(1, "resume", session)
+    assert "a.py" in error["message"]
+    assert f"holdfast resume {session[:8]} --force" in error["hint"]
+    pair.refused(1, "continue")
+    assert pair.document("status")["session"] is None
+    (pair.there / "a.py").write_text("x\n")
+    document = pair.document("resume", session)
+    assert [set(one) for one in document["ground"]] == [{"what", "detail", "fix", "blocking"}]
+    assert (document["ground"][0]["what"], document["ground"][0]["blocking"]) == ("dirty", False)
+    assert pair.document("resume", session)["ground"] == []  # by now it is this device's own
+
+
+def test_what_differs_as_a_person_reads_it(pair: Pair) -> None:
+    """On standard error, beside the briefing."""
+    session = str(pair.session("start", "Build the shop")["id"])
+    pair.meet()
+    pair.at("desktop")
+    (pair.there / "mess.txt").write_text("x")
+    out = pair("resume", session)
+    assert out.code == 0
+    assert out.out.startswith("RESUMING SESSION")
+    assert "mess.txt" in out.err
+    assert "git stash" in out.err
+
+
+def test_force_goes_on_regardless(pair: Pair) -> None:
+    """Everything that differs is in the answer."""
+    session = str(pair.session("start", "Build the shop")["id"])
+    (pair.project / "a.py").write_text("x\n")
+    pair.session("file", "a.py", "--action", "created")
+    pair.meet()
+    pair.at("desktop")
+    document = pair.document("resume", session, "--force")
+    assert [(one["what"], one["blocking"]) for one in document["ground"]] == [("files", True)]
+    assert document["session"]["status"] == "in_progress"
+
+
+def test_resume_as_a_device_left_it(pair: Pair) -> None:
+    """`--device NAME` lets its values stand, with an id or without."""
+    session = disagreeing(pair)
+    pair.refused(3, "resume", session, "--device", "phone")
+    pair.refused(3, "resume", "--device", "phone")
+    assert pair.session("resume", "--device", "desktop")["goal"] == "Ship on Monday"
+    assert [one["chosen"] is None for one in pair.session("status")["conflicts"]] == [False]
+    other = pair.session("start", "Another", "--replace")["id"]
+    assert pair.session("resume", "--device", "desktop")["id"] == session
+    assert pair.session("resume", "--device", "laptop")["id"] in (session, other)
+
+
+def test_the_events_of_it_are_in_the_log(pair: Pair) -> None:
+    """A choice is a line of the log like any other."""
+    disagreeing(pair)
+    pair.session("resolve", found(pair)["id"], "--take", "1")
+    out = pair("log", "--type", "conflict.resolved", "--json")
+    (event,) = json.loads(out.out)["events"]
+    assert event["data"]["field"] == "goal"
+    assert event["data"]["value"]

@@ -1,0 +1,267 @@
+"""`device`: this device's keys, and who belongs to its vaults."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from several_devices import Several
+
+from holdfast import Keeper
+from holdfast.keeper.teleports import opening
+from holdfast.teleport import founding, joining
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
+    return Several(tmp_path, monkeypatch, capsys)
+
+
+def listed(several: Several) -> dict[str, str]:
+    """Each device's status by its name."""
+    return {one["name"]: one["status"] for one in several.document("device", "list")["devices"]}
+
+
+def test_show_makes_the_keys_once(several: Several) -> None:
+    """The first look makes them, private; every further one shows the same, in exactly the agreed shape."""
+    device = several.document("device", "show")["device"]
+    assert list(device) == ["name", "fingerprint", "age", "signing", "vaults"]
+    assert device["name"] == "laptop"
+    assert len(device["fingerprint"].split("-")) == 13
+    assert device["age"].startswith("age1")
+    assert len(bytes.fromhex(device["signing"])) == 32
+    assert device["vaults"] == []
+    assert several.document("device", "show")["device"] == device
+    kept = several.root / "home-laptop" / "device.json"
+    assert os.name == "nt" or stat.S_IMODE(kept.stat().st_mode) == 0o600
+    shown = several("device", "show").out
+    assert device["fingerprint"] in shown
+    assert device["age"] in shown
+
+
+def test_show_names_the_vaults(several: Several) -> None:
+    """Where this device belongs, by the words people compare."""
+    several.found()
+    (vault,) = several.document("device", "show")["device"]["vaults"]
+    assert set(vault) == {"remote", "id", "words", "status", "confirmed"}
+    assert (vault["remote"], vault["status"], vault["confirmed"]) == ("home", "member", True)
+    assert vault["words"] in several("device", "show").out
+
+
+def test_a_device_asks_and_is_let_in(several: Several) -> None:
+    """It is pending on both sides, and a member once it was approved by its fingerprint, however that is written."""
+    several.found()
+    several.at("desk")
+    several.document("remote", "add", "home", several.url)
+    words = several.words
+    assert listed(several)["desk"] == "pending"
+    several.at("laptop")
+    assert listed(several) == {"laptop": "member", "desk": "pending"}
+    assert words in several("device", "list").out
+    approved = several.document("device", "approve", words.upper().replace("-", " "))["approved"]
+    assert approved == {"name": "desk", "fingerprint": words, "remote": "home", "admin": False}
+    assert listed(several) == {"laptop": "member", "desk": "member"}
+    several.sync("desk")
+    assert listed(several) == {"laptop": "member", "desk": "member"}
+
+
+def test_approving_what_cannot_be(several: Several) -> None:
+    """Each reason has its code: no remote, no fingerprint, nobody who asks, one who is in, nobody who may."""
+    words = several.words
+    several.refused(3, "device", "approve", words)
+    several.found()
+    several.refused(4, "device", "approve", "seven words are not enough for this one")
+    several.refused(4, "device", "approve", words[:-3] + "!!!")
+    several.refused(3, "device", "approve", "0" * 32)
+    several.refused(5, "device", "approve", words)
+    several.join("desk")
+    several.refused(1, "device", "approve", "0" * 32)
+    several.refused(2, "device", "approve")
+
+
+def test_one_that_may_let_others_in(several: Several) -> None:
+    """`--admin` gives a device that right, at once or later."""
+    several.found()
+    several.join("desk")
+    desk = several.words
+    several.at("laptop")
+    assert several.document("device", "approve", desk, "--admin")["approved"]["admin"] is True
+    several.sync("desk")
+    several.join("phone", by="desk")
+    assert listed(several) == {"laptop": "member", "desk": "member", "phone": "member"}
+
+
+def test_list_without_the_remote(several: Several) -> None:
+    """Who belongs there is known without asking; that nobody could be asked is said aside."""
+    several.found()
+    several.join("desk")
+    several.sync("laptop")
+    several.away()
+    spoken = several("device", "list")
+    assert spoken.code == 0
+    assert "desk" in spoken.out
+    assert "home: " in spoken.err
+    document = several.document("device", "list")
+    assert {one["name"] for one in document["devices"]} == {"laptop", "desk"}
+    assert len(document["notes"]) == 1
+
+
+def test_list_without_anything(several: Several) -> None:
+    """No remote, no devices: that is no error."""
+    assert several.document("device", "list")["devices"] == []
+
+
+def test_rename_is_heard_elsewhere(several: Several) -> None:
+    """The new name stands here at once, and at the others after a sync; also when the remote was away meanwhile."""
+    several.found()
+    several.join("desk")
+    several.document("device", "rename", "workbench")
+    several.sync("laptop")
+    assert "workbench" in listed(several)
+    several.at("desk")
+    several.away()
+    spoken = several("device", "rename", "bench 2")
+    assert spoken.code == 0
+    assert "next sync" in spoken.err
+    assert several.document("device", "show")["device"]["name"] == "bench 2"
+    several.back()
+    several.sync("desk", "laptop")
+    assert listed(several) == {"laptop": "member", "bench 2": "member"}
+
+
+def test_names_that_cannot_be(several: Several) -> None:
+    """Nothing empty, nothing endless, nothing that a terminal would obey."""
+    for name in ("", "   ", "x" * 101, "a\x1b[31mb", "two\nlines"):
+        several.refused(4, "device", "rename", name)
+
+
+def test_names_of_strangers_are_shown_harmless(several: Several) -> None:
+    """Whoever asks to join chooses a name; no control sequence of it reaches the terminal."""
+    several.found()
+    with Keeper.open(str(several.project), home=str(several.root / "home-evil"), device="evil") as keeper:
+        here = opening.here(keeper)._replace(name="\x1b[2J\x1b]0;owned\x07evil\u202e")
+        with opening.place(keeper, several.url) as place:
+            signed = founding.existing(place)
+            assert signed is not None
+            joining.ask(here, place, signed)
+        words = here.keys.public.words
+    for command in (("list",), ("approve", words), ("list",), ("remove", words)):
+        spoken = several("device", *command)
+        assert spoken.code == 0
+        assert "evil" in spoken.out
+        assert not {"\x1b", "\x07", "\u202e"} & set(spoken.out + spoken.err)
+
+
+def test_a_removed_device_is_cut_off(several: Several) -> None:
+    """What it wrote before stays, what it writes afterwards reaches nobody, and it reads nothing new."""
+    session = several.session("start", "Build the shop")["id"]
+    several.found()
+    several.sync()
+    several.join("desk")
+    several.session("resume", session)
+    several.session("note", "before")
+    several.sync("desk", "laptop")
+    several.document("device", "remove", "desk")
+    assert listed(several)["desk"] == "removed"
+    several.session("note", "for the others only")
+    several.sync("laptop")
+    several.at("desk")
+    several.session("note", "afterwards")
+    several.sync("desk")
+    assert "for the others only" not in several.notes(session)
+    rejected = several.sync("laptop")["rejected"]
+    assert [one["device"] for one in rejected] == ["desk"]
+    assert several.notes(session) == ["before", "for the others only"]
+
+
+def test_removing_what_cannot_be(several: Several) -> None:
+    """Not the device one sits at, none that is not there, and not without the right to."""
+    several.refused(3, "device", "remove", "desk")
+    several.found()
+    several.refused(3, "device", "remove", "desk")
+    several.refused(1, "device", "remove", "laptop")
+    several.join("desk")
+    several.refused(1, "device", "remove", "laptop")
+    several.refused(1, "device", "remove", "desk")
+
+
+def test_two_devices_of_one_name(several: Several) -> None:
+    """A name that fits two is no answer: the fingerprint is."""
+    several.found()
+    several.join("desk")
+    several.join("phone")
+    phone = several.words
+    several.document("device", "rename", "desk")
+    several.sync("laptop")
+    assert phone in (several.refused(5, "device", "remove", "desk")["hint"] or "")
+    removed = several.document("device", "remove", phone)["removed"]
+    assert (removed["fingerprint"], removed["remotes"], removed["declined"]) == (phone, ["home"], False)
+
+
+def test_a_request_can_be_declined(several: Several) -> None:
+    """Whoever is not wanted disappears from the list."""
+    several.found()
+    several.at("stranger")
+    several.document("remote", "add", "home", several.url)
+    words = several.words
+    several.at("laptop")
+    assert several.document("device", "remove", words)["removed"]["declined"] is True
+    assert listed(several) == {"laptop": "member"}
+
+
+def recover(several: Several, code: str) -> tuple[int, str]:
+    several.patch.setattr("sys.stdin", io.StringIO(code + "\n"))
+    told = several("remote", "add", "home", several.url, "--recover", "--json")
+    return told.code, told.out
+
+
+def test_recovery_when_all_devices_are_gone(several: Several) -> None:
+    """The code alone is on stdout; with it a new device is let in and has everything, and may let others in."""
+    session = several.session("start", "Build the shop")["id"]
+    several.found()
+    several.sync()
+    spoken = several("device", "recovery-code")
+    assert spoken.code == 0
+    code = spoken.out.strip()
+    assert len(code.split("-")) == 13
+    assert code not in spoken.err
+    assert "--recover" in spoken.err
+    several.at("new")
+    assert recover(several, code)[0] == 0
+    assert several.sync()["pulled"] > 0
+    assert several.session("show", session)["goal"] == "Build the shop"
+    several.join("newer", by="new")
+
+
+def test_recovery_codes_that_do_not_open(several: Several) -> None:
+    """Mistyped is invalid; an older one, or another vault's, is refused, and leaves no trace."""
+    several.found()
+    older = several.document("device", "recovery-code")["recovery_code"]
+    newer = several.document("device", "recovery-code")["recovery_code"]
+    several.at("new")
+    assert recover(several, "seven words")[0] == 4
+    assert recover(several, "")[0] == 4
+    assert recover(several, older)[0] == 1
+    assert several.document("remote", "list")["remotes"] == []
+    assert recover(several, newer)[0] == 0
+
+
+def test_who_may_make_a_recovery_code(several: Several) -> None:
+    """Only who may let others in: a code does that."""
+    several.refused(3, "device", "recovery-code")
+    several.found()
+    several.refused(3, "device", "recovery-code", "--remote", "elsewhere")
+    several.join("desk")
+    several.refused(1, "device", "recovery-code")
+
+
+def test_without_the_remote(several: Several) -> None:
+    """What needs the remote says that it cannot be reached."""
+    several.found()
+    several.away()
+    several.refused(7, "device", "approve", "0" * 32)
+    several.refused(7, "device", "remove", "desk")
+    several.refused(7, "device", "recovery-code")

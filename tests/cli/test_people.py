@@ -1,0 +1,58 @@
+"""`people`: an address and public keys, checked when they are given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from several_devices import Several
+
+from holdfast.teleport.keys import DeviceKeys
+
+SSH = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDtn2MGu1bA+2rKvGV/lTB6TpA+ORPYXuXZGAWsznb5f"
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
+    return Several(tmp_path, monkeypatch, capsys)
+
+
+def test_a_person_and_their_keys(several: Several) -> None:
+    """An age key and an SSH key with its comment; the second joins the first, whatever the address's case."""
+    assert several.document("people", "list")["people"] == []
+    key = several.age
+    person = several.document("people", "add", "Ada@example.org", key)["person"]
+    assert person == {"email": "Ada@example.org", "keys": [key]}
+    person = several.document("people", "add", "ada@EXAMPLE.org", f"{SSH} ada@laptop")["person"]
+    assert person == {"email": "Ada@example.org", "keys": [key, SSH]}
+    several.document("people", "add", "bob@example.org", DeviceKeys.generate().public.age)
+    people = several.document("people", "list")["people"]
+    assert [one["email"] for one in people] == ["Ada@example.org", "bob@example.org"]
+    shown = several("people", "list").out
+    assert "Ada@example.org" in shown
+    assert key in shown
+
+
+def test_what_is_no_person(several: Several) -> None:
+    """No address, no key, a secret key, a key that is known already."""
+    key = several.age
+    for email in ("", "ada", "ada@", "@example.org", "a b@example.org", "a\x1b@example.org", "a@b@c"):
+        several.refused(4, "people", "add", email, key)
+    identity = DeviceKeys.generate().identity
+    for wrong in ("", "age1", key[:-1], "ssh-ed25519 AAAA", "ecdsa-sha2-nistp256 AAAA", identity, "hello"):
+        error = several.refused(4, "people", "add", "ada@example.org", wrong)
+        assert identity not in str(error)
+    several.refused(2, "people", "add", "ada@example.org")
+    several.refused(2, "people", "add", "ada@example.org", *SSH.split())
+    several.document("people", "add", "ada@example.org", key)
+    several.refused(5, "people", "add", "ADA@example.org", key)
+
+
+def test_a_damaged_list_of_people(several: Several) -> None:
+    """It is named, and nothing is overwritten."""
+    several.document("people", "add", "ada@example.org", several.age)
+    file = several.root / "home-laptop" / "people.json"
+    file.write_text("{")
+    several.refused(6, "people", "list")
+    several.refused(6, "people", "add", "bob@example.org", several.age)
+    assert file.read_text() == "{"

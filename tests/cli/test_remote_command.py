@@ -1,0 +1,171 @@
+"""`remote`: a vault is founded, asked for, confirmed and left; the first one met at a place is pinned."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from several_devices import Several
+
+KEYS = {"name", "url", "vault", "words", "status", "projects", "last_sync", "error"}
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
+    return Several(tmp_path, monkeypatch, capsys)
+
+
+def test_the_first_founds_and_the_next_asks(several: Several) -> None:
+    """Both are told the vault's words; who asks is told what to run on the other device."""
+    spoken = several("remote", "add", "home", several.url)
+    assert spoken.code == 0
+    assert "Founded" in spoken.out
+    vault = several.vault
+    assert vault in spoken.out
+    several.at("desk")
+    spoken = several("remote", "add", "work", several.url)
+    assert spoken.code == 0
+    assert "Asked to join" in spoken.out
+    assert vault in spoken.out
+    assert f"holdfast device approve {several.words}" in spoken.out
+
+
+def test_the_json_of_add(several: Several) -> None:
+    """What happened, the remote as `list` shows it, and this device's fingerprint."""
+    document = several.document("remote", "add", "home", several.url)
+    assert (document["what"], document["held"], document["fingerprint"]) == ("founded", 0, several.words)
+    assert document["remote"] == several.document("remote", "list")["remotes"][0]
+
+
+def test_the_json_of_list(several: Several) -> None:
+    """Every field is there, and changes with what happens."""
+    assert several.document("remote", "list")["remotes"] == []
+    several.found()
+    (remote,) = several.document("remote", "list")["remotes"]
+    assert set(remote) >= KEYS
+    assert (remote["name"], remote["url"], remote["status"]) == ("home", several.url, "member")
+    assert (remote["projects"], remote["last_sync"], remote["error"]) == ([], None, None)
+    several.sync()
+    (remote,) = several.document("remote", "list")["remotes"]
+    assert remote["last_sync"].endswith("Z")
+    several.away()
+    several("sync")
+    (remote,) = several.document("remote", "list")["remotes"]
+    assert remote["error"]
+    assert remote["error"] in several("remote", "list").out
+    several.at("desk")
+    several.back()
+    several("remote", "add", "home", several.url)
+    assert several.document("remote", "list")["remotes"][0]["status"] == "pending"
+
+
+def test_what_is_no_remote(several: Several) -> None:
+    """Addresses of no known kind, and names that are no names."""
+    for url in ("", "nowhere", "ftp://example.org/x", "folder:", "git:ext::sh -c id", "folder://host/x"):
+        several.refused(4, "remote", "add", "home", url)
+    several.refused(4, "remote", "add", "", several.url)
+    several.refused(4, "remote", "add", "x" * 61, several.url)
+    several.refused(2, "remote", "add", "home")
+    several.refused(2, "remote", "add", "home", several.url, "--all-projects", "--this-project")
+    assert not several.folder.exists()
+
+
+def test_a_name_and_a_vault_are_taken_once(several: Several) -> None:
+    """A second remote of the name, or a second name for the vault, is a conflict."""
+    several.found()
+    several.refused(5, "remote", "add", "home", f"folder:{several.root}/other")
+    several.refused(5, "remote", "add", "again", several.url)
+    assert not (several.root / "other").exists()
+
+
+def test_earlier_sessions_wait_for_a_person(several: Several) -> None:
+    """What was here before the vault was met is sent only after its words were confirmed; what is new goes at once."""
+    several.found()
+    several.at("desk")
+    earlier = several.session("start", "Private thoughts")["id"]
+    spoken = several("remote", "add", "home", several.url)
+    assert "holdfast remote confirm home" in spoken.err
+    several("remote", "remove", "home")
+    document = several.document("remote", "add", "home", several.url)
+    assert (document["what"], document["held"]) == ("asked", 1)
+    words = several.words
+    several.at("laptop")
+    vault = several.vault
+    several.document("device", "approve", words)
+    several.at("desk")
+    later = several.session("start", "For all to see", "--replace")["id"]
+    several.sync("desk", "laptop")
+    several.refused(3, "show", earlier)
+    assert several.session("show", later)["goal"] == "For all to see"
+    several.at("desk")
+    several.refused(1, "remote", "confirm", "home")
+    several.refused(1, "remote", "confirm", "home", "0" * 32)
+    several.refused(4, "remote", "confirm", "home", "these are no words")
+    several.refused(3, "remote", "confirm", "elsewhere", vault)
+    assert several.document("remote", "confirm", "home", vault)["released"] == 1
+    several.sync("desk", "laptop")
+    assert several.session("show", earlier)["goal"] == "Private thoughts"
+
+
+def test_the_vault_one_expects(several: Several) -> None:
+    """With its words, the vault is confirmed from the start; another one is refused, and none is founded."""
+    several.found()
+    vault = several.vault
+    several.at("desk")
+    several.session("start", "Private thoughts")
+    several.refused(1, "remote", "add", "home", several.url, "--vault", "0" * 32)
+    several.refused(7, "remote", "add", "home", f"folder:{several.root}/other", "--vault", vault)
+    (several.root / "empty").mkdir()
+    several.refused(3, "remote", "add", "home", f"folder:{several.root}/empty", "--vault", vault)
+    assert not os.listdir(several.root / "empty")
+    document = several.document("remote", "add", "home", several.url, "--vault", vault)
+    assert (document["what"], document["held"]) == ("asked", 0)
+    (known,) = several.document("device", "show")["device"]["vaults"]
+    assert known["confirmed"] is True
+
+
+def test_only_this_project(several: Several) -> None:
+    """Sessions of other projects stay here; adding the remote anew for all sends them too."""
+    here = several.session("start", "Of this project")["id"]
+    several.git("init", "-q", str(several.root / "other"), where=several.root)
+    elsewhere = several.session("start", "Of another", "--project", str(several.root / "other"))["id"]
+    document = several.document("remote", "add", "home", several.url, "--this-project")
+    assert len(document["remote"]["projects"]) == 1
+    several.sync()
+    several.join("desk")
+    assert several.session("show", here)["goal"] == "Of this project"
+    several.refused(3, "show", elsewhere)
+    several.at("laptop")
+    several("remote", "remove", "home")
+    assert several.document("remote", "add", "home", several.url, "--all-projects")["remote"]["projects"] == []
+    several.sync("laptop", "desk")
+    assert several.session("show", elsewhere)["goal"] == "Of another"
+
+
+def test_removing_and_coming_back(several: Several) -> None:
+    """What lies there stays, and the device that comes back belongs to the vault as before."""
+    several.session("start", "Build the shop")
+    several.found()
+    several.sync()
+    there = sorted(path.name for path in several.folder.rglob("*"))
+    spoken = several("remote", "remove", "home")
+    assert spoken.code == 0
+    assert "stays" in spoken.err
+    assert several.document("remote", "list")["remotes"] == []
+    assert sorted(path.name for path in several.folder.rglob("*")) == there
+    several.refused(3, "remote", "remove", "home")
+    several.refused(3, "sync")
+    assert several.document("remote", "add", "home", several.url)["what"] == "member"
+    assert several.sync()["pushed"] == 0
+
+
+def test_a_damaged_list_of_remotes(several: Several) -> None:
+    """It is named, and nothing is overwritten."""
+    several.found()
+    file = several.root / "home-laptop" / "remotes.json"
+    file.write_text("[{")
+    several.refused(6, "remote", "list")
+    several.refused(6, "sync")
+    several.refused(6, "remote", "add", "other", several.url)
+    assert file.read_text() == "[{"

@@ -1,0 +1,143 @@
+"""`sync`: what it says, and what one remote that fails means for the others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from several_devices import Several
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
+    return Several(tmp_path, monkeypatch, capsys)
+
+
+def test_the_json_of_sync(several: Several) -> None:
+    """What was sent and received, open conflicts, and what was turned away."""
+    several.session("start", "Build the shop")
+    several.found()
+    document = several.document("sync")
+    assert set(document) >= {"holdfast", "pushed", "pulled", "conflicts", "rejected"}
+    assert (document["pushed"], document["pulled"], document["conflicts"], document["rejected"]) == (1, 0, 0, [])
+    document = several.document("sync", "--remote", "home")
+    assert (document["pushed"], document["pulled"]) == (0, 0)
+    several.join("desk")
+    several.session("note", "hello") if several.document("status")["session"] else None
+    assert several.sync()["pulled"] == 0
+
+
+def test_one_calm_line(several: Several) -> None:
+    """Sent, received, or nothing new."""
+    session = several.session("start", "Build the shop")["id"]
+    several.found()
+    assert several("sync").out == "Sent 1.\n"
+    assert several("sync").out == "Nothing new.\n"
+    assert several("sync", "--quiet").out == ""
+    several.at("desk")
+    several.document("remote", "add", "home", several.url)
+    words = several.words
+    several.at("laptop")
+    several.document("device", "approve", words)
+    several.at("desk")
+    assert several("sync").out == "Received 1.\n"
+    several.session("resume", session)
+    several.session("note", "one more")
+    several.at("laptop")
+    several.session("note", "and one here")
+    several.sync("desk")
+    several.at("laptop")
+    assert several("sync").out.startswith("Sent 1, received ")
+
+
+def test_waiting_for_approval_is_no_error(several: Several) -> None:
+    """It says what is waited for, and exits 0."""
+    several.found()
+    several.at("desk")
+    several.document("remote", "add", "home", several.url)
+    spoken = several("sync")
+    assert spoken.code == 0
+    assert several.words in spoken.err
+    document = several.document("sync")
+    assert document["pushed"] == document["pulled"] == 0
+    assert len(document["notes"]) == 1
+
+
+def test_a_remote_that_is_not_there(several: Several) -> None:
+    """No remote is exit 3, one of another name too; one out of reach is exit 7, and `status` works all the same."""
+    several.refused(3, "sync")
+    several.found()
+    several.refused(3, "sync", "--remote", "elsewhere")
+    several.away()
+    error = several.refused(7, "sync")
+    assert error["message"].startswith("home: ")
+    assert error["operation"] == "sync"
+    assert several("status").code == 0
+    several.back()
+    several.sync()
+    assert several.document("remote", "list")["remotes"][0]["error"] is None
+
+
+def test_one_fails_and_the_other_is_synced(several: Several) -> None:
+    """What can be reached is synced before the failure is reported."""
+    several.found()
+    several.document("remote", "add", "second", f"folder:{several.root}/second")
+    several.session("start", "Build the shop")
+    several.away()
+    spoken = several("sync")
+    assert (spoken.code, spoken.out) == (7, "Sent 1.\n")
+    assert "home: " in spoken.err
+    assert several.document("sync", "--remote", "second")["pushed"] == 0
+    several.back()
+    assert several.sync()["pushed"] == 1
+
+
+def test_conflicts_are_counted(several: Several) -> None:
+    """What two devices said without knowing of each other is told at once."""
+    session = several.session("start", "Build the shop")["id"]
+    several.found()
+    several.sync()
+    several.join("desk")
+    several.session("resume", session)
+    several.session("edit", "--goal", "Ship on Monday")
+    several.at("laptop")
+    several.session("edit", "--goal", "Ship on Friday")
+    assert several.sync("desk", "laptop")["conflicts"] == 1
+    several.at("desk")
+    spoken = several("sync")
+    assert "conflict" in spoken.err
+
+
+def test_what_was_changed_at_the_remote_is_turned_away(several: Several) -> None:
+    """Each is named with its reason; everything else is taken in."""
+    several.session("start", "Build the shop")
+    several.found()
+    several.sync()
+    several.join("desk")
+    several.at("laptop")
+    several.session("note", "one")
+    several.sync()
+    newest = max((path for path in several.folder.rglob("p/*/*") if path.is_file()), key=lambda path: path.stat().st_mtime_ns)
+    data = newest.read_bytes()
+    newest.chmod(0o600)
+    newest.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    several.at("desk")
+    spoken = several("sync")
+    assert spoken.code == 0
+    assert "Not taken in of laptop" in spoken.out
+    (rejected,) = several.document("sync")["rejected"]
+    assert set(rejected) == {"pack", "device", "reason"}
+    assert rejected["device"] == "laptop"
+
+
+def test_status_without_a_remote_knows_nothing_of_teleportation(several: Several) -> None:
+    """What is not set up costs nothing."""
+    code = (
+        "import sys; from holdfast.cli.main import main; main(['status']);"
+        "sys.exit(any(name.startswith(('holdfast.teleport', 'holdfast.keeper.teleports', 'cryptography', 'pyrage'))"
+        " for name in sys.modules))"
+    )
+    several.session("start", "Build the shop")
+    assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0

@@ -1,0 +1,121 @@
+"""The craft format's block on travelling: what the keeper tells it, and that nobody's edit is seen in it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from craft_documents import START, documents, example
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.canonical import Json
+from holdfast.core.model import Sync
+from holdfast.core.state import State
+from holdfast.core.vocabulary import NoteAdded, SessionStarted
+from holdfast.formats import registry
+from holdfast.formats.conformance import GROUND
+from holdfast.formats.conversion import state_of
+from holdfast.formats.craft import FORMAT
+from holdfast.formats.folding import folded
+from holdfast.formats.interface import Document, Heard, Travel
+from holdfast.formats.keeping import keep, shown
+from holdfast.formats.merging import merged
+
+SYNCED = Travel(
+    Sync(remote="home", status="synced", last_sync="2026-01-05T08:30:00.000Z", shared_with=["bea@example.org"]), "s3"
+)
+TRAVELS = st.builds(
+    Travel,
+    st.builds(
+        Sync,
+        remote=st.just("home"),
+        status=st.sampled_from(["pending", "synced", "error"]),
+        last_sync=st.sampled_from([None, "2026-01-05T08:30:00.000Z"]),
+        error=st.none() | st.text(min_size=1, max_size=30),
+        shared_with=st.lists(st.sampled_from(["bea@example.org", "cy@example.org"]), unique=True),
+    ),
+    st.sampled_from(["local", "s3", "claude-desktop"]),
+)
+
+
+def session() -> State:
+    start = SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")
+    return folded([Heard(START, start)], "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11")
+
+
+def block(document: Document) -> dict[str, Json]:
+    found = document["teleportation"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_session_with_a_remote_says_how_it_travels() -> None:
+    """Every field of the block is told, and who wrote to the session still comes from its events."""
+    assert block(shown(session(), FORMAT, SYNCED)) == {
+        "enabled": True, "last_sync": "2026-01-05T08:30:00.000Z", "sync_status": "success", "sync_error": None,
+        "devices": ["workbench"], "storage_backend": "s3", "encrypted": True, "shared_with": ["bea@example.org"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "said"), [("pending", "pending"), ("synced", "success"), ("error", "error")])
+def test_the_words_of_the_format(status: str, said: str) -> None:
+    """Each standing has its word in the format."""
+    sync = msgspec.convert({"remote": "home", "status": status, "error": "away" if said == "error" else None}, Sync)
+    found = block(shown(session(), FORMAT, Travel(sync, "local")))
+    assert (found["sync_status"], found["shared_with"], found["last_sync"]) == (said, None, None)
+    assert found["sync_error"] == sync.error
+
+
+def imported() -> State:
+    tidy = FORMAT.tidy(example(), GROUND).document
+    heard = FORMAT.changes(None, tidy, None, GROUND)
+    bare = folded(heard, str(tidy["session_id"]))
+    kept = keep(bare, FORMAT, tidy)
+    assert kept is not None
+    return folded([*heard, Heard(heard[-1].at, kept)], bare.session)
+
+
+def test_what_came_in_is_shown_until_there_is_a_remote() -> None:
+    """An imported document is exported as it came; with a remote, the block alone becomes what is true here."""
+    tidy = FORMAT.tidy(example(), GROUND).document
+    assert shown(imported(), FORMAT) == tidy
+    now = shown(imported(), FORMAT, SYNCED)
+    assert (block(now)["storage_backend"], block(now)["sync_status"]) == ("s3", "success")
+    assert {**now, "teleportation": 0} == {**tidy, "teleportation": 0}
+    assert list(now) == list(tidy)
+    assert list(block(now)) == list(block(tidy))
+
+
+@given(documents(), TRAVELS)
+def test_the_block_is_valid_and_is_nobodys_edit(document: Document, travel: Travel) -> None:
+    """Whatever is told, the document keeps the rules, and read back as a file it says nothing new."""
+    state = state_of(document, FORMAT, GROUND)
+    ours, written = FORMAT.render(state), shown(state, FORMAT, travel)
+    assert [one for one in FORMAT.problems(written, "craft") if one.severity == "error"] == []
+    for base in (ours, written, None):
+        together = merged(base, ours, written, FORMAT)
+        assert together.clashes == []
+        assert FORMAT.changes(ours, together.document, state, GROUND) == []
+
+
+@given(TRAVELS)
+def test_an_edit_beside_the_block_is_still_seen(travel: Travel) -> None:
+    """Who edits a file that says how the session travels changes what they changed, and nothing else."""
+    state = session()
+    ours = FORMAT.render(state)
+    theirs = {**shown(state, FORMAT, travel), "goal": "Keep all of it"}
+    assert merged(ours, ours, theirs, FORMAT).document == {**ours, "goal": "Keep all of it"}
+
+
+@pytest.mark.parametrize("name", ["orchestrator", "timer", "contract"])
+def test_formats_without_words_for_it_say_nothing(name: str) -> None:
+    """Only craft speaks of travelling: for the others a remote changes nothing."""
+    state = folded(
+        [
+            Heard(START, SessionStarted(goal="Keep it", project=GROUND.project, device="workbench")),
+            Heard(START + 1, NoteAdded(text="x")),
+        ],
+        "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11",
+    )
+    rules = registry.named(name)
+    assert shown(state, rules, SYNCED) == shown(state, rules)

@@ -1,0 +1,135 @@
+"""One repository on two devices is one project, whatever path and id each of them gave it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from two_devices import Devices, carry, git_at
+
+from holdfast.core.errors import Refused
+from holdfast.keeper import projects
+
+
+def test_devices_that_met_late_see_each_others_sessions(tmp_path: Path) -> None:
+    """Both made an id of their own for the repository; listings, the latest and files know both."""
+    devices = Devices(tmp_path, git=True)
+    mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
+    assert projects.known(devices.laptop.store(), devices.laptop.place) != ()
+    devices.meet()
+    for keeper in (devices.laptop, devices.desktop):
+        assert {row.id for row in keeper.history()} == {mine.id, theirs.id}
+        latest = keeper.latest_unfinished()
+        assert latest is not None
+        assert latest.id == theirs.id
+    ids = [projects.known(keeper.store(), keeper.place) for keeper in (devices.laptop, devices.desktop)]
+    assert ids[0] == ids[1]
+    assert len(ids[0]) == 2
+    (devices.here / "new.py").write_text("x\n")
+    devices.laptop.session(theirs.id).changed("new.py", "created")
+
+
+def test_without_an_address_the_first_commit_tells(tmp_path: Path) -> None:
+    """A repository without a remote is known by where its history begins."""
+    devices = Devices(tmp_path, git=True, remote=None)
+    mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
+    devices.meet()
+    assert {row.id for row in devices.laptop.history()} == {mine.id, theirs.id}
+    assert {row.id for row in devices.desktop.history()} == {mine.id, theirs.id}
+
+
+def test_an_address_given_later_does_not_part_them(tmp_path: Path) -> None:
+    """One of them has no remote yet: the common beginning is enough."""
+    devices = Devices(tmp_path, git=True)
+    git_at(devices.there, "remote", "remove", "origin")
+    mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
+    devices.meet()
+    for keeper in (devices.laptop, devices.desktop):
+        assert {row.id for row in keeper.history()} == {mine.id, theirs.id}
+
+
+def test_a_fork_of_the_repository_is_another_project(tmp_path: Path) -> None:
+    """The same beginning under another address: sessions stay apart."""
+    devices = Devices(tmp_path, git=True)
+    git_at(devices.there, "remote", "set-url", "origin", "https://example.org/other.git")
+    mine, theirs = devices.laptop.start("Mine"), devices.desktop.start("Theirs")
+    devices.meet()
+    assert [row.id for row in devices.laptop.history()] == [mine.id]
+    assert [row.id for row in devices.desktop.history()] == [theirs.id]
+
+
+def test_a_clone_that_never_saw_holdfast_finds_its_sessions(tmp_path: Path) -> None:
+    """Nothing was recorded there yet; the address alone finds what arrived, and new sessions take that id."""
+    devices = Devices(tmp_path, git=True)
+    mine = devices.laptop.start("Mine")
+    carry(devices.laptop, devices.desktop)
+    assert [row.id for row in devices.desktop.history()] == [mine.id]
+    theirs = devices.desktop.start("Theirs")
+    before, after = devices.laptop.state(mine.id).project, devices.desktop.state(theirs.id).project
+    assert before is not None
+    assert after is not None
+    assert before.id == after.id
+
+
+def test_a_foreign_path_says_nothing_here(tmp_path: Path) -> None:
+    """Another project at the path where the other device keeps its own must not be taken for it."""
+    devices = Devices(tmp_path)
+    mine = devices.laptop.start("Mine")
+    carry(devices.laptop, devices.desktop)
+    # The desktop, looking at the very path that the laptop named.
+    beside = devices.opened("desktop", devices.here)
+    assert beside.history() == []
+    assert beside.store().project_at("path", str(devices.here)) == []
+    assert [row.id for row in beside.history(all_projects=True)] == [mine.id]
+
+
+def test_a_person_says_where_a_project_without_evidence_is(tmp_path: Path) -> None:
+    """Going on with its session in a directory makes that directory its place; the rest of its history follows."""
+    devices = Devices(tmp_path)
+    first = devices.laptop.start("First")
+    second = devices.laptop.start("Second", replace=True)
+    carry(devices.laptop, devices.desktop)
+    assert devices.desktop.history() == []
+    resumed = devices.desktop.session(second.id).resume()
+    assert resumed.ground == ()
+    assert {row.id for row in devices.desktop.history()} == {first.id, second.id}
+    (devices.there / "a.txt").write_text("x")
+    devices.desktop.session(second.id).changed("a.txt", "created")
+
+
+def test_a_directory_that_is_another_project_is_not_claimed(tmp_path: Path) -> None:
+    """There is a project here already: going on is refused, and with force nothing is mixed up."""
+    devices = Devices(tmp_path)
+    mine = devices.laptop.start("Mine")
+    theirs = devices.desktop.start("Theirs")
+    carry(devices.laptop, devices.desktop)
+    with pytest.raises(Refused, match="another project"):
+        devices.desktop.session(mine.id).resume()
+    resumed = devices.desktop.session(mine.id).resume(force=True)
+    assert [one.what for one in resumed.ground] == ["project"]
+    assert [row.id for row in devices.desktop.history()] == [theirs.id]
+
+
+def test_a_moved_directory_is_found_again_by_going_on(tmp_path: Path) -> None:
+    """On one device: a project without git was moved; resuming a session there says so."""
+    devices = Devices(tmp_path)
+    mine = devices.laptop.start("Mine")
+    devices.laptop.close()
+    moved = tmp_path / "moved"
+    devices.here.rename(moved)
+    keeper = devices.opened("laptop", moved)
+    assert keeper.history() == []
+    assert keeper.session(mine.id).resume().ground == ()
+    assert [row.id for row in keeper.history()] == [mine.id]
+
+
+def test_a_directory_beside_is_not_claimed_while_the_project_is_there(tmp_path: Path) -> None:
+    """On one device, in another directory: it goes on as ever, the difference is told, projects stay apart."""
+    devices = Devices(tmp_path)
+    mine = devices.laptop.start("Mine")
+    other = tmp_path / "other"
+    other.mkdir()
+    keeper = devices.opened("laptop", other)
+    resumed = keeper.session(mine.id).resume()
+    assert [(one.what, one.blocking) for one in resumed.ground] == [("project", False)]
+    assert keeper.history() == []

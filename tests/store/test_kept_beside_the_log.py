@@ -1,0 +1,207 @@
+"""What is kept beside the log never claims more than the log holds, and old stores learn to keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from holdfast.core.errors import Damaged
+from holdfast.core.vocabulary import EventErased
+from holdfast.store.conformance import BEN, OTHER, SESSION, Ticks, assert_sound, everything, note, put, started, take
+from holdfast.store.conformance.streaming import chain
+from holdfast.store.sqlite import SqliteStore, carving, schema
+from holdfast.store.verify import flaws
+
+KEPT = {"mine/1": b"kept", "vault/1/cursor": b"far"}
+
+
+def opened(path: Path) -> SqliteStore:
+    return SqliteStore(str(path), writer=lambda: "a" * 20, wall=Ticks())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A closed store with events, a name of its own and one of a remote."""
+    path = tmp_path / "store.db"
+    store = opened(path)
+    put(store, SESSION, started(), *(note(f"note {number}") for number in range(40)))
+    put(store, OTHER, started("Other"))
+    with store.transaction() as transaction:
+        for name, value in KEPT.items():
+            transaction.remember(name, value)
+    store.close()
+    return path
+
+
+def change(path: Path, sql: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(sql)
+    connection.close()
+
+
+def repaired(path: Path) -> tuple[list[str], dict[str, bytes], SqliteStore]:
+    store = opened(path)
+    said = store.repair()
+    return said, store.remembered_under(""), store
+
+
+def test_a_repair_without_loss_keeps_every_name(path: Path) -> None:
+    """Only derived things were wrong: the remotes need not be asked again."""
+    change(path, "DELETE FROM words; UPDATE sessions SET goal = 'wrong'; DELETE FROM snapshots")
+    said, kept, store = repaired(path)
+    assert (said, kept) == ([], KEPT)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE events SET data = x'7b7d' WHERE seq = 7",
+        "DELETE FROM events WHERE seq = 7",
+        "DELETE FROM events WHERE ord = 41",
+        "DELETE FROM events WHERE session = 2",
+    ],
+    ids=["set aside", "missing", "the last one missing", "a session missing"],
+)
+def test_a_repair_that_lost_events_forgets_how_far_remotes_were_asked(path: Path, damage: str) -> None:
+    """Names under `vault/` go, so that the next exchange asks again and heals; all others stay."""
+    if "41" in damage:  # the listing remembers until when the session was worked on
+        store = opened(path)
+        put(store, SESSION, note("the last"), at=1_900_000_000_000)
+        store.close()
+        damage = "DELETE FROM events WHERE at = 1900000000000"
+    change(path, damage)
+    said, kept, store = repaired(path)
+    assert said
+    assert kept == {"mine/1": b"kept"}
+    with store.transaction() as transaction:
+        transaction.remember("vault/1/cursor", b"asked anew")
+    assert store.repair() == []
+    assert store.remembered("vault/1/cursor") == b"asked anew", "what is known to be lost is not news"
+    store.close()
+
+
+def test_a_store_that_was_replaced_knows_nothing_of_remotes(path: Path) -> None:
+    """Events found in a ruined file get new places: what counted the old ones must not be believed."""
+    with path.open("r+b") as file:
+        file.seek(16)
+        file.write(b"\0" * 84)
+    with pytest.raises(Damaged):
+        opened(path)
+    from holdfast.store.sqlite import repairing
+
+    assert repairing.repair(str(path))
+    store = opened(path)
+    assert "vault/1/cursor" not in store.remembered_under("")
+    assert len(store.arrived(0, 100)) == 42
+    store.close()
+
+
+def test_a_place_is_not_given_again_after_a_repair(path: Path) -> None:
+    """An event that replaced one taken out by a repair stands behind every place that was ever given."""
+    store = opened(path)
+    last = store.arrived(0, 100)[-1].place
+    store.close()
+    columns = "session, writer, seq, clock, at, v, type, actor, key, double, seen, body, prev, hash, data, salt"
+    change(path, f"INSERT INTO events SELECT {last + 1}, {columns} FROM events WHERE ord = {last}")
+    said, _, store = repaired(path)
+    assert any("twice" in one for one in said)
+    made = put(store, OTHER, note("after"))
+    assert [(one.place, one.event) for one in store.arrived(last + 1, 10)] == [(last + 2, made[0])]
+    assert_sound(store)
+    store.close()
+
+
+@pytest.mark.parametrize("value", ["'x'", "-1", "9223372036854775807", "x'00'", "1.5"])
+def test_a_place_that_is_no_number_is_damage_that_can_be_repaired(path: Path, value: str) -> None:
+    """It is found, writing is refused, and after a repair all goes on."""
+    change(path, f"INSERT INTO facts VALUES ('place', {value})")
+    store = opened(path)
+    assert [one.check for one in store.check()] == ["chain"]
+    with pytest.raises(Damaged, match="next event"):
+        put(store, SESSION, note("x"))
+    store.repair()
+    assert list(store.check()) == []
+    put(store, SESSION, note("x"))
+    assert_sound(store)
+    store.close()
+
+
+def test_a_session_said_to_be_withdrawn_that_has_events_is_found(path: Path) -> None:
+    """Damage that hides a session from listings is damage; a repair shows it again."""
+    store = opened(path)
+    before = everything(store)
+    store.close()
+    change(path, "UPDATE sessions SET version = -9 WHERE ref = 1")
+    store = opened(path)
+    assert [(one.check, one.session) for one in store.check()] == [("listing", SESSION)]
+    store.repair()
+    assert everything(store) == before
+    assert_sound(store)
+    store.close()
+
+
+def test_a_withdrawn_session_is_no_loss(path: Path) -> None:
+    """Repairing says nothing of it, and keeps what is known of remotes."""
+    store = opened(path)
+    take(store, chain(BEN, 3, session="9" * 8 + "-2222-4333-8444-555555555555"))
+    with store.transaction() as transaction:
+        transaction.withdraw("9" * 8 + "-2222-4333-8444-555555555555", BEN, 0)
+    assert store.repair() == []
+    assert store.remembered_under("").items() >= KEPT.items()
+    assert list(store.check()) == []
+    assert list(flaws(store.events(SESSION))) == []
+    store.close()
+
+
+def test_a_store_of_the_first_version_becomes_one_of_today(path: Path, tmp_path: Path) -> None:
+    """Opening it adds what is missing and changes nothing else; its backups are read as they are."""
+    store = opened(path)
+    before = everything(store)
+    store.close()
+    change(path, "DROP TABLE memory; PRAGMA user_version = 1")
+    old = tmp_path / "old.backup"
+    old.write_bytes(path.read_bytes())
+    store = opened(path)
+    assert store._connection.pragma("user_version") == len(schema.MIGRATIONS)
+    assert everything(store) == before
+    assert store.remembered_under("") == {}
+    with store.transaction() as transaction:
+        transaction.remember("mine", b"1")
+    assert_sound(store)
+    assert store.restore(str(old)) == 0
+    store.close()
+    fresh = opened(tmp_path / "fresh.db")
+    assert fresh.restore(str(old)) == 42
+    assert everything(fresh) == before
+    fresh.close()
+
+
+def test_data_that_an_erasure_should_have_taken_is_found_and_goes(path: Path) -> None:
+    """Events that came back into the file behind the store's back are shown by the check and erased by a repair."""
+    store = opened(path)
+    secret = put(store, SESSION, note("secret"))[0]
+    put(store, SESSION, EventErased(hashes=(secret.hash,), instead={secret.hash: {"text": "cut"}}))
+    assert_sound(store)
+    before = everything(store)
+    store.close()
+    connection = apsw.Connection(str(path))
+    values = (secret.data, secret.salt, bytes.fromhex(secret.hash))
+    connection.execute("UPDATE events SET data = ?, salt = ? WHERE hash = ?", values)
+    connection.close()
+    store = opened(path)
+    assert "erasure" in [one.check for one in store.check()]
+    store.repair()
+    assert everything(store) == before
+    assert_sound(store)
+    store.close()
+
+
+def test_ids_of_writers_of_either_length_are_found_in_ruins() -> None:
+    """Plain ones of 20 digits and those of 36 that name a key, also where another stands right before them."""
+    plain, certified = "0123456789abcdef0123", "fedcba9876543210" * 2 + "abcd"
+    assert carving.names(f"{plain} {certified}".encode())[1] >= {plain, certified}
+    assert carving.names((certified + plain).encode())[1] >= {plain, certified}
+    assert carving.names((certified + certified[::-1]).encode())[1] >= {certified, certified[::-1]}
