@@ -221,7 +221,7 @@ def _session(keeper: Keeper, number: int, events: int) -> None:
     session = new_id()
     begin = keeper.now() - 10**9 + number * 1000
     project = Project(id="bench", name="bench")
-    with keeper.store().transaction() as transaction:
+    with keeper.transaction() as transaction:
         for step in range(events):
             data: Data = MessageExchanged()
             if step == 0:

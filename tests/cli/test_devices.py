@@ -177,6 +177,29 @@ def test_a_removed_device_is_cut_off(several: Several) -> None:
     assert several.notes(session) == ["before", "for the others only"]
 
 
+def test_a_removed_device_comes_back(several: Several) -> None:
+    """It asks again, like any other, and is let in with all that happened meanwhile."""
+    session = several.session("start", "Build the shop")["id"]
+    several.found()
+    several.sync()
+    several.join("desk")
+    several.at("laptop")
+    several.document("device", "remove", "desk")
+    several.session("note", "meanwhile")
+    several.sync("laptop", "desk")
+    several("remote", "remove", "home")
+    assert several.document("remote", "add", "home", several.url)["what"] == "asked"
+    words = several.words
+    several.sync("desk", "desk", "laptop")
+    assert several.document("device", "approve", words)["approved"]["name"] == "desk"
+    several.sync("desk")
+    assert several.notes(session) == ["meanwhile"]
+    several.session("resume", session)
+    several.session("note", "here again")
+    several.sync("desk", "laptop")
+    assert several.notes(session) == ["meanwhile", "here again"]
+
+
 def test_removing_what_cannot_be(several: Several) -> None:
     """Not the device one sits at, none that is not there, and not without the right to."""
     several.refused(3, "device", "remove", "desk")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def test_a_name_and_a_vault_are_taken_once(several: Several) -> None:
 
 
 def test_earlier_sessions_wait_for_a_person(several: Several) -> None:
-    """What was here before the vault was met is sent only after its words were confirmed; what is new goes at once."""
+    """What was here before the vault was met is sent only after its words were confirmed; what is new, at once."""
     several.found()
     several.at("desk")
     earlier = several.session("start", "Private thoughts")["id"]
@@ -106,6 +107,40 @@ def test_earlier_sessions_wait_for_a_person(several: Several) -> None:
     assert several.document("remote", "confirm", "home", vault)["released"] == 1
     several.sync("desk", "laptop")
     assert several.session("show", earlier)["goal"] == "Private thoughts"
+
+
+class Person(io.StringIO):
+    """Someone at the keyboard, who types this."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_person_is_asked(several: Several) -> None:
+    """On a terminal the words are shown, and only a yes confirms them."""
+    several.found()
+    vault = several.vault
+    several.join("desk")
+    for typed, code in (("no\n", 1), ("", 1), ("yes\n", 0)):
+        several.patch.setattr("sys.stdin", Person(typed))
+        spoken = several("remote", "confirm", "home")
+        assert spoken.code == code
+        assert vault in spoken.err
+    several.patch.setattr("sys.stdin", Person("yes\n"))
+    several.refused(1, "remote", "confirm", "home", "0" * 32)
+
+
+def test_the_code_is_asked_for(several: Several) -> None:
+    """On a terminal there is a question; the code stands in no answer."""
+    several.found()
+    code = several.document("device", "recovery-code")["recovery_code"]
+    several.at("new")
+    several.patch.setattr("sys.stdin", Person(f"{code}\n"))
+    spoken = several("remote", "add", "home", several.url, "--recover")
+    assert spoken.code == 0
+    assert "Recovery code:" in spoken.err
+    assert "Recovered" in spoken.out
+    assert code not in spoken.out + spoken.err
 
 
 def test_the_vault_one_expects(several: Several) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from several_devices import Several
+
+from holdfast import Keeper
 
 
 @pytest.fixture
@@ -25,7 +29,6 @@ def test_the_json_of_sync(several: Several) -> None:
     document = several.document("sync", "--remote", "home")
     assert (document["pushed"], document["pulled"]) == (0, 0)
     several.join("desk")
-    several.session("note", "hello") if several.document("status")["session"] else None
     assert several.sync()["pulled"] == 0
 
 
@@ -49,7 +52,7 @@ def test_one_calm_line(several: Several) -> None:
     several.session("note", "and one here")
     several.sync("desk")
     several.at("laptop")
-    assert several("sync").out.startswith("Sent 1, received ")
+    assert re.fullmatch(r"Sent \d+, received \d+\.\n", several("sync").out)
 
 
 def test_waiting_for_approval_is_no_error(several: Several) -> None:
@@ -119,7 +122,9 @@ def test_what_was_changed_at_the_remote_is_turned_away(several: Several) -> None
     several.at("laptop")
     several.session("note", "one")
     several.sync()
-    newest = max((path for path in several.folder.rglob("p/*/*") if path.is_file()), key=lambda path: path.stat().st_mtime_ns)
+    newest = max(
+        (path for path in several.folder.rglob("p/*/*") if path.is_file()), key=lambda path: path.stat().st_mtime_ns
+    )
     data = newest.read_bytes()
     newest.chmod(0o600)
     newest.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
@@ -132,6 +137,28 @@ def test_what_was_changed_at_the_remote_is_turned_away(several: Several) -> None
     assert rejected["device"] == "laptop"
 
 
+class Screen(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_long_sync_shows_how_far_it_is(several: Several) -> None:
+    """On a terminal, and only once it has taken a moment; nothing of it is left at the end."""
+    several.session("start", "Build the shop")
+    several.found()
+    for drawn_after, drawn in ((60.0, False), (-1.0, True)):
+        several.session("note", "one more")
+        screen = Screen()
+        several.patch.setattr("holdfast.cli.commands.sync._DRAWN_AFTER", drawn_after)
+        with several.patch.context() as patch:
+            patch.setattr("sys.stderr", screen)
+            assert several("sync", "--no-color").code == 0
+        assert ("events sent" in screen.getvalue()) is drawn
+        assert not drawn or screen.getvalue().endswith("\r\x1b[2K")
+
+
 def test_status_without_a_remote_knows_nothing_of_teleportation(several: Several) -> None:
     """What is not set up costs nothing."""
     code = (
@@ -141,3 +168,14 @@ def test_status_without_a_remote_knows_nothing_of_teleportation(several: Several
     )
     several.session("start", "Build the shop")
     assert subprocess.run([sys.executable, "-c", code], check=False, capture_output=True).returncode == 0
+
+
+def test_the_library_syncs_too(several: Several) -> None:
+    """`Keeper.sync` does and says the same."""
+    several.session("start", "Build the shop")
+    several.found()
+    with Keeper.open(str(several.project), home=str(several.root / "home-laptop")) as keeper:
+        done = keeper.sync()
+        assert (done.report.pushed, done.reached, done.failed) == (1, ["home"], {})
+        several.away()
+        assert list(keeper.sync("home").failed) == ["home"]

@@ -3,8 +3,10 @@
 In README.md and docs/, a `console` block is typed line by line into one shell per page, and a `python` block is run
 where it stands; a `text` block right after it is what it prints. Each page has a home of its own and a git repository
 `webshop` with one commit. A line of output matches loosely: `…` stands for anything (alone on its line, for any
-lines), a date for any date, a moment to the second for any moment, and a session's id for the id that this run gave
-it. `# exit 3` at the end of a command says how it ends. Blocks of any other language are not run.
+lines), a date for any date, a moment to the second for any moment, and a session's id, the words of a device or a
+vault, and an age key for those of this run. `# exit 3` at the end of a command says how it ends. Blocks of any other
+language are not run. A page with several devices has a home for each, HOLDFAST_HOME with the device's name behind a
+dash; nothing is synced there in the background, so that what a sync says is known.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import unescape
 from pathlib import Path
 from types import ModuleType
@@ -35,11 +37,18 @@ LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 PATIENCE = 60.0  # seconds for a page
 
 _ID = re.compile(r"\b(?=[0-9a-f]{0,7}[a-f])[0-9a-f]{8}\b")
+_WORDS = re.compile(r"\b[a-z]{3,7}(?:-[a-z]{3,7}){12}\b")
+_AGE = re.compile(r"\bage1[0-9a-z]{58}\b")
+# What a later command may name again, and what it looks like.
+_NAMES = {"id": "[0-9a-f]{8}", "words": "[a-z]+(?:-[a-z]+){12}", "age": "age1[0-9a-z]{58}"}
+_NAMED = re.compile(f"{_WORDS.pattern}|{_AGE.pattern}|{_ID.pattern}")
 _VARIES = re.compile(
     r"(?P<any>…)"
     r"|(?P<uuid>\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\b)"
     r"|(?P<hash>\b[0-9a-f]{64}\b)"
     r"|(?P<date>\b20\d\d-?\d\d-?\d\d(?: \d\d:\d\d:\d\d)?)"
+    rf"|(?P<words>{_WORDS.pattern})"
+    rf"|(?P<age>{_AGE.pattern})"
     rf"|(?P<id>{_ID.pattern})"
 )
 
@@ -111,7 +120,7 @@ def _typed(page: Path, block: Block) -> Iterator[Step]:
 class Room:
     """A shell in a scratch project, with a scratch home: what one page is played in."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, scratch: Path, devices: Iterable[str] = ()) -> None:
         self._files = scratch
         project = scratch / "webshop"
         project.mkdir()
@@ -137,6 +146,8 @@ class Room:
         self._watchdog.daemon = True
         self._watchdog.start()
         self._do("holdfast config set device.name laptop")
+        for device in ("", *(f"-{name}" for name in devices)):
+            self._do(f'HOLDFAST_HOME="$HOLDFAST_HOME{device}" holdfast config set sync.background no')
 
     def close(self) -> None:
         """End the shell and whatever an example left running in the background."""
@@ -173,7 +184,7 @@ class Names:
         self._real: dict[str, str] = {}
 
     def in_command(self, source: str) -> str:
-        return _ID.sub(lambda found: self._real.get(found[0], found[0]), source)
+        return _NAMED.sub(lambda found: self._real.get(found[0], found[0]), source)
 
     def matches(self, expected: list[str], printed: list[str]) -> bool:
         """Does every documented line stand there, in order, with nothing between but what `…` allows?"""
@@ -194,15 +205,15 @@ class Names:
                     pattern += ".*"
                 case "date":
                     pattern += re.sub(r"\d", r"\\d", re.escape(found[0]))
-                case "id" if found[0] in self._real:
+                case "id" | "words" | "age" if found[0] in self._real:
                     pattern += self._real[found[0]]
-                case "id" if found[0] in fresh.values():
+                case "id" | "words" | "age" if found[0] in fresh.values():
                     group = next(name for name, id_ in fresh.items() if id_ == found[0])
                     pattern += f"(?P={group})"
-                case "id":
+                case "id" | "words" | "age" as kind:
                     group = f"g{len(fresh)}"
                     fresh[group] = found[0]
-                    pattern += f"(?P<{group}>[0-9a-f]{{8}})"
+                    pattern += f"(?P<{group}>{_NAMES[kind]})"
                 case _:
                     pattern += r"[0-9a-f\-]" + f"{{{len(found[0])}}}"
         match = re.fullmatch(pattern + re.escape(expected.rstrip()[at:]), printed.rstrip())
@@ -214,7 +225,8 @@ class Names:
 def _play(page: Path) -> None:
     # A short path, as a person's is: lines that hold it are not broken.
     with tempfile.TemporaryDirectory(prefix="hf", ignore_cleanup_errors=True) as scratch:
-        _play_in(Room(Path(scratch)), page)
+        devices = sorted(set(re.findall(r"\$HOLDFAST_HOME-(\w+)", page.read_text(encoding="utf-8"))))
+        _play_in(Room(Path(scratch), devices), page)
 
 
 def _play_in(room: Room, page: Path) -> None:
@@ -262,6 +274,10 @@ def test_a_stale_example_is_noticed(tmp_path: Path) -> None:
     assert not names.matches(["one", "two"], ["one"])
     assert not names.matches(["one"], ["one", "two"])
     assert not names.matches(["5 min worked, …"], ["6 min worked, 2 min paused"])
+    known, met = "-".join(["apple"] * 13), "-".join(["heron"] * 12 + ["oak"])
+    assert names.matches([f"  this device  {known}"], [f"  this device  {met}"])
+    assert names.in_command(f"holdfast device approve {known}") == f"holdfast device approve {met}"
+    assert not names.matches([known], [known])
     page = tmp_path / "page.md"
     page.write_text("```console\n$ true\n$ echo one\ntwo\n```\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:

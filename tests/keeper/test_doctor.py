@@ -19,7 +19,7 @@ from holdfast.machine.wall import Wall
 NAMES = [
     "home", "store", "sqlite", "file", "chain", "state", "listing", "search", "erasure", "aside", "modes",
     "temporaries", "starts", "clock", "space", "writer", "settings", "errors", "agents", "git",
-    "mirrors", "contract", "hooks", "spool", "capture",
+    "mirrors", "contract", "hooks", "spool", "capture", "keys", "remotes",
 ]  # fmt: skip
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from holdfast.core.event import Event
-from holdfast.core.state import State
+from holdfast.core.state import State, freeze
 from holdfast.core.vocabulary import Data, NoteAdded, Project, SessionStarted
 from holdfast.store.interface import Draft, Transaction
 from holdfast.store.sqlite import SqliteStore
-from holdfast.teleport import founding, joining, syncing
+from holdfast.teleport import founding, heads, joining, packs, removing, sharing, syncing
+from holdfast.teleport.hearing import look
 from holdfast.teleport.keys import DeviceKeys, certified_writer
-from holdfast.teleport.pulling import look
+from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge
 from holdfast.teleport.report import Report
 from holdfast.teleport.vault import Here, Vault
@@ -57,16 +60,58 @@ class Shelf:
 class Device:
     """One device with a store of its own."""
 
-    def __init__(self, directory: str, name: str, remote: Remote, *, wall: int = 1_800_000_000_000) -> None:
+    def __init__(
+        self, directory: str, name: str, remote: Remote, *, wall: int = 1_800_000_000_000, like: Device | None = None
+    ) -> None:
+        """A new one; or, `like` another: the same keys and writer, with a store of its own."""
         self.name = name
         self.remote = remote
-        self.keys = DeviceKeys.generate()
-        self._writer = certified_writer(self.keys.public.signing)
+        self.keys: DeviceKeys = DeviceKeys.generate() if like is None else like.keys
+        self._writer = certified_writer(self.keys.public.signing) if like is None else like.writer
         self.time = wall
-        self.store = SqliteStore(
-            os.path.join(directory, f"{name}.db"), writer=lambda: self._writer, wall=lambda: self.time * 1000
-        )
-        self.vault_id = ""
+        self.path = os.path.join(directory, f"{name}.db")
+        self.store = self._opened()
+        self.vault_id: str = "" if like is None else like.vault_id
+        self.wrap: Callable[[Transaction], Transaction] = lambda transaction: transaction
+
+    def _opened(self) -> SqliteStore:
+        return SqliteStore(self.path, writer=lambda: self._writer, wall=lambda: self.time * 1000)
+
+    def copy(self, path: str) -> str:
+        """The store as it is now, as a file: what a backup of the home would have."""
+        self.store.close()
+        shutil.copy(self.path, path)
+        self.store = self._opened()
+        return path
+
+    def put_back(self, path: str, *, writer: str | None = None) -> None:
+        """The home as it was when the copy was made, writer id and all."""
+        self.store.close()
+        for end in ("-wal", "-shm"):
+            if os.path.exists(self.path + end):
+                os.unlink(self.path + end)
+        shutil.copy(path, self.path)
+        self._writer = writer or self._writer
+        self.store = self._opened()
+
+    def lose(self) -> None:
+        """Everything but the keys and the vault's id is gone."""
+        self.store.close()
+        for end in ("", "-wal", "-shm"):
+            if os.path.exists(self.path + end):
+                os.unlink(self.path + end)
+        self.store = self._opened()
+
+    def forget(self) -> None:
+        """The events are kept, everything else that the store remembers is lost."""
+        with self.store.transaction() as transaction:
+            for name in self.store.remembered_under("vault/"):
+                transaction.remember(name, None)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        with self.store.transaction() as transaction:
+            yield self.wrap(transaction)
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +129,7 @@ class Device:
 
     def here(self) -> Here:
         return Here(
-            keys=self.keys, name=self.name, store=self.store, transaction=self.store.transaction,
+            keys=self.keys, name=self.name, store=self.store, transaction=self.transaction,
             writer=lambda: self._writer, renew=self.renew, now=lambda: self.time, received=_nothing,
         )  # fmt: skip
 
@@ -112,6 +157,33 @@ class Device:
         joining.approve(vault, joining.by_fingerprint(found, other.keys.public.id), admin=admin)
         self.sync()
 
+    def remove(self, *others: Device) -> None:
+        vault = self.vault()
+        syncing.sync(vault)
+        removing.remove(vault, [other.keys.public.id for other in others]).commit()
+        self.sync()
+
+    def share(self, session: str, guest: Device, *, write: bool = True) -> None:
+        main = self.vault()
+        syncing.sync(main)
+        small = sharing.begin(main, session)
+        sharing.invite(small, f"{guest.name}@example.org", [guest.keys.public.age], write=write, expires=None)
+        self.sync()
+
+    def revoke(self, session: str, guest: Device) -> None:
+        main = self.vault()
+        syncing.sync(main)
+        small = sharing.shared(main, session)
+        assert small is not None
+        sharing.uninvite(small, f"{guest.name}@example.org")
+        self.sync()
+
+    def accept(self) -> None:
+        """Take part in what was shared with this device's key."""
+        found = sharing.offers(self.remote, [self.keys.identity])
+        self.vault_id = sharing.accept(self.here(), self.remote, found[0]).id
+        self.sync()
+
     def sync(self) -> Report:
         self.time += 1000
         return syncing.sync(self.vault())
@@ -135,6 +207,23 @@ class Device:
     def state(self, session: str) -> State | None:
         return self.store.state(session)
 
+    def log(self) -> dict[str, set[tuple[str, bytes | None]]]:
+        """Every event of every session: what it is, and what of it is still there."""
+        found = {one: {(event.hash, event.data) for event in self.store.events(one)} for one in self.store.sessions()}
+        return {session: events for session, events in found.items() if events}
+
+    def states(self) -> dict[str, bytes]:
+        return {one: freeze(state) for one in self.log() if (state := self.state(one)) is not None}
+
+    def files(self) -> bytes:
+        """All bytes of the store's files."""
+        found = b""
+        for end in ("", "-wal", "-shm"):
+            if os.path.exists(self.path + end):
+                with open(self.path + end, "rb") as file:
+                    found += file.read()
+        return found
+
     def events(self, session: str) -> list[Event]:
         return list(self.store.events(session))
 
@@ -156,6 +245,32 @@ def settle(devices: Iterable[Device], rounds: int = 3) -> None:
     for _ in range(rounds):
         for device in everybody:
             device.sync()
+
+
+def opened(device: Device) -> dict[str, list[Stretch]]:
+    """Every pack at the remote that this device's keys open, and what is in it; shares included."""
+    main = device.vault()
+    vaults = [main, *(sharing.opened(main, one.vault, one.founding) for one in main.membership.shares)]
+    found = {}
+    for vault in vaults:
+        vault.ask_for_wraps()
+        for listed in device.remote.list(f"p/{vault.tag}/"):
+            plain = vault.open("pack", listed.name, device.remote.get(listed.name, 1 << 30), vault.ring)
+            found[listed.name] = packs.unpack(plain)
+    return found
+
+
+def named(device: Device) -> set[str]:
+    """Every pack that a head at the remote names."""
+    main = device.vault()
+    vaults = [main, *(sharing.opened(main, one.vault, one.founding) for one in main.membership.shares)]
+    found = set()
+    for vault in vaults:
+        vault.ask_for_wraps()
+        for listed in look(device.remote.list("h/"), vault.tag).newest.values():
+            plain = vault.open("head", listed.name, device.remote.get(listed.name, 1 << 30), vault.candidates)
+            found |= {f"p/{vault.tag}/{one.name}" for one in heads.read(plain, vault.id, listed).head.packs}
+    return found
 
 
 def _nothing(transaction: Transaction, sessions: Iterable[str]) -> None:

@@ -18,7 +18,7 @@ from holdfast.core.errors import Unreachable
 from holdfast.core.event import Event, seal
 from holdfast.teleport import entries, heads, packs, sealing
 from holdfast.teleport.entries import Entry
-from holdfast.teleport.heads import Head, Indexed
+from holdfast.teleport.heads import Indexed
 from holdfast.teleport.keys import STREAM, DeviceKeys
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge

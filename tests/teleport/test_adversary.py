@@ -50,7 +50,7 @@ def planted_everywhere(tmp_path: Path) -> tuple[Shelf, Device]:
     join(anna, ben)
     project = Project(
         id=f"p-{CANARY}", name=f"project {CANARY}", path=f"/home/{CANARY}/work", remote=f"git@host:{CANARY}.git",
-        branch=f"feature/{CANARY}",
+        git_branch=f"feature/{CANARY}",
     )  # fmt: skip
     session = f"session-{CANARY}"
     anna.record(session, SessionStarted(goal=f"goal {CANARY}", project=project, device=anna.name))
@@ -419,6 +419,7 @@ def test_a_fork_is_noticed_when_its_sides_meet(three: Three) -> None:
         for device in (three.anna, three.cleo):
             three.note(device, f"{device.name} apart {number}")
             device.sync()
+    three.note(three.ben, "between them")
     three.ben.sync()
     assert "not shown" in reasons(three.anna.sync())
     assert "not shown" in reasons(three.cleo.sync())

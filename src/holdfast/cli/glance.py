@@ -75,7 +75,7 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
     ]  # fmt: skip
     facts += [(name, paint.plain(value)) for name, value in made_of if value]
     if session.sync.status != "none":
-        facts.append(("Sync", travel_line(paint, session, clock)))
+        facts.append(("Sync", travel_words(session, clock)))
     secrets = cut_out(session)
     if secrets:
         facts.append(("Secrets", paint.plain(secrets)))
@@ -93,14 +93,13 @@ def context_line(paint: Paint, session: Session) -> Painted:
     return paint.join(drawn, number, "  " if words else "", styles.get(context.level, paint.plain)(words))
 
 
-def travel_line(paint: Paint, session: Session, clock: Clock) -> Painted:
+def travel_words(session: Session, clock: Clock) -> str:
     """How the session stands with its remote, and since when."""
     sync = session.sync
-    words = {"pending": "not all of it is there yet", "synced": "all of it is there", "error": sync.error or "failed"}
-    style = {"pending": paint.plain, "synced": paint.plain, "error": paint.yellow}[sync.status]
+    words = {"pending": "not all of it is there yet", "synced": "all of it is there"}
     last = "never synced" if sync.last_sync is None else f"last synced {clock.ago(sync.last_sync)}"
-    people = f", shared with {', '.join(sync.shared_with)}" if sync.shared_with else ""
-    return paint.join(f"{sync.remote}: ", style(words[sync.status]), paint.dim(f", {last}{people}"))
+    people = f"; shared with {', '.join(sync.shared_with)}" if sync.shared_with else ""
+    return f"{sync.remote or 'Remotes'}: {words.get(sync.status, sync.error or 'it failed')}; {last}{people}"
 
 
 def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:

@@ -323,6 +323,8 @@ COMMANDS: tuple[Command, ...] = (
         Argument("id", _ID.help),
         Option(("--from",), "from whom", metavar="EMAIL", name="from_", required=True),
     ), _at("revoke"), group=DEVICES, writes=True),
+    Command("redact", "what would leave this device, before it does", (Argument("id", _ID.help),), _at("redact"),
+            group=DEVICES),
     # ── Keeping ──────────────────────────────────────────────────────────────────────────────────────────
     Command("init", "set up a project in a minute", (
         Option(("--connect",), "connect this agent, or none", many=True, metavar="AGENT"),

@@ -22,7 +22,7 @@ from holdfast.cli.describe import (
     tasks_summary,
     title,
 )
-from holdfast.cli.glance import context_line, travel_line
+from holdfast.cli.glance import context_line, travel_words
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session, Task
 from holdfast.core.text import shorten
@@ -86,7 +86,7 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
     if session.cost_usd is not None:
         facts.append(("Cost", f"{session.cost_usd:,.2f} USD"))
     if session.sync.status != "none":
-        facts.append(("Sync", travel_line(paint, session, clock)))
+        facts.append(("Sync", travel_words(session, clock)))
     secrets = cut_out(session)
     facts += [("Secrets", secrets)] if secrets else []
     facts += [("Reopen", f"{one.resume or one.id}  ({one.agent})") for one in session.native]

@@ -53,7 +53,7 @@ def _text(value: str, key: str | None, found: dict[str, int]) -> str:
     clean = redact(value)
     if clean.found:
         _count(clean.found, found)
-        return clean.text
+        value = clean.text  # and what is left may still be what the key says: redacting again changes nothing
     if key and len(value) <= _LONGEST_VALUE and "\n" not in value:
         before = f"{key}: "
         named = redact(before + value)

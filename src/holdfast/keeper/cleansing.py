@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 5_000
 # Each erasing rewrites the whole file: as much as memory allows is erased together.
 _MOST_FOUND: Final = 20_000
-_MOST_IN_ONE: Final = 100
-_BYTES_IN_ONE: Final = 256 << 10
+_MOST_IN_ONE: Final = 1_000
+_BYTES_IN_ONE: Final = 1 << 20
 # Where other fields are looked at than those with free text: what they hold may be anything.
 _DOCUMENTS: Final = {
     "extra.kept": frozenset({"value"}),

@@ -135,7 +135,7 @@ def _remembered(keeper: Keeper, remote: Remote) -> Iterator[tuple[str, str | Non
     if stands.held and not stands.confirmed:
         yield (
             f"{count(stands.held, 'earlier session')} held back until you have confirmed that the vault is yours",
-            f"Compare its words on another device ({stands.words}), then: holdfast remote confirm {remote.name}",
+            f"With the words that another of your devices shows: holdfast remote confirm {remote.name} WORDS",
         )
     if stands.error is not None:
         yield f"the last sync failed: {stands.error}", "holdfast sync tries it again."

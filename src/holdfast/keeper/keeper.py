@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.mirrors.mirroring import Mirrors
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
+    from holdfast.keeper.teleports.syncing import Synced
 
 _NOT_YET = Project(id="", name="")  # found once the session really starts
 
@@ -161,6 +162,7 @@ class Keeper:
         other._opened = self.store()
         other.upkeep.draining = self.upkeep.draining
         other.looks_once = self.looks_once
+        other.environ = self.environ
         return other
 
     def make_current(self, transaction: Transaction, session: str) -> None:
@@ -175,6 +177,12 @@ class Keeper:
     def absorb(self) -> None:
         """Take in what others left for us: payloads of hooks, and changes in mirrored files."""
         self.upkeep.absorb()
+
+    def sync(self, remote: str | None = None) -> Synced:
+        """Exchange what is missing with every remote, or with this one; says what came of it, and what failed."""
+        from holdfast.keeper.teleports.syncing import sync
+
+        return sync(self, remote)
 
     def sync_of(self, state: State) -> Sync:
         """Where a session stands with its remotes."""

@@ -16,6 +16,7 @@ from holdfast.core import agents, view
 from holdfast.core.errors import Invalid
 from holdfast.core.state import AgentState, State
 from holdfast.core.times import DAY, HOUR, text
+from holdfast.core.vocabulary import Project
 
 By: TypeAlias = Literal["scope", "day", "project", "agent"]
 BY: tuple[By, ...] = ("scope", "day", "project", "agent")
@@ -103,11 +104,16 @@ def _scopes(states: list[State], now: int) -> Table:
     return Table("scope", _longest_first(lines.values()), _total(states, now))
 
 
+def _repository(project: Project) -> str:
+    """A repository is one project, whatever id each device gave it."""
+    return f"{project.remote}\n{project.inside}" if project.remote else project.id
+
+
 def _projects(states: list[State], now: int) -> Table:
     lines: dict[str, Line] = {}
     paths: dict[str, str | None] = {}
     for state in states:
-        which = state.project.id if state.project else ""
+        which = _repository(state.project) if state.project else ""
         name = state.project.name if state.project else None
         _add(lines.setdefault(which, Line(key=name)), state, now)
         paths[which] = state.project.path if state.project else None

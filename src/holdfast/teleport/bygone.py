@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError
+from holdfast.core.event import Event
 from holdfast.teleport import heads, packs, sealing
 from holdfast.teleport.due import signed
 from holdfast.teleport.heads import Head, Listed
@@ -19,7 +20,7 @@ from holdfast.teleport.memory import Cursor, Own
 from holdfast.teleport.packs import Stretch
 
 if TYPE_CHECKING:
-    from holdfast.teleport.pulling import Listing
+    from holdfast.teleport.hearing import Listing
     from holdfast.teleport.pushing import Objects, Push
     from holdfast.teleport.vault import Vault
 
@@ -82,7 +83,7 @@ def _rewritten(push: Push, head: Head, life: str, sessions: frozenset[str]) -> N
                 vault.memory.forget(transaction, "loose", made.rpartition("/")[2])
 
 
-def _as_kept(vault: Vault, stretch: Stretch) -> list[packs.Event]:
+def _as_kept(vault: Vault, stretch: Stretch) -> list[Event]:
     """The same events as the store has them now."""
     first, last = stretch.events[0].seq, stretch.events[-1].seq
     hashes = {event.hash for event in stretch.events}
@@ -94,22 +95,32 @@ def sweep(vault: Vault, listing: Listing) -> None:
     """Take away what is in nobody's use any more."""
     _clear(vault, listing)
     cursors = vault.memory.cursors()
-    mine = {life for life, one in cursors.items() if one.device == vault.me}
-    mine.add(sealing.life_tag(vault.id, vault.here.writer()))
-    gone = [name for name in listing.older if (found := heads.listed(name)) is not None and found.life in mine]
+    own = vault.memory.own(vault.here.writer())
+    newest = {life: one.counter for life, one in cursors.items() if one.device == vault.me}
+    newest[sealing.life_tag(vault.id, vault.here.writer())] = own.counter
+    # Only what is older than one that we know to be ours: a planted name above it makes nothing old.
+    gone = [
+        one.name
+        for life, rivals in listing.rivals.items()
+        if any(one.counter == newest.get(life) for one in rivals)
+        for one in rivals
+        if one.counter < newest[life]
+    ]
     settled = []
     for writer, own in vault.memory.under(Own, "own"):
         if own.stale and writer != vault.here.writer():
             gone += [f"p/{vault.tag}/{one}" for one in own.stale]
             settled.append((writer, replace(own, stale=())))
+    adopted = vault.memory.raw_under("adopt")
     if gone:
         vault.remote.put([], remove=gone)
-    with vault.here.transaction() as transaction:
-        for writer, own in settled:
-            vault.memory.write(transaction, own, "own", writer)
-        for device in vault.memory.raw_under("adopt"):
-            vault.memory.forget(transaction, "adopt", device)
-            vault.memory.write(transaction, True, "sweep", device)  # noqa: FBT003 (a value, not a switch)
+    if settled or adopted:
+        with vault.here.transaction() as transaction:
+            for writer, own in settled:
+                vault.memory.write(transaction, own, "own", writer)
+            for device in adopted:
+                vault.memory.forget(transaction, "adopt", device)
+                vault.memory.write(transaction, True, "sweep", device)
     for device in vault.memory.raw_under("sweep"):
         _without_device(vault, listing, device)
 
@@ -117,8 +128,8 @@ def sweep(vault: Vault, listing: Listing) -> None:
 def _without_device(vault: Vault, listing: Listing, device: str) -> None:
     """What a removed device published and was accepted is vouched for by us now: its own packs can go."""
     lives = {life: one for life, one in vault.memory.cursors().items() if one.device == device}
-    if vault.membership.is_member(device):
-        lives = {}  # let in again
+    if device not in vault.membership.removed or not vault.membership.is_admin(vault.me):
+        lives = {}  # let in again, or not for us to say
     left = False
     for life, cursor in lives.items():
         listed = listing.newest.get(life)

@@ -1,8 +1,10 @@
-"""What this store holds and a vault does not, as far as this device may vouch for it: the stretches to publish next."""
+"""What this store holds and a vault does not, as far as this device may vouch for it: what to publish next."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.canonical import LARGEST
@@ -13,6 +15,7 @@ from holdfast.teleport.keys import STREAM, certifies, is_certified
 from holdfast.teleport.packs import Stretch
 
 if TYPE_CHECKING:
+    from holdfast.teleport.membership import Membership
     from holdfast.teleport.memory import Own
     from holdfast.teleport.vault import Vault
 
@@ -118,23 +121,22 @@ class Due:
         if len(set(seqs)) == len(seqs):
             return []
         self.forked.add((session, writer))
-        fork = min(seq for seq, after in zip(seqs, seqs[1:], strict=False) if seq == after)
+        fork = min(seq for seq, after in pairwise(seqs) if seq == after)
         there = self._vault.memory.forks(session, writer)
         return [event for event in events if event.seq >= fork and event.hash not in there]
 
     def _may_vouch(self, writer: str) -> bool:
         may = self._mine.get(writer)
         if may is None:
-            members, me = self._vault.membership, self._vault.me
-            signing = self._vault.here.keys.public.signing
-            may = certifies(writer, signing) or members.is_admin(me) or not is_certified(writer)
-            self._mine[writer] = may
+            may = self._mine[writer] = may_vouch(self._vault.membership, self._vault.me, writer)
         return may
 
     def _in_scope(self, session: str) -> bool:
         found = self._scope.get(session)
         if found is None:
-            found = session not in self._earlier and self._vault.membership.session in (None, session)
+            # What others would not take in is not sent: they would turn away the whole pack.
+            found = re.match(packs.SESSION, session) is not None
+            found = found and session not in self._earlier and self._vault.membership.session in (None, session)
             if found and self._projects:
                 state = self._vault.here.store.state(session)
                 found = state is not None and (state.project is None or state.project.id in self._projects)
@@ -168,6 +170,16 @@ class Due:
             if len(taken) < len(events):
                 return found, True
         return found, False
+
+
+def may_vouch(members: Membership, device: str, writer: str) -> bool:
+    """Its own streams a member vouches for; an admin for all; those of days without keys whoever is no guest."""
+    member = members.members.get(device)
+    if member is None:
+        return False
+    return (
+        certifies(writer, member.keys.signing) or member.admin or not (is_certified(writer) or member.kind == "guest")
+    )
 
 
 def signed(vault: Vault, events: Iterable[Event]) -> list[Stretch]:

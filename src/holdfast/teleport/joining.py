@@ -17,9 +17,11 @@ from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.text import LONGEST_NAME
 from holdfast.teleport import age, entries, heads
 from holdfast.teleport.entries import Admit, Signed
+from holdfast.teleport.hearing import HEAD_LIMIT, look
 from holdfast.teleport.keys import PublicKeys, verify
 from holdfast.teleport.memory import FOUNDING
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
+from holdfast.teleport.sealing import NO_KEY, Unsealable
 from holdfast.teleport.vault import Here, Vault
 
 if TYPE_CHECKING:
@@ -165,7 +167,7 @@ def arrived(vault: Vault) -> bool:
         return False
     vault.reload()
     vault.learn_all()
-    if not vault.membership.is_member(vault.me):
+    if not vault.membership.is_member(vault.me) or left_behind(vault):
         return False
     founding = vault.founding()
     assert founding is not None
@@ -174,6 +176,21 @@ def arrived(vault: Vault) -> bool:
         vault.memory.write(transaction, replace(vault.memory.standing(), place="member"), "standing")
     take_back(vault)
     return True
+
+
+def left_behind(vault: Vault) -> bool:
+    """Whether the vault has gone on with keys that we do not have: whoever was removed cannot read that they were."""
+    if not vault.report.rejected:
+        return False  # everything that was ever said about who belongs here could be read
+    for listed in look(vault.remote.list("h/"), vault.tag).newest.values():
+        try:
+            vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
+        except Unsealable as error:
+            if error.reason == NO_KEY:
+                return True
+        except (Missing, TooLarge):
+            continue
+    return False
 
 
 def take_back(vault: Vault) -> None:

@@ -13,14 +13,17 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
+from holdfast.core.errors import Invalid
 from holdfast.teleport import bygone, heads, packs, removing, sealing
 from holdfast.teleport.due import Batch, Due, signed
-from holdfast.teleport.heads import Head, Indexed, Seen, Wanted
+from holdfast.teleport.heads import Head, Indexed, Listed, Seen, Wanted
+from holdfast.teleport.hearing import HEAD_LIMIT, Listing
 from holdfast.teleport.memory import Intent, Own, Span
 from holdfast.teleport.packs import Stretch
-from holdfast.teleport.pulling import HEAD_LIMIT, Listing, spans
+from holdfast.teleport.pulling import spans
 from holdfast.teleport.remotes.interface import Missing, TooLarge
 from holdfast.teleport.report import Progress, silent
+from holdfast.teleport.sealing import NEWER, NO_KEY, Unsealable
 from holdfast.teleport.vault import Vault
 
 Objects: TypeAlias = list[tuple[str, bytes]]
@@ -30,6 +33,7 @@ Made: TypeAlias = dict[str, tuple[Span, ...]]
 # A pack that holds this much is left alone: sixteen of them would be more than anybody reads at once.
 _LARGE: Final = 4 << 20
 _MOST_LIVES: Final = 5
+_MOST_RIVALS: Final = 64
 
 
 class Push:
@@ -42,6 +46,7 @@ class Push:
         self._listing = listing
         self._progress = progress
         self._due = Due(vault)
+        self._shown = 0
         self.own = self.memory.own(self.writer)
 
     # ── finding out where we are ─────────────────────────────────────────────────────────────────────────
@@ -49,14 +54,15 @@ class Push:
     def settle(self) -> None:
         """Go on after a crash, or after this store was put back to an earlier state."""
         for writer, intent in list(self.memory.under(Intent, "intent")):
-            shown = self._listing.newest.get(sealing.life_tag(self.vault.id, writer))
-            if shown is not None and shown.counter == intent.own.counter and self._is_ours(shown.name, intent):
+            rivals = self._listing.rivals.get(sealing.life_tag(self.vault.id, writer), ())
+            name = heads.name_of(self.vault.id, writer, intent.own.counter)
+            if any(one.name == name for one in rivals) and self._is_ours(name, intent):
                 self.vault.remote.put([], remove=intent.gone)
                 self._done(intent, writer)
             else:
                 self._drop(intent, writer)
-        shown = self._listing.newest.get(sealing.life_tag(self.vault.id, self.writer))
-        if shown is not None and shown.counter > self.own.counter:
+        self._shown = self._newest()
+        if self._shown > self.own.counter:
             # The remote knows more of this life than this store does: it was restored, cloned or rolled back. What
             # the other life published is read like anybody's; we go on as somebody new.
             self.renew()
@@ -65,7 +71,35 @@ class Push:
         """Go on under a new life: somebody else publishes under the present one, or did."""
         self.writer = self.vault.here.renew()
         self.own = self.memory.own(self.writer)
+        self._shown = 0
         self._due.forget()
+
+    def _newest(self) -> int:
+        """The number of the newest head of this life that may be ours. What certainly is not, goes."""
+        planted = []
+        newest = 0
+        for listed in self._listing.rivals.get(sealing.life_tag(self.vault.id, self.writer), ())[:_MOST_RIVALS]:
+            if listed.counter <= self.own.counter or self._may_be_ours(listed):
+                newest = listed.counter
+                break
+            planted.append(listed.name)
+            self.vault.report.reject(
+                listed.name, self.vault.here.name, "what stands under the name of this device is not by it"
+            )
+        if planted:
+            self.vault.remote.put([], remove=planted)
+        return newest
+
+    def _may_be_ours(self, listed: Listed) -> bool:
+        vault = self.vault
+        try:
+            plain = vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
+            return heads.read(plain, vault.id, listed).is_by(vault.here.keys.public.signing)
+        except Unsealable as error:
+            # Perhaps of a time whose keys this store has lost, or of a newer program: that cannot be told.
+            return error.reason in (NO_KEY, NEWER)
+        except (Missing, TooLarge, Invalid):
+            return False
 
     def _drop(self, intent: Intent, writer: str) -> None:
         """A push that did not happen: its packs, which no head names, go, and then it is forgotten."""
@@ -81,8 +115,7 @@ class Push:
 
     def lost(self) -> bool:
         """Whether the remote does not show what we published last."""
-        shown = self._listing.newest.get(sealing.life_tag(self.vault.id, self.writer))
-        return self.own.counter > 0 and (shown is None or shown.counter < self.own.counter)
+        return self.own.counter > 0 and self._shown < self.own.counter
 
     # ── publishing ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.teleport import joining, removing, sharing, tending
-from holdfast.teleport.pulling import Listing, Pull, look, name_of, remember_rejected
+from holdfast.core.errors import HoldfastError
+from holdfast.teleport import heads, joining, removing, sharing, tending
+from holdfast.teleport.hearing import look, name_of
+from holdfast.teleport.pulling import Pull, remember_rejected
 from holdfast.teleport.pushing import Push
 from holdfast.teleport.remotes.interface import Found
 from holdfast.teleport.report import Progress, Report, silent
 from holdfast.teleport.vault import Vault
+
+_LOCKED_OUT: Final = "what others write lately cannot be opened here: this device may have been removed"
 
 
 def sync(main: Vault, *, progress: Progress = silent, patient: bool = True) -> Report:
@@ -26,38 +31,56 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True) -> R
 
 
 def _one(vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool) -> Report:
-    listing = look(found, vault.tag)
     if not _belongs(vault):
         return vault.report
+    try:
+        error = _exchange(vault, found, main, progress, patient=patient)
+    except HoldfastError:
+        remember_rejected(vault, whole=False)
+        raise
+    remember_rejected(vault)
+    _note_standing(vault, main, error)
+    return vault.report
+
+
+def _exchange(
+    vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool
+) -> str | None:
+    """All of it; gives what is to be said about it from now on, should something be wrong."""
+    listing = look(found, vault.tag)
     vault.flush()
     push = Push(vault, listing, progress=progress)
     push.settle()
     pull = Pull(vault, listing, progress=progress, patient=patient)
-    pull.heads()
-    removing.obey(vault)
+    pull.hearing.listen()
+    vault.reject_entries()
+    removing.obey(vault, lambda: _beside(vault, main))
     pull.packs()
+    if pull.own_seen > push.own.counter:
+        # Others have seen more of us than this store knows, though the remote does not show it.
+        push.renew()
     _withheld(vault, pull)
     lost = push.lost()
+    if lost:
+        where = heads.name_of(vault.id, push.writer, push.own.counter)
+        vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
     tending.tend(vault, listing, main, lost=lost)
     if vault.membership.is_member(vault.me):
         push.everything(pull.wanted, events=_has_readers(vault))
     elif vault.me in vault.membership.removed:
         vault.report.note("This device was removed from the vault: nothing of it is sent any more.")
-    if pull.locked_out:
-        vault.report.note("What others write lately cannot be opened here: this device may have been removed.")
     vault.reject_planted()
-    remember_rejected(vault)
-    _note_standing(vault, main)
-    return vault.report
+    if pull.hearing.locked_out:
+        vault.report.note(f"{_LOCKED_OUT[0].upper()}{_LOCKED_OUT[1:]}.")
+        return _LOCKED_OUT
+    return None
 
 
-def _note_standing(vault: Vault, main: Vault | None) -> None:
+def _note_standing(vault: Vault, main: Vault | None, error: str | None) -> None:
     """What can be told of it later without asking the remote, and without any key."""
     standing, members = vault.memory.standing(), vault.membership
     place = "member" if members.is_member(vault.me) else "out" if vault.me in members.removed else standing.place
-    now = replace(
-        standing, last_sync=vault.here.now(), error=None, place=place, admin=members.is_admin(vault.me)
-    )  # fmt: skip
+    now = replace(standing, last_sync=vault.here.now(), error=error, place=place, admin=members.is_admin(vault.me))
     people = tuple(sorted({one.email for one in members.invites if one.live}))
     with vault.here.transaction() as transaction:
         vault.memory.write(transaction, now, "standing")
@@ -81,13 +104,18 @@ def _belongs(vault: Vault) -> bool:
     if not vault.wrapped():
         vault.ask_for_wraps()
         vault.learn_all()
-    elif standing.place == "reader" and standing.request is not None:
+    elif standing.request is not None:
         vault.learn_all()
         if vault.membership.is_member(vault.me):
             joining.arrived(vault)
-    elif standing.request is not None:
-        joining.take_back(vault)
     return bool(vault.wrapped())
+
+
+def _beside(vault: Vault, main: Vault | None) -> list[Vault]:
+    """The other vaults through which the same sessions travel."""
+    if main is not None:
+        return [main]
+    return [sharing.opened(vault, one.vault, one.founding) for one in vault.membership.shares]
 
 
 def _has_readers(vault: Vault) -> bool:
@@ -100,10 +128,14 @@ def _has_readers(vault: Vault) -> bool:
 
 def _withheld(vault: Vault, pull: Pull) -> None:
     """Say which devices' words are missing. Looked at twice: a head may have been replaced while we looked."""
-    if not pull.withheld():
+    hearing = pull.hearing
+    if not hearing.withheld() and not hearing.absent:
         return
-    again: Listing = look(vault.remote.list("h/"), vault.tag)
-    pull.listing = again
-    for life, device in pull.withheld():
+    hearing.listing = look(vault.remote.list("h/"), vault.tag)
+    for life, device in hearing.withheld():
         name = name_of(vault, device) if device else ""
         vault.report.reject(f"h/{vault.tag}.{life}", name, "newer word of a device is not shown by the remote")
+    for some in hearing.listing.rivals.values():
+        for one in some:
+            if one.name in hearing.absent:
+                vault.report.reject(one.name, "", "the remote lists a head that is not there")

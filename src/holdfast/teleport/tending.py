@@ -6,13 +6,13 @@ vault into the sessions that it shares.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from holdfast.teleport import founding, joining, removing, sharing
-from holdfast.teleport.entries import Admit
-from holdfast.teleport.pulling import Listing
+from holdfast.teleport import entries, founding, joining, removing, sealing, sharing
+from holdfast.teleport.entries import Admit, Invite, Remove
+from holdfast.teleport.hearing import Listing
 from holdfast.teleport.vault import Vault
-
 
 # How many devices one invitation lets in.
 _MOST_DEVICES: Final = 16
@@ -27,10 +27,12 @@ def tend(vault: Vault, listing: Listing, main: Vault | None, *, lost: bool) -> N
         if main is not None:
             _follow(vault, main)
         _answer(vault, listing)
-    if vault.sealing_key() is None:
+    if vault.sealing_key() is None and not (vault.ask_for_wraps() and vault.sealing_key() is not None):
         change = vault.change()
         change.new_key()
         change.commit()
+    if vault.membership.is_admin(vault.me):
+        _give(vault)
     if lost:
         _put_back(vault)
 
@@ -70,8 +72,8 @@ def _answer(vault: Vault, listing: Listing) -> None:
             room[member.invite] -= 1
     for request in joining.requests(vault, listing.joins):
         invited = next((one for one in live if joining.proves(request, one.secret)), None)
-        if request.keys.id in members.removed:
-            # Its request may only have been shown again: whoever was removed is let in by a person, or not at all.
+        if request.keys.id in members.removed and not (invited and _since(vault, invited.hash, request.keys.id)):
+            # Its request may only have been shown again: whoever was removed is let in by a person, who invites anew.
             vault.report.reject(request.object, request.name, "a device that was removed asks to take part again")
         elif invited is None:
             vault.report.reject(request.object, request.name, "a request to take part shows no invitation")
@@ -80,6 +82,54 @@ def _answer(vault: Vault, listing: Listing) -> None:
         else:
             room[invited.hash] -= 1
             joining.approve(vault, request, role="guest", invite=invited.hash)
+
+
+def _since(vault: Vault, invited: str, device: str) -> bool:
+    """Whether somebody invited this person knowing that the device had been removed."""
+    removals = set()
+    for own, signed in vault.known.items():
+        entry = entries.read(signed.payload)
+        if isinstance(entry, Remove) and entry.device == device:
+            removals.add(own)
+    return removals <= _before(vault, [invited])
+
+
+def _give(vault: Vault) -> None:
+    """Wrap keys for those who came while the keys were made: neither knew of the other."""
+    members = vault.membership
+    tips = tuple(sorted(members.tips))
+    if vault.memory.read(tuple[str, ...], "given") == tips:
+        return
+    have = {sealing.key_id(key) for key in vault.ring()}
+    came: dict[str, set[str]] = {}
+    for own, signed in vault.known.items():
+        entry = entries.read(signed.payload)
+        if isinstance(entry, Admit | Invite):
+            for recipient in [entry.device.age] if isinstance(entry, Admit) else entry.recipients:
+                came.setdefault(recipient, set()).add(own)
+    change = vault.change()
+    for recipient in members.recipient_keys():
+        tag = sealing.recipient_tag(recipient)
+        made = {key.entry for key in members.keys if key.id in have and tag not in key.recipients}
+        # Whoever let them in gave them all keys known then.
+        if made and recipient in came and made - _before(vault, came[recipient]):
+            change.wrap(recipient, change.wrapped(vault.ring()))
+    change.remember(tips, "given")
+    change.commit()
+
+
+def _before(vault: Vault, names: Iterable[str]) -> set[str]:
+    """Everything that these entries follow."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        signed = vault.known.get(waiting.pop())
+        header = None if signed is None else entries.header_of(signed.payload)
+        for parent in () if header is None else header.parents:
+            if parent not in found:
+                found.add(parent)
+                waiting.append(parent)
+    return found
 
 
 def _put_back(vault: Vault) -> None:

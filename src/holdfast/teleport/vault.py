@@ -31,7 +31,6 @@ ENTRY_LIMIT: Final = 8 << 20
 # Whoever keeps the objects decides how many there are: this much is looked at in one sync, the next one goes on.
 _MOST_ENTRIES: Final = 20_000
 _MOST_BAD_ENTRIES: Final = 500
-_MOST_UNTOLD: Final = 100
 _MOST_UNNAMED_KEYS: Final = 1_000
 _LARGEST_SMALL: Final = 32 << 20
 
@@ -119,7 +118,7 @@ class Vault:
             self._membership = None
 
     def _standing(self, new: dict[str, Signed]) -> dict[str, Signed]:
-        """Those that somebody of the vault has signed. The rest is reported, not kept: anybody can make any amount."""
+        """Those that somebody of the vault signed. The rest is reported, not kept: anybody can make any amount."""
         if not new:
             return new
         found = trace({**self.known, **new}.values(), self.id, self._verified)
@@ -137,7 +136,7 @@ class Vault:
         return f"m/{self.tag}/{sealing.entry_name(self.id, own)}"
 
     def learn(self, hashes: Iterable[str]) -> None:
-        """Fetch entries by their hashes, and all that they stand on; what cannot be had is asked for again."""
+        """Fetch entries by their hashes, and all that they stand on."""
         wanted = [one for one in hashes if one not in self.known]
         found: dict[str, Signed] = {}
         tried: set[str] = set()
@@ -152,10 +151,6 @@ class Vault:
                 header = entries.header_of(entry.payload)  # also of a kind that is not known here
                 wanted += [] if header is None else header.parents
         self.take(found.values())
-        untold = tuple(sorted(tried - found.keys())[:_MOST_UNTOLD])
-        if untold != (self.memory.read(tuple[str, ...], "untold") or ()):
-            with self.here.transaction() as transaction:
-                self.memory.write(transaction, untold, "untold")
 
     def learn_all(self) -> None:
         """Fetch every entry there is: for who comes anew and has heard of none."""
@@ -240,6 +235,14 @@ class Vault:
         from holdfast.teleport import left_keys
 
         return left_keys.take(self)
+
+    def reject_entries(self) -> None:
+        """Entries by devices of the vault that were not entitled to them."""
+        for own, reason in self.membership.rejected:
+            header = entries.header_of(self.known[own].payload)
+            member = None if header is None else self.membership.members.get(header.by)
+            by = "" if header is None else header.by if member is None else member.name
+            self.report.reject(self._entry_name(own), by, f"a membership entry does not count: {reason}")
 
     def reject_planted(self) -> None:
         """Keys that were wrapped for us and that no valid entry names: nobody who belongs here made them."""

@@ -17,6 +17,7 @@ from holdfast.store.verify import flaws
 KNOWN = {
     "store.db", "store.db-wal", "store.db-shm", "store.db.erasing", "writer.json", "config.toml", "errors.log",
     "aside", "mirrors", "spool", "hooks", "connections", "glances", "opened", "backfilled",
+    "device.json", "device.lock", "remotes.json", "remotes", "people.json", "sync.lock", "sync.wanted", "sync.last",
 }  # fmt: skip
 
 

@@ -108,13 +108,11 @@ def confirm(call: Call) -> None:
 
     name, expected = call.parsed.need("name"), call.parsed.text("words")
     remote = remotes.named(call.keeper.home, name)
-    if expected is None:
-        call.note(f"The vault at {name} is called\n  {standing.spelled(remote.vault)}")
-        if call.ask("Does holdfast device show say the same on another of your devices? Type yes:") != "yes":
-            raise Refused(
-                "nothing was confirmed",
-                hint=f"Give the words the other device shows: holdfast remote confirm {name} WORDS",
-            )
+    if expected is None and not _same_words(call, standing.spelled(remote.vault)):
+        raise Refused(
+            "nothing was confirmed",
+            hint=f"Give the words that another of your devices shows: holdfast remote confirm {name} WORDS",
+        )
     released = adding.confirm(call.keeper, name, expected)
     call.answer(
         {"remote": _public(standing.met(call.keeper, remote)), "released": released},
@@ -123,6 +121,14 @@ def confirm(call: Call) -> None:
             f": {count(released, 'earlier session')} will be sent" if released else "",
         ),
     )  # fmt: skip
+
+
+def _same_words(call: Call, words: str) -> bool:
+    """Ask the person, if there is one."""
+    if call.json or not sys.stdin.isatty():
+        return False
+    call.note(f"The vault there is called\n  {words}")
+    return call.ask("Does holdfast device show say the same on another of your devices? Type yes:") == "yes"
 
 
 def remove(call: Call) -> None:

@@ -16,4 +16,4 @@ def run(call: Call) -> None:
             "Taken back from ", paint.bold(email), paint.dim(f" at {', '.join(done)}")
         ),
     )  # fmt: skip
-    call.note("What they have read, they have read; nothing that is written from now on can they open.")
+    call.note("What they have read, they have read; what is written from now on they cannot open.")

@@ -21,6 +21,7 @@ from holdfast.capture.used import used
 from holdfast.core.errors import Invalid
 from holdfast.core.times import DAY
 from holdfast.keeper.captures.progress_memory import Memory
+from holdfast.keeper.recording import note_rules
 from holdfast.machine.trouble import shown
 
 if TYPE_CHECKING:
@@ -199,6 +200,7 @@ class _Telling:
         if self._waiting:
             # Not a turn of the keeper: no mirror shows what is past, and each would be looked at every time.
             with self._keeper.store().transaction() as transaction:
+                note_rules(self._keeper.store(), transaction)
                 for story, source in self._waiting:
                     try:
                         outcome = self._narrator.tell(transaction, story)

@@ -91,7 +91,10 @@ class Belonging:
 
     def _come_back(self, known: State, heard: Heard) -> None:
         """A conversation goes on with its session in a work tree that is at none: now it is at this one."""
-        here = known.project is not None and known.project.path == self._keeper.place.main
+        own = known.project
+        here = own is not None and (
+            own.path == self._keeper.place.main or own.id in projects.known(self._keeper.store(), self._keeper.place)
+        )
         if here and is_work(heard) and view.status_of(known) not in FINISHED and self._unfinished() is None:
             self._keeper.make_current(self._transaction, known.session)
             self._current = known.session

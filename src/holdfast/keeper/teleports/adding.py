@@ -17,10 +17,7 @@ from holdfast.keeper.teleports.remotes import Remote
 from holdfast.keeper.teleports.standing import not_yet, spelled
 from holdfast.teleport import entries, founding, joining, recovery, words
 from holdfast.teleport.memory import FOUNDING, Memory, Own, Standing
-from holdfast.teleport.pulling import HEAD_LIMIT, look
-from holdfast.teleport.remotes.interface import Missing, TooLarge
 from holdfast.teleport.remotes.registry import checked_url
-from holdfast.teleport.sealing import NO_KEY, Unsealable
 from holdfast.teleport.vault import Vault
 
 if TYPE_CHECKING:
@@ -92,17 +89,22 @@ def _existing(
         )
     again = founding.taken_up(here, place, signed)
     if again is not None:
-        return again, "member"
+        again.learn_all()
+        if again.membership.is_member(again.me) and not joining.left_behind(again):
+            return again, "member"
     recovered = None if code is None else _recovered(Vault(here, place, own), signed, code)
-    earlier = tuple(keeper.store().sessions())
     vault = joining.ask(here, place, signed)
+    there = {session for session, _, _ in vault.memory.streams()}  # who was removed once has sessions of the vault
+    earlier = tuple(session for session in keeper.store().sessions() if session not in there)
     with keeper.transaction() as transaction:
-        standing = replace(vault.memory.standing(), confirmed=wanted is not None or code is not None)
+        before = vault.memory.standing()
+        known = before.confirmed or wanted is not None or code is not None
+        standing = replace(before, place="pending", confirmed=known)
         vault.memory.write(transaction, standing, "standing")
-        if standing.confirmed:
-            vault.memory.forget(transaction, "earlier")
-        elif earlier:
+        if earlier and not standing.confirmed:
             vault.memory.write(transaction, earlier, "earlier")
+        else:
+            vault.memory.forget(transaction, "earlier")
     if recovered is None:
         return vault, "asked"
     public = here.keys.public
@@ -122,7 +124,7 @@ def _recovered(vault: Vault, signed: Signed, code: str) -> Vault:
     other = Vault(vault.here._replace(keys=keys), vault.remote, vault.id)
     other.ask_for_wraps()
     other.learn_all()
-    if not other.membership.is_admin(keys.public.id) or _left_behind(other):
+    if not other.membership.is_admin(keys.public.id) or joining.left_behind(other):
         if not known:
             founding.forget(vault)
         raise Refused(
@@ -130,21 +132,6 @@ def _recovered(vault: Vault, signed: Signed, code: str) -> Vault:
             hint="Look at the address, and at the code: a newer one makes older ones void.",
         )
     return other
-
-
-def _left_behind(vault: Vault) -> bool:
-    """Whether the vault has gone on with a key that was not left for this code: it was made void, and cannot know."""
-    if not vault.report.rejected:
-        return False  # everything that was ever said about who belongs here could be read
-    for listed in look(vault.remote.list("h/"), vault.tag).newest.values():
-        try:
-            vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
-        except Unsealable as error:
-            if error.reason == NO_KEY:
-                return True
-        except (Missing, TooLarge):
-            continue
-    return False
 
 
 def _project(keeper: Keeper) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from holdfast.keeper.teleports import opening, remotes
 from holdfast.keeper.teleports.remotes import Remote
 from holdfast.teleport import joining, recovery, removing, syncing, words
 from holdfast.teleport.entries import Admit, Rename
-from holdfast.teleport.pulling import look
+from holdfast.teleport.hearing import look
 from holdfast.teleport.vault import Vault
 
 if TYPE_CHECKING:

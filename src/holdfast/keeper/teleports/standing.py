@@ -35,11 +35,9 @@ def spelled(vault: str) -> str:
 def met(keeper: Keeper, remote: Remote) -> Met:
     vault = opening.remembered(keeper, remote)
     standing, members = vault.memory.standing(), vault.membership
-    status = standing.place
-    if members.is_member(vault.me):
-        status = "member"
-    elif vault.me in members.removed:
-        status = "removed"
+    status = "removed" if standing.place == "out" else standing.place
+    if status != "pending":  # who asks again after it was removed may not know that it was
+        status = "member" if members.is_member(vault.me) else "removed" if vault.me in members.removed else status
     held = vault.memory.read(tuple[str, ...], "earlier") or ()
     return Met(
         remote, spelled(remote.vault), status, standing.confirmed, standing.last_sync, standing.error, len(held)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.errors import Damaged, HoldfastError
 from holdfast.core.model import Sync
 from holdfast.core.times import text
 from holdfast.formats.interface import Travel
@@ -29,13 +30,19 @@ _WORST_FIRST: Final = ("error", "pending", "synced")
 
 def sync_of(keeper: Keeper, state: State) -> Sync:
     """Where the session stands with its remotes: with the one where it stands worst."""
-    found = _worst(keeper, state)
+    try:
+        found = _worst(keeper, state)
+    except Damaged as error:  # of what lies beside the store: it is told, and keeps nobody from their work
+        return Sync(status="error", error=error.message)
     return Sync() if found is None else found[1]
 
 
 def travel_of(keeper: Keeper, state: State) -> Travel | None:
     """The same for formats; None when the session goes nowhere."""
-    found = _worst(keeper, state)
+    try:
+        found = _worst(keeper, state)
+    except Damaged:
+        return None
     return None if found is None else Travel(found[1], backend_of(found[0].url))
 
 
@@ -80,7 +87,10 @@ def _waits(keeper: Keeper, memory: Memory, standing: Standing, state: State) -> 
     """Whether there is anything here that this device could tell the vault, and has not."""
     if not standing.confirmed and state.session in (memory.read(tuple[str, ...], "earlier") or ()):
         return True
-    public = key_files.public(keeper.home.path)
+    try:
+        public = key_files.public(keeper.home.path)
+    except HoldfastError:  # damaged, or open to others: nothing can be signed before that is mended
+        return True
     known = {writer: max(one.by.values(), default=0) for _, writer, one in memory.streams(state.session)}
     return any(
         head.seq > known.get(writer, 0)

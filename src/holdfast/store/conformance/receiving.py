@@ -28,9 +28,25 @@ from holdfast.store.conformance.ground import (
     started,
     take,
 )
+from holdfast.store.interface import UNSEEN
 
 
 class Receiving(Ground):
+    def test_what_came_from_elsewhere_is_noted_until_somebody_looked(self) -> None:
+        """The place after which it began; not what is recorded here, nor what is known already."""
+        store = self.store()
+        put(store, SESSION, started(), note("here"))
+        assert store.remembered(UNSEEN) is None
+        place = store.latest_place()
+        one, two = foreign(BEN, 1, note("there"), clock=5), foreign(BEN, 1, note("too"), clock=6, session=OTHER)
+        take(store, [one])
+        take(store, [two])
+        assert store.remembered(UNSEEN) == b"%d" % place
+        with store.transaction() as transaction:
+            transaction.remember(UNSEEN, None)
+        assert take(store, [one, two]) == 0
+        assert store.remembered(UNSEEN) is None
+
     def test_what_is_known_already_is_not_new(self) -> None:
         """Receiving the same events again, or one's own, adds nothing and changes nothing."""
         history = self.history()

@@ -1,0 +1,76 @@
+"""`holdfast redact ID`: what would leave this device with the next sync, before it does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from holdfast.cli.call import Call
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.keeper.wording import count
+
+if TYPE_CHECKING:
+    from holdfast.keeper.redacting import Leaving, Text
+
+# In the order in which a person wants to see them; the rest follows.
+_ORDER: Final = (
+    "goal", "session", "notes", "decisions", "tasks", "agents", "commands", "files", "project", "device", "actor",
+    "native", "extra",
+)  # fmt: skip
+_MOST: Final = 20  # of one kind; --json has all
+
+
+def run(call: Call) -> None:
+    from holdfast.keeper.redacting import NEVER, leaving
+
+    session = call.keeper.session(call.parsed.text("id") or "@")
+    call.keeper.state(session.id)  # one that is erased is not found
+    found = leaving(call.keeper, session.id)
+    call.answer(
+        {
+            "session": found.session, "events": found.events, "texts": [one._asdict() for one in found.texts],
+            "found": [one._asdict() for one in found.found], "never": NEVER,
+        },
+        lambda paint: _all(paint, found),
+    )  # fmt: skip
+    for remote, reason in found.held.items():
+        call.note(f"Nothing of it goes to {remote}: {reason}.")
+    call.note(f"Sent too: times, numbers, ids, hashes of files. Never: {', '.join(NEVER)}.")
+
+
+def _all(paint: Paint, found: Leaving) -> Painted:
+    news = sum(not one.sent for one in found.texts)
+    lines = [
+        paint.plain(
+            f"{count(found.events, 'event')} would leave this device with the next sync,"
+            f" with {count(news, 'new text')}."
+            if found.events
+            else "Nothing new would leave this device with the next sync."
+        )
+    ]
+    rows = [row for texts in _grouped(found.texts) for row in _rows(texts)]
+    titles = ("What", "", "Text") if paint.tty else ("", "", "")
+    columns = [Column(titles[0], style="dim"), Column(titles[1]), Column(titles[2], weight=1)]
+    if rows:
+        lines.append(paint.table(rows, columns))
+    if found.found:
+        places = Counter(found.found)
+        told = ", ".join(f"{number} {one.kind} in {one.where}" for one, number in sorted(places.items()))
+        lines.append(paint.join(paint.yellow("Would be cut out first: "), told))
+    return Painted("\n".join(lines))
+
+
+def _grouped(texts: list[Text]) -> list[list[Text]]:
+    groups: dict[str, list[Text]] = {name: [] for name in _ORDER}
+    for one in texts:
+        groups.setdefault(one.where.partition(".")[0], []).append(one)
+    return [group for group in groups.values() if group]
+
+
+def _rows(texts: list[Text]) -> list[list[str]]:
+    # The new ones are why somebody looks.
+    ordered = sorted(texts, key=lambda one: one.sent)
+    rows = [[one.where, "sent" if one.sent else "new", " ".join(one.text.split())] for one in ordered[:_MOST]]
+    if len(ordered) > _MOST:
+        rows.append([ordered[-1].where.partition(".")[0], "", f"and {len(ordered) - _MOST:,} more (--json has all)"])
+    return rows

@@ -1,0 +1,229 @@
+"""Which heads a remote shows, which of them are genuine, and which it does not show though somebody saw them.
+
+Whoever can write to a remote can put anything under any name: bytes that stand above a device's newest head must not
+hide it. So the heads of a life are tried from the newest down until one is signed by the device the life belongs to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from holdfast.core.errors import Invalid
+from holdfast.teleport import heads
+from holdfast.teleport.heads import Claimed, Listed
+from holdfast.teleport.keys import certifies
+from holdfast.teleport.memory import Cursor
+from holdfast.teleport.remotes.interface import Found, Missing, TooLarge
+from holdfast.teleport.sealing import NO_KEY, Unsealable, life_tag
+from holdfast.teleport.vault import Vault
+
+HEAD_LIMIT: Final = 16 << 20
+HELD_BACK: Final = "it comes from a device that was removed, and is held back"
+_MOST_LIVES: Final = 100_000
+# Heads of one life that are tried, and heads that cannot be read in one sync: more is somebody keeping us busy.
+_MOST_RIVALS: Final = 16
+_MOST_BAD: Final = 1_000
+_MOST_UNTOLD: Final = 1_000
+
+
+class Listing(NamedTuple):
+    """What a listing of the heads shows of one vault: the heads of each life, newest first; and requests to join."""
+
+    newest: dict[str, Listed]
+    older: list[str]
+    joins: list[str]
+    rivals: dict[str, list[Listed]]
+
+
+def look(found: Sequence[Found], tag: str) -> Listing:
+    lives: dict[str, set[Listed]] = {}
+    joins: dict[str, None] = {}
+    for one in found:
+        if one.name.startswith(heads.JOINS):
+            joins[one.name] = None
+            continue
+        listed = heads.listed(one.name)
+        if listed is not None and listed.vault == tag and (listed.life in lives or len(lives) < _MOST_LIVES):
+            lives.setdefault(listed.life, set()).add(listed)
+    rivals = {life: sorted(some, key=lambda one: -one.counter) for life, some in lives.items()}
+    newest = {life: some[0] for life, some in rivals.items()}
+    return Listing(newest, [one.name for some in rivals.values() for one in some[1:]], list(joins), rivals)
+
+
+class Heard(NamedTuple):
+    """A genuine head."""
+
+    listed: Listed
+    claimed: Claimed
+    digest: bytes
+
+
+class Hearing:
+    """One reading of the heads of a vault."""
+
+    def __init__(self, vault: Vault, listing: Listing, cursors: Mapping[str, Cursor], *, patient: bool) -> None:
+        self.vault = vault
+        self.listing = listing
+        self._cursors = cursors
+        self._patient = patient
+        self.own_life = life_tag(vault.id, vault.here.writer())
+        self.good: list[Heard] = []
+        # Listed, and not there when it was asked for.
+        self.absent: set[str] = set()
+        # A head is sealed with a key we do not have, though we have others.
+        self.locked_out = False
+        self._locked: set[str] = set()
+        self._bad = 0
+
+    def listen(self) -> None:
+        """Read the heads that are new, and with them who belongs to the vault. Those we know of come first."""
+        vault = self.vault
+        lives = sorted(self.listing.newest.keys() - {self.own_life}, key=lambda one: (one not in self._cursors, one))
+        rivals = {life: self._worth_reading(life) for life in lives}
+        first = {life: found for life in lives if (found := self._first(rivals[life])) is not None}
+        untold = set(vault.memory.read(tuple[str, ...], "untold") or ())
+        tips = {tip for one in first.values() for tip in one.claimed.head.tips}
+        vault.learn(sorted(untold | tips | set(vault.membership.missing)))
+        for life, found in first.items():
+            heard: Heard | None = found
+            while heard is not None and not self._genuine(heard):
+                heard = self._first(rivals[life])
+                if heard is not None:
+                    vault.learn(heard.claimed.head.tips)
+            if heard is not None:
+                self.good.append(heard)
+        self.locked_out = bool(self._locked - {one.listed.life for one in self.good})
+        self._remember_untold(untold)
+
+    def _remember_untold(self, before: set[str]) -> None:
+        """Entries that a genuine head stands on and that could not be had: they are asked for again."""
+        vault = self.vault
+        wanted = before | {tip for one in self.good for tip in one.claimed.head.tips}
+        now = tuple(sorted(wanted - vault.known.keys())[:_MOST_UNTOLD])
+        if now != (vault.memory.read(tuple[str, ...], "untold") or ()):
+            with vault.here.transaction() as transaction:
+                vault.memory.write(transaction, now, "untold")
+
+    def _worth_reading(self, life: str) -> Iterator[Listed]:
+        """The heads of a life behind which there may be something new, newest first."""
+        cursor = self._cursors.get(life)
+        for listed in self.listing.rivals[life][:_MOST_RIVALS]:
+            if cursor is None or listed.counter > cursor.counter:
+                yield listed
+                continue
+            member = self.vault.membership.is_member(cursor.device)
+            if listed.counter < cursor.counter:
+                if member:
+                    self.reject(listed.name, cursor.device, "an older head is shown than was there before")
+                return
+            if cursor.held and not member:
+                self.reject(listed.name, cursor.device, HELD_BACK)
+            if cursor.holes and member and not self._patient:
+                for hole in cursor.holes:
+                    self.reject(hole.pack, cursor.device, "a pack could not be read")
+            if member and (cursor.held or (cursor.holes and self._patient)):
+                yield listed
+            return
+
+    def _first(self, rivals: Iterator[Listed]) -> Heard | None:
+        """The first that is a head at all; whether it is genuine is known once its author is."""
+        for listed in rivals:
+            if self._bad >= _MOST_BAD:
+                self.reject(f"h/{self.vault.tag}", "", "there are more heads that cannot be read than are looked at")
+                return None
+            found = self._read(listed)
+            if found is not None:
+                return found
+        return None
+
+    def _read(self, listed: Listed) -> Heard | None:
+        vault, cursor = self.vault, self._cursors.get(listed.life)
+        device = "" if cursor is None else cursor.device
+        try:
+            sealed = vault.remote.get(listed.name, HEAD_LIMIT)
+            # Any key that was wrapped for us may open it: what it says is signed, and the signature is checked.
+            plain = vault.open("head", listed.name, sealed, vault.candidates)
+            return Heard(listed, heads.read(plain, vault.id, listed), hashlib.sha256(sealed).digest()[:8])
+        except Missing:
+            self.absent.add(listed.name)  # perhaps replaced by a newer one while we looked
+        except Unsealable as error:
+            if error.reason == NO_KEY and cursor is not None:
+                self._locked.add(listed.life)
+            self.reject(listed.name, device, f"a head {error.reason}")
+        except (TooLarge, Invalid) as error:
+            self.reject(listed.name, device, f"a head cannot be read: {error.message}")
+        self._bad += 1
+        return None
+
+    def _genuine(self, heard: Heard) -> bool:
+        head = heard.claimed.head
+        signing = self.vault.membership.signing_of(head.device)
+        if signing is not None and certifies(head.writer, signing) and heard.claimed.is_by(signing):
+            return True
+        self._bad += 1
+        self.reject(heard.listed.name, head.device, "a head is not signed by a device of the vault")
+        return False
+
+    # ── what is not shown ────────────────────────────────────────────────────────────────────────────────
+
+    def withheld(self) -> list[tuple[str, str]]:
+        """Lives whose newest head somebody saw and the remote does not show: the life, and whose it is."""
+        members, cursors = self.vault.membership, self._cursors
+        # What removed devices published goes, once somebody else vouches for it.
+        gone = {life_tag(self.vault.id, writer) for one in members.removed.values() for writer in one.cut}
+        missing = {
+            life: known.device
+            for life, known in cursors.items()
+            if life not in self.listing.newest and members.is_member(known.device)
+        }
+        for said in self._told().values():
+            for life in said:
+                cursor = cursors.get(life)
+                if life not in gone and (cursor is None or members.is_member(cursor.device)):
+                    missing[life] = "" if cursor is None else cursor.device
+        return sorted(missing.items())
+
+    def _told(self) -> dict[str, dict[str, int]]:
+        """What members say they have seen and we are not shown, by who says so. It stays said until we are."""
+        members, memory = self.vault.membership, self.vault.memory
+        before = memory.read(dict[str, dict[str, int]], "told") or {}
+        told = dict(before)
+        for heard in self.good:
+            if members.is_member(heard.claimed.head.device):
+                told[heard.listed.life] = {one.life: one.counter for one in heard.claimed.head.seen}
+                self._compare(heard.claimed)
+        now = {}
+        for life, said in told.items():
+            cursor = self._cursors.get(life)
+            unseen = {one: counter for one, counter in said.items() if self._is_unseen(one, counter)}
+            if unseen and (cursor is None or members.is_member(cursor.device)):
+                now[life] = unseen
+        if now != before:
+            with self.vault.here.transaction() as transaction:
+                memory.write(transaction, now, "told")
+        return now
+
+    def _is_unseen(self, life: str, counter: int) -> bool:
+        cursor, shown = self._cursors.get(life), self.listing.newest.get(life)
+        if life == self.own_life or (cursor is not None and cursor.counter >= counter):
+            return False
+        return shown is None or shown.counter < counter
+
+    def _compare(self, claimed: Claimed) -> None:
+        for seen in claimed.head.seen:
+            cursor = self._cursors.get(seen.life)
+            if cursor is not None and cursor.counter == seen.counter and cursor.digest != seen.digest:
+                where = heads.name_of(self.vault.id, cursor.writer, cursor.counter)
+                self.reject(where, cursor.device, "it showed others something else")
+
+    def reject(self, name: str, device: str, reason: str) -> None:
+        self.vault.report.reject(name, name_of(self.vault, device), reason)
+
+
+def name_of(vault: Vault, device: str) -> str:
+    """What people call a device, on one line; its fingerprint when nobody knows it."""
+    members = vault.membership
+    known = members.members.get(device) or members.removed.get(device)
+    return device if known is None else "".join(one if one.isprintable() else "?" for one in known.name)

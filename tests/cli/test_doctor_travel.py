@@ -1,0 +1,196 @@
+"""`doctor` on travelling: keys, each remote, what was turned away; offline is a warning, damage is a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from several_devices import Several
+
+from holdfast.keeper.teleports import opening
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
+    return Several(tmp_path, monkeypatch, capsys)
+
+
+def checks(several: Several, *, code: int = 0) -> dict[str, dict[str, Any]]:
+    """Every check by its name; none comes twice."""
+    done = several("doctor", "--json")
+    assert done.code == code, done
+    found = json.loads(done.out)["checks"]
+    named = {one["name"]: one for one in found}
+    assert len(named) == len(found)
+    return named
+
+
+def home(several: Several, device: str = "laptop") -> Path:
+    return several.root / f"home-{device}"
+
+
+def test_without_a_remote_nobody_is_asked(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No keys are made and no remote is opened by looking."""
+    monkeypatch.setattr(opening, "open_remote", lambda *_, **__: pytest.fail("nobody was to be asked"))
+    several.session("start", "Ship it")
+    found = checks(several)
+    assert (found["keys"]["status"], found["remotes"]["status"]) == ("ok", "ok")
+    assert not (home(several) / "device.json").exists()
+
+
+def test_a_sound_device_with_a_remote(several: Several) -> None:
+    """The keys are named by their fingerprint, the remote by its address and when it was last synced."""
+    several.found()
+    several.session("start", "Ship it")
+    assert "never synced" in checks(several)["remote home"]["detail"]
+    several.document("sync")
+    found = checks(several)
+    assert {one["status"] for name, one in found.items() if name != "modes"} == {"ok"}, found
+    assert several.words in found["keys"]["detail"]
+    assert several.url in found["remote home"]["detail"]
+    assert "last synced at 20" in found["remote home"]["detail"]
+
+
+def test_offline_is_a_warning(several: Several) -> None:
+    """A remote out of reach is nothing that is broken here."""
+    several.found()
+    several.away()
+    several("sync")
+    found = checks(several)["remote home"]
+    assert found["status"] == "warning"
+    assert "cannot be reached" in found["detail"]
+    assert "the last sync failed" in found["detail"]
+
+
+def test_a_device_that_waits(several: Several) -> None:
+    """The command that lets it in stands there, with its whole fingerprint; and what is held back."""
+    several.found()
+    several.at("desktop")
+    several.session("start", "Before")
+    several.document("remote", "add", "home", several.url)
+    found = checks(several)["remote home"]
+    assert found["status"] == "warning"
+    assert "waits to be let in" in found["detail"]
+    assert "1 earlier session held back" in found["detail"]
+    assert f"holdfast device approve {several.words}" in found["fix"]
+    assert "holdfast remote confirm home WORDS" in found["fix"]
+
+
+def test_what_was_turned_away(several: Several) -> None:
+    """A pack that somebody changed is named with its reason, and with what to do."""
+    several.found()
+    several.join("desktop")
+    several.session("start", "Ship it")
+    several.document("sync")
+    for pack in (several.folder / "p").rglob("*"):
+        if pack.is_file():
+            pack.write_bytes(b"\0" * pack.stat().st_size)
+    several.at("laptop")
+    several.document("sync")
+    found = checks(several)["remote home"]
+    assert found["status"] == "warning"
+    assert "turned away of desktop" in found["detail"]
+    assert found["fix"]
+
+
+def test_what_this_device_published_and_is_gone(several: Several) -> None:
+    """Packs and heads of our own that the remote does not show any more are missed."""
+    several.found()
+    several.session("start", "Ship it")
+    several.document("sync")
+    for pack in (several.folder / "p").rglob("*"):
+        if pack.is_file():
+            pack.unlink()
+    assert "1 pack of this device is no longer there" in checks(several)["remote home"]["detail"]
+    for head in (several.folder / "h").rglob("*"):
+        if head.is_file():
+            head.unlink()
+    assert "published last is no longer there" in checks(several)["remote home"]["detail"]
+    several.document("sync")
+    assert "turned away of laptop: the remote no longer shows" in checks(several)["remote home"]["detail"]
+    several.document("sync")
+    assert checks(several)["remote home"]["status"] == "ok"
+
+
+def test_another_vault_in_its_place(several: Several) -> None:
+    """Whoever puts a vault of their own where ours was is found out."""
+    several.found()
+    ours = (several.folder / "vault").read_bytes()
+    several.at("eve")
+    several.document("remote", "add", "hers", f"folder:{several.root / 'hers'}")
+    (several.folder / "vault").chmod(0o600)
+    (several.folder / "vault").write_bytes((several.root / "hers" / "vault").read_bytes())
+    several.at("laptop")
+    assert "another vault stands there" in checks(several)["remote home"]["detail"]
+    (several.folder / "vault").unlink()
+    assert "no longer there" in checks(several)["remote home"]["detail"]
+    (several.folder / "vault").write_bytes(ours)
+    assert checks(several)["remote home"]["status"] == "ok"
+
+
+def test_damaged_keys_are_a_failure(several: Several) -> None:
+    """Keys that cannot be read, or that others can read, are said; nothing is made anew by looking."""
+    several.found()
+    kept = home(several) / "device.json"
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:40])
+    found = checks(several, code=6)
+    assert (found["keys"]["status"], found["remotes"]["status"]) == ("failed", "warning")
+    assert kept.read_bytes() == whole[:40]
+    kept.unlink()
+    found = checks(several, code=6)
+    assert "is gone" in found["keys"]["detail"]
+    assert not kept.exists()
+    kept.write_bytes(whole)
+    if os.name != "nt":
+        kept.chmod(0o644)
+        found = checks(several, code=6)
+        assert "open to others" in found["keys"]["detail"]
+        assert "chmod 600" in found["keys"]["fix"]
+        several("doctor", "--repair")
+        kept.chmod(0o600)
+    assert checks(several)["keys"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["remotes.json", "people.json"])
+def test_damaged_lists_are_a_failure(several: Several, name: str) -> None:
+    """What cannot be read is named, and left as it is."""
+    several.found()
+    (home(several) / name).write_text("{")
+    found = checks(several, code=6)
+    assert found["remotes"]["status"] == "failed"
+    assert (home(several) / name).read_text() == "{"
+
+
+def test_a_backup_holds_no_keys(several: Several) -> None:
+    """What is backed up is the log: neither the device's keys nor those of any vault are in it."""
+    several.found()
+    several.session("start", "Ship it")
+    several.document("sync")
+    copy = several.root / "copy.db"
+    several.document("backup", str(copy))
+    data = copy.read_bytes()
+    keys = json.loads((home(several) / "device.json").read_text())
+    assert keys["identity"].encode() not in data
+    wrapped = b"age-encryption.org"
+    assert any(wrapped in one.read_bytes() for one in home(several).glob("store.db*"))
+    assert wrapped not in data
+    assert b"AGE-SECRET-KEY" not in data
+    several.at("desktop")
+    several.document("restore", str(copy))
+    assert several.document("remote", "list")["remotes"] == []
+    assert not (home(several, "desktop") / "device.json").exists()
+
+
+def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
+    """Keys, remotes and people are the person's: taking Holdfast out of agents touches none of them."""
+    several.found()
+    several.session("start", "Ship it")
+    several.document("people", "add", "bea@example.org", several.age)
+    before = {one: (home(several) / one).read_bytes() for one in ("device.json", "remotes.json", "people.json")}
+    assert several("uninstall").code == 0
+    assert {one: (home(several) / one).read_bytes() for one in before} == before
+    several.document("sync")

@@ -1,0 +1,134 @@
+"""`redact`: what would leave this device, before it does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calling import Calling
+
+from holdfast import Keeper
+from holdfast.core.vocabulary import NoteAdded
+from holdfast.store.interface import Draft
+
+TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    found = Calling(tmp_path, monkeypatch, capsys)
+    found("config", "set", "device.name", "laptop")
+    found("config", "set", "sync.background", "false")
+    return found
+
+
+def shown(cli: Calling, session: str = "@") -> dict[str, Any]:
+    out = cli("redact", session, "--json")
+    assert (out.code, out.err) == (0, "")
+    found: dict[str, Any] = json.loads(out.out)
+    return found
+
+
+def plant(cli: Calling, session: str, text: str) -> None:
+    """A note as a program wrote it that did not know this kind of secret."""
+    with Keeper.open(str(cli.project), home=str(cli.home)) as keeper, keeper.store().transaction() as transaction:
+        transaction.record(session, Draft(NoteAdded(text=text), keeper.now(), "ada"))
+        transaction.remember("arrivals/rules", b"0")
+
+
+def test_without_a_remote_everything_would_leave(cli: Calling) -> None:
+    """Every text with what it is of; none is out, nothing is to be cut; and what is never recorded is said."""
+    session = cli.session("start", "Add search", "--scope", "backend")
+    cli("decide", "SQLite", "--why", "no server")
+    cli("file", "src/a.py", "--action", "modified")
+    found = shown(cli)
+    assert set(found) == {"holdfast", "session", "events", "texts", "found", "never"}
+    assert (found["holdfast"], found["session"], found["events"], found["found"]) == (1, session["id"], 3, [])
+    texts = {(one["where"], one["text"]) for one in found["texts"]}
+    assert texts >= {
+        ("goal", "Add search"), ("session.scope", "backend"), ("decisions", "SQLite"), ("decisions.why", "no server"),
+        ("files", "src/a.py"), ("project.name", "project"), ("project.path", str(cli.project)), ("device", "laptop"),
+    }  # fmt: skip
+    assert not any(one["sent"] for one in found["texts"])
+    assert "file contents" in found["never"]
+
+
+def test_what_is_out_already_is_told_from_what_is_new(cli: Calling, tmp_path: Path) -> None:
+    """After a sync nothing is new; a note written then is."""
+    cli("remote", "add", "shelf", f"folder:{tmp_path / 'shelf'}")
+    cli("start", "Add search")
+    assert cli("sync").code == 0
+    found = shown(cli)
+    assert found["events"] == 0
+    assert all(one["sent"] for one in found["texts"])
+    assert "Nothing new would leave" in cli("redact", "@").out
+    cli("note", "one more thing")
+    found = shown(cli)
+    assert [one["text"] for one in found["texts"] if not one["sent"]] == ["one more thing"]
+    told = cli("redact", "@")
+    assert "1 event would leave this device with the next sync, with 1 new text." in told.out
+    assert "new   one more thing" in told.out
+
+
+def test_a_secret_is_named_by_kind_and_place_and_never_shown(cli: Calling) -> None:
+    """It is shown as it would be sent, looking changes nothing, and a sync cuts it and says so."""
+    session = cli.session("start", "Deploy")["id"]
+    plant(cli, session, f"The key is {TOKEN}")
+    before = [event["hash"] for event in json.loads(cli("log", "--json").out)["events"]]
+    found = shown(cli)
+    assert found["found"] == [{"kind": "github_token", "where": "notes"}]
+    assert TOKEN not in json.dumps(found)
+    told = cli("redact", session)
+    assert "Would be cut out first: 1 github_token in notes" in told.out
+    assert TOKEN not in told.out + told.err
+    assert [event["hash"] for event in json.loads(cli("log", "--json").out)["events"]] == before
+    cli("remote", "add", "shelf", f"folder:{cli.project.parent / 'shelf'}")
+    assert "1 secret was cut out of older events before sending: 1 github_token." in cli("sync").err
+    assert shown(cli)["found"] == []
+    assert "The key is [redacted:github_token]" in cli("redact", "@").out
+
+
+def test_many_texts_are_shortened_for_people_alone(cli: Calling) -> None:
+    """A screen shows the first of a kind and how many more there are; --json has them all, whole."""
+    cli("start", "Add search")
+    for number in range(25):
+        cli("note", f"note {number} " + "long " * 100)
+    assert "and 5 more (--json has all)" in cli("redact", "@").out
+    notes = [one["text"] for one in shown(cli)["texts"] if one["where"] == "notes"]
+    assert len(notes) == 25
+    assert all(len(note) > 500 for note in notes)
+
+
+def test_a_session_that_stays_here_is_said_to(cli: Calling, tmp_path: Path) -> None:
+    """A remote for another project does not get it, and the person is told."""
+    session = cli.session("start", "Add search")["id"]
+    other = tmp_path / "other"
+    other.mkdir()
+    cli.patch.chdir(other)
+    cli("remote", "add", "shelf", f"folder:{tmp_path / 'shelf'}", "--this-project")
+    out = cli("redact", session)
+    assert out.code == 0
+    assert "Nothing new would leave" in out.out
+    assert "Nothing of it goes to shelf: only other projects go there." in out.err
+
+
+def test_what_is_not_there_is_not_found(cli: Calling) -> None:
+    """Like everywhere: exit 3 for an unknown session, 2 without an id."""
+    assert cli("redact", "nobody").code == 3
+    assert cli("redact").code == 2
+
+
+def test_other_commands_pay_nothing_for_it(tmp_path: Path) -> None:
+    """Without a remote, recording something loads none of what looks for older secrets."""
+    code = (
+        "import sys; from holdfast import Keeper; keeper = Keeper.open('.', home=sys.argv[1]); keeper.start('x');"
+        "print([name for name in sys.modules if 'teleport' in name or 'cleansing' in name])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "home"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[]\n"

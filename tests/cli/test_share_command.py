@@ -1,0 +1,285 @@
+"""`share`, `accept`, `revoke`: one session for one person, and nothing else of what the remote holds."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from several_devices import Several
+
+from holdfast.keeper.keeper import Keeper
+from holdfast.teleport.keys import DeviceKeys
+
+ADA = "ada@example.org"
+DAY = 86_400_000
+
+
+class Sharing(Several):
+    """A laptop with two sessions at a remote, and Ada at a machine of her own."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        super().__init__(root, monkeypatch, capsys)
+        self.private = str(self.session("start", "Private thoughts")["id"])
+        self.shared = str(self.session("start", "Build the shop", "--replace")["id"])
+        self.found()
+        self.sync()
+        self.at("ada")
+        key = self.age
+        self.at("laptop")
+        self.document("people", "add", ADA, key)
+
+    def share(self, *words: str) -> None:
+        self.at("laptop")
+        self.document("share", self.shared, "--with", ADA, *words)
+
+    def accept(self) -> dict[str, object]:
+        self.at("ada")
+        (one,) = self.document("accept", self.url)["sessions"]
+        return dict(one)
+
+    def write(self, device: str, text: str) -> None:
+        """Say something in the session, and publish it."""
+        self.at(device)
+        if self.document("status")["session"] is None:
+            self.session("resume", self.shared)
+        self.session("note", text)
+        self.sync()
+
+
+@pytest.fixture
+def sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Sharing:
+    return Sharing(tmp_path, monkeypatch, capsys)
+
+
+def test_a_session_is_shared_and_gone_on_with(sharing: Sharing) -> None:
+    """The guest reads it, is let in with the owner's next sync, writes, and both have everything."""
+    sharing.at("laptop")
+    spoken = sharing("share", sharing.shared[:8], "--with", ADA.upper())
+    assert spoken.code == 0
+    assert f"holdfast accept {sharing.url}" in spoken.err
+    sharing.at("ada")
+    spoken = sharing("accept", sharing.url)
+    assert spoken.code == 0
+    assert "Build the shop" in spoken.out
+    assert f"holdfast resume {sharing.shared[:8]}" in spoken.out
+    sharing.sync("laptop", "ada")
+    sharing.write("ada", "from Ada")
+    sharing.write("laptop", "from the laptop")
+    sharing.sync("ada")
+    assert sorted(sharing.notes(sharing.shared)) == ["from Ada", "from the laptop"]
+    sharing.refused(3, "show", sharing.private)
+
+
+def test_the_json_of_sharing(sharing: Sharing) -> None:
+    """What was shared with whom and how; what was accepted; what was taken back."""
+    sharing.at("laptop")
+    share = sharing.document("share", sharing.shared, "--with", ADA, "--expires", "2099-01-01T00:00:00Z")["share"]
+    assert share == {
+        "session": sharing.shared, "with": ADA, "remote": "home", "url": sharing.url, "write": True,
+        "expires": "2099-01-01T00:00:00.000Z",
+    }  # fmt: skip
+    accepted = sharing.accept()
+    assert accepted["id"] == sharing.shared
+    assert accepted["goal"] == "Build the shop"
+    assert accepted["writes"] is True
+    (remote,) = sharing.document("remote", "list")["remotes"]
+    assert (remote["kind"], remote["session"]) == ("share", sharing.shared)
+    sharing.at("laptop")
+    revoked = sharing.document("revoke", sharing.shared, "--from", ADA)["revoked"]
+    assert revoked == {"session": sharing.shared, "from": ADA, "remotes": ["home"]}
+
+
+def test_other_devices_of_the_owner_take_part(sharing: Sharing) -> None:
+    """What the guest writes reaches every device of the vault, and theirs reaches the guest."""
+    sharing.join("desk")
+    sharing.share()
+    sharing.accept()
+    sharing.sync("laptop", "ada")
+    sharing.write("ada", "from Ada")
+    sharing.sync("desk")
+    sharing.write("desk", "from the desk")
+    sharing.sync("ada")
+    assert "from the desk" in sharing.notes(sharing.shared)
+    sharing.at("desk")
+    assert "from Ada" in sharing.notes(sharing.shared)
+
+
+def test_read_only(sharing: Sharing) -> None:
+    """The guest sees all of it, also what comes later; what they write stays with them."""
+    sharing.share("--read-only")
+    assert sharing.accept()["writes"] is False
+    sharing.write("ada", "mine alone")
+    sharing.sync("laptop", "ada")
+    sharing.write("laptop", "for both")
+    assert sharing.notes(sharing.shared) == ["for both"]
+    sharing.sync("ada")
+    assert "for both" in sharing.notes(sharing.shared)
+
+
+def test_what_was_taken_back_stays_as_it_was_read(sharing: Sharing) -> None:
+    """The guest keeps what they have, and hears nothing of what follows; nor do their words come through."""
+    sharing.share()
+    sharing.accept()
+    sharing.sync("laptop", "ada")
+    sharing.write("ada", "while it lasted")
+    sharing.sync("laptop")
+    spoken = sharing("revoke", sharing.shared, "--from", ADA)
+    assert spoken.code == 0
+    assert "have read" in spoken.err
+    sharing.write("laptop", "afterwards")
+    sharing.sync("ada")
+    sharing.write("ada", "too late")
+    assert sharing.notes(sharing.shared) == ["while it lasted", "too late"]
+    sharing.sync("laptop")
+    assert sharing.notes(sharing.shared) == ["while it lasted", "afterwards"]
+
+
+def test_what_was_taken_back_before_it_was_accepted(sharing: Sharing) -> None:
+    """There is nothing to accept any more."""
+    sharing.share()
+    sharing.document("revoke", sharing.shared, "--from", ADA)
+    sharing.write("laptop", "afterwards")
+    sharing.at("ada")
+    spoken = sharing("accept", sharing.url)
+    if spoken.code == 0:  # what its keys still open may be read; what came afterwards may not
+        assert "afterwards" not in sharing.notes(sharing.shared)
+    else:
+        assert spoken.code == 3
+
+
+def test_shared_anew(sharing: Sharing) -> None:
+    """Sharing again changes the rights: first to read, then to write, then to read again."""
+    sharing.share("--read-only")
+    assert sharing.accept()["writes"] is False
+    sharing.share()
+    assert sharing.accept()["writes"] is True
+    sharing.sync("laptop", "ada")
+    sharing.write("ada", "from Ada")
+    sharing.sync("laptop")
+    assert sharing.notes(sharing.shared) == ["from Ada"]
+    sharing.share("--read-only")
+    assert sharing.accept()["writes"] is False
+    sharing.write("laptop", "still to be read")
+    sharing.sync("ada")
+    assert "still to be read" in sharing.notes(sharing.shared)
+
+
+def test_writing_again_after_it_was_taken_back(sharing: Sharing) -> None:
+    """Whoever is invited again may write again, with the same device."""
+    sharing.share()
+    sharing.accept()
+    sharing.sync("laptop", "ada", "laptop")
+    sharing.document("revoke", sharing.shared, "--from", ADA)
+    sharing.share()
+    assert sharing.accept()["writes"] is True
+    sharing.sync("ada", "laptop", "ada")
+    sharing.write("ada", "back again")
+    sharing.sync("laptop")
+    assert sharing.notes(sharing.shared) == ["back again"]
+
+
+def test_it_ends_by_itself(sharing: Sharing) -> None:
+    """After its time a share is over, as if it had been taken back."""
+    sharing.share("--expires", "7d")
+    sharing.accept()
+    sharing.sync("laptop", "ada")
+    now = Keeper.now
+    sharing.patch.setattr(Keeper, "now", lambda keeper: now(keeper) + 8 * DAY)
+    sharing.sync("laptop")
+    sharing.patch.setattr(Keeper, "now", now)
+    sharing.write("laptop", "afterwards")
+    sharing.sync("ada")
+    assert sharing.notes(sharing.shared) == []
+    sharing.at("laptop")
+    sharing.refused(3, "revoke", sharing.shared, "--from", ADA)
+
+
+def test_times_that_cannot_be(sharing: Sharing) -> None:
+    """Past, nonsense, and beyond the calendar."""
+    sharing.at("laptop")
+    for wrong in ("0d", "yesterday", "-1d", "7", "2001-01-01T00:00:00Z", "999999w", ""):
+        told = sharing("share", sharing.shared, "--with", ADA, f"--expires={wrong}", "--json")
+        assert told.code == 4, wrong
+    for right in ("7d", "12h", "30m", "2w", "90s"):
+        assert sharing("share", sharing.shared, "--with", ADA, "--expires", right).code == 0
+
+
+def test_what_cannot_be_shared(sharing: Sharing) -> None:
+    """Nobody by that address, no such session, no such remote, no remote at all, or one that is away."""
+    sharing.at("laptop")
+    sharing.refused(3, "share", sharing.shared, "--with", "bob@example.org")
+    sharing.refused(3, "share", "ffffffff", "--with", ADA)
+    sharing.refused(3, "share", sharing.shared, "--with", ADA, "--remote", "elsewhere")
+    sharing.refused(2, "share", sharing.shared)
+    sharing.refused(3, "revoke", sharing.shared, "--from", ADA)
+    sharing.document("remote", "add", "second", f"folder:{sharing.root}/second")
+    sharing.refused(1, "share", sharing.shared, "--with", ADA)
+    sharing.document("share", sharing.shared, "--with", ADA, "--remote", "second")
+    sharing.document("remote", "remove", "second")
+    sharing.away()
+    sharing.refused(7, "share", sharing.shared, "--with", ADA)
+    sharing.refused(7, "revoke", sharing.shared, "--from", ADA)
+    sharing.document("remote", "remove", "home")
+    sharing.refused(3, "share", sharing.shared, "--with", ADA)
+
+
+def test_what_is_held_back_is_not_shared(sharing: Sharing) -> None:
+    """A session that waits for the vault to be confirmed is not given to others by it."""
+    sharing.at("desk")
+    held = sharing.session("start", "Earlier work")["id"]
+    sharing.join("desk")
+    sharing.document("people", "add", ADA, DeviceKeys.generate().public.age)
+    sharing.refused(1, "share", held, "--with", ADA)
+
+
+def test_what_cannot_be_accepted(sharing: Sharing) -> None:
+    """Nothing there, no remote to look at, one out of reach, a key that is none."""
+    sharing.at("ada")
+    sharing.refused(3, "accept")
+    sharing.refused(3, "accept", sharing.url)
+    sharing.refused(4, "accept", "nowhere")
+    sharing.refused(7, "accept", f"folder:{sharing.root}/nowhere")
+    file = sharing.root / "key"
+    sharing.refused(3, "accept", sharing.url, "--identity", str(file))
+    file.write_text("hello\n")
+    sharing.refused(4, "accept", sharing.url, "--identity", str(file))
+    assert sharing.document("remote", "list")["remotes"] == []
+
+
+def test_ones_own_devices_have_nothing_to_accept(sharing: Sharing) -> None:
+    """Keys are left for them too, but it is their own session."""
+    sharing.share()
+    sharing.refused(3, "accept")
+    sharing.refused(3, "accept", sharing.url)
+
+
+def test_by_a_key_of_the_person(sharing: Sharing) -> None:
+    """A share for an age or SSH key is accepted with its secret half, from a file or standard input."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    ssh = Ed25519PrivateKey.generate()
+    line = ssh.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+    secret = ssh.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    age = DeviceKeys.generate()
+    sharing.at("laptop")
+    for email, key in (("bob@example.org", f"{line} bob@desk"), ("cleo@example.org", age.public.age)):
+        sharing.document("people", "add", email, key)
+        sharing.document("share", sharing.shared, "--with", email)
+    file = sharing.root / "id_ed25519"
+    file.write_bytes(secret)
+    sharing.at("bob")
+    sharing.refused(3, "accept", sharing.url)
+    sharing.document("accept", sharing.url, "--identity", str(file))
+    sharing.at("cleo")
+    stdin = io.TextIOWrapper(io.BytesIO(f"# a key\n{age.identity}\n".encode()))
+    sharing.patch.setattr("sys.stdin", stdin)
+    sharing.document("accept", sharing.url, "--identity", "-")
+    sharing.sync("laptop", "bob", "cleo")
+    sharing.write("bob", "from Bob")
+    sharing.write("cleo", "from Cleo")
+    sharing.sync("laptop", "bob")
+    assert sorted(sharing.notes(sharing.shared)) == ["from Bob", "from Cleo"]
