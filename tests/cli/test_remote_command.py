@@ -67,6 +67,7 @@ def test_what_is_no_remote(several: Several) -> None:
         several.refused(4, "remote", "add", "home", url)
     several.refused(4, "remote", "add", "", several.url)
     several.refused(4, "remote", "add", "x" * 61, several.url)
+    several.refused(4, "remote", "add", "two\nlines", several.url)
     several.refused(2, "remote", "add", "home")
     several.refused(2, "remote", "add", "home", several.url, "--all-projects", "--this-project")
     assert not several.folder.exists()

@@ -91,6 +91,19 @@ def test_a_remote_that_never_answers_is_not_waited_for(several: Several, monkeyp
                 thread.join(30)
 
 
+def test_whatever_goes_wrong_in_it_is_a_note(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync that breaks is noted for the doctor, and nobody sees a traceback."""
+
+    def broken(*_: object, **__: object) -> object:
+        raise KeyError
+
+    monkeypatch.setattr(opening, "open_remote", broken)
+    done = several("resume")
+    assert done.code == 0
+    assert done.err == "Not synced: the sync broke off (KeyError). Going on with what is here.\n"
+    assert "KeyError" in (several.root / "home-laptop" / "errors.log").read_text()
+
+
 def test_what_was_turned_away_is_noted(several: Several) -> None:
     """Something at the remote that cannot be trusted is said, and the work goes on."""
     several.document("sync")

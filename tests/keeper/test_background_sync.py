@@ -179,6 +179,15 @@ def test_without_a_remote_nothing_is_begun(tmp_path: Path) -> None:
     assert not [one for one in os.listdir(device.home) if one.startswith("sync")]
 
 
+def test_nor_after_the_last_remote_was_removed(laptop: Device) -> None:
+    """Who has taken the remote away is left in peace."""
+    laptop.json("remote", "remove", "home")
+    laptop.json("decide", "Hybrid")
+    assert laptop.processes() == []
+    assert not laptop.marked
+    assert not (laptop.home / "errors.log").exists()
+
+
 def test_a_mark_that_somebody_left_and_died(laptop: Device) -> None:
     """A young mark is somebody's who waits; an old one was left to a process that is gone, and is taken over."""
     mark = laptop.home / "sync.wanted"
@@ -240,14 +249,10 @@ def test_a_clock_that_was_put_back_holds_nothing_up(tmp_path: Path, monkeypatch:
 
 
 def test_asking_never_raises(tmp_path: Path) -> None:
-    """A home that cannot take the mark loses a sync, not the command: it is noted for the doctor."""
+    """A list of remotes that cannot be read costs a sync, not the command: it is noted for the doctor."""
     home = tmp_path / "home"
     with Keeper.open(str(tmp_path), home=str(home)) as keeper:
         session = keeper.start("Ship it")
-        (home / "remotes.json").write_text("[]")
-        (home / "config.toml").write_text("not toml")
-        keeper._settings = None
-        background.ask(keeper)
-        (home / "config.toml").unlink()
+        (home / "remotes.json").write_text("{")
         session.decide("Hybrid")
-    assert "sync" in (home / "errors.log").read_text()
+    assert "the list of remotes is damaged" in (home / "errors.log").read_text()

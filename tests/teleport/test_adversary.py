@@ -123,7 +123,9 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "flip the version": lambda data: data[:3] + bytes([data[3] ^ 3]) + data[4:],
     "flip the salt": lambda data: data[:10] + bytes([data[10] ^ 128]) + data[11:],
     "flip the hint": lambda data: data[:38] + bytes([data[38] ^ 1]) + data[39:],
-    "flip the middle": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :],
+    "flip the middle": lambda data: (
+        data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 4]) + data[len(data) // 2 + 1 :]
+    ),
     "flip the last": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
     "truncate": lambda data: data[:-1],
     "cut in half": lambda data: data[: len(data) // 2],
@@ -175,9 +177,7 @@ def test_a_pack_changed_for_good_is_packed_again_by_its_author(three: Three, cha
 
 @pytest.mark.parametrize("change", ["flip the middle", "cut in half", "empty", "older version"])
 @pytest.mark.parametrize("kind", ["k", "m"])
-def test_changed_keys_and_entries_let_nobody_in_wrongly(
-    three: Three, tmp_path: Path, kind: str, change: str
-) -> None:
+def test_changed_keys_and_entries_let_nobody_in_wrongly(three: Three, tmp_path: Path, kind: str, change: str) -> None:
     """A newcomer whose key or whose entries were changed waits; once they are right, it has everything."""
     dora = fresh(three, tmp_path)
     mine = f"k/{sealing.recipient_tag(dora.keys.public.age)}-" if kind == "k" else "m/"
@@ -504,7 +504,7 @@ def test_one_sync_has_limits_and_the_next_goes_on(three: Three) -> None:
     three.flows()
 
 
-def _limited(device: Device):  # noqa: ANN202
+def _limited(device: Device):
     vault = device.vault()
     vault.remote = Limited(device.remote)
     return vault
@@ -535,7 +535,9 @@ def test_a_joiner_sees_by_its_words_that_a_vault_is_planted(three: Three, tmp_pa
     mallory.close()
 
 
-@pytest.mark.parametrize("blob", [b"", b"{}", b"\0" * 100, b'{"holdfast":0,"entry":"","signature":""}', b"x" * (1 << 20)])
+@pytest.mark.parametrize(
+    "blob", [b"", b"{}", b"\0" * 100, b'{"holdfast":0,"entry":"","signature":""}', b"x" * (1 << 20)]
+)
 def test_what_is_no_vault_is_said_to_be_none(tmp_path: Path, blob: bytes) -> None:
     """Anything else under the name of the vault is refused with a sentence."""
     shelf = Shelf()

@@ -137,7 +137,9 @@ def test_entries_in_the_name_of_others_are_nothing(three: Three, insider: Inside
     """An entry by Anna that Ben signed, or by a device nobody has let in, does not count and is not kept."""
     mallory = DeviceKeys.generate()
     tips = [
-        insider.entry(Admit, by=three.anna.keys.public.id, device=mallory.public, name="m", admin=True, role="device"),
+        insider.entry(
+            Admit, by=three.anna.keys.public.id, device=mallory.public, name="m", admin=True, role="device"
+        ),
         insider.entry(Rename, keys=mallory, by=mallory.public.id, device=mallory.public.id, name="m"),
         insider.entry(Rename, vault="0" * 64, device=three.ben.keys.public.id, name="elsewhere"),
         insider.entry(Rename, parents=(), device=three.ben.keys.public.id, name="rootless"),
@@ -203,7 +205,9 @@ def test_odd_session_ids_do_not_come_in(three: Three, insider: Insider, session:
     others_hold(three)
 
 
-@pytest.mark.parametrize("writer", ["", "a/b", "../../x", "W" * 36, "0" * 35, "0" * 37, "ab\n" + "0" * 33, "x" * 9999])
+@pytest.mark.parametrize(
+    "writer", ["", "a/b", "../../x", "W" * 36, "0" * 35, "0" * 37, "ab\n" + "0" * 33, "x" * 9999]
+)
 def test_odd_writers_do_not_come_in(three: Three, insider: Insider, writer: str) -> None:
     """A writer is 20 or 36 hex digits, and nothing else."""
     insider.publish([insider.stretch("s1", writer, ["odd"])])

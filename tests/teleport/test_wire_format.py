@@ -20,12 +20,15 @@ import independent_members
 import pytest
 from fleet import Device, Shelf, join, settle
 from hypothesis import given
+from hypothesis import strategies as st
+from membership_acts import Acts
 from test_membership_laws import Lived, histories
 
 from holdfast.core import times
 from holdfast.core.event import Event
 from holdfast.core.vocabulary import EventErased
 from holdfast.teleport import removing, sealing, sharing, syncing
+from holdfast.teleport.entries import Invite, NewKey, Uninvite
 from holdfast.teleport.keys import DeviceKeys
 from holdfast.teleport.membership import evaluate
 
@@ -134,9 +137,52 @@ def test_merged_packs_and_a_rotation_are_read_as_well(tmp_path: Path) -> None:
 @given(histories())
 def test_the_page_says_who_belongs_to_a_vault(history: Lived) -> None:
     """Over histories of devices that remove and admit each other at once: the same members, cuts, keys and tips."""
-    said = list(history.acts.said.values())
-    ours = evaluate(said, history.acts.vault)
-    theirs = independent_members.Members([(one.payload, one.signature) for one in said], history.acts.vault)
+    agree(history.acts)
+
+
+@st.composite
+def shared_histories(draw: st.DrawFn) -> Acts:
+    """People are invited to a shared session, taken back, let in and removed, by whomever, knowing whatever."""
+    acts = Acts(session=SHARED)
+    acts.admit("ann", "bob")
+    acts.admit("ann", "cat", admin=False)
+    invites = [_invite(acts, "ann", write=True, after=None)]
+    everybody = st.sampled_from(("ann", "bob", "cat", "gus", "hal"))
+    for _ in range(draw(st.integers(1, 12))):
+        by, whom, invite = draw(everybody), draw(everybody), draw(st.sampled_from(invites))
+        known = st.lists(st.sampled_from(sorted(acts.said)), min_size=1, max_size=3)
+        after = None if draw(st.booleans()) else draw(known)
+        match draw(st.sampled_from(("invite", "uninvite", "guest", "guest", "device", "remove", "key"))):
+            case "invite":
+                invites.append(_invite(acts, by, write=draw(st.booleans()), after=after))
+            case "uninvite":
+                acts.say(by, Uninvite, after=after, invite=invite)
+            case "guest":
+                acts.admit(by, whom, admin=False, role="guest", invite=invite, after=after)
+            case "device":
+                acts.admit(by, whom, admin=draw(st.booleans()), after=after)
+            case "remove":
+                acts.remove(by, whom, after=after, cut={"w": {SHARED: acts.clock}})
+            case _:
+                acts.say(by, NewKey, after=after, id=f"{acts.clock:032x}", recipients=())
+    return acts
+
+
+def _invite(acts: Acts, by: str, *, write: bool, after: Iterable[str] | None) -> str:
+    expires = acts.clock + 6 if acts.clock % 2 else None
+    return acts.say(by, Invite, after=after, email="", recipients=(), write=write, secret=b"", expires=expires)
+
+
+@given(shared_histories())
+def test_the_page_says_who_belongs_to_a_share(acts: Acts) -> None:
+    """The same for shared sessions: invitations, guests, and what is taken back."""
+    agree(acts)
+
+
+def agree(acts: Acts) -> None:
+    said = list(acts.said.values())
+    ours = evaluate(said, acts.vault)
+    theirs = independent_members.Members([(one.payload, one.signature) for one in said], acts.vault)
     admins = {device for device, role in theirs.members.items() if role == independent_members.ADMIN}
     assert set(theirs.members) == set(ours.members)
     assert admins == {device for device in ours.members if ours.is_admin(device)}

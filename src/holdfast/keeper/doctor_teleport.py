@@ -193,7 +193,7 @@ def _there(vault: Vault, remote: Remote) -> Iterator[tuple[str, str | None]]:
             newest[head.life] = max(head.counter, newest.get(head.life, 0))
     for writer, own in vault.memory.under(Own, "own"):
         missing = [pack for pack in own.packs if f"p/{vault.tag}/{pack.name}" not in shown]
-        if own.counter and newest.get(life_tag(vault.id, writer), 0) < own.counter:
+        if newest.get(life_tag(vault.id, writer), 0) < own.there:
             yield "what this device published last is no longer there", "holdfast sync puts it back."
         elif missing:
             are = "is" if len(missing) == 1 else "are"

@@ -97,7 +97,7 @@ def sweep(vault: Vault, listing: Listing) -> None:
     cursors = vault.memory.cursors()
     own = vault.memory.own(vault.here.writer())
     newest = {life: one.counter for life, one in cursors.items() if one.device == vault.me}
-    newest[sealing.life_tag(vault.id, vault.here.writer())] = own.counter
+    newest[sealing.life_tag(vault.id, vault.here.writer())] = own.there
     # Only what is older than one that we know to be ours: a planted name above it makes nothing old.
     gone = [
         one.name

@@ -151,7 +151,9 @@ class Hearing:
         except Unsealable as error:
             if error.reason == NO_KEY and cursor is not None:
                 self._locked.add(listed.life)
-            self.reject(listed.name, device, f"a head {error.reason}")
+            # Whoever was removed may go on among themselves, with keys of their own.
+            gone = device in vault.membership.removed
+            self.reject(listed.name, device, HELD_BACK if gone else f"a head {error.reason}")
         except (TooLarge, Invalid) as error:
             self.reject(listed.name, device, f"a head cannot be read: {error.message}")
         self._bad += 1

@@ -31,6 +31,8 @@ class Own(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one of our own lives has published."""
 
     counter: int = 0
+    # The newest head that is known to have been there: those after it were sent, and nobody answered.
+    there: int = 0
     pushes: int = 0
     packs: tuple[Indexed, ...] = ()
     # Events that came into the store up to this place were looked at.

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from holdfast.core.errors import Invalid
+from holdfast.core.errors import Invalid, Unreachable
 from holdfast.teleport import bygone, heads, packs, removing, sealing
 from holdfast.teleport.due import Batch, Due, signed
 from holdfast.teleport.heads import Head, Indexed, Listed, Seen, Wanted
@@ -54,11 +54,13 @@ class Push:
     def settle(self) -> None:
         """Go on after a crash, or after this store was put back to an earlier state."""
         for writer, intent in list(self.memory.under(Intent, "intent")):
-            rivals = self._listing.rivals.get(sealing.life_tag(self.vault.id, writer), ())
-            name = heads.name_of(self.vault.id, writer, intent.own.counter)
-            if any(one.name == name for one in rivals) and self._is_ours(name, intent):
+            # Asked for by its name: a listing may be older than what it lists.
+            ours = self._is_ours(heads.name_of(self.vault.id, writer, intent.own.counter), intent)
+            if ours:
                 self.vault.remote.put([], remove=intent.gone)
                 self._done(intent, writer)
+            elif ours is None and writer == self.writer:
+                self._leave_out(intent)
             else:
                 self._drop(intent, writer)
         self._shown = self._newest()
@@ -79,7 +81,10 @@ class Push:
         planted = []
         newest = 0
         for listed in self._listing.rivals.get(sealing.life_tag(self.vault.id, self.writer), ())[:_MOST_RIVALS]:
-            if listed.counter <= self.own.counter or self._may_be_ours(listed):
+            ours = listed.counter <= self.own.counter or self._may_be_ours(listed)
+            if ours is None:
+                continue  # it is not there any more, or not yet
+            if ours:
                 newest = listed.counter
                 break
             planted.append(listed.name)
@@ -90,7 +95,7 @@ class Push:
             self.vault.remote.put([], remove=planted)
         return newest
 
-    def _may_be_ours(self, listed: Listed) -> bool:
+    def _may_be_ours(self, listed: Listed) -> bool | None:
         vault = self.vault
         try:
             plain = vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
@@ -98,7 +103,9 @@ class Push:
         except Unsealable as error:
             # Perhaps of a time whose keys this store has lost, or of a newer program: that cannot be told.
             return error.reason in (NO_KEY, NEWER)
-        except (Missing, TooLarge, Invalid):
+        except Missing:
+            return None
+        except (TooLarge, Invalid):
             return False
 
     def _drop(self, intent: Intent, writer: str) -> None:
@@ -107,15 +114,34 @@ class Push:
         with self.vault.here.transaction() as transaction:
             self.memory.forget(transaction, "intent", writer)
 
-    def _is_ours(self, name: str, intent: Intent) -> bool:
+    def _leave_out(self, intent: Intent) -> None:
+        """A push that is not to be seen, and may yet turn up: its numbers are never used again, for anything else.
+
+        The next one covers them too, so that who did see it reads that one as well; then its packs can go.
+        """
+        own = self.memory.own(self.writer)
+        made = [name for name in intent.made if name not in own.stale]
+        own = replace(
+            own, counter=max(own.counter, intent.own.counter), pushes=max(own.pushes, intent.own.pushes),
+            stale=(*own.stale, *made),
+        )  # fmt: skip
+        with self.vault.here.transaction() as transaction:
+            self.memory.write(transaction, own, "own", self.writer)
+            self.memory.forget(transaction, "intent", self.writer)
+        self.own = own
+
+    def _is_ours(self, name: str, intent: Intent) -> bool | None:
+        """Whether the head there is the one we sent; None when there is none."""
         try:
             return hashlib.sha256(self.vault.remote.get(name, HEAD_LIMIT)).digest() == intent.digest
-        except (Missing, TooLarge):
+        except Missing:
+            return None
+        except TooLarge:
             return False
 
     def lost(self) -> bool:
         """Whether the remote does not show what we published last."""
-        return self.own.counter > 0 and self._shown < self.own.counter
+        return self.own.there > 0 and self._shown < self.own.there
 
     # ── publishing ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -239,21 +265,22 @@ class Push:
         own = self._repacked(rewritten, before, objects, made)
         if stretches:
             push = own.pushes + 1
-            new, own = self._packed(stretches, push, push, own, objects, made)
+            first = own.packs[-1].last + 1 if own.packs else 1
+            new, own = self._packed(stretches, first, push, own, objects, made)
             own = replace(own, pushes=push, packs=(*own.packs, new))
         own = self._tiered(own, objects, made)
         # What was erased goes at once; what was only merged may still be read by somebody, and goes the next time.
         going = own.stale if batch.purge else before.stale
         kept = {pack.name for pack in own.packs}
         own = replace(
-            own, counter=before.counter + 1, place=batch.place, erasures=batch.erasures, tips=self.tips(),
-            wanting=self._wanting(), stale=tuple(one for one in own.stale if one not in going),
+            own, counter=before.counter + 1, there=before.counter + 1, place=batch.place, erasures=batch.erasures,
+            tips=self.tips(), wanting=self._wanting(), stale=tuple(one for one in own.stale if one not in going),
             large=tuple(one for one in own.large if one in kept),
         )  # fmt: skip
         name = heads.name_of(vault.id, self.writer, own.counter)
         sealed = self.seal_head(self._head(own))
         objects.append((name, sealed))
-        gone = [heads.name_of(vault.id, self.writer, before.counter)] if before.counter else []
+        gone = [heads.name_of(vault.id, self.writer, one) for one in {before.there, before.counter} - {0}]
         gone += [self._full(one) for one in going]
         forks = {
             f"{one.session}/{one.writer}": tuple(event.hash for event in one.events)
@@ -266,9 +293,15 @@ class Push:
         )  # fmt: skip
         with vault.here.transaction() as transaction:
             self.memory.write(transaction, intent, "intent", self.writer)
-        if name in vault.remote.put(objects, remove=gone) and not self._is_ours(name, intent):
-            self._drop(intent, self.writer)
-            return False
+        if name in vault.remote.put(objects, remove=gone):
+            ours = self._is_ours(name, intent)
+            if ours is None:
+                raise Unreachable(
+                    "the remote contradicts itself", hint="Sync again: nothing is lost.", operation="sync"
+                )
+            if not ours:
+                self._drop(intent, self.writer)
+                return False
         self._done(intent, self.writer)
         vault.report.pushed += sum(span.last - span.first + 1 for span in intent.published)
         return True

@@ -62,7 +62,7 @@ def _exchange(
     _withheld(vault, pull)
     lost = push.lost()
     if lost:
-        where = heads.name_of(vault.id, push.writer, push.own.counter)
+        where = heads.name_of(vault.id, push.writer, push.own.there)
         vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
     tending.tend(vault, listing, main, lost=lost)
     if vault.membership.is_member(vault.me):

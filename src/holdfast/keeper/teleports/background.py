@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import Busy, HoldfastError
+from holdfast.keeper.teleports import remotes
 from holdfast.machine import detached, errorlog
 from holdfast.machine.private import open_private
 
@@ -30,7 +31,7 @@ _LAST: Final = "sync.last"
 def ask(keeper: Keeper) -> None:
     """Let a sync happen soon, if there is any remote. Never raises: the command itself has been carried out."""
     try:
-        if os.path.lexists(keeper.home.remotes) and keeper.settings["sync.background"] and _mark(keeper.home.path):
+        if remotes.load(keeper.home) and keeper.settings["sync.background"] and _mark(keeper.home.path):
             detached.start(__name__, "run", keeper.home.path, keeper.store_path)
     except (HoldfastError, OSError) as error:
         errorlog.note(keeper.home.path, "sync", str(error))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import Failed, HoldfastError
 from holdfast.keeper.teleports import remotes
 from holdfast.keeper.wording import count, one_line
+from holdfast.machine import errorlog
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -56,6 +57,9 @@ def _sync(keeper: Keeper, done: list[Synced | HoldfastError]) -> None:
             done.append(sync(other, patient=False))
     except HoldfastError as error:
         done.append(error)
+    except Exception as error:  # noqa: BLE001 (whoever asked has something else to do; the log tells)
+        errorlog.note(keeper.home.path, "sync", f"{type(error).__name__}: {error}")
+        done.append(Failed(f"the sync broke off ({type(error).__name__})"))
 
 
 def _failed(found: Synced) -> list[str]:

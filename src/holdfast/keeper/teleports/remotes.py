@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.core.errors import Conflict, Damaged, HoldfastError, NotFound
+from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
 from holdfast.core.text import clean
 from holdfast.keeper.home import Home
 from holdfast.machine import files
@@ -61,6 +61,8 @@ def named(home: Home, name: str) -> Remote:
 def free(home: Home, name: str) -> str:
     """The name, if no remote has it yet."""
     clean(name, "the remote's name", longest=60)
+    if not name.isprintable() or name.startswith("-"):
+        raise Invalid("the remote's name cannot be shown or typed", hint="Use letters, digits, dashes.")
     if any(one.name == name for one in load(home)):
         raise Conflict(f"there is a remote called {name[:60]!a} already", hint="Choose another name.")
     return name

@@ -1,0 +1,98 @@
+"""Devices whose stores hold secrets that an older program let in, and a remote that can be looked into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast import Keeper
+from holdfast.core.event import Event
+from holdfast.core.vocabulary import (
+    Data,
+)
+from holdfast.keeper import cleansing
+from holdfast.keeper.teleports import adding, devices, opening, remotes
+from holdfast.keeper.teleports.syncing import sync
+from holdfast.store.interface import Draft
+from holdfast.teleport import sharing
+
+TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
+OTHER = "AKIA" + "QX7CANARY4ZP2LM9"
+CUT = "[redacted:github_token]"
+
+
+class Fleet:
+    """A laptop with a vault in a folder, and a desktop that can join it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.url = f"folder:{root / 'shelf'}"
+        self._open: list[Keeper] = []
+        self.laptop = self.keeper("laptop")
+
+    def keeper(self, name: str) -> Keeper:
+        place = self.root / name / "shop"
+        place.mkdir(parents=True, exist_ok=True)
+        keeper = Keeper.open(str(place), home=str(self.root / name / "home"), actor="ada", device=name)
+        self._open.append(keeper)
+        return keeper
+
+    def joined(self, name: str) -> Keeper:
+        keeper = self.keeper(name)
+        adding.add(keeper, "shelf", self.url)
+        devices.approve(self.laptop, devices.public(keeper).words)
+        adding.confirm(keeper, "shelf", None)
+        sync(keeper)
+        return keeper
+
+    def remote(self) -> dict[str, bytes]:
+        """Everything at the remote: packs as they are inside, the rest as it lies there."""
+        found = {}
+        with opening.vault(self.laptop, remotes.named(self.laptop.home, "shelf")) as main:
+            shares = [sharing.opened(main, one.vault, one.founding) for one in main.membership.shares]
+            vaults = {f"p/{one.tag}/": one for one in (main, *shares)}
+            for one in main.remote.list(""):
+                data = main.remote.get(one.name, 1 << 30)
+                if one.name.startswith("p/"):
+                    vault = vaults[one.name.rpartition("/")[0] + "/"]
+                    data = vault.open("pack", one.name, data, vault.ring)
+                found[one.name] = data
+        return found
+
+    def close(self) -> None:
+        for keeper in self._open:
+            keeper.close()
+
+
+def plant(keeper: Keeper, session: str, *data: Data) -> list[Event]:
+    """Record as a program that knew fewer kinds of secrets would have."""
+    made = []
+    with keeper.store().transaction() as transaction:
+        for one in data:
+            event = transaction.record(session, Draft(one, keeper.now(), "ada"))
+            assert event is not None
+            made.append(event)
+        transaction.remember("arrivals/rules", b"0")
+    return made
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Event]:
+    """The events that are looked through from now on."""
+    looked: list[Event] = []
+    inner = cleansing.look
+
+    def look(event: Event, kind_of: cleansing.KindOf) -> cleansing.Found | None:
+        looked.append(event)
+        return inner(event, kind_of)
+
+    monkeypatch.setattr(cleansing, "look", look)
+    return looked
+
+
+def raw(home: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(home.rglob("*")) if path.is_file())
+
+
+def notes(keeper: Keeper, session: str) -> list[str]:
+    return [note.text for note in keeper.state(session).notes]
