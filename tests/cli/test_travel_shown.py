@@ -84,6 +84,12 @@ def test_a_device_that_waits_to_be_let_in(several: Several) -> None:
     several("sync")
     sync = several.session("status")["sync"]
     assert (sync["status"], sync["last_sync"], sync["error"]) == ("pending", None, None)
+    several.away()
+    several("sync")
+    assert standing(several)[0] == "error"
+    several.back()
+    several("sync")
+    assert standing(several)[0] == "pending"
 
 
 def test_what_is_held_back_stays_pending_until_the_vault_is_confirmed(several: Several) -> None:

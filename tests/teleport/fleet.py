@@ -78,7 +78,7 @@ class Device:
     def _opened(self) -> SqliteStore:
         store = SqliteStore(self.path, writer=lambda: self._writer, wall=lambda: self.time * 1000)
         # No test here cuts the power: what the disk would be waited for is most of their time.
-        store._connection.execute("PRAGMA synchronous = OFF")  # noqa: SLF001
+        store._connection.execute("PRAGMA synchronous = OFF")
         return store
 
     def copy(self, path: str) -> str:

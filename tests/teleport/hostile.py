@@ -25,8 +25,6 @@ from holdfast.teleport.remotes.interface import Found, Missing, TooLarge
 from holdfast.teleport.report import Report
 from holdfast.teleport.wraps import Wrapped, wrap
 
-NOTE = b'{"text":"%s"}'
-
 
 class Window:
     """A shelf as the remote chooses to show it to one device."""
@@ -62,6 +60,18 @@ class Window:
 
     def close(self) -> None:
         pass
+
+
+class Watched(Window):
+    """A window that remembers what was asked for."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        super().__init__(shelf)
+        self.asked: list[str] = []
+
+    def get(self, name: str, limit: int) -> bytes:
+        self.asked.append(name)
+        return super().get(name, limit)
 
 
 class Endless(Window):
@@ -156,7 +166,7 @@ class Insider:
 
     def entry(self, kind: type[Entry], *, keys: DeviceKeys | None = None, **fields: Any) -> str:
         """A membership entry, whether it may say so or not; gives its hash."""
-        said = {
+        said: dict[str, Any] = {
             "vault": self.vault.id, "parents": tuple(sorted(self.vault.membership.tips)), "by": self.vault.me,
             "at": self.device.time,
         } | fields  # fmt: skip

@@ -27,7 +27,7 @@ NAMES = re.compile(
     r"vault|m/[0-9a-f]{16}/[0-9a-f]{40}|k/[0-9a-f]{32}-[0-9a-f]{16}|h/[0-9a-f]{16}\.[0-9a-f]{20}-[0-9]{12}"
     r"|p/[0-9a-f]{16}/[0-9a-f]{40}"
 )
-SECRET = "a secret that nobody else may read"  # noqa: S105 (it is none)
+SECRET = "a secret that nobody else may read"
 
 
 @pytest.fixture

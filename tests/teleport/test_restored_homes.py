@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf, join, settle
+from fleet import Device, Shelf, join, named, settle
 
 from holdfast.core.vocabulary import NoteAdded
 from holdfast.teleport.keys import certified_writer
@@ -124,6 +125,21 @@ def test_one_home_on_two_devices_at_once(tmp_path: Path, shelf: Shelf) -> None:
     agree(anna, ben, clone, notes=notes)
 
 
+class Between(Shelf):
+    """The other one pushes between our look and our put."""
+
+    def __init__(self, shelf: Shelf, act: Callable[[], object]) -> None:
+        super().__init__()
+        self.objects = shelf.objects
+        self._act: Callable[[], object] | None = act
+
+    def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
+        if self._act is not None:
+            act, self._act = self._act, None
+            act()
+        return super().put(objects, remove=remove)
+
+
 def test_two_copies_that_push_in_the_same_moment(tmp_path: Path, shelf: Shelf) -> None:
     """Both looked before either wrote: the one whose head was refused goes on as somebody new, in the same sync."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")
@@ -132,30 +148,12 @@ def test_two_copies_that_push_in_the_same_moment(tmp_path: Path, shelf: Shelf) -
     ben.note("s1", "ben")
     clone.note("s1", "clone")
 
-    class Between(Shelf):
-        """The other one pushes between our look and our put."""
-
-        def put(self, objects, *, remove=()):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
-            if self.first:
-                self.first = False
-                ben.sync()
-            return shelf.put(objects, remove=remove)
-
-    between = Between()
-    between.first = True  # type: ignore[attr-defined]
-    between.objects = shelf.objects
-    clone.remote = between
+    clone.remote = Between(shelf, ben.sync)
     assert clone.sync().pushed
     clone.remote = shelf
     assert clone.writer != ben.writer
     agree(anna, ben, clone, notes={"ben", "clone"})
-    assert {name for name in shelf.objects if name.startswith("p/")} == _named(anna)
-
-
-def _named(device: Device) -> set[str]:
-    from fleet import named
-
-    return named(device)
+    assert {name for name in shelf.objects if name.startswith("p/")} == named(anna)
 
 
 @pytest.mark.parametrize("new_writer", [True, False])

@@ -9,7 +9,8 @@ looked for, and a pattern is compiled when it is first needed.
 Every pattern takes linear time: a repetition is either bounded or possessive with nothing after it that
 could fail, and cannot be entered again in the middle of a run.
 
-Whoever changes what is found raises `vocabulary.RULES`: older events are then looked through again before they travel.
+Whoever changes what is found raises `vocabulary.RULES`: older events are then looked through again before they
+travel.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from holdfast.teleport import bygone, heads, packs, removing, sealing
 from holdfast.teleport.due import Batch, Due, signed
 from holdfast.teleport.heads import Head, Indexed, Listed, Seen, Wanted
 from holdfast.teleport.hearing import HEAD_LIMIT, Listing
-from holdfast.teleport.memory import Intent, Own, Span
+from holdfast.teleport.memory import Intent, Own, Span, Vouched
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.pulling import spans
 from holdfast.teleport.remotes.interface import Missing, TooLarge
@@ -34,6 +34,7 @@ Made: TypeAlias = dict[str, tuple[Span, ...]]
 _LARGE: Final = 4 << 20
 _MOST_LIVES: Final = 5
 _MOST_RIVALS: Final = 64
+_MOST_DOUBTS: Final = 3
 
 
 class Push:
@@ -47,6 +48,7 @@ class Push:
         self._progress = progress
         self._due = Due(vault)
         self._shown = 0
+        self._in_doubt = False
         self.own = self.memory.own(self.writer)
 
     # ── finding out where we are ─────────────────────────────────────────────────────────────────────────
@@ -67,6 +69,8 @@ class Push:
         if self._shown > self.own.counter:
             # The remote knows more of this life than this store does: it was restored, cloned or rolled back. What
             # the other life published is read like anybody's; we go on as somebody new.
+            if self._in_doubt:
+                self._publish_anew()
             self.renew()
 
     def renew(self) -> None:
@@ -75,6 +79,16 @@ class Push:
         self.own = self.memory.own(self.writer)
         self._shown = 0
         self._due.forget()
+
+    def _publish_anew(self) -> None:
+        """What stands under our name may be anything: whatever we vouched for, the new life says again."""
+        with self.vault.here.transaction() as transaction:
+            doubts = (self.memory.read(int, "doubts") or 0) + 1
+            self.memory.write(transaction, doubts, "doubts")
+            for session, writer, known in list(self.memory.streams()):
+                left = {device: seq for device, seq in known.by.items() if device != self.vault.me}
+                if left != known.by:
+                    self.memory.write(transaction, Vouched(left), "stream", session, writer)
 
     def _newest(self) -> int:
         """The number of the newest head of this life that may be ours. What certainly is not, goes."""
@@ -101,8 +115,10 @@ class Push:
             plain = vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
             return heads.read(plain, vault.id, listed).is_by(vault.here.keys.public.signing)
         except Unsealable as error:
-            # Perhaps of a time whose keys this store has lost, or of a newer program: that cannot be told.
-            return error.reason in (NO_KEY, NEWER)
+            # Perhaps of a time whose keys this store has lost, or of a newer program: that cannot be told. It costs
+            # much to believe it, and anybody can make such a thing: so it is believed a few times only.
+            self._in_doubt = error.reason in (NO_KEY, NEWER) and (self.memory.read(int, "doubts") or 0) < _MOST_DOUBTS
+            return self._in_doubt
         except Missing:
             return None
         except (TooLarge, Invalid):

@@ -32,6 +32,7 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True) -> R
 
 def _one(vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool) -> Report:
     if not _belongs(vault):
+        _note_reached(vault)
         return vault.report
     try:
         error = _exchange(vault, found, main, progress, patient=patient)
@@ -74,6 +75,14 @@ def _exchange(
         vault.report.note(f"{_LOCKED_OUT[0].upper()}{_LOCKED_OUT[1:]}.")
         return _LOCKED_OUT
     return None
+
+
+def _note_reached(vault: Vault) -> None:
+    """Nothing could be read, and nothing failed: what failed before is over."""
+    standing = vault.memory.standing()
+    if standing.error is not None:
+        with vault.here.transaction() as transaction:
+            vault.memory.write(transaction, replace(standing, error=None), "standing")
 
 
 def _note_standing(vault: Vault, main: Vault | None, error: str | None) -> None:

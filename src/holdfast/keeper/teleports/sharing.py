@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused, Unreachable
+from holdfast.keeper import cleansing
 from holdfast.keeper.teleports import opening, people, remotes
 from holdfast.keeper.teleports.remotes import Remote
 from holdfast.machine import files
@@ -159,6 +160,7 @@ def _ours(keeper: Keeper) -> set[str]:
 
 def _accepted_at(keeper: Keeper, where: str, keys: Sequence[str | bytes], ours: set[str]) -> list[Accepted]:
     done = []
+    cleansing.cleanse(keeper)
     with opening.place(keeper, where) as place:
         here = opening.here(keeper)
         for offer in sharing.offers(place, [here.keys.identity, *keys]):

@@ -211,7 +211,7 @@ def test_a_sync_that_is_interrupted_between_pushes_goes_on(
     calls = 0
 
     class Broken(Shelf):
-        def put(self, objects, *, remove=()):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        def put(self, objects, *, remove=()):  # type: ignore[no-untyped-def]
             nonlocal calls
             calls += 1
             if calls == 3:
