@@ -3,7 +3,8 @@
 Machines are noisy and differ; a ratio against something measured in the same minute means something anywhere. The
 table goes to the terminal, everything measured to bench/results/latest.json.
 
-    python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, backfill, travel
+    python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, backfill,
+                                     travel
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from pathlib import Path
 from measures import append, backfill, cold, growth, hooks, mirrors, parallel, travel, validate
 from measures.figures import Figure
 
+NAMES = ("append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill", "travel")
 RESULTS = Path(__file__).parent / "results"
 
 
 def main(names: list[str]) -> int:
     scratch = Path(tempfile.mkdtemp(prefix="holdfast-bench-", dir=os.environ.get("HOLDFAST_BENCH_DIR")))
     try:
-        wanted = names or ["append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill", "travel"]
+        wanted = names or list(NAMES)
         figures: list[Figure] = []
         if "append" in wanted:
             figures += append.measure(scratch)

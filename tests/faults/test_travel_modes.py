@@ -12,7 +12,7 @@ from harness.travel import BACKGROUND, EMAIL, TRIPS, Travel
 from harness.trials import decent
 from scale import scale
 
-TRIED = TRIPS if scale(0, 1, 1) else TRIPS[::2]
+TRIED = TRIPS if scale(0, 1, 1) else TRIPS[1:6]
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077], ids=["000", "022", "077"])
@@ -54,21 +54,20 @@ def test_every_file_of_travel_is_private(under: Travel) -> None:
     under.reach("busy")
     assert under.at("a", call=[*BACKGROUND, under.home, under.store]).code == 0
     assert os.path.exists(os.path.join(under.home, "sync.last"))
-    under.done("a", "config", "set", "sync.background", "true")
-    open(os.path.join(under.home, "sync.wanted"), "x", opener=lambda path, how: os.open(path, how, 0o600)).close()
+    assert under.at("a", call=["holdfast.keeper.teleports.background", "_mark", under.home]).code == 0
+    assert os.path.exists(os.path.join(under.home, "sync.wanted"))
     assert wide(*under.homes.values(), under.remote) == []
 
 
-@pytest.mark.parametrize(("root", "file"), [(0o700, 0o600), (0o770, 0o660), (0o755, 0o644)])
-def test_what_lies_in_a_folder_is_as_open_as_the_folder(under: Travel, root: int, file: int) -> None:
-    """A folder that a team shares stays one that the team can read, and a private one private, whatever the umask."""
-    under.reach("recorded")
-    os.mkdir(under.remote)
-    os.chmod(under.remote, root)
-    under.done("a", "remote", "add", "home", under.url)
-    under.sync("a")
-    assert wide(under.remote, file=file, folder=root) == []
-    assert wide(under.home) == []
+    # A folder that a team shares stays one that the team can read, and a private one private.
+    for root, file in ((0o700, 0o600), (0o770, 0o660), (0o755, 0o644)):
+        under.reach("recorded")
+        os.mkdir(under.remote)
+        os.chmod(under.remote, root)
+        under.done("a", "remote", "add", "home", under.url)
+        under.sync("a")
+        assert wide(under.remote, file=file, folder=root) == []
+        assert wide(under.home) == []
 
 
 # ── planted ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,6 +104,12 @@ KINDS: dict[str, Callable[[str, str], None]] = {
 }  # fmt: skip
 
 
+def cases(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Every kind of thing at every name; or at each name one, in turn."""
+    every = [(name, kind) for name in names for kind in KINDS]
+    return every if scale(0, 1, 1) else every[:: len(KINDS) + 1]
+
+
 def plant(room: Travel, path: str, how: Callable[[str, str], None]) -> Callable[[], None]:
     """Put it there, in place of what was; gives the check that what it leads to is as it was."""
     victims = os.path.join(room.root, "victims")
@@ -115,6 +120,7 @@ def plant(room: Travel, path: str, how: Callable[[str, str], None]) -> Callable[
     if os.path.lexists(path):
         os.rename(path, f"{path}-before")
     how(path, victim)
+    os.utime(path, (0, 0), follow_symlinks=False)  # nobody synced a moment ago
     there = os.listdir(victims)
 
     def untouched() -> None:
@@ -135,8 +141,7 @@ def everything(room: Travel) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", NAMES if scale(0, 1, 1) else NAMES[:4])
+@pytest.mark.parametrize(("name", "kind"), cases(NAMES))
 def test_planted_in_the_home(room: Travel, name: str, kind: str) -> None:
     """Whatever is planted where keys, remotes, people, marks and locks are kept: refused in words, never followed."""
     room.reach("met")
@@ -148,12 +153,11 @@ def test_planted_in_the_home(room: Travel, name: str, kind: str) -> None:
         assert 0 <= answer.code <= 7, (argv, answer)
         untouched()
     assert room.at("a", call=[*BACKGROUND, room.home, room.store]).code == 0
-    assert room.at("a", "status").code in (0, 1)
+    assert room.at("a", "status").code == 0
     untouched()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", AT_REMOTE if scale(0, 1, 1) else AT_REMOTE[:2])
+@pytest.mark.parametrize(("name", "kind"), cases(AT_REMOTE))
 def test_planted_in_a_folder(room: Travel, name: str, kind: str) -> None:
     """Whoever can write to the folder can make nobody write or read elsewhere; with the link gone, it goes on."""
     room.reach("busy")
@@ -170,14 +174,13 @@ def test_planted_in_a_folder(room: Travel, name: str, kind: str) -> None:
     assert room.log("a") == room.log("b")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_planted_before_a_vault_is_founded(room: Travel, kind: str) -> None:
+def test_planted_before_a_vault_is_founded(room: Travel) -> None:
     """A folder with something planted in it: founding is refused in words, or keeps clear of it."""
-    for name in AT_REMOTE:
+    for name, kind in cases(AT_REMOTE):
         room.reach("recorded")
         os.mkdir(room.remote, 0o700)
         untouched = plant(room, os.path.join(room.remote, name), KINDS[kind])
         answer = room.at("a", "remote", "add", "home", room.url)
         decent(answer)
-        assert answer.code in (0, 1, 4, 6), answer
+        assert answer.code in (0, 1, 4, 6), (name, kind, answer)
         untouched()

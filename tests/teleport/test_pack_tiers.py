@@ -170,7 +170,7 @@ def test_the_rest_is_read_although_one_pack_is_bad(two: tuple[Device, Device], s
     """A pack that cannot be read holds up nothing else."""
     anna, ben = two
     write(anna, 5)
-    victim = sorted(named(anna))[0]
+    victim = min(named(anna))
     shelf.objects[victim] = b"nothing of the kind"
     ben.sync()
     assert len(ben.notes("s1")) >= 4

@@ -55,6 +55,7 @@ def add(
     if code is not None:
         recovery.keys_of(code)  # one that is mistyped is said to be so before anything happens
     with opening.alone(keeper), opening.place(keeper, url, create=code is None and wanted is None) as place:
+        remotes.free(keeper.home, name)  # another process may have taken it while this one waited for its turn
         here = opening.here(keeper)
         signed = founding.existing(place)
         vault = founding.found(here, place) if signed is None and code is None and wanted is None else None

@@ -13,6 +13,7 @@ from holdfast.keeper.teleports.remotes import Remote
 from holdfast.machine import files
 from holdfast.machine.locks import locked
 from holdfast.teleport import key_files
+from holdfast.teleport.keys import certifies
 from holdfast.teleport.remotes.interface import Found
 from holdfast.teleport.remotes.interface import Remote as Place
 from holdfast.teleport.remotes.limited import Limited
@@ -41,6 +42,12 @@ def keys(keeper: Keeper) -> DeviceKeys:
     return made
 
 
+def _writer(keeper: Keeper, signing: bytes) -> str:
+    """The id of this life. Whoever made the keys may have been stopped before it came to one that they vouch for."""
+    found = keeper.home.writer(keeper.store_path)
+    return found if certifies(found, signing) else keeper.home.renew(keeper.store_path)
+
+
 def here(keeper: Keeper) -> Here:
     """This device, as vaults see it."""
 
@@ -49,10 +56,10 @@ def here(keeper: Keeper) -> Here:
             projects.learn(transaction, transaction.state(session))
         cleansing.take_in(keeper, transaction)
 
-    store = keeper.store()
+    store, own = keeper.store(), keys(keeper)
     return Here(
-        keys=keys(keeper), name=keeper.device(), store=store, transaction=keeper.transaction,
-        writer=lambda: keeper.home.writer(keeper.store_path),
+        keys=own, name=keeper.device(), store=store, transaction=keeper.transaction,
+        writer=lambda: _writer(keeper, own.public.signing),
         renew=lambda: keeper.home.renew(keeper.store_path),
         now=keeper.now, received=received,
     )  # fmt: skip

@@ -9,10 +9,13 @@ import msgspec
 
 from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
 from holdfast.keeper.home import Home
+from holdfast.keeper.teleports import lists
 from holdfast.machine import files
+from holdfast.machine.locks import locked
 from holdfast.teleport.keys import checked_recipient
 
 _LARGEST = 4 << 20
+_WHAT = "the list of people"
 _EMAIL = re.compile(r"[^\s@\x00-\x1f\x7f<>,;:\"]{1,64}@[^\s@\x00-\x1f\x7f<>,;:\"]{1,250}")
 
 
@@ -25,9 +28,7 @@ def load(home: Home) -> list[Person]:
     if not os.path.lexists(home.people):
         return []
     try:
-        return msgspec.json.decode(
-            files.read_limited(home.people, _LARGEST, what="the list of people"), type=list[Person]
-        )
+        return msgspec.json.decode(files.read_limited(home.people, _LARGEST, what=_WHAT), type=list[Person])
     except msgspec.MsgspecError:
         raise Damaged(
             "the list of people is damaged", hint="Move it away and add them again: holdfast people add EMAIL KEY",
@@ -41,15 +42,16 @@ def add(home: Home, email: str, key: str) -> Person:
     if _EMAIL.fullmatch(email) is None:
         raise Invalid(f"{email[:80]!a} is no email address")
     recipient = checked_recipient(key)
-    known = load(home)
-    before = next((one for one in known if one.email.lower() == email.lower()), Person(email, ()))
-    if recipient in before.keys:
-        raise Conflict("this key of the person is known already")
-    person = Person(before.email, (*before.keys, recipient))
     home.prepare()
-    rest = [one for one in known if one.email != before.email]
-    data = msgspec.json.encode(sorted([*rest, person], key=lambda one: one.email.lower()))
-    files.write_atomic(home.people, msgspec.json.format(data, indent=2) + b"\n")
+    with locked(os.path.join(home.path, "device.lock"), what="adding a person"):  # of two at once, both stay
+        known = load(home)
+        before = next((one for one in known if one.email.lower() == email.lower()), Person(email, ()))
+        if recipient in before.keys:
+            raise Conflict("this key of the person is known already")
+        person = Person(before.email, (*before.keys, recipient))
+        rest = [one for one in known if one.email != before.email]
+        everybody = sorted([*rest, person], key=lambda one: one.email.lower())
+        lists.save(home.people, everybody, by="email", largest=_LARGEST, what=_WHAT)
     return person
 
 

@@ -10,9 +10,11 @@ import msgspec
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
 from holdfast.core.text import clean
 from holdfast.keeper.home import Home
+from holdfast.keeper.teleports import lists
 from holdfast.machine import files
 
 _LARGEST = 1 << 20
+_WHAT = "the list of remotes"
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +38,7 @@ def load(home: Home) -> list[Remote]:
     if not os.path.lexists(home.remotes):
         return []
     try:
-        data = files.read_limited(home.remotes, _LARGEST, what="the list of remotes")
+        data = files.read_limited(home.remotes, _LARGEST, what=_WHAT)
         return msgspec.json.decode(data, type=list[Remote])
     except msgspec.MsgspecError:
         raise Damaged(
@@ -48,7 +50,7 @@ def load(home: Home) -> list[Remote]:
 
 def save(home: Home, remotes: list[Remote]) -> None:
     home.prepare()
-    files.write_atomic(home.remotes, msgspec.json.format(msgspec.json.encode(remotes), indent=2) + b"\n")
+    lists.save(home.remotes, remotes, by="name", largest=_LARGEST, what=_WHAT)
 
 
 def named(home: Home, name: str) -> Remote:

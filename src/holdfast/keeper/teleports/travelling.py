@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.errors import Damaged, HoldfastError
+from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Sync
 from holdfast.core.times import text
 from holdfast.formats.interface import Travel
@@ -32,7 +32,7 @@ def sync_of(keeper: Keeper, state: State) -> Sync:
     """Where the session stands with its remotes: with the one where it stands worst."""
     try:
         found = _worst(keeper, state)
-    except Damaged as error:  # of what lies beside the store: it is told, and keeps nobody from their work
+    except HoldfastError as error:  # of what lies beside the store: it is told, and keeps nobody from their work
         return Sync(status="error", error=error.message)
     return Sync() if found is None else found[1]
 
@@ -41,7 +41,7 @@ def travel_of(keeper: Keeper, state: State) -> Travel | None:
     """The same for formats; None when the session goes nowhere."""
     try:
         found = _worst(keeper, state)
-    except Damaged:
+    except HoldfastError:
         return None
     return None if found is None else Travel(found[1], backend_of(found[0].url))
 
