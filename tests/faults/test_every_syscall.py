@@ -13,6 +13,7 @@ import pytest
 from harness.figures import tell
 from harness.room import Room
 from harness.tracing import WATCH, need_strace
+from harness.travel import TRIPS
 from harness.trials import cases, goes_on, judge_state, sampled, undisturbed
 from harness.verbs import VERBS, Verb
 from scale import scale
@@ -52,6 +53,7 @@ def test_a_kill_at_any_call_leaves_the_old_or_the_new_state(room: Room, verb: Ve
 def test_every_verb_that_writes_is_here() -> None:
     """A verb added to the command line is added to the faults too."""
     named = {verb.argv[:2] for verb in VERBS} | {verb.argv[:1] for verb in VERBS}
+    named |= {trip.path for trip in TRIPS}  # in test_travel_kills
     assert [path for path in _writing(COMMANDS) if path not in named] == []
 
 

@@ -1,4 +1,4 @@
-"""F7 for what travels: several processes at one home, several devices at one folder, and one that records meanwhile."""
+"""F7 for what travels: several processes at one home, several devices at one folder, one that records."""
 
 from __future__ import annotations
 
@@ -33,16 +33,11 @@ def room() -> Iterator[Travel]:
         yield made
 
 
-def begun(room: Travel, device: str, *argv: str) -> subprocess.Popen[str]:
-    """The command as people start it, and nobody waits for it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "holdfast", *argv, "--json"], cwd=room.project, text=True,
-        env=room.environ | {"HOLDFAST_HOME": room.homes[device]}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+def begun(room: Travel, device: str, *argv: str) -> subprocess.Popen[bytes]:
+    return room.cold([*argv, "--json"], device)
 
 
-def all_well(processes: Sequence[subprocess.Popen[str]]) -> list[dict[str, object]]:
+def all_well(processes: Sequence[subprocess.Popen[bytes]]) -> list[dict[str, object]]:
     ended = [(one.communicate(timeout=240), one.returncode) for one in processes]
     assert [code for _, code in ended] == [0] * len(ended), ended
     return [json.loads(out) for (out, _), _ in ended]

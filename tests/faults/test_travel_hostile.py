@@ -44,9 +44,10 @@ ENTRIES: dict[str, list[str]] = {
 }
 # Words that a program, a shell or git could take for something to do.
 URLS = (
-    "git:--upload-pack=touch {root}/outside/made", "git:ext::sh -c touch% {root}/outside/made", "git:-oProxyCommand=x",
-    "folder:", "folder:\0", "s3://", "s3://../x", "s3://user:pass@bucket", "file:///etc", "folder:/dev/null",
-    "folder:/proc/self/mem", "claude-desktop:../x", "http://127.0.0.1:1/", "git:fd::0", "\x1b]0;x\x07", "x:y",
+    "git:--upload-pack=touch {root}/outside/made", "git:ext::sh -c touch% {root}/outside/made",
+    "git:-oProxyCommand=x", "folder:", "folder:\0", "s3://", "s3://../x", "s3://user:pass@bucket", "file:///etc",
+    "folder:/dev/null", "folder:/proc/self/mem", "claude-desktop:../x", "http://127.0.0.1:1/", "git:fd::0",
+    "\x1b]0;x\x07", "x:y",
 )  # fmt: skip
 
 
@@ -68,7 +69,10 @@ def test_hostile_words_at_every_entry_of_travel(tmp_path: Path, monkeypatch: pyt
 
     before = around()
     wanted = scale(8, 520, 10_000)
-    chosen = [*random.Random(3).sample(PARTS, min(wanted, len(PARTS))), *random.Random(4).sample(hostile(), wanted // 2)]
+    chosen = [
+        *random.Random(3).sample(PARTS, min(wanted, len(PARTS))),
+        *random.Random(4).sample(hostile(), wanted // 2),
+    ]
     for identity in chosen:
         for entry, words in ENTRIES.items():
             answer = desk.call(*[word.replace("{root}", str(tmp_path)).replace("ID", identity) for word in words])

@@ -45,7 +45,7 @@ def wide(*places: str, file: int = 0o600, folder: int = 0o700) -> list[str]:
 
 
 def test_every_file_of_travel_is_private(under: Travel) -> None:
-    """Keys, remotes, people, marks, locks and the folder that was made for them: 0600 and 0700, whatever the umask."""
+    """Keys, remotes, people, marks, locks and the folder made for them: 0600 and 0700, whatever the umask."""
     for trip in TRIED:
         under.reach(trip.stage)
         argv = trip.argv(under)
@@ -57,7 +57,6 @@ def test_every_file_of_travel_is_private(under: Travel) -> None:
     assert under.at("a", call=["holdfast.keeper.teleports.background", "_mark", under.home]).code == 0
     assert os.path.exists(os.path.join(under.home, "sync.wanted"))
     assert wide(*under.homes.values(), under.remote) == []
-
 
     # A folder that a team shares stays one that the team can read, and a private one private.
     for root, file in ((0o700, 0o600), (0o770, 0o660), (0o755, 0o644)):
@@ -94,7 +93,7 @@ def _to_folder(path: str, victim: str) -> None:
     os.symlink(os.path.join(os.path.dirname(victim), "folder"), path)
 
 
-def _fifo(path: str, victim: str) -> None:  # noqa: ARG001
+def _fifo(path: str, victim: str) -> None:
     os.mkfifo(path)
 
 

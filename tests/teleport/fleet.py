@@ -190,9 +190,9 @@ class Device:
         self.vault_id = sharing.accept(self.here(), self.remote, found[0]).id
         self.sync()
 
-    def sync(self) -> Report:
+    def sync(self, *, put_back: bool = False) -> Report:
         self.time += 1000
-        return syncing.sync(self.vault())
+        return syncing.sync(self.vault(), put_back=put_back)
 
     def start(self, session: str, goal: str = "Keep what matters") -> str:
         project = Project(id="p1", name="project")

@@ -12,6 +12,7 @@ import pytest
 from fleet import Device, Shelf, join, settle
 from hostile import Three, reasons, turned
 
+from holdfast.core.errors import Unreachable
 from holdfast.core.vocabulary import Project, SessionStarted
 from holdfast.teleport import founding, sealing, sharing
 from holdfast.teleport.keys import DeviceKeys
@@ -342,9 +343,12 @@ def test_a_remote_rolled_back_is_noticed_and_made_good(three: Three) -> None:
 
 
 def test_an_emptied_remote_is_filled_again(three: Three, tmp_path: Path) -> None:
-    """Even with nothing left, the devices put everything back that a newcomer needs."""
+    """Once a person has said that it is the right place, the devices put everything back that a newcomer needs."""
     three.shelf.objects.clear()
-    assert "no longer shows" in reasons(three.anna.sync())
+    with pytest.raises(Unreachable, match="not at this remote any more"):
+        three.anna.sync()
+    assert not three.shelf.objects
+    assert "no longer shows" in reasons(three.anna.sync(put_back=True))
     settle(three.everybody)
     three.flows()
     dora = fresh(three, tmp_path)

@@ -157,7 +157,7 @@ def test_no_moves_of_a_remote_lose_or_forge_anything(steps: list[tuple[str, int]
                 three.note(device, f"{device.name} {len(three.written)}")
             elif what == "sync":
                 try:
-                    device.sync()
+                    device.sync(put_back=True)
                 except HoldfastError as error:
                     raise AssertionError(f"a sync failed: {error}") from error
                 own = [one for one in three.written if device.name in one]
@@ -170,7 +170,7 @@ def test_no_moves_of_a_remote_lose_or_forge_anything(steps: list[tuple[str, int]
             three.note(device, f"{device.name} at last")
         for _ in range(8):
             for device in three.everybody:
-                device.sync()
+                device.sync(put_back=True)
         three.hold()
         states = [device.state("s1") for device in three.everybody]
         assert states[0] == states[1] == states[2]

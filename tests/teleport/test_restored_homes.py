@@ -228,6 +228,7 @@ def test_a_remote_that_was_emptied(tmp_path: Path, shelf: Shelf) -> None:
         ben.sync()
     settle([anna, ben])
     shelf.objects.clear()
+    anna.sync(put_back=True)
     settle([anna, ben], 2)
     cleo = Device(str(tmp_path), "cleo", shelf)
     join(anna, cleo)

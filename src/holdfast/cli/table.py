@@ -292,7 +292,10 @@ COMMANDS: tuple[Command, ...] = (
         Command("remove", "forget a remote; what lies there stays", (Argument("name", "the remote"),),
                 _at("remote", "remove"), writes=True),
     )),
-    Command("sync", "send and receive what is new", (_REMOTE,), _at("sync"), group=DEVICES, writes=True),
+    Command("sync", "send and receive what is new", (
+        _REMOTE,
+        Option(("--put-back",), "the remote was emptied: send everything again", kind="flag"),
+    ), _at("sync"), group=DEVICES, writes=True),
     Command("conflicts", "what devices said without knowing of each other", (_ID,), _at("conflicts"), group=DEVICES),
     Command("resolve", "let one value of a conflict stand", (
         Argument("conflict", "its id, as conflicts shows it"),

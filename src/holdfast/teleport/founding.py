@@ -9,7 +9,7 @@ from holdfast.core.errors import Invalid
 from holdfast.teleport import entries, keys, sealing
 from holdfast.teleport.entries import Found, Rename, Signed
 from holdfast.teleport.memory import FOUNDING, Standing
-from holdfast.teleport.remotes.interface import Missing, Remote
+from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
 from holdfast.teleport.vault import Here, Vault
 from holdfast.teleport.wraps import Wrapped
 
@@ -26,6 +26,17 @@ def existing(remote: Remote) -> Signed | None:
     if entries.founding_of(signed) is None:
         raise Invalid("what stands at the remote as its vault is none of Holdfast's", hint="Choose another place.")
     return signed
+
+
+def missing(remote: Remote) -> bool:
+    """Whether nothing stands where every vault has its beginning."""
+    try:
+        remote.get(PUBLIC, LIMIT)
+    except Missing:
+        return True
+    except TooLarge:
+        return False
+    return False
 
 
 def prepared(here: Here, remote: Remote, *, session: str | None = None) -> Vault:

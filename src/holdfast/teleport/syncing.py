@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.core.errors import HoldfastError
-from holdfast.teleport import heads, joining, removing, sharing, tending
+from holdfast.core.errors import HoldfastError, Unreachable
+from holdfast.teleport import founding, heads, joining, removing, sharing, tending
 from holdfast.teleport.hearing import look, name_of
 from holdfast.teleport.pulling import Pull, remember_rejected
 from holdfast.teleport.pushing import Push
@@ -19,15 +19,30 @@ from holdfast.teleport.vault import Vault
 _LOCKED_OUT: Final = "what others write lately cannot be opened here: this device may have been removed"
 
 
-def sync(main: Vault, *, progress: Progress = silent, patient: bool = True) -> Report:
-    """Exchange what is missing in both directions. `patient`: a person waits, what failed before is tried again."""
+def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_back: bool = False) -> Report:
+    """Exchange what is missing in both directions. `patient`: a person waits, what failed before is tried again.
+
+    `put_back`: a remote that was emptied gets everything again; without a person's word, that is no remote of ours.
+    """
     found = main.remote.list("h/")
+    if not found and not put_back:
+        _refuse_emptied(main)
     report = Report()
     report.add(_one(main, found, None, progress, patient=patient))
     for share in main.membership.shares if main.membership.is_member(main.me) else ():
         vault = sharing.opened(main, share.vault, share.founding)
         report.add(_one(vault, found, main, progress, patient=patient))
     return report
+
+
+def _refuse_emptied(main: Vault) -> None:
+    """An empty place is most often a disk that is not mounted, or another bucket: nothing is written there."""
+    published = main.memory.own(main.here.writer()).counter or main.memory.cursors()
+    if published and founding.missing(main.remote):
+        raise Unreachable(
+            "the vault is not at this remote any more",
+            hint="Is the disk mounted, is it the right place? If it was emptied for good: holdfast sync --put-back",
+        )
 
 
 def _one(vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool) -> Report:

@@ -1,4 +1,4 @@
-"""`holdfast sync [--remote NAME]`: what other devices did comes here, and what was done here goes there."""
+"""`holdfast sync`: what other devices did comes here, and what was done here goes there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run(call: Call) -> None:
 
     bar = Bar(call)
     try:
-        done = sync(call.keeper, call.parsed.text("remote"), progress=bar.draw)
+        done = sync(call.keeper, call.parsed.text("remote"), progress=bar.draw, put_back=call.parsed.flag("put_back"))
     finally:
         bar.clear()
     failed = [_of(name, error) for name, error in done.failed.items()]

@@ -34,11 +34,13 @@ def sync(
     *,
     progress: Progress = silent,
     patient: bool = True,
+    put_back: bool = False,
     begun: Callable[[], None] = lambda: None,
 ) -> Synced:
     """Exchange what is missing. `patient`: a person waits for it.
 
-    `begun` is told when it is this one's turn: whatever was recorded until then is in it.
+    `put_back`: a remote that was emptied gets everything again. `begun` is told when it is this one's turn: whatever
+    was recorded until then is in it.
     """
     wanted = [remotes.named(keeper.home, name)] if name is not None else remotes.load(keeper.home)
     if not wanted:
@@ -50,7 +52,7 @@ def sync(
         for one in wanted:
             try:
                 with opening.vault(keeper, one, hurried=not patient) as vault:
-                    report.add(syncing.sync(vault, progress=progress, patient=patient))
+                    report.add(syncing.sync(vault, progress=progress, patient=patient, put_back=put_back))
                 reached.append(one.name)
             except HoldfastError as error:
                 failed[one.name] = error
