@@ -16,6 +16,10 @@ from holdfast.teleport.remotes.interface import Found
 from holdfast.teleport.report import Progress, Report, silent
 from holdfast.teleport.vault import Vault
 
+_TAKEN_BACK: Final = (
+    "what others write lately cannot be opened here: the session may no longer be shared with you,"
+    " or, if you accepted it with --identity, accept it so again"
+)
 _LOCKED_OUT: Final = "what others write lately cannot be opened here: this device may have been removed"
 
 
@@ -87,8 +91,10 @@ def _exchange(
         vault.report.note("This device was removed from the vault: nothing of it is sent any more.")
     vault.reject_planted()
     if pull.hearing.locked_out:
-        vault.report.note(f"{_LOCKED_OUT[0].upper()}{_LOCKED_OUT[1:]}.")
-        return _LOCKED_OUT
+        reads = vault.memory.standing().place == "reader"
+        said = _TAKEN_BACK if reads else _LOCKED_OUT
+        vault.report.note(f"{said[0].upper()}{said[1:]}.")
+        return said
     return None
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.teleport import entries, founding, joining, removing, sealing, sharing
-from holdfast.teleport.entries import Admit, Invite, Remove
+from holdfast.teleport.entries import Admit, Invite, Remove, Rename
 from holdfast.teleport.hearing import Listing
 from holdfast.teleport.vault import Vault
 
@@ -27,6 +27,8 @@ def tend(vault: Vault, listing: Listing, main: Vault | None, *, lost: bool) -> N
         if main is not None:
             _follow(vault, main)
         _answer(vault, listing)
+    if main is not None:
+        _name(vault, main)
     if vault.sealing_key() is None and not (vault.ask_for_wraps() and vault.sealing_key() is not None):
         change = vault.change()
         change.new_key()
@@ -58,6 +60,15 @@ def _follow(vault: Vault, main: Vault) -> None:
         change.commit()
     if gone:
         removing.remove(vault, gone).commit()
+
+
+def _name(vault: Vault, main: Vault) -> None:
+    """This device is called the same where it shares a session."""
+    known, here = main.membership.members.get(vault.me), vault.membership.members.get(vault.me)
+    if known is not None and here is not None and known.name != here.name:
+        change = vault.change()
+        change.say(Rename, device=vault.me, name=known.name)
+        change.commit()
 
 
 def _answer(vault: Vault, listing: Listing) -> None:

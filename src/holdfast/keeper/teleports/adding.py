@@ -49,7 +49,7 @@ def add(
     code: str | None = None,
 ) -> Added:
     """`expected` are the vault's words as another device shows them; `code` is a recovery code."""
-    url = checked_url(url)
+    url = checked_url(_spelled_out(keeper, url))
     remotes.free(keeper.home, name)
     wanted = None if expected is None else words.read(expected, what="vault's name")
     if code is not None:
@@ -76,6 +76,15 @@ def add(
         remotes.add(keeper.home, remote)
         held = vault.memory.read(tuple[str, ...], "earlier") or ()
     return Added(remote, what, spelled(remote.vault), len(held))
+
+
+def _spelled_out(keeper: Keeper, url: str) -> str:
+    """`git:origin` is the remote that the repository here has under that name."""
+    if not url.startswith("git:"):
+        return url
+    from holdfast.teleport.remotes.git_refs import spelled_out
+
+    return spelled_out(url, keeper.place.root)
 
 
 def _existing(
