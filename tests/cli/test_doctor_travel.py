@@ -126,8 +126,11 @@ def test_another_vault_in_its_place(several: Several) -> None:
     several.at("laptop")
     assert "another vault stands there" in checks(several)["remote home"]["detail"]
     (several.folder / "vault").unlink()
-    assert "no longer there" in checks(several)["remote home"]["detail"]
-    (several.folder / "vault").write_bytes(ours)
+    found = checks(several)["remote home"]
+    assert "no longer there" in found["detail"]
+    assert "holdfast sync --put-back" in str(found["fix"])
+    several.document("sync", "--put-back")
+    assert (several.folder / "vault").read_bytes() == ours
     assert checks(several)["remote home"]["status"] == "ok"
 
 

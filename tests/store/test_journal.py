@@ -15,7 +15,7 @@ from holdfast.core.fold import fold
 from holdfast.core.state import State, freeze
 from holdfast.core.vocabulary import FileChanged, NoteAdded, SessionEdited
 from holdfast.store.conformance import BEN, SESSION, START, Ticks, draft, foreign, note, put, started, take
-from holdfast.store.journal import BYTES_PER_EVENT, SNAPSHOT_EVERY, Snapshot, ladder
+from holdfast.store.snapshots import BYTES_PER_EVENT, SNAPSHOT_EVERY, Snapshot, ladder
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.tables import SqliteTables
 

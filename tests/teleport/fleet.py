@@ -160,7 +160,7 @@ class Device:
         vault = self.vault()
         syncing.sync(vault)
         found = joining.requests(vault, look(self.remote.list("h/"), vault.tag).joins)
-        joining.approve(vault, joining.by_fingerprint(found, other.keys.public.id), admin=admin)
+        joining.approve(vault, next(one for one in found if one.keys.id == other.keys.public.id), admin=admin)
         self.sync()
 
     def remove(self, *others: Device) -> None:

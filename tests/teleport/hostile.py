@@ -269,3 +269,13 @@ def reasons(report: Report) -> str:
 def turned(device: Device) -> str:
     """What the doctor would say."""
     return "\n".join(one.reason for one in device.vault().memory.turned())
+
+
+def others_hold(three: Three) -> None:
+    """Anna and Cleo go on as if nothing was."""
+    for device in (three.anna, three.cleo):
+        three.note(device, f"later, by {device.name}")
+    settle([three.anna, three.cleo])
+    for device in (three.anna, three.cleo):
+        assert sorted(device.notes("s1")) == sorted(three.written), device.name
+        assert list(device.store.check()) == [], device.name

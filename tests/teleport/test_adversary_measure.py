@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from fleet import settle
-from hostile import Insider, Three, Watched, reasons
+from hostile import Insider, Three, Watched, others_hold, reasons
 
 from holdfast.core.errors import HoldfastError
 from holdfast.teleport import heads, packs, sealing
@@ -30,16 +29,6 @@ def three(tmp_path: Path) -> Iterator[Three]:
 @pytest.fixture
 def insider(three: Three) -> Insider:
     return Insider(three.ben, three.shelf)
-
-
-def others_hold(three: Three) -> None:
-    """Anna and Cleo go on as if nothing was."""
-    for device in (three.anna, three.cleo):
-        three.note(device, f"later, by {device.name}")
-    settle([three.anna, three.cleo])
-    for device in (three.anna, three.cleo):
-        assert sorted(device.notes("s1")) == sorted(three.written), device.name
-        assert list(device.store.check()) == [], device.name
 
 
 # ── numbers beyond all measure ───────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from fleet import Device, settle
-from hostile import Insider, Three, Window, reasons, turned
+from hostile import Insider, Three, Window, others_hold, reasons, turned
 
 from holdfast.core.event import Event, seal
 from holdfast.teleport import heads, packs, sealing, sharing
@@ -28,16 +28,6 @@ def three(tmp_path: Path) -> Iterator[Three]:
 @pytest.fixture
 def insider(three: Three) -> Insider:
     return Insider(three.ben, three.shelf)
-
-
-def others_hold(three: Three) -> None:
-    """Anna and Cleo go on as if nothing was."""
-    for device in (three.anna, three.cleo):
-        three.note(device, f"later, by {device.name}")
-    settle([three.anna, three.cleo])
-    for device in (three.anna, three.cleo):
-        assert sorted(device.notes("s1")) == sorted(three.written), device.name
-        assert list(device.store.check()) == [], device.name
 
 
 # ── speaking for others ──────────────────────────────────────────────────────────────────────────────────────

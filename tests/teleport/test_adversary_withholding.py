@@ -14,22 +14,12 @@ from holdfast.teleport.remotes.interface import Found
 from holdfast.teleport.remotes.limited import Limited, OverLimit
 from holdfast.teleport.vault import Vault
 
-CANARY = "canaryQ7"
-
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[Three]:
     made = Three(str(tmp_path))
     yield made
     made.close()
-
-
-def fresh(three: Three, tmp_path: Path, name: str = "dora") -> Device:
-    """A device that asked to be let in, and was."""
-    device = Device(str(tmp_path), name, three.shelf)
-    device.ask()
-    three.anna.approve(device)
-    return device
 
 
 # ── withholding ──────────────────────────────────────────────────────────────────────────────────────────────

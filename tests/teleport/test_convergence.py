@@ -34,7 +34,7 @@ from holdfast.core.vocabulary import (
     TaskDropped,
     TaskStarted,
 )
-from holdfast.teleport import removing, sharing, syncing
+from holdfast.teleport import letting_in, removing, sharing, syncing
 from holdfast.teleport.memory import Own
 from holdfast.teleport.sealing import vault_tag
 
@@ -331,7 +331,7 @@ def test_what_came_too_late_is_taken_out_and_can_be_let_in(tmp_path: Path) -> No
     assert any("held back" in one.reason for one in ben.sync().rejected)
     vault = ben.vault()
     syncing.sync(vault)
-    removing.let_in(vault, cleo.keys.public.id)
+    letting_in.admit(vault, cleo.keys.public.id)
     settle([ben, anna])
     same([anna, ben])
     assert anna.notes("s1") == ["late"]

@@ -171,7 +171,7 @@ def test_a_password_that_is_asked_for(web: tuple[str, type[Smart]], tmp_path: Pa
 
 def test_no_repository_at_a_host(web: tuple[str, type[Smart]], tmp_path: Path) -> None:
     """A host that knows no such repository says so, not that it cannot be reached."""
-    with pytest.raises(Failed, match="There is no git repository"):
+    with pytest.raises(Failed, match="there is no git repository"):
         GitRemote.open(f"git:http://{web[0]}/none.git", str(tmp_path / "s"), create=True)
 
 
@@ -180,10 +180,10 @@ def test_no_repository_at_a_host(web: tuple[str, type[Smart]], tmp_path: Path) -
 
 def test_no_repository_there(tmp_path: Path) -> None:
     """A path that is not there, a plain folder and a file are each a clear error; none of them is made into one."""
-    with pytest.raises(NotFound, match="There is no git repository"):
+    with pytest.raises(NotFound, match="there is no git repository"):
         opened(tmp_path / "none.git", tmp_path / "s")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(Failed, match="There is no git repository") as error:
+    with pytest.raises(Failed, match="there is no git repository") as error:
         opened(tmp_path / "folder", tmp_path / "s")
     assert "git init --bare" in (error.value.hint or "")
     assert list((tmp_path / "folder").iterdir()) == []

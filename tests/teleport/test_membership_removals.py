@@ -16,10 +16,10 @@ def test_a_removed_device_is_known_but_does_not_belong() -> None:
     assert names(found) == {"ann"}
     assert found.removed[bob].cut == {"w": {"s": 3}}
     assert found.signing_of(bob) == keys_of("bob").public.signing
-    assert [found.allowed(bob, "w", "s", seq) for seq in (1, 3, 4)] == [True, True, False]
-    assert not found.allowed(bob, "w", "other", 1)
-    assert found.allowed(id_of("ann"), "w", "s", 99)
-    assert not found.allowed(id_of("eve"), "w", "s", 1)
+    assert [found.accepted(bob, "w", "s", seq) for seq in (1, 3, 4)] == [1, 3, 3]
+    assert found.accepted(bob, "w", "other", 1) == 0
+    assert found.accepted(id_of("ann"), "w", "s", 99) == 99
+    assert found.accepted(id_of("eve"), "w", "s", 1) == 0
 
 
 def test_only_admins_remove_but_everybody_may_leave() -> None:
@@ -151,7 +151,7 @@ def test_a_device_let_in_again_acts_again() -> None:
     found = acts.evaluate()
     assert names(found) == {"ann", "bob", "dan"}
     assert late in found.overtaken
-    assert found.allowed(id_of("bob"), "w", "s", 9)
+    assert found.accepted(id_of("bob"), "w", "s", 9) == 9
 
 
 def test_let_in_again_with_a_lower_role() -> None:

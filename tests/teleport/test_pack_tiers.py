@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,15 @@ from fleet import Device, Shelf, join, named, opened, settle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.teleport import due, merging, pushing, syncing
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+from scale import scale
+
+from holdfast.teleport import due, merging, syncing
 from holdfast.teleport.heads import Indexed
 from holdfast.teleport.remotes.interface import Missing
+
+# Enough for a pack of the third tier, and then some.
+PUSHES = scale(300, 1_000, 5_000)
 
 
 @pytest.fixture
@@ -66,26 +73,24 @@ def test_the_number_of_packs_is_logarithmic(pushes: int) -> None:
 
 
 def test_large_packs_are_left_alone() -> None:
-    """A pack that is large, by what it takes or by what it holds, is not copied again and again."""
+    """A pack that holds much is not copied again and again."""
     packs = [indexed(number, number) for number in range(1, 20)]
     assert len(merging.due(packs)) == 16
     assert not merging.due(packs, {packs[4].name})
-    packs[4] = indexed(5, 5, merging.LARGE)
-    assert not merging.due(packs)
 
 
 # ── at a remote ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_thousand_pushes_leave_few_packs(two: tuple[Device, Device], shelf: Shelf) -> None:
+def test_very_many_pushes_leave_few_packs(two: tuple[Device, Device], shelf: Shelf) -> None:
     """Somebody who comes after a thousand pushes reads a handful of packs."""
     anna, ben = two
-    write(anna, 1000)
-    assert len(packs_at(shelf)) <= 16 * 3 + 17  # and what was merged last, until the next push
-    assert len(named(anna)) <= 16 * 3
+    write(anna, PUSHES)
+    assert len(packs_at(shelf)) <= 16 * 4 + 17  # and what was merged last, until the next push
+    assert len(named(anna)) <= 16 * 4
     shelf.asked.clear()
-    assert ben.sync().pulled == 1000
-    assert len([name for what, name in shelf.asked if what == "get" and name.startswith("p/")]) <= 16 * 3
+    assert ben.sync().pulled == PUSHES
+    assert len([name for what, name in shelf.asked if what == "get" and name.startswith("p/")]) <= 16 * 4
     assert anna.log() == ben.log()
 
 
@@ -183,7 +188,7 @@ def test_more_than_one_push_at_once(
     anna, ben = two
     monkeypatch.setattr(due, "BYTES_AT_ONCE", 2000)
     monkeypatch.setattr(due, "EVENTS_AT_ONCE", 7)
-    monkeypatch.setattr(pushing, "_LARGE", 5000)
+    monkeypatch.setattr(merging, "LARGE", 5000)
     for number in range(40):
         anna.note("s1", f"{number} " + "x" * 100)
     before = len(packs_at(shelf))

@@ -235,6 +235,21 @@ def test_a_remote_that_was_emptied(tmp_path: Path, shelf: Shelf) -> None:
     agree(anna, ben, cleo, notes={str(number) for number in range(20)})
 
 
+def test_a_remote_that_lost_its_beginning(tmp_path: Path, shelf: Shelf) -> None:
+    """Heads and packs are there, the vault's own entries are not: put back when a person says so."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    anna.note("s1", "anna's")
+    settle([anna, ben])
+    for name in [name for name in shelf.objects if name == "vault" or name.startswith(("m/", "k/"))]:
+        del shelf.objects[name]
+    anna.sync()
+    assert "vault" not in shelf.objects
+    anna.sync(put_back=True)
+    cleo = Device(str(tmp_path), "cleo", shelf)
+    join(anna, cleo)
+    agree(anna, ben, cleo, notes={"anna's"})
+
+
 def test_a_fork_is_seen_in_every_log(tmp_path: Path, shelf: Shelf) -> None:
     """Two events under one number are both kept, and the stores of all devices find nothing else wrong."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")

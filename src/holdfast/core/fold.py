@@ -147,6 +147,8 @@ def pass_over(state: State, event: Event) -> None:
     if head is None or head.seq <= event.seq:
         state.heads[event.writer] = event.head
     state.latest[event.writer] = max(event.at, state.latest.get(event.writer, event.at))
+    if event.type == "event.erased":
+        state.erasing = True
     if event.seen:
         known = state.seen.setdefault(event.writer, {})
         for head in event.seen:

@@ -161,6 +161,8 @@ class State(msgspec.Struct, gc=False):
     latest: dict[str, int] = {}
     devices: dict[str, str] = {}
     last_writer: str = ""
+    # Whether anything was ever erased: then what comes late may have to come without its data.
+    erasing: bool = False
     # writer -> the last work it did in the session
     worked: dict[str, Write] = {}
 

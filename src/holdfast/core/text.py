@@ -65,3 +65,8 @@ def shorten(value: str, longest: int) -> str:
     """One line of at most `longest` characters."""
     line = " ".join(value.split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def printable(value: str) -> str:
+    """What a stranger calls something, on one line: nothing in it moves a cursor, or hides."""
+    return "".join(one if one.isprintable() else "?" for one in value)

@@ -130,15 +130,23 @@ def _count(total: Counts, more: Mapping[str, int]) -> None:
         total[kind] = total.get(kind, 0) + count
 
 
+def data_of(event: Event) -> Json:
+    """What an event says, as anybody can read it; None when nobody can, or it was erased."""
+    if event.data is None or too_deep(event.data):
+        return None
+    try:
+        data: Json = msgspec.json.decode(event.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return data
+
+
 def look(event: Event, kind_of: KindOf) -> Found | None:
     """Whether an event holds a secret, and what may stand instead."""
     if event.data is None:
         return None
     counts: Counts = {}
-    try:
-        data = None if too_deep(event.data) else msgspec.json.decode(event.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        data = None
+    data = data_of(event)
     if not isinstance(data, dict):
         # No event of ours, and nobody can read it: it is text.
         found = redact(event.data.decode(errors="replace")).found

@@ -115,6 +115,7 @@ _SOUND = {
     "search": "the search index holds the words of the log",
     "erasure": "nothing deleted is left",
     "aside": "nothing was set aside",
+    "copies": "no two copies of one home wrote at once",
 }
 
 
@@ -134,7 +135,7 @@ def _of_store(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Ch
         found["file"].append(Finding("file", f"the check broke off ({type(error).__name__}: {error})"))
     for name, findings in found.items():
         if findings:
-            yield Check(name, "warning" if name == "aside" else "failed", _told(findings), _mend(keeper, name))
+            yield Check(name, "warning" if name in ("aside", "copies") else "failed", _told(findings), _mend(keeper, name))
         elif name == "erasure" and os.path.lexists(keeper.store_path + ".erasing"):
             yield Check(name, "warning", "deleted data is not erased yet: other processes still read the old file",
                         "Close them; the next command finishes it.")  # fmt: skip
@@ -146,7 +147,7 @@ def _mend(keeper: Keeper, name: str) -> str:
     if name == "aside":
         place = os.path.join(os.path.dirname(keeper.store_path), "aside")
         return f"holdfast restore FILE adds what a backup has. When you need it no longer, delete {place}"
-    return REPAIR
+    return _COPIED if name == "copies" else REPAIR
 
 
 def _told(findings: Iterable[Finding]) -> str:

@@ -175,7 +175,10 @@ def _there(vault: Vault, remote: Remote) -> Iterator[tuple[str, str | None]]:
     if remote.kind == "vault":
         signed = founding.existing(vault.remote)
         if signed is None:
-            yield "the vault is no longer there", "holdfast sync puts it back."
+            yield (
+                "the vault is no longer there",
+                "Is the disk mounted, is it the right place? If it is gone for good: holdfast sync --put-back",
+            )
             return
         if entries.hash_of(signed.payload) != remote.vault:
             yield (
@@ -192,7 +195,7 @@ def _there(vault: Vault, remote: Remote) -> Iterator[tuple[str, str | None]]:
         if head is not None and head.vault == vault.tag:
             newest[head.life] = max(head.counter, newest.get(head.life, 0))
     for writer, own in vault.memory.under(Own, "own"):
-        missing = [pack for pack in own.packs if f"p/{vault.tag}/{pack.name}" not in shown]
+        missing = [pack for pack in own.packs if vault.pack_name(pack.name) not in shown]
         if newest.get(life_tag(vault.id, writer), 0) < own.there:
             yield "what this device published last is no longer there", "holdfast sync puts it back."
         elif missing:

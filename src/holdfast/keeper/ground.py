@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from holdfast.machine.git import Git
 
 _NAMED: Final = 3  # files named in a sentence
-_CERTIFIED: Final = 36  # digits of a writer that a device's keys vouch for
 _SHORT: Final = 10  # digits of a commit
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
 # Another device wrote it: nothing that git would take for an option or for a program to run.
@@ -48,7 +47,9 @@ def left_by_another(keeper: Keeper, state: State) -> bool:
     last = state.last_writer
     if not last or last == keeper.home.writer(keeper.store_path):
         return False
-    if len(last) == _CERTIFIED:
+    from holdfast.teleport.keys import is_certified
+
+    if is_certified(last):
         return not _certified_here(keeper, last)
     # Of a life without keys there is only what it was called, and where it worked.
     path = None if state.project is None else state.project.path

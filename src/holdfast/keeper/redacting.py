@@ -5,17 +5,15 @@ Asked of the store alone. What secrets today's rules find is cut before anything
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
-from holdfast.core.canonical import Json, too_deep
+from holdfast.core.canonical import Json
 from holdfast.core.event import Event
 from holdfast.core.fold import in_log_order
 from holdfast.core.reading import erasures, read, standing
 from holdfast.core.vocabulary import EventErased
-from holdfast.keeper.cleansing import cut
+from holdfast.keeper.cleansing import Cut, KindOf, cut, data_of
 from holdfast.keeper.teleports import remotes
 from holdfast.teleport.memory import Memory
 
@@ -147,21 +145,13 @@ def _spoken_for(events: Sequence[Event]) -> dict[str, Event]:
     return found
 
 
-class _Sent(NamedTuple):
-    data: Json
-    found: dict[str, dict[str, int]]
-
-
-def _as_sent(event: Event, kind_of: Callable[[str], str | None]) -> _Sent | None:
+def _as_sent(event: Event, kind_of: KindOf) -> Cut | None:
     """What the event would say when it is sent; None when nobody can read it, or others say it in its place."""
-    if event.data is None or too_deep(event.data):
-        return None
-    try:
-        data = msgspec.json.decode(event.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    data = data_of(event)
+    if data is None:
         return None
     made = cut(event.type, data, kind_of)
-    return _Sent({} if event.type == "event.erased" else made.data, made.found)
+    return made._replace(data={}) if event.type == "event.erased" else made
 
 
 def texts_of(kind: str, data: Json) -> Iterator[tuple[str, str]]:

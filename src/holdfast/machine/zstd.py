@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from typing import Protocol
 
@@ -28,6 +29,7 @@ class Zstandard(Protocol):
     def compress(self, data: bytes, level: int | None = None) -> bytes: ...
 
 
+@cache  # a module that is not there is searched for anew each time, and this is asked for every object of a remote
 def zstandard() -> Zstandard | None:
     """The module, or None where this Python has neither."""
     for name in ("compression.zstd", "backports.zstd"):

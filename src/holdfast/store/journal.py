@@ -15,24 +15,18 @@ from holdfast.core import view
 from holdfast.core.canonical import LARGEST, canonical
 from holdfast.core.clock import tick
 from holdfast.core.errors import Damaged, NotFound
-from holdfast.core.event import Event, Head, seal, trouble
+from holdfast.core.event import Event, Head, Position, seal, trouble
 from holdfast.core.fold import apply, pass_over, read
 from holdfast.core.reading import erasures, standing
 from holdfast.core.search import words
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.vocabulary import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
 from holdfast.store.interface import Draft
+from holdfast.store.snapshots import Snapshot, is_due, ladder
 from holdfast.store.summary import Summary, summary
 
-SNAPSHOT_EVERY = 32  # events, or more for a large state: writing it must stay small beside the events
-BYTES_PER_EVENT = 512
 _KEPT_STATES = 64
 _ERASING = ("event.erased", "session.deleted")
-
-
-class Snapshot(NamedTuple):
-    events: int
-    frozen: bytes
 
 
 class Tables(Protocol):
@@ -237,24 +231,52 @@ class Journal:
         return self._clock
 
     def receive(self, events: Iterable[Event]) -> int:
-        """Check each event by itself, put all in place, then fold their sessions anew."""
-        touched: dict[str, int] = {}
-        new = 0
+        """Check each event by itself, put all in place, and let their sessions follow."""
+        arrived: dict[str, list[Event]] = {}
         for event in events:
             wrong = _impossible(event) or trouble(event)
             if wrong is not None:
                 raise Damaged(f"an event was refused: {wrong}", session=event.session)
-            if self._tables.has_event(event):
-                continue
-            self._tables.insert(event)
-            new += 1
-            # What is erased may be anywhere before it, and what stands instead changes all that follows.
-            clock = 0 if event.type in _ERASING else event.clock
-            touched[event.session] = min(touched.get(event.session, clock), clock)
+            arrived.setdefault(event.session, []).append(event)
         self._clock = None
-        for session, clock in touched.items():
-            self.refold(session, clock)
-        return new
+        return sum(self._take_in(session, some) for session, some in arrived.items())
+
+    def _take_in(self, session: str, events: list[Event]) -> int:
+        """Events of one session: added to its state where they come after what is there, else it is folded anew."""
+        tables = self._tables
+        unique = {event.hash: event for event in events}
+        new = sorted((event for event in unique.values() if not tables.has_event(event)), key=_position)
+        if not new:
+            return 0
+        state = self.state(session)
+        later = self._comes_after(state, new)
+        for event in new:
+            tables.insert(event)
+        if not later:
+            # What is erased may be anywhere before it, and what stands instead changes all that follows.
+            self.refold(session, 0 if any(event.type in _ERASING for event in new) else new[0].clock)
+            return len(new)
+        self._changed.add(session)
+        found: set[str] = set()
+        for event in new:
+            data = read(event)
+            apply(state, event, data)
+            if data is not None:
+                found.update(_words(data))
+        if found:
+            tables.add_words(session, sorted(found))
+        return len(new)
+
+    def _comes_after(self, state: State, new: list[Event]) -> bool:
+        """Whether these only go on from what is there: nothing late, nothing told twice, nothing erased."""
+        if state.deleted or state.erasing or (state.last is not None and new[0].position < state.last):
+            return False
+        keys = [event.key for event in new if event.key is not None]
+        return (
+            len(set(keys)) == len(keys)
+            and not any(event.type in _ERASING for event in new)
+            and not any(self._tables.has_key(state.session, key) for key in keys)
+        )
 
     def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
         """Take the end of a stream out of the log. Rare, so everything is derived anew from what is left."""
@@ -314,9 +336,8 @@ class Journal:
             names = (shown.project, shown.created_at, shown.deleted, *found_by)
             if names != kept.names:
                 self._tables.save_names(session, shown, found_by)
-            every = max(SNAPSHOT_EVERY, kept.snapshot_size // BYTES_PER_EVENT)
             at, size = kept.snapshot_at, kept.snapshot_size
-            if state.count - at >= every and not state.deleted and state.last is not None:
+            if is_due(state.count - at, size) and not state.deleted and state.last is not None:
                 snapshot = Snapshot(state.count, freeze(state))
                 self._tables.save_snapshot(session, snapshot, state.last[0], ladder)
                 at, size = snapshot.events, len(snapshot.frozen)
@@ -338,6 +359,10 @@ class Journal:
         self._changed.clear()
         self._current.clear()
         self._writing = False
+
+
+def _position(event: Event) -> Position:
+    return event.position
 
 
 def _impossible(event: Event) -> str | None:
@@ -362,14 +387,3 @@ def _unseen_heads(state: State, writer: str) -> tuple[Head, ...]:
             head for head in state.heads.values() if head.writer != writer and head.seq > known.get(head.writer, 0)
         )
     )
-
-
-def ladder(counts: list[int]) -> set[int]:
-    """Which snapshots to keep: the newest, and older ones at ever larger distances."""
-    newest, *older = sorted(counts, reverse=True)
-    kept, distance = {newest}, 0
-    for count in older:
-        if newest - count >= 2 * distance:
-            kept.add(count)
-            distance = newest - count
-    return kept

@@ -28,6 +28,18 @@ def flaws(events: Iterable[Event]) -> Iterator[Flaw]:
         yield from _stream(writer, stream)
 
 
+def forks(events: Iterable[Event]) -> Iterator[Flaw]:
+    """Where a stream goes on twice: two copies of one home wrote. Each is whole by itself, and both count."""
+    places: dict[str, dict[int, list[Event]]] = {}
+    for event in events:
+        places.setdefault(event.writer, {}).setdefault(event.seq, []).append(event)
+    for writer, numbers in places.items():
+        for seq, there in sorted(numbers.items()):
+            if len(there) > 1 and len({one.hash for one in there if trouble(one) is None}) > 1:
+                yield Flaw(writer, seq, f"two copies of one home went on from event {seq - 1} of {writer}; both are kept")
+                break
+
+
 def _stream(writer: str, stream: list[Event]) -> Iterator[Flaw]:
     hashes: dict[int, set[str | None]] = {0: {None}}
     expected = 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Final
 
@@ -19,6 +20,8 @@ SSH_KINDS: Final = ("ssh-ed25519", "ssh-rsa")
 SECRET: Final = "AGE-SECRET-KEY-1"  # noqa: S105 - how a secret key begins
 MAGIC: Final = b"age-encryption.org/v1\n"
 _LONGEST_HEADER: Final = 8 << 10  # each stanza in it costs a try with each identity
+# Keys are few, and each is met again with every entry that names it.
+_REMEMBERED: Final = 1024
 _RECIPIENT: Final = "age"
 _IDENTITY: Final = "age-secret-key-"
 
@@ -58,6 +61,7 @@ def secret_of(text: str) -> bytes | None:
     return _read(_IDENTITY, text.lower()) if text in (text.upper(), text.lower()) else None
 
 
+@lru_cache(_REMEMBERED)
 def is_recipient(text: str) -> bool:
     """Whether it is `age1…` as age itself writes it, whole, and no weak key."""
     public = _read(_RECIPIENT, text)
@@ -79,6 +83,7 @@ def weak(public: bytes) -> bool:
     return (int.from_bytes(public, "little") & (1 << 255) - 1) % _PRIME in _WEAK
 
 
+@lru_cache(_REMEMBERED)
 def weak_signer(public: bytes) -> bool:
     """The same of an Ed25519 public key, by the point it is on the other curve."""
     y = (int.from_bytes(public, "little") & (1 << 255) - 1) % _PRIME

@@ -1,7 +1,7 @@
 """Which membership entries stand, and what each of them follows.
 
 An entry stands when it is whole, of this vault, follows entries that stand, and is signed by the keys that one of its
-forerunners names. Whether its author was entitled to say it is another question (`removals`). Sets of entries are
+forerunners names. Whether its author was entitled to say it is another question (`rights`). Sets of entries are
 integers, one bit each, in the order of generation and hash: forerunners always have the lower numbers.
 """
 

@@ -1,36 +1,48 @@
 """Lives that will not speak again: this device's own earlier ones, and those of devices that were removed.
 
 Nobody else looks after what they left at the remote. What is erased must go from there too, and what somebody else
-vouches for by now need not stay.
+vouches for by now need not stay. What a removed device wrote and nobody accepted stays until an admin has decided;
+but erased data goes from it, as far as it can be read.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.event import Event
-from holdfast.teleport import heads, packs, sealing
+from holdfast.teleport import heads, held, packs, sealing
 from holdfast.teleport.due import signed
 from holdfast.teleport.heads import Head, Listed
 from holdfast.teleport.memory import Cursor, Own
 from holdfast.teleport.packs import Stretch
+from holdfast.teleport.pulling import read_pack
+from holdfast.teleport.remotes.limited import OverLimit
 
 if TYPE_CHECKING:
     from holdfast.teleport.hearing import Listing
     from holdfast.teleport.pushing import Objects, Push
     from holdfast.teleport.vault import Vault
 
-_HEAD_LIMIT = 16 << 20
+_HEAD_LIMIT: Final = 16 << 20
+_MOST_RIVALS: Final = 16
+# Of one life of a removed device: what is looked through for erased data. It could put there as much as it likes.
+_LOOKED_THROUGH: Final = 64 << 20
 
 
 def rewrite(push: Push, listing: Listing, sessions: frozenset[str]) -> None:
     """Pack again what our own earlier lives published of these sessions: their data was erased."""
     vault = push.vault
     _clear(vault, listing)
+    looked = vault.memory.raw_under("looked")
+    if looked:
+        with vault.here.transaction() as transaction:
+            for life in looked:  # what removed devices left is looked through again
+                vault.memory.forget(transaction, "looked", life)
     for life, cursor in vault.memory.cursors().items():
         listed = listing.newest.get(life)
         if cursor.device == vault.me and cursor.writer != push.writer and listed is not None:
@@ -123,6 +135,8 @@ def sweep(vault: Vault, listing: Listing) -> None:
                 vault.memory.write(transaction, True, "sweep", device)
     for device in vault.memory.raw_under("sweep"):
         _without_device(vault, listing, device)
+    if vault.membership.removed and vault.membership.is_admin(vault.me):
+        _look_through(vault, listing)
 
 
 def _without_device(vault: Vault, listing: Listing, device: str) -> None:
@@ -141,9 +155,55 @@ def _without_device(vault: Vault, listing: Listing, device: str) -> None:
         head = _head(vault, listed, cursor)
         if head is not None:
             vault.remote.put([], remove=[*(f"p/{vault.tag}/{one.name}" for one in head.packs), listed.name])
+            with vault.here.transaction() as transaction:
+                vault.memory.write(transaction, listed.counter, "looked", life)
     if not left:
         with vault.here.transaction() as transaction:
             vault.memory.forget(transaction, "sweep", device)
+
+
+def _look_through(vault: Vault, listing: Listing) -> None:
+    """Take erased data out of what removed devices left at the remote, when they or the log said something new."""
+    for life, cursor in vault.memory.cursors().items():
+        rivals = listing.rivals.get(life)
+        if not rivals or cursor.device not in vault.membership.removed:
+            continue
+        if vault.memory.read(int, "looked", life) == rivals[0].counter:
+            continue
+        found = genuine(vault, rivals, cursor)
+        if found is not None:
+            _without_erased(vault, found[0], cursor.device)
+        with vault.here.transaction() as transaction:
+            vault.memory.write(transaction, rivals[0].counter, "looked", life)
+
+
+def _without_erased(vault: Vault, head: Head, device: str) -> None:
+    """Packs with erased data go. What else is in them and was not accepted is kept aside here, for who decides."""
+    author, room = held.Author(vault, device), _LOOKED_THROUGH
+    erased: dict[str, held.Erased] = {}
+    for pack in head.packs:
+        room -= pack.size
+        if room < 0:
+            break
+        try:
+            stretches = read_pack(vault, pack)
+        except HoldfastError as error:
+            if error.retry_helps or isinstance(error, OverLimit):
+                raise
+            continue  # nobody can say what is in it
+        for session in {one.session for one in stretches} - erased.keys():
+            erased[session] = held.erased(vault, session)
+        left = [(one, held.without(erased[one.session], one.events)) for one in stretches]
+        if all(list(one.events) == events for one, events in left):
+            continue
+        with vault.here.transaction() as transaction:
+            for one, events in left:
+                there = {known.hash for known in _as_kept(vault, one)}
+                unknown = [event for event in events if event.hash not in there]
+                if unknown and author.objection(one) is None:
+                    held.add(vault.memory, transaction, one.session, one.writer, device, unknown)
+            vault.memory.write(transaction, True, "purged", pack.name)
+        vault.remote.put([], remove=[vault.pack_name(pack.name)])
 
 
 def _clear(vault: Vault, listing: Listing) -> None:
@@ -165,12 +225,21 @@ def _clear(vault: Vault, listing: Listing) -> None:
 
 
 def _head(vault: Vault, listed: Listed, cursor: Cursor) -> Head | None:
-    try:
-        plain = vault.open("head", listed.name, vault.remote.get(listed.name, _HEAD_LIMIT), vault.candidates)
-        claimed = heads.read(plain, vault.id, listed)
-    except HoldfastError as error:
-        if error.retry_helps:
-            raise
-        return None
+    found = genuine(vault, [listed], cursor)
+    return None if found is None else found[0]
+
+
+def genuine(vault: Vault, rivals: Iterable[Listed], cursor: Cursor) -> tuple[Head, bytes] | None:
+    """The first of these heads that is by the device the life belongs to, and its digest."""
     signing = vault.membership.signing_of(cursor.device)
-    return claimed.head if signing is not None and claimed.is_by(signing) else None
+    for listed in list(rivals)[:_MOST_RIVALS]:
+        try:
+            sealed = vault.remote.get(listed.name, _HEAD_LIMIT)
+            claimed = heads.read(vault.open("head", listed.name, sealed, vault.candidates), vault.id, listed)
+        except HoldfastError as error:
+            if error.retry_helps:
+                raise
+            continue
+        if signing is not None and claimed.is_by(signing):
+            return claimed.head, hashlib.sha256(sealed).digest()[:8]
+    return None

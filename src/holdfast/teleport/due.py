@@ -156,8 +156,9 @@ class Due:
         for session, writer, known in vault.memory.streams():
             if not flagged.keys() & known.by.keys():
                 continue
-            first, last = known.by_members(members) + 1, known.accepted(members, session, writer)
-            events: list[Event] = vault.here.store.stream(session, writer, first, last) if first <= last else []
+            events = self._unadopted(
+                session, writer, known.by_members(members), known.accepted(members, session, writer)
+            )
             if events and size >= BYTES_AT_ONCE:
                 return found, True
             taken = []
@@ -170,6 +171,16 @@ class Due:
             if len(taken) < len(events):
                 return found, True
         return found, False
+
+    def _unadopted(self, session: str, writer: str, vouched: int, last: int) -> list[Event]:
+        """What no member vouches for of a stream; where a branch was let in, all of that."""
+        store, memory = self._vault.here.store, self._vault.memory
+        if memory.raw("branch", session, writer) is None:
+            return store.stream(session, writer, vouched + 1, last) if vouched < last else []
+        events: list[Event] = store.stream(session, writer, 1, last)
+        return [event for event in events if event.seq > vouched] + self._forked(
+            session, writer, [event for event in events if event.seq <= vouched]
+        )
 
 
 def may_vouch(members: Membership, device: str, writer: str) -> bool:

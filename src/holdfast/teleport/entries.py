@@ -19,7 +19,7 @@ from holdfast.core.errors import Invalid
 from holdfast.teleport.keys import ENTRY, DeviceKeys, PublicKeys, verify
 
 LIMIT: Final = 8 << 20
-_FOUNDING_LIMIT: Final = 16 << 10
+FOUNDING_LIMIT: Final = 16 << 10
 _MOST_STREAMS: Final = 100_000
 _HASH: Final = b"holdfast entry\n"
 
@@ -97,7 +97,7 @@ class Share(Entry, frozen=True, kw_only=True, tag="share"):
     """`share` is the id of the vault that holds the one session, `founding` its packed founding entry."""
 
     share: Hash
-    founding: Annotated[bytes, Meta(max_length=_FOUNDING_LIMIT)]
+    founding: Annotated[bytes, Meta(max_length=FOUNDING_LIMIT)]
     session: Word
 
 
@@ -202,7 +202,7 @@ def founding_document(signed: Signed) -> bytes:
 def read_founding(data: bytes) -> Signed:
     """What stands at a remote under `vault`; `Invalid` for anything that is not a genuine founding entry."""
     hint = "The address may be wrong, or someone put another file there."
-    if len(data) > _FOUNDING_LIMIT:
+    if len(data) > FOUNDING_LIMIT:
         raise Invalid("the vault at this remote has a founding entry larger than any can be", hint=hint)
     try:
         version = msgspec.json.decode(data, type=dict[str, object]).get("holdfast")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from holdfast.core.errors import Invalid
-from holdfast.teleport import entries, keys, sealing
+from holdfast.teleport import entries, keys
 from holdfast.teleport.entries import Found, Rename, Signed
 from holdfast.teleport.memory import FOUNDING, Standing
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
@@ -14,24 +13,20 @@ from holdfast.teleport.vault import Here, Vault
 from holdfast.teleport.wraps import Wrapped
 
 PUBLIC: Final = "vault"
-LIMIT: Final = 16 << 10
 
 
 def existing(remote: Remote) -> Signed | None:
     """The founding entry of the vault at a remote; None when there is none yet."""
     try:
-        signed = entries.read_founding(remote.get(PUBLIC, LIMIT))
+        return entries.read_founding(remote.get(PUBLIC, entries.FOUNDING_LIMIT))
     except Missing:
         return None
-    if entries.founding_of(signed) is None:
-        raise Invalid("what stands at the remote as its vault is none of Holdfast's", hint="Choose another place.")
-    return signed
 
 
 def missing(remote: Remote) -> bool:
     """Whether nothing stands where every vault has its beginning."""
     try:
-        remote.get(PUBLIC, LIMIT)
+        remote.get(PUBLIC, entries.FOUNDING_LIMIT)
     except Missing:
         return True
     except TooLarge:
@@ -52,7 +47,7 @@ def prepared(here: Here, remote: Remote, *, session: str | None = None) -> Vault
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
         vault.memory.write(transaction, Standing(place="member", confirmed=True), "standing")
     first = Wrapped(vault=vault.id, founding=entries.pack(signed), keys=[], box=secret, session=session)
-    vault._opened["founding"] = first  # noqa: SLF001 (nobody else has the box's secret yet)
+    vault.use(first)  # nobody else has the box's secret yet
     return vault
 
 
@@ -95,8 +90,5 @@ def again(vault: Vault) -> list[tuple[str, bytes]]:
     if key is None or founding is None:
         return []
     objects = [] if vault.membership.session else [(PUBLIC, entries.founding_document(founding))]
-    for own, signed in vault.known.items():
-        if signed.payload != founding.payload:
-            name = f"m/{vault.tag}/{sealing.entry_name(vault.id, own)}"
-            objects.append((name, sealing.seal(key, "entry", vault.id, name, entries.pack(signed))))
-    return objects
+    said = (signed for signed in vault.known.values() if signed.payload != founding.payload)
+    return [*objects, *(vault.sealed_entry(key, signed) for signed in said)]

@@ -41,6 +41,10 @@ class Indexed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     size: Number
     digest: Annotated[bytes, Meta(min_length=32, max_length=32)]
 
+    def overlaps(self, first: int, last: int) -> bool:
+        """Whether it covers any of these pushes."""
+        return self.first <= last and first <= self.last
+
 
 class Seen(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The newest head of another life that the author had seen."""

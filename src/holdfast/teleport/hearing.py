@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core.errors import Invalid
+from holdfast.core.text import printable
 from holdfast.teleport import heads
 from holdfast.teleport.heads import Claimed, Listed
 from holdfast.teleport.keys import certifies
@@ -32,7 +33,6 @@ class Listing(NamedTuple):
     """What a listing of the heads shows of one vault: the heads of each life, newest first; and requests to join."""
 
     newest: dict[str, Listed]
-    older: list[str]
     joins: list[str]
     rivals: dict[str, list[Listed]]
 
@@ -49,7 +49,7 @@ def look(found: Sequence[Found], tag: str) -> Listing:
             lives.setdefault(listed.life, set()).add(listed)
     rivals = {life: sorted(some, key=lambda one: -one.counter) for life, some in lives.items()}
     newest = {life: some[0] for life, some in rivals.items()}
-    return Listing(newest, [one.name for some in rivals.values() for one in some[1:]], list(joins), rivals)
+    return Listing(newest, list(joins), rivals)
 
 
 class Heard(NamedTuple):
@@ -74,6 +74,8 @@ class Hearing:
         self.absent: set[str] = set()
         # A head is sealed with a key we do not have, though we have others.
         self.locked_out = False
+        # And the one that we could read is gone: nobody but its author had a reason to replace it.
+        self.shut_out = False
         self._locked: set[str] = set()
         self._bad = 0
 
@@ -94,8 +96,16 @@ class Hearing:
                     vault.learn(heard.claimed.head.tips)
             if heard is not None:
                 self.good.append(heard)
-        self.locked_out = bool(self._locked - {one.listed.life for one in self.good})
+        locked = self._locked - {one.listed.life for one in self.good}
+        self.locked_out = bool(locked)
+        self.shut_out = any(self._is_replaced(life) for life in locked)
         self._remember_untold(untold)
+
+    def _is_replaced(self, life: str) -> bool:
+        """Whether a member's head that we have read is not there any more."""
+        cursor = self._cursors[life]
+        shown = {one.counter for one in self.listing.rivals[life]}
+        return cursor.counter not in shown and self.vault.membership.is_member(cursor.device)
 
     def _remember_untold(self, before: set[str]) -> None:
         """Entries that a genuine head stands on and that could not be had: they are asked for again."""
@@ -228,4 +238,4 @@ def name_of(vault: Vault, device: str) -> str:
     """What people call a device, on one line; its fingerprint when nobody knows it."""
     members = vault.membership
     known = members.members.get(device) or members.removed.get(device)
-    return device if known is None else "".join(one if one.isprintable() else "?" for one in known.name)
+    return device if known is None else printable(known.name)

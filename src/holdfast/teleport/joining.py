@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.errors import Invalid, NotFound
-from holdfast.core.text import LONGEST_NAME
+from holdfast.core.errors import Invalid
+from holdfast.core.text import LONGEST_NAME, printable
 from holdfast.teleport import age, entries, heads
 from holdfast.teleport.entries import Admit, Signed
 from holdfast.teleport.hearing import HEAD_LIMIT, look
@@ -80,7 +80,7 @@ def ask(here: Here, remote: Remote, signed: Signed, *, secret: bytes | None = No
     """Leave a request to join the vault that this founding entry began."""
     read = entries.founding_of(signed)
     if read is None:
-        raise Invalid("what stands at the remote is no vault of Holdfast")
+        raise Invalid("what stands at the remote is no vault of Holdfast", hint="Choose another place.")
     vault = Vault(here, remote, entries.hash_of(signed.payload))
     standing = vault.memory.standing()
     name = standing.request or heads.JOINS + os.urandom(16).hex()
@@ -136,8 +136,7 @@ def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
         vault.report.reject(name, "", "a request to join is for another vault, or of a version not known here")
         return None
     # The name is shown to people who decide by it: nothing in it moves a cursor or hides.
-    shown = "".join(one if one.isprintable() else "?" for one in letter.name[:LONGEST_NAME])
-    return Request(name, keys, shown, letter.at, letter.proof)
+    return Request(name, keys, printable(letter.name[:LONGEST_NAME]), letter.at, letter.proof)
 
 
 def approve(
@@ -148,16 +147,6 @@ def approve(
     change.say(Admit, device=request.keys, name=request.name, admin=admin, role=role, invite=invite)
     change.wrap(request.keys.age, change.wrapped(vault.ring()))
     change.commit(remove=[request.object] if request.object else [])
-
-
-def by_fingerprint(found: list[Request], fingerprint: str) -> Request:
-    for one in found:
-        if one.keys.id == fingerprint:
-            return one
-    raise NotFound(
-        "no device with this fingerprint asks to join",
-        hint="On that device: holdfast remote add NAME URL; then compare: holdfast device show",
-    )
 
 
 def arrived(vault: Vault) -> bool:

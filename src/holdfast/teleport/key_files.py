@@ -126,10 +126,12 @@ def set_name(home: str, name: str) -> None:
     name = _name(name)
     path = os.path.join(home, FILE)
     with locked(os.path.join(home, _LOCK), what="naming this device"):
-        found = _read(path, secrets=True)
-        if found is None:
+        data = _bytes(path, secrets=True)
+        if data is None:
             raise Refused("this device has no keys yet", hint="They are made with the first: holdfast remote add.")
-        _write(path, msgspec.structs.replace(found, name=name))
+        found = _decoded(path, data)
+        before = msgspec.json.decode(data, type=dict[str, object])
+        _write(path, msgspec.structs.replace(found, name=name), before)
 
 
 def _name(name: str) -> str:
@@ -142,13 +144,20 @@ def _name(name: str) -> str:
 # --- the file ----------------------------------------------------------------------------------------
 
 
-def _write(path: str, made: Device) -> None:
+def _write(path: str, made: Device, before: dict[str, object] | None = None) -> None:
+    """`before`: what stands there. Of it stays what is not known here: a newer version may have written it."""
     from holdfast.machine.files import write_atomic
 
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(made), indent=2) + b"\n")
+    data = msgspec.json.encode({**(before or {}), **msgspec.to_builtins(made)})
+    write_atomic(path, msgspec.json.format(data, indent=2) + b"\n")
 
 
 def _read(path: str, *, secrets: bool) -> Device | None:
+    data = _bytes(path, secrets=secrets)
+    return None if data is None else _decoded(path, data)
+
+
+def _bytes(path: str, *, secrets: bool) -> bytes | None:
     if not os.path.lexists(path):
         return None
     fd = open_private(path, os.O_RDONLY)
@@ -162,12 +171,11 @@ def _read(path: str, *, secrets: bool) -> Device | None:
                 operation="read",
                 file=path,
             )
-        data = os.read(fd, _LARGEST)
+        return os.read(fd, _LARGEST)
     except OSError as error:
         raise explain(error, "read", path) from error
     finally:
         os.close(fd)
-    return _decoded(path, data)
 
 
 def _decoded(path: str, data: bytes) -> Device:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 ENTRY: Final = b"holdfast entry 1\n"
 HEAD: Final = b"holdfast head 1\n"
 STREAM: Final = b"holdfast stream 1\n"
-DOMAINS: Final = (ENTRY, HEAD, STREAM)
 
 _DEVICE: Final = b"holdfast device 1\n"
 _WRITER: Final = b"holdfast writer 1\n"

@@ -1,7 +1,7 @@
 """Who belongs to a vault, which keys it uses and what it shares: a pure function of the set of its entries.
 
 The order in which entries arrive, and how often, makes no difference: devices that have the same entries agree.
-`ancestry` says which entries stand, `removals` which of them count, and this module what follows from those.
+`ancestry` says which entries stand, `rights` which of them count, and this module what follows from those.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.teleport.entries import (
     Uninvite,
 )
 from holdfast.teleport.keys import PublicKeys
-from holdfast.teleport.removals import ADMIN, OWN, Court, Verdict
+from holdfast.teleport.rights import ADMIN, OWN, Court, Verdict
 from holdfast.teleport.sealing import recipient_tag
 
 
@@ -102,12 +102,12 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         known = self.members.get(device) or self.removed.get(device)
         return None if known is None else known.keys.signing
 
-    def allowed(self, device: str, writer: str, session: str, seq: int) -> bool:
-        """Whether an event that this device vouches for is accepted."""
+    def accepted(self, device: str, writer: str, session: str, seq: int) -> int:
+        """How much counts of a stream that this device vouches for up to `seq`: all of it, unless it was removed."""
         if device in self.members:
-            return True
+            return seq
         gone = self.removed.get(device)
-        return gone is not None and seq <= gone.cut.get(writer, {}).get(session, 0)
+        return 0 if gone is None else min(seq, gone.cut.get(writer, {}).get(session, 0))
 
     def recipient_keys(self) -> tuple[str, ...]:
         """Everybody that a new key must be wrapped for."""

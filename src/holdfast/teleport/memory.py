@@ -83,6 +83,9 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     holes: tuple[Hole, ...] = ()
     # Its device was removed, and not all of it was accepted: read anew should the device be let in again.
     held: bool = False
+    # Then also: how many of its pushes had been read, and how many of those at the remote have not.
+    read: int = 0
+    unread: int = 0
     # When its author wrote the newest head, by the author's own clock; and when we read it.
     said_at: int = 0
     heard_at: int = 0
@@ -98,7 +101,7 @@ class Vouched(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     def accepted(self, members: Membership, session: str, writer: str) -> int:
         """How far it counts: all that a member vouches for, and of the others what was accepted of them."""
-        return max((_counting(members, device, seq, session, writer) for device, seq in self.by.items()), default=0)
+        return max((members.accepted(device, writer, session, seq) for device, seq in self.by.items()), default=0)
 
     def by_members(self, members: Membership) -> int:
         """How far those vouch for it who belong to the vault now."""
@@ -127,6 +130,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     request: str | None = None
     # Whether it may vouch for what others wrote, as of the last sync.
     admin: bool = False
+    # What others wrote last is sealed with keys that we were not given: as good as being told that we were removed.
+    shut_out: bool = False
 
 
 _D = TypeVar("_D")
@@ -204,13 +209,6 @@ class Memory:
 
     def turned(self) -> list[Turned]:
         return [one for _, one in self.under(Turned, "turned")]
-
-
-def _counting(members: Membership, device: str, seq: int, session: str, writer: str) -> int:
-    if members.is_member(device):
-        return seq
-    gone = members.removed.get(device)
-    return 0 if gone is None else min(seq, gone.cut.get(writer, {}).get(session, 0))
 
 
 def decoded(kind: type[_D], value: bytes) -> _D | None:

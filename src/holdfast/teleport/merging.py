@@ -8,8 +8,8 @@ from typing import Final
 from holdfast.teleport.heads import Indexed
 
 AT_ONCE: Final = 16
-# A pack this large is left alone: merging it again would cost more than one object less is worth.
-LARGE: Final = 8 << 20
+# A pack that holds this much is left alone: sixteen of them would be more than anybody reads at once.
+LARGE: Final = 4 << 20
 
 
 def tier(pack: Indexed) -> int:
@@ -22,13 +22,16 @@ def tier(pack: Indexed) -> int:
 
 
 def due(packs: Sequence[Indexed], large: Collection[str] = ()) -> list[Indexed]:
-    """Sixteen neighbours of one tier to be merged, the lowest tier first; none when there are not so many."""
+    """Sixteen neighbours of one tier to be merged, the lowest tier first; none when there are not so many.
+
+    `large` are the packs that hold `LARGE` bytes or more: how much that is, their size when sealed does not say.
+    """
     runs: dict[int, list[Indexed]] = {}
     last: int | None = None
     found: list[list[Indexed]] = []
     for pack in packs:
         own = tier(pack)
-        if pack.size >= LARGE or pack.name in large:
+        if pack.name in large:
             last = None
             runs.clear()
             continue

@@ -6,7 +6,7 @@ What is wrong is left where it is and reported, and everything else is taken in:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,8 +17,8 @@ from holdfast.teleport import packs
 from holdfast.teleport.due import may_vouch
 from holdfast.teleport.heads import Claimed, Head, Indexed, Listed
 from holdfast.teleport.hearing import HELD_BACK, Hearing, Listing, name_of
-from holdfast.teleport.keys import STREAM, verify
-from holdfast.teleport.memory import Cursor, Hole, Span, Turned
+from holdfast.teleport.keys import STREAM, certifies, verify
+from holdfast.teleport.memory import Cursor, Hole
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.limited import OverLimit
 from holdfast.teleport.report import Progress, silent
@@ -59,7 +59,7 @@ class Pull:
                     cursor = self._give_up(claimed.head, wanted[number:], cursor)  # noqa: PLW2901 (as below)
                     break
                 cursor = self._pack(claimed, pack, cursor)  # noqa: PLW2901 (it moves on with each)
-                failed += _overlaps(pack, ((hole.first, hole.last) for hole in cursor.holes))
+                failed += _missing(pack, cursor)
                 done += 1
                 self._progress(done, total, "packs read")
             head = claimed.head
@@ -79,24 +79,33 @@ class Pull:
             head = claimed.head
             cursor = self._cursors.get(listed.life) or Cursor(writer=head.writer, device=head.device)
             if not members.is_member(head.device):
-                self._reject(listed.name, head.device, HELD_BACK)
-                self._save(listed.life, replace(cursor, counter=head.counter, digest=digest, held=True))
+                self._hold_back(listed, head, digest, cursor)
                 continue
             self.wanted |= {(one.first, one.last) for one in head.wanting if one.life == self.own_life}
-            holes = {(hole.first, hole.last) for hole in cursor.holes}
-            wanted = [pack for pack in head.packs if pack.last > cursor.applied or _overlaps(pack, holes)]
+            wanted = [pack for pack in head.packs if pack.last > cursor.applied or _missing(pack, cursor)]
             yield listed, claimed, digest, cursor, wanted
+
+    def _hold_back(self, listed: Listed, head: Head, digest: bytes, cursor: Cursor) -> None:
+        """Of a device that was removed nothing is read; that there is something is remembered and said."""
+        last = head.packs[-1].last if head.packs else 0
+        unread = max(0, last - max(cursor.applied, cursor.read))
+        held = cursor.held or unread > 0
+        if held:
+            self._reject(listed.name, head.device, HELD_BACK)
+        self._save(listed.life, replace(cursor, counter=head.counter, digest=digest, held=held, unread=unread))
 
     def _pack(self, claimed: Claimed, pack: Indexed, cursor: Cursor) -> Cursor:
         """Take one pack in; what of it cannot be read becomes a hole, to be tried again."""
         vault, head = self.vault, claimed.head
-        name = f"p/{vault.tag}/{pack.name}"
+        name = vault.pack_name(pack.name)
         try:
-            stretches = self._read(name, pack)
+            stretches = read_pack(vault, pack)
         except HoldfastError as error:
             return self._missed(head, pack, cursor, error)
         good = [one for one in stretches if self._vouched(one, name)]
         moved = _moved(cursor, pack, _without(cursor.holes, pack))
+        store = vault.here.store
+        twice = [one for one in good if store.stream(one.session, one.writer, one.events[0].seq, one.events[0].seq)]
         try:
             with vault.here.transaction() as transaction:
                 new = transaction.receive(event for one in good for event in one.events)
@@ -111,16 +120,33 @@ class Pull:
         vault.report.pulled += new
         if new:
             vault.report.sessions |= {one.session for one in good}
+            for one in twice:
+                self._tell_of_fork(one)
         return moved
+
+    def _tell_of_fork(self, stretch: Stretch) -> None:
+        """Say once that a stream goes on twice, if it does. Both are signed, and both are kept."""
+        vault, (session, writer) = self.vault, stretch[:2]
+        there = vault.here.store.stream(session, writer, stretch.events[0].seq, stretch.events[-1].seq)
+        if len({one.seq for one in there}) == len(there) or vault.memory.raw("forked", session, writer):
+            return
+        with vault.here.transaction() as transaction:
+            vault.memory.write(transaction, True, "forked", session, writer)
+        known = {**vault.membership.removed, **vault.membership.members}
+        whose = next((device for device, one in known.items() if certifies(writer, one.keys.signing)), None)
+        vault.report.note(
+            f"Two copies of one home went on with session {session[:8]} at once"
+            f"{'' if whose is None else f' on {name_of(vault, whose)}'}: both are kept, and holdfast doctor names it."
+        )
 
     def _missed(self, head: Head, pack: Indexed, cursor: Cursor, error: HoldfastError) -> Cursor:
         """A pack that cannot be taken in. The others can: it is tried again, and asked for if that fails too."""
         if error.retry_helps or isinstance(error, OverLimit):
             raise error
-        name = f"p/{self.vault.tag}/{pack.name}"
+        name = self.vault.pack_name(pack.name)
         reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
         self._reject(name, head.device, f"a pack {reason}")
-        again = _overlaps(pack, ((hole.first, hole.last) for hole in cursor.holes))
+        again = _missing(pack, cursor)
         moved = _moved(cursor, pack, (*_without(cursor.holes, pack), Hole(pack.first, pack.last, name, again)))
         self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
@@ -128,20 +154,13 @@ class Pull:
     def _give_up(self, head: Head, packs: Sequence[Indexed], cursor: Cursor) -> Cursor:
         """So many cannot be read that the rest is not asked for this time."""
         first, last = packs[0].first, packs[-1].last
-        name = f"p/{self.vault.tag}/{packs[0].name}"
+        name = self.vault.pack_name(packs[0].name)
         self._reject(name, head.device, "many packs cannot be read, and those after them were not asked for")
-        again = any(_overlaps(pack, ((hole.first, hole.last) for hole in cursor.holes)) for pack in packs)
+        again = any(_missing(pack, cursor) for pack in packs)
         rest = Indexed(packs[0].name, first, last, 1, b"")
         moved = _moved(cursor, rest, (*_without(cursor.holes, rest), Hole(first, last, name, again)))
         self._save(life_tag(self.vault.id, head.writer), moved)
         return moved
-
-    def _read(self, name: str, pack: Indexed) -> list[Stretch]:
-        vault = self.vault
-        sealed = vault.remote.get(name, min(PACK_LIMIT, pack.size))
-        if hashlib.sha256(sealed).digest() != pack.digest:
-            raise Invalid("it is not what its author put there")
-        return packs.unpack(vault.open("pack", name, sealed, vault.ring))
 
     def _vouched(self, stretch: Stretch, where: str) -> bool:
         """Whether someone who may do so vouches for these events."""
@@ -172,40 +191,25 @@ class Pull:
         self.vault.report.reject(name, name_of(self.vault, device), reason)
 
 
-def remember_rejected(vault: Vault, *, whole: bool = True) -> None:
-    """Keep what was turned away for the doctor; what is in order again, after a whole sync, is forgotten."""
-    now = {
-        hashlib.sha256("\n".join(one).encode()).hexdigest()[:16]: Turned(
-            pack=one.pack, device=one.device, reason=one.reason, at=vault.here.now()
-        )
-        for one in vault.report.rejected
-    }
-    before = vault.memory.raw_under("turned") if whole or now else {}
-    if not whole:
-        now = {name: one for name, one in now.items() if name not in before}
-        before = {}
-    if set(now) == set(before):
-        return
-    with vault.here.transaction() as transaction:
-        for name in before.keys() - now.keys():
-            vault.memory.forget(transaction, "turned", name)
-        for name in now.keys() - before.keys():
-            vault.memory.write(transaction, now[name], "turned", name)
+def read_pack(vault: Vault, pack: Indexed) -> list[Stretch]:
+    """What is in a pack, once it is what the head said; who vouches for it is still to be looked at."""
+    name = vault.pack_name(pack.name)
+    sealed = vault.remote.get(name, min(PACK_LIMIT, pack.size))
+    if hashlib.sha256(sealed).digest() != pack.digest:
+        raise Invalid("it is not what its author put there")
+    return packs.unpack(vault.open("pack", name, sealed, vault.ring))
 
 
-def spans(stretches: Sequence[Stretch]) -> tuple[Span, ...]:
-    return tuple(Span(one.session, one.writer, one.events[0].seq, one.events[-1].seq) for one in stretches)
-
-
-def _overlaps(pack: Indexed, ranges: Iterable[tuple[int, int]]) -> bool:
-    return any(pack.first <= last and first <= pack.last for first, last in ranges)
+def _missing(pack: Indexed, cursor: Cursor) -> bool:
+    """Whether some of what it covers could not be read before."""
+    return any(pack.overlaps(hole.first, hole.last) for hole in cursor.holes)
 
 
 def _without(holes: tuple[Hole, ...], pack: Indexed) -> tuple[Hole, ...]:
     """What is left of the holes when these pushes are there."""
     left: list[Hole] = []
     for hole in holes:
-        if hole.last < pack.first or pack.last < hole.first:
+        if not pack.overlaps(hole.first, hole.last):
             left.append(hole)
             continue
         if hole.first < pack.first:

@@ -14,13 +14,12 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from holdfast.core.errors import Invalid, Unreachable
-from holdfast.teleport import bygone, heads, packs, removing, sealing
+from holdfast.teleport import bygone, heads, held, merging, packs, sealing
 from holdfast.teleport.due import Batch, Due, signed
 from holdfast.teleport.heads import Head, Indexed, Listed, Seen, Wanted
 from holdfast.teleport.hearing import HEAD_LIMIT, Listing
 from holdfast.teleport.memory import Intent, Own, Span, Vouched
 from holdfast.teleport.packs import Stretch
-from holdfast.teleport.pulling import spans
 from holdfast.teleport.remotes.interface import Missing, TooLarge
 from holdfast.teleport.report import Progress, silent
 from holdfast.teleport.sealing import NEWER, NO_KEY, Unsealable
@@ -30,8 +29,6 @@ Objects: TypeAlias = list[tuple[str, bytes]]
 # Which stretches each new pack holds.
 Made: TypeAlias = dict[str, tuple[Span, ...]]
 
-# A pack that holds this much is left alone: sixteen of them would be more than anybody reads at once.
-_LARGE: Final = 4 << 20
 _MOST_LIVES: Final = 5
 _MOST_RIVALS: Final = 64
 _MOST_DOUBTS: Final = 3
@@ -126,7 +123,7 @@ class Push:
 
     def _drop(self, intent: Intent, writer: str) -> None:
         """A push that did not happen: its packs, which no head names, go, and then it is forgotten."""
-        self.vault.remote.put([], remove=[self._full(name) for name in intent.made])
+        self.vault.remote.put([], remove=[self.vault.pack_name(name) for name in intent.made])
         with self.vault.here.transaction() as transaction:
             self.memory.forget(transaction, "intent", writer)
 
@@ -169,7 +166,7 @@ class Push:
             batch = self._due.next(self.own, events=events)
             adopted, still = self._due.adopted()
             if batch.purge:
-                removing.scrub(self.vault, batch.purge)
+                held.scrub(self.vault, batch.purge)
                 bygone.rewrite(self, self._listing, batch.purge)
             rewritten = again | self._holding(batch.purge)
             news = self.own.tips != self.tips() or self.own.wanting != self._wanting()
@@ -193,14 +190,10 @@ class Push:
     def _again(self, wanted: Iterable[tuple[int, int]]) -> frozenset[str]:
         """Packs of ours that others could not read, or that are no longer where we put them."""
         ranges = list(wanted)
-        found = {
-            pack.name
-            for pack in self.own.packs
-            if any(pack.first <= last and first <= pack.last for first, last in ranges)
-        }
+        found = {pack.name for pack in self.own.packs if any(pack.overlaps(*one) for one in ranges)}
         if self.lost():
             there = {one.name for one in self.vault.remote.list(f"p/{self.vault.tag}/")}
-            found |= {pack.name for pack in self.own.packs if self._full(pack.name) not in there}
+            found |= {pack.name for pack in self.own.packs if self.vault.pack_name(pack.name) not in there}
         return frozenset(found)
 
     def _holding(self, sessions: frozenset[str]) -> frozenset[str]:
@@ -208,14 +201,11 @@ class Push:
         if not sessions:
             return frozenset()
         return frozenset(
-            pack.name for pack in self.own.packs if any(span.session in sessions for span in self._spans(pack.name))
+            pack.name for pack in self.own.packs if any(span.session in sessions for span in self._held(pack.name))
         )
 
-    def _spans(self, pack: str) -> tuple[Span, ...]:
+    def _held(self, pack: str) -> tuple[Span, ...]:
         return self.memory.read(tuple[Span, ...], "pack", pack) or ()
-
-    def _full(self, pack: str) -> str:
-        return f"p/{self.vault.tag}/{pack}"
 
     # ── packing ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -232,7 +222,7 @@ class Push:
         """One pack that covers the pushes of several."""
         ranges: dict[tuple[str, str], tuple[int, int]] = {}
         for pack in old:
-            for span in self._spans(pack.name):
+            for span in self._held(pack.name):
                 first, last = ranges.get((span.session, span.writer), (span.first, span.last))
                 ranges[span.session, span.writer] = min(first, span.first), max(last, span.last)
         stretches: list[Stretch] = []
@@ -244,22 +234,21 @@ class Push:
         self, stretches: Sequence[Stretch], first: int, last: int, own: Own, objects: Objects, made: Made
     ) -> tuple[Indexed, Own]:
         new, size = self.pack(stretches, first, last, objects)
-        made[new.name] = spans(stretches)
-        return new, replace(own, large=(*own.large, new.name)) if size >= _LARGE else own
+        made[new.name] = _spans(stretches)
+        return new, replace(own, large=(*own.large, new.name)) if size >= merging.LARGE else own
 
     def pack(self, stretches: Sequence[Stretch], first: int, last: int, objects: Objects) -> tuple[Indexed, int]:
         """One sealed pack, and how much it holds."""
         vault = self.vault
-        name = os.urandom(20).hex()
+        own = os.urandom(20).hex()
+        name = vault.pack_name(own)
         plain = packs.pack(stretches)
-        sealed = sealing.seal(self.key(), "pack", vault.id, self._full(name), plain)
-        objects.append((self._full(name), sealed))
-        return Indexed(name, first, last, len(sealed), hashlib.sha256(sealed).digest()), len(plain)
+        sealed = sealing.seal(self.key(), "pack", vault.id, name, plain)
+        objects.append((name, sealed))
+        return Indexed(own, first, last, len(sealed), hashlib.sha256(sealed).digest()), len(plain)
 
     def _tiered(self, own: Own, objects: Objects, made: Made) -> Own:
-        from holdfast.teleport.merging import due
-
-        run = due(own.packs, own.large)
+        run = merging.due(own.packs, own.large)
         # What this very push made has no memory yet; its tier is the lowest, so the next push merges it.
         if not run or any(pack.name in made for pack in run):
             return own
@@ -297,14 +286,14 @@ class Push:
         sealed = self.seal_head(self._head(own))
         objects.append((name, sealed))
         gone = [heads.name_of(vault.id, self.writer, one) for one in {before.there, before.counter} - {0}]
-        gone += [self._full(one) for one in going]
+        gone += [vault.pack_name(one) for one in going]
         forks = {
             f"{one.session}/{one.writer}": tuple(event.hash for event in one.events)
             for one in stretches
             if (one.session, one.writer) in self._due.forked
         }
         intent = Intent(
-            own=own, made=made, published=spans(stretches), digest=hashlib.sha256(sealed).digest(),
+            own=own, made=made, published=_spans(stretches), digest=hashlib.sha256(sealed).digest(),
             gone=tuple(gone), forks=forks,
         )  # fmt: skip
         with vault.here.transaction() as transaction:
@@ -387,3 +376,7 @@ class Push:
         key = self.vault.sealing_key()
         assert key is not None, "whoever pushes has seen to it that there is a key"
         return key
+
+
+def _spans(stretches: Sequence[Stretch]) -> tuple[Span, ...]:
+    return tuple(Span(one.session, one.writer, one.events[0].seq, one.events[-1].seq) for one in stretches)

@@ -1,21 +1,19 @@
 """Removing a device: what it wrote up to now stays, what it writes from now on does not count, and it reads no more.
 
 The entry says how far each of its streams was accepted. Whoever holds more of them takes that out of the log again,
-so that all devices end up with the same; a device that may do so can let it in later (`let_in`).
+so that all devices end up with the same; an admin can let it in later (`letting_in`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core.event import Event
-from holdfast.core.reading import erasures
 from holdfast.store.interface import Transaction
-from holdfast.teleport import packs
-from holdfast.teleport.entries import Cut, Remove, Restore
+from holdfast.teleport import held
+from holdfast.teleport.entries import Cut, Remove
 from holdfast.teleport.hearing import name_of
 from holdfast.teleport.keys import certifies
 from holdfast.teleport.memory import Vouched
@@ -46,20 +44,6 @@ def remove(vault: Vault, devices: Iterable[str], change: Change | None = None) -
     return change
 
 
-def let_in(vault: Vault, device: str) -> None:
-    """Accept what this store has read of a removed device, also what it held back."""
-    cut = cut_of(vault, device)
-    for session, writer, held in _held(vault):
-        if held.device == device:
-            known = cut.setdefault(writer, {}).get(session, 0)
-            cut[writer][session] = max(known, held.events[-1].seq)
-    change = vault.change()
-    change.say(Restore, device=device, cut=cut)
-    change.remember(True, "adopt", device)
-    change.commit()
-    obey(vault)
-
-
 def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
     """Take out of the log what removed devices wrote beyond what was accepted of them; and back in what is, by now.
 
@@ -71,7 +55,7 @@ def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
     before = memory.raw("obeyed")
     if before == wanted or (before is None and not cuts) or not members.is_member(vault.me):
         return
-    others, held = list(beside()), list(_held(vault))
+    others, aside = list(beside()), list(held.kept(memory))
     with vault.here.transaction() as transaction:
         for session, writer, known in list(memory.streams()):
             if not cuts.keys() & known.by.keys() or certifies(writer, vault.here.keys.public.signing):
@@ -82,7 +66,7 @@ def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
                 last = max(last, there.accepted(other.membership, session, writer))
             if last < max(known.by.values()):
                 _hold_back(vault, transaction, session, writer, last)
-        for session, writer, back in held:
+        for session, writer, back in aside:
             last = memory.vouched(session, writer).accepted(members, session, writer)
             _take_back(vault, transaction, session, writer, back, last)
         if members.is_admin(vault.me):
@@ -98,68 +82,22 @@ def _hold_back(vault: Vault, transaction: Transaction, session: str, writer: str
     memory, removed = vault.memory, vault.membership.removed
     by = memory.vouched(session, writer).by
     device = max((one for one in by if one in removed), key=lambda one: by[one])
-    known = {one.hash for one in events}
-    more = [
-        event
-        for where, of, held in _held(vault)
-        if (where, of) == (session, writer)
-        for event in held.events
-        if event.hash not in known
-    ]
-    _write_held(vault, transaction, session, writer, device, [*events, *more])
+    held.add(memory, transaction, session, writer, device, events)
     for life, cursor in memory.cursors().items():
         if cursor.device == device:
             # Should the device be let in again, all of it is read anew.
-            memory.write(transaction, replace(cursor, applied=0, holes=(), held=True), "life", life)
+            again = replace(cursor, applied=0, read=max(cursor.read, cursor.applied), holes=(), held=True)
+            memory.write(transaction, again, "life", life)
     vault.report.reject(
         "", name_of(vault, device),
         f"{len(events)} events were not yet accepted when the device was removed, and are held back",
     )  # fmt: skip
 
 
-def _take_back(vault: Vault, transaction: Transaction, session: str, writer: str, held: Stretch, last: int) -> None:
-    accepted = [event for event in held.events if event.seq <= last]
+def _take_back(vault: Vault, transaction: Transaction, session: str, writer: str, back: Stretch, last: int) -> None:
+    accepted = [event for event in back.events if event.seq <= last]
     if accepted:
         transaction.receive(accepted)
         vault.here.received(transaction, {session})
-        rest = [event for event in held.events if event.seq > last]
-        _write_held(vault, transaction, session, writer, held.device, rest)
-
-
-# ── what is held back ────────────────────────────────────────────────────────────────────────────────────
-
-
-def _held(vault: Vault) -> Iterable[tuple[str, str, Stretch]]:
-    for name, packed in vault.memory.raw_under("held").items():
-        session, _, writer = name.partition("/")
-        stretches = packs.unpack(packed)
-        events = [event for one in stretches for event in one.events]
-        if events:
-            yield session, writer, Stretch(session, writer, stretches[0].device, b"", events)
-
-
-def _write_held(
-    vault: Vault, transaction: Transaction, session: str, writer: str, device: str, events: Sequence[Event]
-) -> None:
-    if not events:
-        vault.memory.forget(transaction, "held", session, writer)
-        return
-    # One by one: where a stream forks they do not follow each other.
-    stretches = [Stretch(session, writer, device, b"", [event]) for event in events]
-    vault.memory.write_raw(transaction, packs.pack(stretches), "held", session, writer)
-
-
-def scrub(vault: Vault, sessions: Iterable[str]) -> None:
-    """What was erased goes from what is held back, too."""
-    for session, writer, held in list(_held(vault)):
-        if session not in sessions:
-            continue
-        found = [one for one in vault.here.store.events(session) if one.type in ("event.erased", "session.deleted")]
-        deleted = any(one.type == "session.deleted" for one in found)
-        erased = erasures(found).hashes
-        kept = [
-            replace(event, data=None, salt=None) if deleted or event.hash in erased else event
-            for event in held.events
-        ]
-        with vault.here.transaction() as transaction:
-            _write_held(vault, transaction, session, writer, held.device, kept)
+        rest = [event for event in back.events if event.seq > last]
+        held.keep(vault.memory, transaction, session, writer, back.device, rest)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from holdfast.core.errors import NotFound
 from holdfast.teleport import entries, founding, joining, removing, sealing, wraps
 from holdfast.teleport.entries import Admit, Invite, Rename, Share, Uninvite
 from holdfast.teleport.memory import FOUNDING, Standing
@@ -71,15 +70,17 @@ def invite(vault: Vault, email: str, recipients: Sequence[str], *, write: bool, 
     change.commit()
 
 
-def uninvite(vault: Vault, email: str) -> None:
-    """Take it back: a new key that they do not get. What they have read, they have read."""
-    invited = [one for one in vault.membership.invites if one.live and one.email == email]
-    if not invited:
-        raise NotFound("the session is not shared with this person", session=vault.membership.session)
-    end(vault, [one.hash for one in invited])
+def uninvite(vault: Vault, email: str) -> bool:
+    """Take it back: a new key that they do not get. False when it is not shared with this person."""
+    wanted = email.strip().lower()
+    invited = [one.hash for one in vault.membership.invites if one.live and one.email.lower() == wanted]
+    if invited:
+        end(vault, invited)
+    return bool(invited)
 
 
 def end(vault: Vault, invites: Iterable[str]) -> None:
+    """End these invitations, and what the devices that came by them may do."""
     ended = set(invites)
     change = vault.change()
     for one in sorted(ended):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Unreachable
-from holdfast.teleport import founding, heads, joining, removing, sharing, tending
+from holdfast.teleport import founding, heads, held, joining, removing, sharing, tending
 from holdfast.teleport.hearing import look, name_of
-from holdfast.teleport.pulling import Pull, remember_rejected
+from holdfast.teleport.memory import Turned
+from holdfast.teleport.pulling import Pull
 from holdfast.teleport.pushing import Push
 from holdfast.teleport.remotes.interface import Found
 from holdfast.teleport.report import Progress, Report, silent
@@ -26,16 +28,17 @@ _LOCKED_OUT: Final = "what others write lately cannot be opened here: this devic
 def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_back: bool = False) -> Report:
     """Exchange what is missing in both directions. `patient`: a person waits, what failed before is tried again.
 
-    `put_back`: a remote that was emptied gets everything again; without a person's word, that is no remote of ours.
+    `put_back`: a remote that lost its vault gets it again; without a person's word, an empty one is none of ours.
     """
     found = main.remote.list("h/")
     if not found and not put_back:
         _refuse_emptied(main)
+    gone = put_back and founding.missing(main.remote)
     report = Report()
-    report.add(_one(main, found, None, progress, patient=patient))
+    report.add(_one(main, found, None, progress, patient=patient, gone=gone))
     for share in main.membership.shares if main.membership.is_member(main.me) else ():
         vault = sharing.opened(main, share.vault, share.founding)
-        report.add(_one(vault, found, main, progress, patient=patient))
+        report.add(_one(vault, found, main, progress, patient=patient, gone=gone))
     return report
 
 
@@ -49,24 +52,29 @@ def _refuse_emptied(main: Vault) -> None:
         )
 
 
-def _one(vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool) -> Report:
+def _one(
+    vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool, gone: bool
+) -> Report:
     if not _belongs(vault):
         _note_reached(vault)
         return vault.report
     try:
-        error = _exchange(vault, found, main, progress, patient=patient)
+        error, shut_out = _exchange(vault, found, main, progress, patient=patient, gone=gone)
     except HoldfastError:
-        remember_rejected(vault, whole=False)
+        _remember_rejected(vault, whole=False)
         raise
-    remember_rejected(vault)
-    _note_standing(vault, main, error)
+    _remember_rejected(vault, whole=True)
+    _note_standing(vault, main, error, shut_out=shut_out)
     return vault.report
 
 
 def _exchange(
-    vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool
-) -> str | None:
-    """All of it; gives what is to be said about it from now on, should something be wrong."""
+    vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool, gone: bool
+) -> tuple[str | None, bool]:
+    """All of it; gives what is to be said about it from now on, should something be wrong, and whether we are out.
+
+    `gone`: the remote lost the vault itself, and is to have it again.
+    """
     listing = look(found, vault.tag)
     vault.flush()
     push = Push(vault, listing, progress=progress)
@@ -76,6 +84,7 @@ def _exchange(
     vault.reject_entries()
     removing.obey(vault, lambda: _beside(vault, main))
     pull.packs()
+    held.remember_unread(vault, listing)
     if pull.own_seen > push.own.counter:
         # Others have seen more of us than this store knows, though the remote does not show it.
         push.renew()
@@ -84,7 +93,7 @@ def _exchange(
     if lost:
         where = heads.name_of(vault.id, push.writer, push.own.there)
         vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
-    tending.tend(vault, listing, main, lost=lost)
+    tending.tend(vault, listing, main, lost=lost or gone)
     if vault.membership.is_member(vault.me):
         push.everything(pull.wanted, events=_has_readers(vault))
     elif vault.me in vault.membership.removed:
@@ -94,8 +103,24 @@ def _exchange(
         reads = vault.memory.standing().place == "reader"
         said = _TAKEN_BACK if reads else _LOCKED_OUT
         vault.report.note(f"{said[0].upper()}{said[1:]}.")
-        return said
-    return None
+        return said, pull.hearing.shut_out
+    return None, False
+
+
+def _remember_rejected(vault: Vault, *, whole: bool) -> None:
+    """Keep what was turned away for the doctor; what is in order again, after a whole sync, is forgotten."""
+    now = {hashlib.sha256("\n".join(one).encode()).hexdigest()[:16]: one for one in vault.report.rejected}
+    before = vault.memory.raw_under("turned").keys()
+    new = now.keys() - before
+    over = before - now.keys() if whole else set()
+    if not new and not over:
+        return
+    with vault.here.transaction() as transaction:
+        for name in over:
+            vault.memory.forget(transaction, "turned", name)
+        for name in new:
+            turned = Turned(**now[name]._asdict(), at=vault.here.now())
+            vault.memory.write(transaction, turned, "turned", name)
 
 
 def _note_reached(vault: Vault) -> None:
@@ -106,11 +131,14 @@ def _note_reached(vault: Vault) -> None:
             vault.memory.write(transaction, replace(standing, error=None), "standing")
 
 
-def _note_standing(vault: Vault, main: Vault | None, error: str | None) -> None:
+def _note_standing(vault: Vault, main: Vault | None, error: str | None, *, shut_out: bool) -> None:
     """What can be told of it later without asking the remote, and without any key."""
     standing, members = vault.memory.standing(), vault.membership
     place = "member" if members.is_member(vault.me) else "out" if vault.me in members.removed else standing.place
-    now = replace(standing, last_sync=vault.here.now(), error=error, place=place, admin=members.is_admin(vault.me))
+    now = replace(
+        standing, last_sync=vault.here.now(), error=error, place=place, admin=members.is_admin(vault.me),
+        shut_out=shut_out,
+    )  # fmt: skip
     people = tuple(sorted({one.email for one in members.invites if one.live}))
     with vault.here.transaction() as transaction:
         vault.memory.write(transaction, now, "standing")

@@ -73,26 +73,32 @@ def _name(vault: Vault, main: Vault) -> None:
 
 def _answer(vault: Vault, listing: Listing) -> None:
     """Let in the devices of people who were invited to write, and prove it."""
-    live = [one for one in vault.membership.invites if one.live and one.write]
-    if not live or not listing.joins:
+    invited = [one for one in vault.membership.invites if one.write]
+    if not invited or not listing.joins:
         return
+    live = [one for one in invited if one.live]
     members = vault.membership
     room = {one.hash: _MOST_DEVICES for one in live}
     for member in members.members.values():
         if member.invite in room:
             room[member.invite] -= 1
+    over: list[str] = []
     for request in joining.requests(vault, listing.joins):
-        invited = next((one for one in live if joining.proves(request, one.secret)), None)
-        if request.keys.id in members.removed and not (invited and _since(vault, invited.hash, request.keys.id)):
+        by = next((one for one in live if joining.proves(request, one.secret)), None)
+        if by is None and any(joining.proves(request, one.secret) for one in invited):
+            over.append(request.object)  # the invitation was taken back before anybody answered, and nobody will
+        elif request.keys.id in members.removed and not (by and _since(vault, by.hash, request.keys.id)):
             # Its request may only have been shown again: whoever was removed is let in by a person, who invites anew.
             vault.report.reject(request.object, request.name, "a device that was removed asks to take part again")
-        elif invited is None:
+        elif by is None:
             vault.report.reject(request.object, request.name, "a request to take part shows no invitation")
-        elif not room[invited.hash]:
+        elif not room[by.hash]:
             vault.report.reject(request.object, request.name, "more devices than one person has ask to take part")
         else:
-            room[invited.hash] -= 1
-            joining.approve(vault, request, role="guest", invite=invited.hash)
+            room[by.hash] -= 1
+            joining.approve(vault, request, role="guest", invite=by.hash)
+    if over:
+        vault.remote.put([], remove=over)
 
 
 def _since(vault: Vault, invited: str, device: str) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.errors import Invalid
 from holdfast.store.interface import Store, Transaction
-from holdfast.teleport import age, entries, sealing, wraps
+from holdfast.teleport import age, entries, left_keys, sealing, wraps
 from holdfast.teleport.ancestry import trace
 from holdfast.teleport.entries import Entry, NewKey, Signed
 from holdfast.teleport.keys import ENTRY, DeviceKeys, verify
@@ -27,12 +27,14 @@ from holdfast.teleport.report import Report
 from holdfast.teleport.sealing import Unsealable
 from holdfast.teleport.wraps import Wrapped
 
-ENTRY_LIMIT: Final = 8 << 20
 # Whoever keeps the objects decides how many there are: this much is looked at in one sync, the next one goes on.
 _MOST_ENTRIES: Final = 20_000
 _MOST_BAD_ENTRIES: Final = 500
 _MOST_UNNAMED_KEYS: Final = 1_000
 _LARGEST_SMALL: Final = 32 << 20
+_MOST_VERIFIED: Final = 100_000
+# Signatures that this process found good. Each name holds the hash of what is signed, and so whose word it is.
+_verified: set[str] = set()
 
 
 class Here(NamedTuple):
@@ -58,10 +60,11 @@ class Vault:
         self.tag = sealing.vault_tag(vault)
         self.memory = Memory(here.store, vault)
         self.report = Report()
-        self._verified: set[str] = set()
         self._entries: dict[str, Signed] | None = None
         self._membership: Membership | None = None
         self._opened: dict[str, Wrapped] = {}
+        # Made here and not written down yet: of a founding, or of a new epoch.
+        self._fresh: list[Wrapped] = []
         self._asked_for_wraps = False
         self._fetched = self._bad_entries = 0
 
@@ -74,6 +77,7 @@ class Vault:
         self._entries = None
         self._membership = None
         self._opened.clear()
+        self._fresh.clear()
         self._asked_for_wraps = False
 
     # ── who belongs to it ────────────────────────────────────────────────────────────────────────────────
@@ -100,8 +104,17 @@ class Vault:
     @property
     def membership(self) -> Membership:
         if self._membership is None:
-            self._membership = evaluate(self.known.values(), self.id, verified=self._verified)
+            if len(_verified) > _MOST_VERIFIED:
+                _verified.clear()
+            self._membership = evaluate(self.known.values(), self.id, verified=_verified)
         return self._membership
+
+    def add(self, signed: Signed) -> str:
+        """Count an entry of our own from now on, before it is written down; gives its hash."""
+        own = entries.hash_of(signed.payload)
+        self.known[own] = signed
+        self._membership = None
+        return own
 
     def take(self, found: Iterable[Signed]) -> None:
         """Keep these entries. Whether they count, the whole of them decides."""
@@ -121,7 +134,7 @@ class Vault:
         """Those that somebody of the vault signed. The rest is reported, not kept: anybody can make any amount."""
         if not new:
             return new
-        found = trace({**self.known, **new}.values(), self.id, self._verified)
+        found = trace({**self.known, **new}.values(), self.id, _verified)
         wrong = dict(found.rejected)
         for name in found.waiting:
             header = entries.header_of(new[name].payload) if name in new else None
@@ -129,10 +142,11 @@ class Vault:
             if keys is None or not verify(keys.signing, ENTRY, *new[name]):
                 wrong.setdefault(name, "what it follows is not there")
         for name in new.keys() & wrong.keys():
-            self.report.reject(self._entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
+            self.report.reject(self.entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
         return {name: one for name, one in new.items() if name not in wrong}
 
-    def _entry_name(self, own: str) -> str:
+    def entry_name(self, own: str) -> str:
+        """What an entry is called at the remote, by its hash."""
         return f"m/{self.tag}/{sealing.entry_name(self.id, own)}"
 
     def learn(self, hashes: Iterable[str]) -> None:
@@ -145,7 +159,7 @@ class Vault:
             if asked in tried or asked in self.known:
                 continue
             tried.add(asked)
-            entry = self._fetch(self._entry_name(asked), asked)
+            entry = self._fetch(self.entry_name(asked), asked)
             if entry is not None:
                 found[asked] = entry
                 header = entries.header_of(entry.payload)  # also of a kind that is not known here
@@ -155,7 +169,7 @@ class Vault:
     def learn_all(self) -> None:
         """Fetch every entry there is: for who comes anew and has heard of none."""
         found = []
-        names = {self._entry_name(one) for one in self.known}
+        names = {self.entry_name(one) for one in self.known}
         for listed in self.remote.list(f"m/{self.tag}/"):
             entry = None if listed.name in names else self._fetch(listed.name)
             if entry is not None:
@@ -168,14 +182,14 @@ class Vault:
             return None
         self._fetched += 1
         try:
-            entry = entries.unpack(self.open("entry", name, self.remote.get(name, ENTRY_LIMIT), self.candidates))
+            entry = entries.unpack(self.open("entry", name, self.remote.get(name, entries.LIMIT), self.candidates))
         except (Missing, TooLarge, Unsealable, Invalid) as error:
             reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
             self.report.reject(name, "", f"a membership entry {reason}")
             self._bad_entries += 1
             return None
         own = entries.hash_of(entry.payload)
-        if self._entry_name(own) != name or expected not in (None, own):
+        if self.entry_name(own) != name or expected not in (None, own):
             self._bad_entries += 1
             self.report.reject(name, "", "a membership entry stands under a name that is not its own")
             return None
@@ -190,7 +204,15 @@ class Vault:
                 found = wraps.unwrap(blob, [self.here.keys.identity])
                 if found is not None and found.vault == self.id:
                     self._opened[name] = found
-        return list(self._opened.values())
+        return [*self._opened.values(), *self._fresh]
+
+    def use(self, wrapped: Wrapped) -> None:
+        """Use these keys at once: they are ours, and not written down before the change they belong to is."""
+        self._fresh.append(wrapped)
+
+    def written_down(self) -> None:
+        """Those keys lie in the memory by now, wrapped for this device."""
+        self._fresh.clear()
 
     def candidates(self) -> list[bytes]:
         """Every key that was wrapped for us. Anybody can wrap one: what they open is signed, and that is checked.
@@ -232,8 +254,6 @@ class Vault:
         if self._asked_for_wraps:
             return False
         self._asked_for_wraps = True
-        from holdfast.teleport import left_keys
-
         return left_keys.take(self)
 
     def reject_entries(self) -> None:
@@ -242,7 +262,7 @@ class Vault:
             header = entries.header_of(self.known[own].payload)
             member = None if header is None else self.membership.members.get(header.by)
             by = "" if header is None else header.by if member is None else member.name
-            self.report.reject(self._entry_name(own), by, f"a membership entry does not count: {reason}")
+            self.report.reject(self.entry_name(own), by, f"a membership entry does not count: {reason}")
 
     def reject_planted(self) -> None:
         """Keys that were wrapped for us and that no valid entry names: nobody who belongs here made them."""
@@ -252,6 +272,17 @@ class Vault:
         for name, one in self._opened.items():
             if not all(sealing.key_id(key) in named for key in one.keys):
                 self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault has named")
+
+    # ── what lies at the remote ──────────────────────────────────────────────────────────────────────────
+
+    def pack_name(self, pack: str) -> str:
+        """What a pack is called at the remote, by the name that a head gives it."""
+        return f"p/{self.tag}/{pack}"
+
+    def sealed_entry(self, key: bytes, signed: Signed) -> tuple[str, bytes]:
+        """An entry as the object it is at the remote."""
+        name = self.entry_name(entries.hash_of(signed.payload))
+        return name, sealing.seal(key, "entry", self.id, name, entries.pack(signed))
 
     # ── changing it ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -288,11 +319,8 @@ class Change:
             vault=vault.id, parents=tuple(sorted(vault.membership.tips)), by=vault.me, at=vault.here.now(), **fields
         )
         signed = entries.sign(vault.here.keys, entry)
-        own = entries.hash_of(signed.payload)
-        vault.known[own] = signed
-        vault._membership = None  # noqa: SLF001 (the vault's own change)
         self._said.append(signed)
-        return own
+        return vault.add(signed)
 
     def wrap(self, recipient: str, wrapped: Wrapped) -> None:
         """Leave keys for someone."""
@@ -313,7 +341,7 @@ class Change:
         for recipient in vault.membership.recipient_keys():
             self.wrap(recipient, self.wrapped(keys))
         # Ours is needed at once: what follows is sealed with it.
-        vault._opened["new"] = self.wrapped(keys)  # noqa: SLF001 (the vault's own change)
+        vault.use(self.wrapped(keys))
 
     def wrapped(self, keys: list[bytes], *, secret: bytes | None = None) -> Wrapped:
         vault = self._vault
@@ -336,11 +364,7 @@ class Change:
             self.new_key()
         key = vault.sealing_key()
         assert key is not None
-        objects = list(self._wraps)
-        for signed in self._said:
-            own = entries.hash_of(signed.payload)
-            name = f"m/{vault.tag}/{sealing.entry_name(vault.id, own)}"
-            objects.append((name, sealing.seal(key, "entry", vault.id, name, entries.pack(signed))))
+        objects = [*self._wraps, *(vault.sealed_entry(key, signed) for signed in self._said)]
         mine = f"k/{sealing.recipient_tag(vault.here.keys.public.age)}-"
         with vault.here.transaction() as transaction:
             start = max((int(name) for name in memory.raw_under("out")), default=-1) + 1
@@ -352,5 +376,4 @@ class Change:
                 memory.write_raw(transaction, entries.pack(signed), "entry", entries.hash_of(signed.payload))
             for value, parts in self._notes:
                 memory.write(transaction, value, *parts)
-        vault._opened.pop("new", None)  # noqa: SLF001 (the vault's own change)
-        vault._opened.pop("founding", None)  # noqa: SLF001 (the vault's own change)
+        vault.written_down()

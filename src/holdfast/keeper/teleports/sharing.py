@@ -71,9 +71,7 @@ def share(
                     session=session,
                 )
             vault = sharing.begin(main, session)
-            before = [one.hash for one in vault.membership.invites if one.live and _same(one.email, person.email)]
-            if before:
-                sharing.end(vault, before)  # shared anew: with other rights, or for longer
+            sharing.uninvite(vault, person.email)  # shared anew: with other rights, or for longer
             sharing.invite(vault, person.email, person.keys, write=write, expires=expires)
             syncing.sync(opening.again(main))
     return Shared(person.email, remote.name, remote.url, write, expires)
@@ -91,10 +89,7 @@ def revoke(keeper: Keeper, session: str, email: str) -> list[str]:
                 with opening.vault(keeper, remote) as main:
                     syncing.sync(main)
                     vault = sharing.shared(main, session)
-                    invites = () if vault is None else vault.membership.invites
-                    live = [one.hash for one in invites if one.live and _same(one.email, email)]
-                    if vault is not None and live:
-                        sharing.end(vault, live)
+                    if vault is not None and sharing.uninvite(vault, email):
                         syncing.sync(opening.again(main))
                         done.append(remote.name)
             except Unreachable as error:
@@ -201,7 +196,3 @@ def _remember(keeper: Keeper, vault: Vault, url: str, session: str) -> str:
         name = f"shared-{session[:8]}-{os.urandom(2).hex()}"
     remotes.add(keeper.home, Remote(name=name, url=url, vault=vault.id, kind="share", session=session))
     return name
-
-
-def _same(one: str, other: str) -> bool:
-    return one.lower() == other.strip().lower()

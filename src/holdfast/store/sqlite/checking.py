@@ -23,7 +23,7 @@ from holdfast.store.interface import Finding
 from holdfast.store.sqlite import aside, schema
 from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
 from holdfast.store.summary import summary
-from holdfast.store.verify import flaws
+from holdfast.store.verify import flaws, forks
 
 _MOST = 20  # of one kind: a person reads no more
 # What reading a damaged row can end in: the columns hold anything.
@@ -180,6 +180,8 @@ def _session(
         # What a repair could not bring back is known: it is no news, but still worth a word.
         repaired = flaw.damaged is None and f"aside:{session}:{flaw.writer}:{flaw.seq}" in known
         yield Finding("aside" if repaired else "chain", flaw.detail, session)
+    for fork in forks(events):
+        yield Finding("copies", fork.detail, session)
     deleted = any(event.type == "session.deleted" for event in events)
     if deleted and any(event.data is not None for event in events if event.type != "session.deleted"):
         yield Finding("erasure", "the session was deleted, but data of it is still there", session)

@@ -13,7 +13,7 @@ from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.interface import Arrival
-from holdfast.store.journal import Snapshot
+from holdfast.store.snapshots import Snapshot
 from holdfast.store.sqlite.trouble import SAVES
 from holdfast.store.summary import Summary
 

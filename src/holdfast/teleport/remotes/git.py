@@ -61,7 +61,7 @@ class GitRemote:
         where = address(url)
         if where.local and not os.path.isdir(where.text.removeprefix("file://")):
             raise NotFound(
-                f"There is no git repository at {where.shown}",
+                f"there is no git repository at {where.shown}",
                 hint=f"Make one with: git init --bare {where.shown}",
                 operation="remote",
                 file=where.shown,
@@ -114,7 +114,7 @@ class GitRemote:
                 if made is not None and made.tip in (base.tip, base.parent):
                     return there
         raise Unreachable(
-            f"Others kept writing to {self._where.shown}: after {_ATTEMPTS} attempts nothing was changed",
+            f"others kept writing to {self._where.shown}: after {_ATTEMPTS} attempts nothing was changed",
             hint="Try again later.",
             operation="put",
         )
@@ -131,9 +131,9 @@ class GitRemote:
     def _read(self, snapshot: Snapshot, name: str, limit: int) -> bytes:
         blob = snapshot.objects.get(name)
         if blob is None:
-            raise Missing(f"There is no object {name} at {self._where.shown}", operation="get")
+            raise Missing(f"there is no object {name} at {self._where.shown}", operation="get")
         if blob.size > limit:
-            raise TooLarge(f"The object {name} at {self._where.shown} has {blob.size} bytes", operation="get")
+            raise TooLarge(f"the object {name} at {self._where.shown} has {blob.size} bytes", operation="get")
         return self._copy.read(blob)
 
     def _committed(self, base: Snapshot, change: Change) -> Snapshot | None:
@@ -187,7 +187,7 @@ class GitRemote:
             lock.__enter__()
         except Busy as busy:
             raise Unreachable(
-                f"Another process is busy with {self._where.shown}",
+                f"another process is busy with {self._where.shown}",
                 hint="Try again when it has ended.",
                 operation="remote",
             ) from busy

@@ -269,14 +269,14 @@ class Copy(GitProgram):
         except (Overflowing, GitSlow) as problem:
             raise self._damaged(args[0]) from problem
         if answer.code and "no space left" in answer.words.lower():
-            raise Failed("The disk is full", hint="Free some space.", operation=f"git {args[0]}", file=self.root)
+            raise Failed("the disk is full", hint="Free some space.", operation=f"git {args[0]}", file=self.root)
         if answer.code:
             raise self._damaged(args[0], answer.words)
         return answer
 
     def _damaged(self, verb: str, words: str = "") -> Damaged:
         return Damaged(
-            "What came from the git remote, or the copy of it that is kept here, is not as Holdfast made it",
+            "what came from the git remote, or the copy of it that is kept here, is not as Holdfast made it",
             hint=f"The copy can be removed, and is fetched again then. {words}".strip(),
             operation=f"git {verb}",
             file=self.root,

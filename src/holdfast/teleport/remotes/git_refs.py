@@ -43,6 +43,9 @@ class Address(NamedTuple):
     protocol: str
     secrets: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Address {self.shown}>"  # what else is in it belongs into no log
+
     @property
     def local(self) -> bool:
         return self.protocol == "file"
@@ -73,7 +76,7 @@ def address(url: str) -> Address:
         raise _no_address()
     if protocol == "http" and _LOOPBACK.fullmatch(host) is None:
         raise Invalid(
-            "An address with http:// is sent in the clear",
+            "an address with http:// is sent in the clear",
             hint="Use https:// or ssh.",
             operation="remote",
         )
@@ -99,7 +102,7 @@ class _Neighbour(GitProgram):
         answer = self._try("remote", "get-url", "--", name)
         if answer.code:
             raise NotFound(
-                f"The repository here has no remote called {name}",
+                f"the repository here has no remote called {name}",
                 hint="See `git remote`, or give the address itself: git:git@host:me/repo.git, git:/path/to/bare.git",
                 operation="git remote",
                 file=self.root,
@@ -229,7 +232,7 @@ class Far:
 
     def _other_hash(self) -> Failed:
         return Failed(
-            f"The repository {self._where.shown} names its objects by SHA-256, which is not supported",
+            f"the repository {self._where.shown} names its objects by SHA-256, which is not supported",
             hint="Use one that was made by `git init --bare` without an object format.",
             operation="git",
         )
@@ -240,12 +243,12 @@ _HASHES: Final = ("mismatched algorithms", "hash algorithm", "object format")
 _TROUBLES: Final = (
     (
         ("dubious ownership",),
-        "Git does not trust the repository {shown}, because it belongs to another user",
+        "git does not trust the repository {shown}, because it belongs to another user",
         "If you do, say so to git:",
     ),
     (
         ("host key verification failed",),
-        "The host of {shown} is not known to ssh, or is not the one it was",
+        "the host of {shown} is not known to ssh, or is not the one it was",
         "Run `git ls-remote {shown}` once and compare its key.",
     ),
     (
@@ -258,7 +261,7 @@ _TROUBLES: Final = (
     ),
     (
         ("does not appear to be a git repository", "not a git repository", "not found", "does not exist"),
-        "There is no git repository at {shown}, or you may not see it",
+        "there is no git repository at {shown}, or you may not see it",
         "Holdfast makes none: use one that is there, or make it with `git init --bare`.",
     ),
     (
@@ -276,7 +279,7 @@ _TROUBLES: Final = (
 
 def _no_address() -> Invalid:
     return Invalid(
-        "That is no address of a git repository that Holdfast uses",
+        "that is no address of a git repository that Holdfast uses",
         hint="Like these: git:git@host:me/repo.git, git:ssh://host/repo.git, git:https://host/me/repo.git, "
         "git:/path/to/bare.git",
         operation="remote",

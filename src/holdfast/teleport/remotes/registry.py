@@ -6,10 +6,9 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Final, Literal
 
-from holdfast.core.errors import Failed, HoldfastError, Invalid
+from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.teleport.remotes.interface import Remote
 
 Backend = Literal["local", "s3", "claude-desktop"]
@@ -38,18 +37,13 @@ def open_remote(url: str, *, scratch: str, create: bool = False, environ: Mappin
 
         remote = open_claude_desktop(environ, system=sys.platform, create=create)
     elif scheme == "git":
-        remote = import_module("holdfast.teleport.remotes.git").GitRemote.open(url, scratch=scratch, create=create)
+        from holdfast.teleport.remotes.git import GitRemote
+
+        remote = GitRemote.open(url, scratch=scratch, create=create)
     else:
-        try:
-            remote = import_module("holdfast.teleport.remotes.s3").S3Remote.open(url, environ=environ, create=create)
-        except ImportError as error:
-            if (error.name or "").partition(".")[0] != "obstore":
-                raise
-            raise Failed(
-                "S3 remotes need an extra that is not installed: holdfast[s3]",
-                hint="Install it: pip install 'holdfast[s3]'",
-                operation="open",
-            ) from error
+        from holdfast.teleport.remotes.s3 import S3Remote
+
+        remote = S3Remote.open(url, environ=environ, create=create)
     return remote
 
 
@@ -112,6 +106,8 @@ def _s3(url: str) -> str:
 
 
 def _git(address: str) -> str:
+    from holdfast.core.secrets import redact
+
     hint = "Write it so: git:git@github.com:me/sessions.git, git:https://HOST/PATH or git:/srv/sessions.git"
     if not address.strip("/ "):
         raise Invalid("a git: remote needs the address of a repository", hint=hint)
@@ -127,10 +123,10 @@ def _git(address: str) -> str:
         if scheme.lower() not in ("https", "ssh", "file"):
             raise Invalid(f"{scheme[:40]!a} is no safe way to a git repository", hint=hint)
         user, at, _ = rest.partition("/")[0].rpartition("@")
-        if at and ":" in user:
-            # Without the address: an error is printed, and may be kept in a log.
+        if at and (":" in user or redact(user).found):
+            # A token may stand where a name does. Without the address: an error is printed, and may be kept in a log.
             raise Invalid(
-                "the address of the git: remote holds a password, which would be kept and shown with it",
+                "the address of the git: remote holds a password or a token, which would be kept and shown with it",
                 hint="Leave it out of the address: git's credential helper knows it, or use ssh.",
             )
         return address

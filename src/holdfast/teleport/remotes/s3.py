@@ -87,7 +87,7 @@ class S3Remote:
             for page in obstore.list(store, folder or None, chunk_size=_PAGE):
                 seen += len(page)
                 if seen > MOST_LISTED:
-                    raise TooLarge("the S3 listing has no end", hint="give Holdfast a prefix of its own")
+                    raise TooLarge("the S3 listing has no end", hint="Give Holdfast a prefix of its own.")
                 for one in page:
                     if one["path"].startswith(prefix) and is_name(one["path"]):
                         found[one["path"]] = one["size"]
@@ -136,12 +136,12 @@ class S3Remote:
             if self._create(name, second) or self.get(name, 1000) != first:
                 raise Refused(
                     "this S3 server overwrites objects although it was told not to, so work could be lost there",
-                    hint="use a server with conditional writes (If-None-Match), or a folder: or git: remote",
+                    hint="Use a server with conditional writes (If-None-Match), or a folder: or git: remote.",
                 )
             if Found(name, len(first)) not in self.list("probe/"):
                 raise Refused(
                     "this S3 server does not list an object that was just made there",
-                    hint="use a server whose listings are up to date, or a folder: or git: remote",
+                    hint="Use a server whose listings are up to date, or a folder: or git: remote.",
                 )
         except HoldfastError:
             with contextlib.suppress(HoldfastError):
@@ -247,7 +247,11 @@ def _client() -> None:
     try:
         import obstore  # noqa: F401
     except ImportError:
-        raise Failed("the S3 part of Holdfast is not installed", hint="pip install 'holdfast[s3]'") from None
+        raise Failed(
+            "S3 remotes need an extra that is not installed: holdfast[s3]",
+            hint="Install it: pip install 'holdfast[s3]'",
+            operation="open",
+        ) from None
 
 
 def _provider(keys: Keys) -> S3CredentialProvider:

@@ -23,7 +23,8 @@ _OTHER_REGION: Final = frozenset(
 )
 _LATER: Final = frozenset({"RequestTimeout", "SlowDown", "OperationAborted", "ConditionalRequestConflict"})
 _BUSY: Final = frozenset({408, 409, 425, 429})
-_ELSEWHERE: Final = "add the bucket's region to the address (?region=…), or check its endpoint"
+_AGAIN: Final = "Try again later."
+_ELSEWHERE: Final = "Add the bucket's region to the address (?region=…), or check its endpoint."
 
 
 def status_of(error: BaseException) -> int | None:
@@ -54,28 +55,28 @@ def translated(error: BaseException, bucket: str) -> HoldfastError:
     if "InvalidCertificate" in text:
         return Refused(
             "the certificate of the S3 server cannot be verified, so nothing was sent",
-            hint="check the endpoint; for an authority of your own, let AWS_CA_BUNDLE name its certificate",
+            hint="Check the endpoint; for an authority of your own, let AWS_CA_BUNDLE name its certificate.",
         )
     if type(error).__name__ == "InvalidPathError":
         return Failed(
             "the S3 listing holds a name that is no path",
-            hint="give Holdfast a prefix of its own, or remove what other programs put there",
+            hint="Give Holdfast a prefix of its own, or remove what other programs put there.",
         )
     if status in {401, 403} or code == "AccessDenied":
         return Refused(
             f"the S3 server does not allow it{said}",
-            hint=f"the keys need GetObject, PutObject and DeleteObject in bucket {bucket!r}, and ListBucket on it",
+            hint=f"The keys need GetObject, PutObject and DeleteObject in bucket {bucket!r}, and ListBucket on it.",
         )
     if status == 404:
         return _no_bucket(bucket)
     if status == 501:
         return _unable(said)
     if status is not None and 400 <= status < 500 and status not in _BUSY:
-        return Failed(f"the S3 server does not understand the request{said}", hint="check the address of the remote")
+        return Failed(f"the S3 server does not understand the request{said}", hint="Check the address of the remote.")
     if "kind: Timeout" in text or "TimedOut" in text:
-        return Unreachable("the S3 server did not answer in time")
+        return Unreachable("the S3 server did not answer in time", hint=_AGAIN)
     return Unreachable(
-        f"the S3 server could not be reached{said}" if status is None else f"the S3 server failed{said}"
+        f"the S3 server could not be reached{said}" if status is None else f"the S3 server failed{said}", hint=_AGAIN
     )
 
 
@@ -83,12 +84,12 @@ def _by_code(code: str, bucket: str) -> HoldfastError | None:
     if code in _WRONG_KEYS:
         return Failed(
             f"the S3 server does not accept the keys ({code})",
-            hint="check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+            hint="Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.",
         )
     if code in _OLD_KEYS:
-        return Failed(f"the S3 keys are no longer valid ({code})", hint="get new ones, and check AWS_SESSION_TOKEN")
+        return Failed(f"the S3 keys are no longer valid ({code})", hint="Get new ones, and check AWS_SESSION_TOKEN.")
     if code == "RequestTimeTooSkewed":
-        return Failed("the S3 server finds that this machine's clock is wrong", hint="set the clock, then try again")
+        return Failed("the S3 server finds that this machine's clock is wrong", hint="Set the clock, then try again.")
     if code in _OTHER_REGION:
         return Failed(f"the bucket is in another region ({code})", hint=_ELSEWHERE)
     if code == "NoSuchBucket":
@@ -96,19 +97,19 @@ def _by_code(code: str, bucket: str) -> HoldfastError | None:
     if code == "NotImplemented":
         return _unable(f" ({code})")
     if code in _LATER:
-        return Unreachable(f"the S3 server asks to come back later ({code})")
+        return Unreachable(f"the S3 server asks to come back later ({code})", hint=_AGAIN)
     return None
 
 
 def _no_bucket(bucket: str) -> NotFound:
     return NotFound(
         f"there is no bucket {bucket!r} at the S3 server",
-        hint="make it there (it may stay private and empty), or check the address of the remote",
+        hint="Make it there (it may stay private and empty), or check the address of the remote.",
     )
 
 
 def _unable(said: str) -> Refused:
     return Refused(
         f"the S3 server cannot do what is needed{said}",
-        hint="use a server with conditional writes (If-None-Match), or a folder: or git: remote",
+        hint="Use a server with conditional writes (If-None-Match), or a folder: or git: remote.",
     )

@@ -22,7 +22,7 @@ _BUCKET: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,254}", re.ASCII)
 _PREFIX: Final = re.compile(r"[a-zA-Z0-9._/!'()=+@ -]{0,500}", re.ASCII)
 _REGION: Final = re.compile(r"[a-zA-Z0-9-]{1,64}", re.ASCII)
 _SETTINGS: Final = ("endpoint", "region", "insecure")
-_SHAPE: Final = "write s3://BUCKET/PREFIX, with ?endpoint=https://HOST for a server that is not Amazon's"
+_SHAPE: Final = "Write s3://BUCKET/PREFIX, with ?endpoint=https://HOST for a server that is not Amazon's."
 _LARGEST_FILE: Final = 1 << 20  # of settings: nobody's is larger
 
 
@@ -55,7 +55,7 @@ def read_place(url: str, environ: Mapping[str, str]) -> Place:
     if "@" in parts.netloc:
         raise Invalid(
             "an S3 address holds no keys: it is written down and passed on",
-            hint="leave out what stands before the @, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            hint="Leave out what stands before the @, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
         )
     bucket, prefix = parts.netloc, unquote(parts.path).strip("/")
     if _BUCKET.fullmatch(bucket) is None:
@@ -65,7 +65,7 @@ def read_place(url: str, environ: Mapping[str, str]) -> Place:
     settings = _settings(parts.query)
     region = settings.get("region") or _region(environ)
     if _REGION.fullmatch(region) is None:
-        raise Invalid("that is no name of an S3 region", hint="regions look like eu-central-1")
+        raise Invalid("that is no name of an S3 region", hint="Regions look like eu-central-1.")
     endpoint = settings.get("endpoint")
     host = _checked_endpoint(endpoint, insecure=settings.get("insecure") == "yes") if endpoint else _amazon(region)
     kept = urlencode([(name, settings[name]) for name in _SETTINGS if name in settings], safe=":/[]")
@@ -84,7 +84,7 @@ def refuse_endpoint_elsewhere(place: Place, environ: Mapping[str, str]) -> None:
         if environ.get(name):
             raise Invalid(
                 f"the address names no endpoint, but {name} does",
-                hint=f"write it into the address (?endpoint=…), or unset {name} to use Amazon's",
+                hint=f"Write it into the address (?endpoint=…), or unset {name} to use Amazon's.",
             )
 
 
@@ -94,7 +94,8 @@ def read_keys(environ: Mapping[str, str]) -> Keys:
         return Keys(key, secret, environ.get("AWS_SESSION_TOKEN") or None)
     if key or secret:
         raise Failed(
-            "only half of the S3 keys is set", hint="set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither"
+            "only half of the S3 keys is set",
+            hint="Set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or neither.",
         )
     name = environ.get("AWS_PROFILE") or "default"
     profile = _profile(environ)
@@ -104,10 +105,10 @@ def read_keys(environ: Mapping[str, str]) -> Keys:
     if any(one.startswith("sso_") or one in {"role_arn", "credential_process", "login_session"} for one in profile):
         raise Failed(
             f"the AWS profile {name!r} has no keys of its own",
-            hint='run: eval "$(aws configure export-credentials --format env)", then try again',
+            hint='Run: eval "$(aws configure export-credentials --format env)", then try again.',
         )
     raise Failed(
-        "there are no keys for S3", hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run: aws configure"
+        "there are no keys for S3", hint="Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run: aws configure"
     )
 
 
@@ -120,7 +121,11 @@ def read_certificates(environ: Mapping[str, str]) -> bytes | None:
         with open(path, "rb") as file:
             return file.read(_LARGEST_FILE)
     except OSError:
-        raise Failed("the certificates that AWS_CA_BUNDLE names cannot be read", file=path) from None
+        raise Failed(
+            "the certificates that AWS_CA_BUNDLE names cannot be read",
+            hint="Let it name a file with them, or unset it.",
+            file=path,
+        ) from None
 
 
 def goes_through_proxy(environ: Mapping[str, str]) -> bool:
@@ -144,14 +149,14 @@ def _settings(query: str) -> dict[str, str]:
         if name not in _SETTINGS or name in settings or not value or (name == "insecure" and value != "yes"):
             raise Invalid(
                 "the S3 address says something after the ? that is not understood",
-                hint="known are endpoint, region and insecure=yes; keys belong into AWS_ACCESS_KEY_ID and so on",
+                hint="Known are endpoint, region and insecure=yes; keys belong into AWS_ACCESS_KEY_ID and so on.",
             )
         settings[name] = value
     return settings
 
 
 def _checked_endpoint(endpoint: str, *, insecure: bool) -> str:
-    shape = "an endpoint looks like https://s3.example.org or https://s3.example.org:9000"
+    shape = "An endpoint looks like https://s3.example.org or https://s3.example.org:9000."
     parts = _split(endpoint, "that is no S3 endpoint", shape)
     host = parts.hostname
     if parts.scheme not in {"https", "http"} or not host or parts.query or parts.fragment or "@" in parts.netloc:
@@ -159,7 +164,7 @@ def _checked_endpoint(endpoint: str, *, insecure: bool) -> str:
     if parts.scheme == "http" and not insecure and not _is_this_machine(host):
         raise Refused(
             "the endpoint is plain http: what is sent there can be read and changed on the way",
-            hint="use https, or add &insecure=yes if the way there is trusted",
+            hint="Use https, or add &insecure=yes if the way there is trusted.",
         )
     return host
 
@@ -209,4 +214,4 @@ def _section(path: str, section: str) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, configparser.Error):
-        raise Failed("a file of AWS settings cannot be read", file=path, hint="run: aws configure") from None
+        raise Failed("a file of AWS settings cannot be read", file=path, hint="Run: aws configure") from None

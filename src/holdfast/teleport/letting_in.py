@@ -1,0 +1,163 @@
+"""Taking in what a removed device wrote and nobody accepted: an admin decides it, and vouches for it from then on.
+
+What is read must be signed by the device, and follow what is here: nothing is taken in behind a gap. Each pack is
+taken in by itself, and the entry that accepts all of them comes last. Who is stopped in between holds the events back
+again with the next sync, and can begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.core.errors import HoldfastError
+from holdfast.core.event import Event
+from holdfast.teleport import bygone, held
+from holdfast.teleport.entries import Cut, Restore
+from holdfast.teleport.hearing import Listing, look, name_of
+from holdfast.teleport.memory import Cursor
+from holdfast.teleport.pulling import read_pack
+from holdfast.teleport.remotes.interface import Missing
+from holdfast.teleport.remotes.limited import OverLimit
+from holdfast.teleport.vault import Vault
+
+
+class Admitted(NamedTuple):
+    events: int
+    sessions: frozenset[str]
+    # Pushes that cannot be read here, or that go on from something that is not here.
+    left: int
+
+
+def admit(vault: Vault, device: str) -> Admitted:
+    """Accept everything of a removed device that can be had. The vault was synced just now, and we are an admin."""
+    return _Admission(vault, device).run()
+
+
+class _Admission:
+    def __init__(self, vault: Vault, device: str) -> None:
+        self._vault = vault
+        self._memory = vault.memory
+        self._author = held.Author(vault, device)
+        self._device = device
+        self._before = vault.membership.removed[device].cut
+        self._cut: Cut = {}
+        # Events that were not accepted before, and of which session they are.
+        self._new: dict[str, str] = {}
+
+    def run(self) -> Admitted:
+        vault = self._vault
+        self._kept()
+        listing = look(vault.remote.list("h/"), vault.tag)
+        left = sum(
+            self._life(life, cursor, listing)
+            for life, cursor in self._memory.cursors().items()
+            if cursor.device == self._device and life in listing.rivals
+        )
+        self._kept()  # what was read by now may be what it goes on from
+        change = vault.change()
+        if self._cut:
+            change.say(Restore, device=self._device, cut=self._cut)
+        # From now on we vouch for it; then what the device left at the remote is in nobody's use any more.
+        change.remember(True, "adopt", self._device)
+        change.commit()
+        return Admitted(len(self._new), frozenset(self._new.values()), left)
+
+    def _kept(self) -> None:
+        """What was read before, and kept aside."""
+        for session, writer, stretch in list(held.kept(self._memory)):
+            if stretch.device == self._device:
+                rest = self._take([(session, writer, stretch.events)])
+                with self._vault.here.transaction() as transaction:
+                    held.keep(self._memory, transaction, session, writer, self._device, rest)
+
+    def _life(self, life: str, cursor: Cursor, listing: Listing) -> int:
+        """Everything of one life that was not read, as far as it goes; how many pushes are left."""
+        vault = self._vault
+        found = bygone.genuine(vault, listing.rivals[life], cursor)
+        if found is None:
+            return cursor.unread or 1
+        head, digest = found
+        left = 0
+        for pack in head.packs:
+            missing = any(pack.overlaps(hole.first, hole.last) for hole in cursor.holes)
+            if pack.last <= cursor.applied and not missing:
+                continue
+            try:
+                stretches = read_pack(vault, pack)
+            except HoldfastError as error:
+                if error.retry_helps or isinstance(error, OverLimit):
+                    raise
+                # Of what we took away ourselves the rest is kept aside here.
+                if not (isinstance(error, Missing) and self._memory.raw("purged", pack.name)):
+                    self._reject(vault.pack_name(pack.name), f"a pack cannot be read: {error.message}")
+                    left += pack.last - pack.first + 1
+                continue
+            good = []
+            for one in stretches:
+                objection = self._author.objection(one)
+                if objection is None:
+                    good.append((one.session, one.writer, one.events))
+                else:
+                    self._reject(vault.pack_name(pack.name), objection)
+            if self._take(good):
+                self._reject(vault.pack_name(pack.name), "what it goes on from is not here")
+                left += pack.last - pack.first + 1
+        last = head.packs[-1].last if head.packs else 0
+        now = replace(cursor, counter=head.counter, digest=digest, unread=left)
+        if not left:
+            now = replace(now, applied=max(cursor.applied, last), read=0, holes=(), held=False, said_at=head.at)
+        with vault.here.transaction() as transaction:
+            self._memory.write(transaction, now, "life", life)
+        return left
+
+    def _take(self, streams: Iterable[tuple[str, str, Sequence[Event]]]) -> list[Event]:
+        """Take in what follows what is here; gives what does not."""
+        vault, store = self._vault, self._vault.here.store
+        good: list[tuple[str, str, list[Event], set[str]]] = []
+        rest: list[Event] = []
+        known: dict[tuple[str, str], set[str]] = {}
+        for session, writer, events in streams:
+            ordered = sorted(events, key=lambda one: one.seq)
+            first, last = max(1, ordered[0].seq - 1), ordered[-1].seq
+            there = {one.hash for one in store.stream(session, writer, first, last)}
+            before = known.setdefault((session, writer), set())
+            before |= there
+            taken = []
+            for event in ordered:
+                if event.prev is None or event.prev in before:
+                    before.add(event.hash)
+                    taken.append(event)
+                else:
+                    rest.append(event)
+            if taken:
+                good.append((session, writer, taken, there))
+        if good:
+            with vault.here.transaction() as transaction:
+                # Should the end of it not be reached, what was not accepted is taken out again.
+                cuts = {device: one.cut for device, one in vault.membership.removed.items()}
+                self._memory.write(transaction, {**cuts, self._device: {"": {}}}, "obeyed")
+                if transaction.receive(event for _, _, events, _ in good for event in events):
+                    vault.here.received(transaction, {session for session, *_ in good})
+                for session, writer, events, there in good:
+                    vouched = self._memory.vouched(session, writer).by_members(vault.membership)
+                    if any(event.seq <= vouched and event.hash not in there for event in events):
+                        self._memory.write(transaction, True, "branch", session, writer)
+                    self._memory.vouch(transaction, session, writer, self._device, events[-1].seq)
+            for session, writer, events, there in good:
+                self._count(session, writer, events, there)
+        return rest
+
+    def _count(self, session: str, writer: str, events: Iterable[Event], there: set[str]) -> None:
+        accepted = self._before.get(writer, {}).get(session, 0)
+        for event in events:
+            if event.seq > accepted or event.hash not in there:
+                self._new[event.hash] = session
+            if event.seq > accepted:
+                cut = self._cut.setdefault(writer, {})
+                cut[session] = max(event.seq, cut.get(session, 0))
+
+    def _reject(self, name: str, reason: str) -> None:
+        self._vault.report.reject(name, name_of(self._vault, self._device), reason)
