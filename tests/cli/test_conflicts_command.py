@@ -116,6 +116,39 @@ def test_a_session_without_conflicts(pair: Pair) -> None:
     assert (pair.document("conflicts")["conflicts"], pair("conflicts").out) == ([], "No conflicts.\n")
 
 
+def test_of_a_session_that_was_completed_elsewhere(pair: Pair) -> None:
+    """It is not current any more, and still the one meant; `status` names it, and from elsewhere the hint does."""
+    session = disagreeing(pair)
+    pair.at("desktop")
+    pair.session("agent", "done", "arch-1")
+    pair.session("stop")
+    pair.meet()
+    pair.at("laptop")
+    assert pair.document("status") == {"holdfast": 1, "session": None}
+    assert f"holdfast conflicts {session[:8]}" in pair("status").out
+    told = pair("conflicts")
+    assert "goal" in told.out
+    assert f"--take N {session[:8]}" in told.err
+    for conflict in pair.document("conflicts")["conflicts"]:
+        pair.document("resolve", conflict["id"], "--take", "1")
+    assert "conflicts" not in pair("status").out
+
+
+def test_open_conflicts_of_other_sessions_are_named(pair: Pair) -> None:
+    """Who asks without a session, or at one that all agree on, is told where to look."""
+    session = disagreeing(pair)
+    pair.session("start", "Something else", "--replace")
+    told = pair("conflicts")
+    assert told.out == "No conflicts.\n"
+    assert f"holdfast conflicts {session[:8]}" in told.err
+    with (
+        Keeper.open(str(pair.project), home=str(pair.homes["laptop"])) as keeper,
+        keeper.transaction() as transaction,
+    ):
+        transaction.set_current(keeper.place.root, None)
+    assert session[:8] in pair.refused(3, "conflicts")["hint"]
+
+
 def test_resolving(pair: Pair) -> None:
     """The value of that number stands; what does not exist is 3, a number of no value 4, the same again 5."""
     session = disagreeing(pair)

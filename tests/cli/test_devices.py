@@ -74,7 +74,7 @@ def test_approving_what_cannot_be(several: Several) -> None:
     several.refused(3, "device", "approve", words)
     several.found()
     several.refused(4, "device", "approve", "seven words are not enough for this one")
-    several.refused(4, "device", "approve", words[:-3] + "!!!")
+    several.refused(4, "device", "approve", words.rpartition("-")[0] + "-!!!")
     several.refused(3, "device", "approve", "0" * 32)
     several.refused(5, "device", "approve", words)
     several.join("desk")

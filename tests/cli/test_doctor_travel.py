@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,54 @@ def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
     assert several("uninstall").code == 0
     assert {one: (home(several) / one).read_bytes() for one in before} == before
     several.document("sync")
+
+
+def test_a_remote_that_lost_who_belongs_there(several: Several) -> None:
+    """Entries that are gone are missed, with the command that puts them back."""
+    several.found()
+    several.session("start", "Ship it")
+    several.document("sync")
+    for entry in (several.folder / "m").rglob("*"):
+        if entry.is_file():
+            entry.unlink()
+    found = checks(several)["remote home"]
+    assert "nobody new finds in" in found["detail"]
+    assert "holdfast sync --put-back" in found["fix"]
+    several.document("sync", "--put-back")
+    assert checks(several)["remote home"]["status"] == "ok"
+    several.join("desktop")
+    assert several.document("sessions")["sessions"]
+
+
+def test_a_copied_home_misses_nothing(several: Several) -> None:
+    """A copy packs anew what was deleted: neither home takes that for packs that were lost."""
+    several.found()
+    gone = str(several.session("start", "To be deleted")["id"])
+    several.document("sync")
+    several.session("start", "To be kept", "--replace")
+    several.document("sync")
+    several.document("delete", gone, "--yes")
+    several.document("sync")
+    shutil.copytree(home(several), home(several, "copied"))
+    several.at("copied")
+    several.document("sync")
+    assert checks(several)["remote home"]["status"] == "ok"
+    several.at("laptop")
+    assert checks(several)["remote home"]["status"] == "ok"
+    several.sync("laptop", "copied")
+    assert checks(several)["remote home"]["status"] == "ok"
+    several.at("laptop")
+    assert checks(several)["remote home"]["status"] == "ok"
+
+
+def test_what_is_to_be_copied_stays_whole(several: Several, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line breaks a fingerprint, and a long name does not run into what is said of it."""
+    monkeypatch.setenv("COLUMNS", "60")
+    several.found()
+    several.away()
+    several("sync")
+    several.back()
+    several.document("remote", "add", "a-remote-with-a-long-name", f"folder:{several.root / 'other'}")
+    shown = several("doctor").out
+    assert f"\n{' ' * 20}{several.words}\n" in shown
+    assert "ok      remote a-remote-with-a-long-name\n" in shown

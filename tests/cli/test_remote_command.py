@@ -205,3 +205,47 @@ def test_a_damaged_list_of_remotes(several: Several) -> None:
     several.refused(6, "sync")
     several.refused(6, "remote", "add", "other", several.url)
     assert file.read_text() == "[{"
+
+
+@pytest.mark.parametrize("left", ["h", "m"])
+def test_no_second_vault_on_top_of_one_without_its_beginning(several: Several, left: str) -> None:
+    """What is left of a vault is not founded upon: the way to bring it back is said, and it works."""
+    several.session("start", "Build the shop")
+    several.found()
+    several.sync()
+    for gone in {"h", "m", "k", "p"} - {left}:
+        shutil.rmtree(several.folder / gone)
+    (several.folder / "vault").unlink()
+    before = sorted(several.folder.rglob("*"))
+    several.at("desk")
+    error = several.refused(1, "remote", "add", "home", several.url)
+    assert "holdfast sync --put-back" in error["hint"]
+    assert sorted(several.folder.rglob("*")) == before
+    several.at("laptop")
+    several.document("sync", "--put-back")
+    several.join("desk")
+    assert len(several.document("sessions")["sessions"]) == 1
+
+
+def test_an_unplugged_stick_founds_nothing(several: Several) -> None:
+    """Where the folder above it is missing nothing is made, and a folder of other things is not used."""
+    several.refused(7, "remote", "add", "stick", f"folder:{several.root}/media/stick/holdfast")
+    assert not (several.root / "media").exists()
+    error = several.refused(1, "remote", "add", "stick", f"folder:{several.root}")
+    assert f"folder:{several.root / 'holdfast'}" in error["hint"]
+    assert not (several.root / "vault").exists()
+
+
+def test_a_git_remote_that_is_gone_is_out_of_reach(several: Several) -> None:
+    """A sync says so with its own exit code; the doctor finds the copy that is kept here private."""
+    several.git("init", "-q", "--bare", str(several.root / "r.git"), where=several.root)
+    several.document("remote", "add", "origin", f"git:{several.root / 'r.git'}")
+    several.session("start", "Build the shop")
+    several.sync()
+    modes = next(one for one in several.document("doctor")["checks"] if one["name"] == "modes")
+    assert "remotes" not in modes["detail"]
+    (several.root / "r.git").rename(several.root / "away.git")
+    several.refused(7, "sync")
+    (several.root / "r.git").mkdir()
+    several.refused(7, "sync")
+    several.refused(3, "remote", "add", "other", f"git:{several.root / 'none.git'}")

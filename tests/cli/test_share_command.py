@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import io
+import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 from several_devices import Several
 
+from holdfast.capture import spool
+from holdfast.core.event import Event
 from holdfast.keeper.keeper import Keeper
+from holdfast.store.interface import UNSEEN
 from holdfast.teleport.keys import DeviceKeys
 
 ADA = "ada@example.org"
@@ -106,15 +112,171 @@ def test_other_devices_of_the_owner_take_part(sharing: Sharing) -> None:
 
 
 def test_read_only(sharing: Sharing) -> None:
-    """The guest sees all of it, also what comes later; what they write stays with them."""
+    """The guest sees all of it, also what comes later, and records nothing in it; a copy of it is theirs."""
     sharing.share("--read-only")
     assert sharing.accept()["writes"] is False
-    sharing.write("ada", "mine alone")
+    for words in (
+        ("resume", sharing.shared),
+        ("archive", sharing.shared),
+        ("continue",),
+    ):
+        error = sharing.refused(1, *words)
+        assert error["hint"] == f"Go on with a copy of your own: holdfast fork {sharing.shared[:8]}", words
+    assert sharing.session("show", sharing.shared)["sync"]["status"] == "synced"
+    sharing.session("fork", sharing.shared)
+    sharing.session("note", "mine alone")
     sharing.sync("laptop", "ada")
     sharing.write("laptop", "for both")
     assert sharing.notes(sharing.shared) == ["for both"]
     sharing.sync("ada")
-    assert "for both" in sharing.notes(sharing.shared)
+    assert sharing.notes(sharing.shared) == ["for both"]
+    assert sharing.session("show", sharing.shared)["sync"]["status"] == "synced"
+
+
+def test_from_writing_to_reading(sharing: Sharing) -> None:
+    """Who may only read from now on is told so once, calmly, and goes on reading; the work tree can be left."""
+    sharing.share()
+    sharing.accept()
+    sharing.sync("laptop", "ada")
+    sharing.write("ada", "from Ada")
+    sharing.sync("laptop")
+    sharing.share("--read-only")
+    sharing.at("ada")
+    spoken = sharing("sync")
+    assert spoken.code == 0
+    assert "to read from now on" in spoken.out + spoken.err
+    assert "removed" not in spoken.out + spoken.err
+    assert "Not taken in" not in spoken.out + spoken.err
+    assert sharing.refused(1, "note", "too late")["session"] == sharing.shared
+    assert sharing.refused(1, "task", "add", "too late")["session"] == sharing.shared
+    sharing.write("laptop", "still to be read")
+    sharing.at("ada")
+    again = sharing("sync")
+    assert "from now on" not in again.out + again.err
+    assert "Not taken in" not in again.out + again.err
+    assert "still to be read" in sharing.notes(sharing.shared)
+    assert sharing.session("show", sharing.shared)["sync"]["status"] == "synced"
+    (remote,) = sharing.document("remote", "list")["remotes"]
+    assert (remote["status"], remote["error"]) == ("reader", None)
+    sharing.session("start", "Something else", "--replace")
+
+
+def test_what_agents_do_goes_to_a_session_of_the_readers_own(sharing: Sharing) -> None:
+    """Captured work is never refused: it begins a session that continues the one that may only be read."""
+    sharing.share()
+    sharing.accept()
+    sharing.sync("laptop", "ada")
+    sharing.write("ada", "from Ada")
+    sharing.sync("laptop")
+    sharing.share("--read-only")
+    sharing.sync("ada")
+    told = {"hook_event_name": "UserPromptSubmit", "session_id": "c1", "cwd": os.getcwd(), "prompt": "Go on with it"}
+    spool.hand_over(str(sharing.root / "home-ada"), "claude", "user", 1, json.dumps(told).encode())
+    now = sharing.session("show", "@")
+    assert now["id"] != sharing.shared
+    assert now["continues"] == sharing.shared
+    assert sharing.session("show", sharing.shared)["native"] == []
+
+
+# ── what a guest deletes ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_guest_deletes_their_copy(sharing: Sharing) -> None:
+    """It is gone there and no longer followed; the owner's devices keep theirs, and later shares are accepted."""
+    sharing.join("desk")
+    sharing.share()
+    sharing.accept()
+    sharing.sync("laptop", "ada")
+    sharing.write("ada", "from Ada")
+    spoken = sharing("delete", sharing.shared, "--confirm")
+    assert spoken.code == 0
+    assert "the others keep theirs" in spoken.err
+    sharing.refused(3, "show", sharing.shared)
+    assert sharing.document("remote", "list")["remotes"] == []
+    sharing.refused(3, "sync")
+    for device in ("laptop", "desk"):
+        assert sharing.sync(device)["rejected"] == []
+        assert sharing.notes(sharing.shared) == ["from Ada"]
+    sharing.at("ada")
+    assert "deleted" in sharing.refused(3, "accept", sharing.url)["message"]
+    sharing.at("laptop")
+    other = sharing.session("start", "Another thing", "--replace")["id"]
+    sharing.document("share", other, "--with", ADA)
+    assert sharing.accept()["id"] == other
+    sharing.sync("laptop", "desk")
+    assert sharing.notes(sharing.shared) == ["from Ada"]
+
+
+def test_the_guests_other_device_follows(sharing: Sharing) -> None:
+    """In the guest's own vault the deletion travels; their other device leaves the share, and what it said there."""
+    sharing.at("ada")
+    sharing.document("remote", "add", "mine", f"folder:{sharing.root}/adas")
+    sharing.at("tablet")
+    sharing.document("remote", "add", "mine", f"folder:{sharing.root}/adas")
+    words, key = sharing.words, sharing.age
+    sharing.at("ada")
+    sharing.document("device", "approve", words)
+    sharing.sync("tablet", "laptop")
+    sharing.document("people", "add", ADA, key)
+    sharing.share()
+    sharing.accept()
+    sharing.at("tablet")
+    sharing.document("accept", sharing.url)
+    sharing.sync("laptop", "ada", "tablet")
+    sharing.write("tablet", "from the tablet")
+    sharing.sync("laptop", "ada")
+    sharing.document("delete", sharing.shared, "--confirm")
+    sharing.sync("ada", "tablet", "tablet", "laptop")
+    assert sharing.notes(sharing.shared) == ["from the tablet"]
+    sharing.at("tablet")
+    sharing.refused(3, "show", sharing.shared)
+    assert [one["name"] for one in sharing.document("remote", "list")["remotes"]] == ["mine"]
+    sharing.join("new")
+    sharing.sync("laptop", "new")
+    assert sharing.notes(sharing.shared) == ["from the tablet"]
+
+
+def test_accepting_after_the_owner_deleted_one(sharing: Sharing) -> None:
+    """A shared session that is gone keeps nobody from accepting the next."""
+    sharing.share()
+    sharing.accept()
+    sharing.sync("laptop", "ada", "laptop")
+    sharing.document("delete", sharing.shared, "--confirm")
+    sharing.sync("laptop", "ada")
+    sharing.refused(3, "show", sharing.shared)
+    assert "deleted" in sharing.refused(3, "accept")["message"]
+    sharing.at("laptop")
+    other = sharing.session("start", "Another thing", "--replace")["id"]
+    sharing.document("share", other, "--with", ADA)
+    assert sharing.accept()["id"] == other
+    assert sharing.document("accept")["sessions"][0]["id"] == other
+
+
+def test_a_guest_cuts_only_their_own_secrets(sharing: Sharing) -> None:
+    """What the owner wrote is the owner's to cut: the guest's word goes on to be heard."""
+    from holdfast.keeper import cleansing
+    from holdfast.keeper.cleansing import Found
+
+    sharing.share()
+    sharing.accept()
+    sharing.sync("laptop", "ada")
+    sharing.write("laptop", "a swordfish")
+    sharing.sync("ada")
+    sharing.write("ada", "one more swordfish")
+
+    def look(event: Event, _: object) -> Found | None:
+        holds = event.data is not None and event.type == "note.added" and b"swordfish" in event.data
+        return Found(event, {"text": "[cut]"}, {"fish": 1}) if holds else None
+
+    sharing.patch.setattr(cleansing, "look", look)
+    with Keeper.open(home=str(sharing.root / "home-ada")) as keeper, keeper.transaction() as transaction:
+        transaction.remember(UNSEEN, b"0")
+    sharing.sync("ada")
+    assert sorted(sharing.notes(sharing.shared)) == ["[cut]", "a swordfish"]
+    sharing.patch.undo()
+    sharing.patch.setenv("HOLDFAST_HOME", str(sharing.root / "home-laptop"))
+    assert sharing.document("sync")["rejected"] == []
+    assert sorted(sharing.notes(sharing.shared)) == ["[cut]", "a swordfish"]
 
 
 def test_what_was_taken_back_stays_as_it_was_read(sharing: Sharing) -> None:
@@ -198,11 +360,25 @@ def test_it_ends_by_itself(sharing: Sharing) -> None:
 def test_times_that_cannot_be(sharing: Sharing) -> None:
     """Past, nonsense, and beyond the calendar."""
     sharing.at("laptop")
-    for wrong in ("0d", "yesterday", "-1d", "7", "2001-01-01T00:00:00Z", "999999w", ""):
+    for wrong in ("0d", "yesterday", "-1d", "7", "2001-01-01T00:00:00Z", "2001-01-01", "2099-13-01", "999999w", ""):
         told = sharing("share", sharing.shared, "--with", ADA, f"--expires={wrong}", "--json")
         assert told.code == 4, wrong
     for right in ("7d", "12h", "30m", "2w", "90s"):
         assert sharing("share", sharing.shared, "--with", ADA, "--expires", right).code == 0
+
+
+def test_until_a_day_is_over(sharing: Sharing) -> None:
+    """A date without a time means the end of that day, here."""
+    sharing.at("laptop")
+    sharing.patch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        for day, end in (("2099-01-31", "2099-01-31T22:59:59.999Z"), ("2027-07-01", "2027-07-01T21:59:59.999Z")):
+            done = sharing.document("share", sharing.shared, "--with", ADA, "--expires", day)
+            assert done["share"]["expires"] == end
+    finally:
+        sharing.patch.delenv("TZ")
+        time.tzset()
 
 
 def test_what_cannot_be_shared(sharing: Sharing) -> None:

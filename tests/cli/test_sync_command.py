@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from calling import ERROR_KEYS, checked
 from several_devices import Several
 
 from holdfast import Keeper
@@ -45,14 +46,14 @@ def test_one_calm_line(several: Several) -> None:
     several.at("laptop")
     several.document("device", "approve", words)
     several.at("desk")
-    assert several("sync").out == "Received 1.\n"
+    assert several("sync").out == f"Received 1.\n  {session[:8]}  Build the shop\n"
     several.session("resume", session)
     several.session("note", "one more")
     several.at("laptop")
     several.session("note", "and one here")
     several.sync("desk")
     several.at("laptop")
-    assert re.fullmatch(r"Sent \d+, received \d+\.\n", several("sync").out)
+    assert re.fullmatch(rf"Sent \d+, received \d+\.\n  {session[:8]}  Build the shop\n", several("sync").out)
 
 
 def test_waiting_for_approval_is_no_error(several: Several) -> None:
@@ -92,9 +93,16 @@ def test_one_fails_and_the_other_is_synced(several: Several) -> None:
     spoken = several("sync")
     assert (spoken.code, spoken.out) == (7, "Sent 1.\n")
     assert "home: " in spoken.err
+    several.session("note", "one more")
+    told = several("sync", "--json")
+    assert (told.code, told.err) == (7, "")
+    document = checked(told.out)
+    assert set(document["error"]) == ERROR_KEYS
+    assert (document["pushed"], document["pulled"], document["conflicts"], document["rejected"]) == (1, 0, 0, [])
+    assert {one["name"]: one["error"] is None for one in document["remotes"]} == {"home": False, "second": True}
     assert several.document("sync", "--remote", "second")["pushed"] == 0
     several.back()
-    assert several.sync()["pushed"] == 1
+    assert several.sync()["pushed"] == 2
 
 
 def test_conflicts_are_counted(several: Several) -> None:
@@ -110,7 +118,60 @@ def test_conflicts_are_counted(several: Several) -> None:
     assert several.sync("desk", "laptop")["conflicts"] == 1
     several.at("desk")
     spoken = several("sync")
-    assert "conflict" in spoken.err
+    assert f"1 conflict to look at: holdfast conflicts {session[:8]}" in spoken.err
+
+
+def test_what_was_learned_of_is_named(several: Several) -> None:
+    """The latest three sessions by what they are about, and how many more there are."""
+    several.found()
+    several.join("desk")
+    several.at("laptop")
+    for number in range(5):
+        several.session("start", f"Goal {number}", "--at", f"2026-01-0{number + 1}T08:00:00Z")
+        several.session("stop", "--at", f"2026-01-0{number + 1}T09:00:00Z")
+    several.sync()
+    several.at("desk")
+    told = several("sync").out.splitlines()
+    assert [line.split("  ")[-1] for line in told[1:4]] == ["Goal 4", "Goal 3", "Goal 2"]
+    assert told[4:] == ["  and 2 more sessions"]
+
+
+def test_a_session_that_is_deleted_elsewhere(several: Several) -> None:
+    """Which one and where is said by the sync, and once by `status` where somebody was at work on it."""
+    session = several.session("start", "Build the shop")["id"]
+    several.found()
+    several.sync()
+    several.join("desk")
+    several.session("resume", session)
+    several.at("laptop")
+    several.sync()
+    several.document("delete", session, "--confirm")
+    several.sync("laptop", "laptop")
+    several.at("desk")
+    told = several("sync")
+    assert f"Session {session[:8]}, Build the shop, was deleted on laptop." in told.err
+    told = several("status")
+    assert f"Session {session[:8]}, which you were at here, was deleted on laptop." in told.err
+    assert "deleted" not in several("status").err
+    assert several.document("status") == {"holdfast": 1, "session": None}
+
+
+def test_a_deletion_in_the_json_of_sync_and_status(several: Several) -> None:
+    """Programs are told the same."""
+    session = several.session("start", "Build the shop")["id"]
+    several.found()
+    several.sync()
+    several.join("desk")
+    several.session("resume", session)
+    several.at("laptop")
+    several.sync()
+    several.document("delete", session, "--confirm")
+    several.sync()
+    done = several.sync("desk")
+    assert done["deleted"] == [{"session": session, "device": "laptop"}]
+    assert done["notes"] == [f"Session {session[:8]}, Build the shop, was deleted on laptop."]
+    assert len(several.document("status")["notes"]) == 1
+    assert several.sync()["deleted"] == []
 
 
 def test_what_was_changed_at_the_remote_is_turned_away(several: Several) -> None:

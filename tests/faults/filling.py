@@ -10,9 +10,9 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 HOLDFAST = (sys.executable, "-m", "holdfast")
 KINDS = {"failed"}
@@ -181,16 +181,23 @@ def limited(place: Path, limit: int) -> Room:
 TRIALS: dict[str, Callable[[Path, int], Room]] = {"full": full, "no names": no_names, "limited": limited}
 
 
-def main() -> None:
+class Judged(Protocol):
+    wrong: list[str]
+
+    def close(self) -> None: ...
+
+
+def main(trials: Mapping[str, Callable[[Path, int], Judged]]) -> None:
+    """Run the trials that the command line names, each as KIND:SIZE, and tell what was wrong."""
     place = Path(sys.argv[1])
     for number, line in enumerate(sys.argv[2:]):
         kind, _, size = line.partition(":")
         ground = place / str(number)
         ground.mkdir()
-        room = TRIALS[kind](ground, int(size))
+        room = trials[kind](ground, int(size))
         print(json.dumps({"trial": line, "wrong": room.wrong}), flush=True)
         room.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(TRIALS)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from filling import CHUNK, HOLDFAST
+from filling import CHUNK, HOLDFAST, main
 
 KEY = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 
@@ -162,16 +161,5 @@ TRIALS: dict[str, Callable[[Path, int], Devices]] = {
 }  # fmt: skip
 
 
-def main() -> None:
-    place = Path(sys.argv[1])
-    for number, line in enumerate(sys.argv[2:]):
-        kind, _, size = line.partition(":")
-        ground = place / str(number)
-        ground.mkdir()
-        devices = TRIALS[kind](ground, int(size))
-        print(json.dumps({"trial": line, "wrong": devices.wrong}), flush=True)
-        devices.close()
-
-
 if __name__ == "__main__":
-    main()
+    main(TRIALS)

@@ -78,9 +78,15 @@ def test_another_project_is_refused_with_the_way_there(devices: Devices, tmp_pat
 def test_a_commit_that_is_not_here_is_refused(devices: Devices) -> None:
     """The session began on a commit this clone has never heard of."""
     missing = commit(devices.here, "later.txt")
-    message, hint = refused(left(devices))
+    session = left(devices)
+    message, hint = refused(session)
     assert missing[:10] in message
-    assert f"git fetch && git checkout {missing[:10]}" in hint
+    assert "commit: git pull --ff-only origin main" in hint
+    git_at(devices.here, "switch", "-q", "--detach")
+    wanted = commit(devices.here, "later still.txt")
+    devices.laptop.session(session.id).pause()
+    devices.meet()
+    assert f"git fetch && git checkout {wanted[:10]}" in refused(session)[1]
 
 
 def test_a_tree_behind_the_commit_is_refused(devices: Devices) -> None:
@@ -108,20 +114,25 @@ def test_a_branch_that_holds_the_commit_is_the_mending(devices: Devices) -> None
 
 
 def test_a_tree_that_went_another_way_is_refused(devices: Devices) -> None:
-    """Neither ahead nor behind: the commit is to be checked out."""
+    """Neither ahead nor behind: the two ways are to be united."""
     wanted = commit(devices.here, "one.txt")
     git_at(devices.there, "fetch", "-q", str(devices.here))
     commit(devices.there, "two.txt")
-    message, hint = refused(left(devices))
+    session = left(devices)
+    message, hint = refused(session)
     assert "without commit" in message
-    assert f"git checkout {wanted[:10]}" in hint
+    assert f"git merge {wanted[:10]}" in hint
+    git_at(devices.there, "merge", "-q", wanted)
+    assert not told(session)["commit"].blocking
 
 
 def test_a_tree_further_on_is_fine(devices: Devices) -> None:
-    """Commits that came after the session began take nothing away from it."""
+    """Commits that came after the session began take nothing away from it: told, and nothing is to be done."""
     session = left(devices)
     commit(devices.there, "more.txt")
-    assert told(session) == {}
+    found = told(session)
+    assert list(found) == ["commit"]
+    assert (found["commit"].fix, found["commit"].blocking) == (None, False)
 
 
 def test_another_branch_at_the_same_commit_is_told(devices: Devices) -> None:

@@ -85,6 +85,16 @@ def test_remote_prefers_origin_and_expands_abbreviations(repo: Path) -> None:
     assert Git(str(repo)).remote() == "github.com/o/r"
 
 
+def test_remote_is_the_same_behind_a_mirror(repo: Path) -> None:
+    """That one device fetches from somewhere else does not make it another repository."""
+    sh(repo, "remote", "add", "origin", "https://github.com/o/r.git")
+    sh(repo, "config", "url.https://mirror.example.org/gh/.insteadOf", "https://github.com/")
+    assert Git(str(repo)).remote() == "github.com/o/r"
+    sh(repo, "remote", "set-url", "origin", "git@github.com:o/r.git")
+    sh(repo, "config", "url.ssh://git@ssh.github.com:443/.insteadOf", "git@github.com:")
+    assert Git(str(repo)).remote() == "github.com/o/r"
+
+
 @pytest.mark.parametrize(
     ("url", "expected"),
     [

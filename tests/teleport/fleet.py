@@ -16,6 +16,7 @@ from holdfast.store.sqlite import SqliteStore
 from holdfast.teleport import founding, heads, joining, packs, removing, sharing, syncing
 from holdfast.teleport.hearing import look
 from holdfast.teleport.keys import DeviceKeys, certified_writer
+from holdfast.teleport.memory import Own
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge
 from holdfast.teleport.report import Report
@@ -255,10 +256,8 @@ def settle(devices: Iterable[Device], rounds: int = 3) -> None:
 
 def opened(device: Device) -> dict[str, list[Stretch]]:
     """Every pack at the remote that this device's keys open, and what is in it; shares included."""
-    main = device.vault()
-    vaults = [main, *(sharing.opened(main, one.vault, one.founding) for one in main.membership.shares)]
     found = {}
-    for vault in vaults:
+    for vault in _vaults(device):
         vault.ask_for_wraps()
         for listed in device.remote.list(f"p/{vault.tag}/"):
             plain = vault.open("pack", listed.name, device.remote.get(listed.name, 1 << 30), vault.ring)
@@ -268,15 +267,29 @@ def opened(device: Device) -> dict[str, list[Stretch]]:
 
 def named(device: Device) -> set[str]:
     """Every pack that a head at the remote names."""
-    main = device.vault()
-    vaults = [main, *(sharing.opened(main, one.vault, one.founding) for one in main.membership.shares)]
     found = set()
-    for vault in vaults:
+    for vault in _vaults(device):
         vault.ask_for_wraps()
         for listed in look(device.remote.list("h/"), vault.tag).newest.values():
             plain = vault.open("head", listed.name, device.remote.get(listed.name, 1 << 30), vault.candidates)
-            found |= {f"p/{vault.tag}/{one.name}" for one in heads.read(plain, vault.id, listed).head.packs}
+            found |= {vault.pack_name(one.name) for one in heads.read(plain, vault.id, listed).head.packs}
     return found
+
+
+def stale(devices: Iterable[Device]) -> set[str]:
+    """Packs that were merged, and that their author takes away with the next push."""
+    return {
+        vault.pack_name(name)
+        for device in devices
+        for vault in _vaults(device)
+        for _, own in vault.memory.under(Own, "own")
+        for name in own.stale
+    }
+
+
+def _vaults(device: Device) -> list[Vault]:
+    main = device.vault()
+    return [main, *(sharing.opened(main, one.vault, one.founding) for one in main.membership.shares)]
 
 
 def _nothing(transaction: Transaction, sessions: Iterable[str]) -> None:

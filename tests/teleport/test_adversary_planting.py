@@ -174,6 +174,18 @@ def test_planted_requests_let_nobody_in_and_hide_no_real_one(three: Three, tmp_p
     dora.close()
 
 
+def test_what_is_planted_for_a_guest_buries_no_offer(three: Three, tmp_path: Path) -> None:
+    """Thousands of files under the name of a guest's key: the session that was shared is found among them."""
+    gus = Device(str(tmp_path), "gus", three.shelf)
+    three.anna.share("s1", gus)
+    prefix = f"k/{sealing.recipient_tag(gus.keys.public.age)}-"
+    for number in range(3_000):
+        three.shelf.objects[f"{prefix}{number:016x}"] = b"age-encryption.org/v1\n"
+    gus.accept()
+    assert set(gus.notes("s1")) == set(three.written)
+    gus.close()
+
+
 def test_names_in_requests_cannot_draw_on_a_screen(three: Three, tmp_path: Path) -> None:
     """What a stranger calls itself is shown to people: control characters are taken out of it."""
     dora = Device(str(tmp_path), "dora", three.shelf)

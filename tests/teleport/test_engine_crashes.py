@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from fleet import Device, Shelf, join, named, settle
+from fleet import Device, Shelf, join, named, settle, stale
 
 from holdfast.core.errors import NotFound
 from holdfast.core.vocabulary import EventErased
@@ -305,19 +305,6 @@ def check(world: World) -> None:
     assert len(heads) == len({name.rpartition("-")[0] for name in heads}), "one head for each life"
     asking = [one for one in (world["dora"], gus) if one.vault_id and one.vault().memory.standing().request]
     assert len(waiting) <= len(asking)
-
-
-def stale(members: list[Device]) -> set[str]:
-    """Packs that were merged, and go with the next push of their author."""
-    from holdfast.teleport.memory import Own
-
-    found = set()
-    for device in members:
-        main = device.vault()
-        for vault in (main, *(sharing.opened(main, one.vault, one.founding) for one in main.membership.shares)):
-            for _, own in vault.memory.under(Own, "own"):
-                found |= {f"p/{vault.tag}/{name}" for name in own.stale}
-    return found
 
 
 @pytest.fixture(scope="module")

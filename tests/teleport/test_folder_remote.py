@@ -1,4 +1,4 @@
-"""A folder keeps the contract of every remote, follows nothing planted in it, and is as private as it was made."""
+"""A folder keeps the contract of every remote, and is as private as it was made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.teleport.remotes import directory
 from holdfast.teleport.remotes.claude_desktop import data_directory, open_claude_desktop
 from holdfast.teleport.remotes.conformance import RemoteConformance
 from holdfast.teleport.remotes.folder import FolderRemote
-from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge
+from holdfast.teleport.remotes.interface import Missing, Remote
 
 DAY = 86_400
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes, links and pipes")
@@ -139,106 +139,6 @@ def test_the_path_is_made_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert FolderRemote("~/here").path == os.path.join(os.path.expanduser("~"), "here")
 
 
-# ── planted things ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@posix
-def test_links_are_not_followed(folder: Path, tmp_path: Path) -> None:
-    """A link in the folder, to a file or a directory, is neither read, listed nor written through."""
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "secret").write_bytes(b"secret")
-    (folder / "vault").symlink_to(outside / "secret")
-    (folder / "dangling").symlink_to(outside / "new")
-    (folder / "p").symlink_to(outside)
-    remote = FolderRemote(str(folder))
-    assert list(remote.list("")) == []
-    for name in ("vault", "p/secret", "dangling"):
-        with pytest.raises(Refused):
-            remote.get(name, 100)
-    assert remote.put([("vault", b"x"), ("dangling", b"x")]) == frozenset({"vault", "dangling"})
-    with pytest.raises(Refused):
-        remote.put([("p/new", b"x")])
-    with pytest.raises(Refused):
-        remote.list("p/")
-    with pytest.raises(Refused):
-        remote.put([], remove=["p/secret"])
-    remote.put([], remove=["vault", "dangling"])
-    assert sorted(os.listdir(outside)) == ["secret"]
-    assert (outside / "secret").read_bytes() == b"secret"
-    assert os.listdir(folder) == ["p"]
-
-
-@posix
-def test_pipes_and_devices_are_not_opened(folder: Path) -> None:
-    """A pipe nobody writes to does not hold anyone up: it is left out of listings, and reading it is refused."""
-    os.mkfifo(folder / "vault")
-    remote = FolderRemote(str(folder))
-    assert list(remote.list("")) == []
-    with pytest.raises(Refused, match="pipe"):
-        remote.get("vault", 100)
-    assert remote.put([("vault", b"x")]) == frozenset({"vault"})
-
-
-@posix
-def test_something_swapped_in_after_looking_is_not_followed(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever puts a link where a file was an instant ago does not get it read."""
-    (tmp_path / "secret").write_bytes(b"secret")
-    remote = FolderRemote(str(folder))
-    remote.put([("vault", b"vault")])
-    real = directory.Directory.look
-
-    def look(self: directory.Directory, name: str) -> os.stat_result | None:
-        found = real(self, name)
-        if name == "vault" and found is not None:
-            (folder / "vault").unlink()
-            (folder / "vault").symlink_to(tmp_path / "secret")
-        return found
-
-    monkeypatch.setattr(directory.Directory, "look", look)
-    with pytest.raises(HoldfastError):
-        remote.get("vault", 100)
-
-
-@posix
-def test_the_folder_itself_may_be_a_link_of_ones_own(folder: Path, tmp_path: Path) -> None:
-    """The person named the folder: their own link to it is followed."""
-    (tmp_path / "link").symlink_to(folder)
-    FolderRemote(str(tmp_path / "link")).put([("a", b"a")])
-    assert (folder / "a").read_bytes() == b"a"
-
-
-def test_other_things_in_the_folder_are_left_alone(folder: Path) -> None:
-    """Directories and files with names of their own stay as they are."""
-    (folder / "Photos").mkdir()
-    (folder / "Photos" / "a").write_bytes(b"photo")
-    (folder / ".git").mkdir()
-    remote = FolderRemote(str(folder))
-    remote.put([("a", b"a")], remove=["photos"])
-    assert [found.name for found in remote.list("")] == ["a"]
-    assert (folder / "Photos" / "a").read_bytes() == b"photo"
-
-
-def test_a_listing_has_an_end(folder: Path) -> None:
-    """A folder with more names than any vault needs is refused, whatever the names are."""
-    for number in range(12):
-        (folder / f"FOREIGN {number}").touch()
-    assert list(FolderRemote(str(folder), most=12).list("")) == []
-    with pytest.raises(Refused):
-        FolderRemote(str(folder), most=11).list("")
-
-
-def test_an_object_that_grows_is_not_read_beyond_the_limit(folder: Path) -> None:
-    """What others made larger than asked for is too large, however large it is."""
-    with open(folder / "vault", "wb") as file:
-        file.truncate(1 << 40)
-    with pytest.raises(TooLarge):
-        FolderRemote(str(folder)).get("vault", 1000)
-    assert list(FolderRemote(str(folder)).list("")) == [Found("vault", 1 << 40)]
-
-
 # ── modes ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -265,9 +165,31 @@ def test_everything_is_as_private_as_the_folder(
 def test_a_folder_that_is_made_is_private(tmp_path: Path, umask: Callable[[int], int]) -> None:
     """A new folder is for its owner alone."""
     umask(0)
-    FolderRemote(str(tmp_path / "new" / "folder"), create=True).put([("a", b"a")])
-    assert stat.S_IMODE((tmp_path / "new" / "folder").stat().st_mode) == 0o700
-    assert stat.S_IMODE((tmp_path / "new" / "folder" / "a").stat().st_mode) == 0o600
+    FolderRemote(str(tmp_path / "new"), create=True).put([("a", b"a")])
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "new" / "a").stat().st_mode) == 0o600
+
+
+def test_only_the_folder_itself_is_made(tmp_path: Path) -> None:
+    """Where the one above it is missing, its disk is not plugged in: nothing is made on another one."""
+    with pytest.raises(Unreachable) as raised:
+        FolderRemote(str(tmp_path / "stick" / "holdfast"), create=True)
+    assert raised.value.hint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
+    """What holds other things is refused, and a folder in it is proposed; one of ours, or as good as empty, is not."""
+    (tmp_path / "notes").write_bytes(b"mine")
+    with pytest.raises(Refused) as raised:
+        FolderRemote(str(tmp_path), create=True)
+    assert f"folder:{tmp_path}/holdfast" in (raised.value.hint or "").replace(os.sep, "/")
+    FolderRemote(str(tmp_path / "holdfast"), create=True).put([("h/a", b"a")])
+    (tmp_path / "holdfast" / "README").write_bytes(b"")
+    FolderRemote(str(tmp_path / "holdfast"), create=True)
+    (tmp_path / "stick" / "lost+found").mkdir(parents=True)
+    (tmp_path / "stick" / ".Trash").mkdir()
+    FolderRemote(str(tmp_path / "stick"), create=True)
 
 
 @posix

@@ -345,3 +345,39 @@ def test_a_damaged_copy_says_where_it_is(repository: Path, tmp_path: Path) -> No
     assert error.value.file == str(copy)
     copy.rename(tmp_path / "away")
     assert opened(repository, tmp_path / "s").get("a", 1) == b"1"
+
+
+# Who may read the copy
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_the_copy_is_ours_alone(repository: Path, tmp_path: Path, mask: int) -> None:
+    """Whatever the umask, nothing in the copy is open to others; and what is pushed is as open as the person has it."""
+    before = {path for path in repository.rglob("*")}
+    old = os.umask(mask)
+    try:
+        one, two = opened(repository, tmp_path / "one"), opened(repository, tmp_path / "two")
+        for number in range(24):  # enough for packs to be joined
+            one.put([(f"p/{number}", bytes([number]) * 100)])
+        two.list("")
+        two.put([("a", b"a")], remove=["p/1"])
+        assert one.get("a", 1) == b"a"
+    finally:
+        os.umask(old)
+    copies = [path for name in ("one", "two") for path in (tmp_path / name).rglob("*")]
+    assert len(copies) > 20
+    assert not [path for path in copies if path.lstat().st_mode & 0o077]
+    made = [path for path in repository.rglob("*") if path not in before and path.is_dir()]
+    assert {path.stat().st_mode & 0o077 for path in made} == {0o077 & ~mask}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_copy_that_was_open_is_closed(repository: Path, tmp_path: Path) -> None:
+    """One that was made more open than it should be is put right when it is used next."""
+    opened(repository, tmp_path / "s").put([("a", b"a")])
+    for path in (tmp_path / "s").rglob("*"):
+        path.chmod(path.stat().st_mode | (0o055 if path.is_dir() else 0o044))
+    assert opened(repository, tmp_path / "s").get("a", 1) == b"a"
+    (copy,) = (tmp_path / "s").glob("*.git")
+    assert not [path for path in copy.rglob("*") if path.lstat().st_mode & 0o077]

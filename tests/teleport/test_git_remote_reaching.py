@@ -192,6 +192,19 @@ def test_no_repository_there(tmp_path: Path) -> None:
         opened(tmp_path / "file", tmp_path / "s")
 
 
+def test_what_was_a_repository_is_out_of_reach(tmp_path: Path) -> None:
+    """Later on, a repository that is gone or is none any more is one that cannot be reached: it was there once."""
+    repository = bare(tmp_path / "r.git")
+    opened(repository, tmp_path / "s").put([("a", b"")])
+    (repository / "HEAD").unlink()
+    with pytest.raises(Unreachable, match="any more") as error:
+        GitRemote.open(f"git:{repository}", str(tmp_path / "s"), create=False).list("")
+    assert "git init" not in (error.value.hint or "")
+    repository.rename(tmp_path / "away")
+    with pytest.raises(Unreachable, match="any more"):
+        GitRemote.open(f"git:{repository}", str(tmp_path / "s"), create=False)
+
+
 def test_a_repository_that_went_away(tmp_path: Path) -> None:
     """A remote that is gone later is an error each time, and comes back by itself."""
     repository = bare(tmp_path / "r.git")

@@ -359,3 +359,19 @@ def test_no_keyring_at_all(home: str, monkeypatch: pytest.MonkeyPatch, ring: Rin
         key_files.create(home, name="laptop", place="keyring")
     assert "holdfast[keyring]" in str(missing.value.hint)
     assert key_files.load(home) is None
+
+
+def test_a_new_name_keeps_what_a_newer_version_wrote(home: str) -> None:
+    """Fields that are not known here stay in the file, beside the keys as they were."""
+    made = key_files.create(home, name="laptop")
+    path = os.path.join(home, "device.json")
+    with open(path, "rb") as file:
+        fields = json.load(file)
+    with open(path, "w", encoding="utf-8") as text:
+        json.dump({**fields, "later": {"kept": [1, 2]}}, text)
+    key_files.set_name(home, "desk")
+    with open(path, "rb") as file:
+        assert json.load(file) == {**fields, "name": "desk", "later": {"kept": [1, 2]}}
+    found = key_files.load(home)
+    assert found is not None
+    assert found.identity == made.identity

@@ -17,7 +17,7 @@ from holdfast.core.errors import Unreachable
 from holdfast.teleport.remotes.patient import Patient
 
 # RELIABILITY F23.
-SEEDS = scale(6, 500, 10_000)
+SEEDS = scale(12, 500, 10_000)
 FAULTS = {"list": ["drop", "partial", "stale"], "get": ["drop", "stale"], "put": ["drop", "half", "applied"]}
 
 

@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from holdfast.core.errors import HoldfastError
+
 VERSION = 1
 
 
@@ -79,8 +81,19 @@ class Call:
             self._paint = terminal(sys.stdout, no_color=self.parsed.globals.no_color, environ=self.environ)
         return self._paint
 
-    def answer(self, document: Mapping[str, object], human: Callable[[Paint], Painted | str]) -> None:
-        """Print a result: one JSON document, or what a person reads."""
+    def answer(
+        self,
+        document: Mapping[str, object],
+        human: Callable[[Paint], Painted | str],
+        *,
+        error: HoldfastError | None = None,
+    ) -> None:
+        """Print a result: one JSON document, or what a person reads. `error`: what else failed, for programs."""
+        if self.json and error is not None:
+            from holdfast.cli.saying import legible, told
+
+            put(legible({"holdfast": VERSION, **document, "error": told(error, self)}))
+            return
         if self.json:
             put(encode({"holdfast": VERSION, **document}))
             return

@@ -137,10 +137,11 @@ def cut(text: str, cells: int, ellipsis: str = "…") -> str:
     return head(text, cells - width_of(ellipsis)) + ellipsis
 
 
-def wrap(text: str, cells: int) -> list[str]:
+def wrap(text: str, cells: int, *, whole: bool = False) -> list[str]:
     """Lines of at most `cells` (at least 2, the width of one wide character), broken at blanks if possible.
 
-    A line that fits stays as written, so what was aligned by hand stays aligned; tabs become four blanks.
+    A line that fits stays as written, so what was aligned by hand stays aligned; tabs become four blanks. `whole`: a
+    word that does not fit is a line of its own. The terminal breaks it, and who copies it has it in one piece.
     """
     cells = max(cells, 2)
     lines: list[str] = []
@@ -157,7 +158,7 @@ def wrap(text: str, cells: int) -> list[str]:
             if line:
                 lines.append(line)
             line = word
-            while width_of(line) > cells:
+            while not whole and width_of(line) > cells:
                 first = head(line, cells)
                 lines.append(first)
                 line = line[len(first) :]

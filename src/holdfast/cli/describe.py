@@ -70,8 +70,8 @@ def more(paint: Paint, left: int, command: str) -> Painted:
 # ── agents ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def agents_table(paint: Paint, agents: Sequence[Agent]) -> Painted:
-    """Every agent, in the order they started."""
+def agents_table(paint: Paint, agents: Sequence[Agent], apart: Sequence[str] = ()) -> Painted:
+    """Every agent, in the order they started; `apart` tells those of one id from each other."""
     if not agents:
         return paint.plain("No agents yet. One begins with: holdfast agent start ID --type TYPE")
     columns = [
@@ -80,10 +80,11 @@ def agents_table(paint: Paint, agents: Sequence[Agent]) -> Painted:
         Column("Task", weight=4, least=12),
     ]  # fmt: skip
     rows = [
-        [agent.id, agent.type, paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2]),
+        [_apart(agent.id, apart, place), agent.type,
+         paint.style(agent.status, _MARKS.get(agent.status, ("", "", ""))[2]),
          "" if agent.progress is None else percent(agent.progress), duration(agent),
          "" if agent.tokens is None else f"{agent.tokens:,}", doing(paint, agent)]
-        for agent in agents
+        for place, agent in enumerate(agents)
     ]  # fmt: skip
     keep = [n for n in range(len(columns)) if n != 5 or any(row[5] for row in rows)]
     return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
@@ -160,16 +161,20 @@ def duration(agent: Agent) -> str:
 # ── tasks ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def tasks_table(paint: Paint, tasks: Sequence[Task]) -> Painted:
-    """Every task, in the order of the plan."""
+def _apart(id_: str, apart: Sequence[str], place: int) -> str:
+    return f"{id_} ({apart[place]})" if apart and apart[place] else id_
+
+
+def tasks_table(paint: Paint, tasks: Sequence[Task], apart: Sequence[str] = ()) -> Painted:
+    """Every task, in the order of the plan; `apart` tells those of one id from each other."""
     if not tasks:
         return paint.plain("No tasks yet. Add one: holdfast task add TEXT")
     columns = [
         Column("Task", weight=1, least=6), Column("Status"), Column("Phase", weight=1, least=6),
         Column("Agent", weight=1, least=6), Column("What", weight=4, least=16),
     ]  # fmt: skip
-    rows = [[task.id, _task_word(paint, task), task.phase or "", task.agent or "", _what(paint, task)]
-            for task in tasks]  # fmt: skip
+    rows = [[_apart(task.id, apart, place), _task_word(paint, task), task.phase or "", task.agent or "",
+             _what(paint, task)] for place, task in enumerate(tasks)]  # fmt: skip
     keep = [n for n in range(len(columns)) if n not in (2, 3) or any(row[n] for row in rows)]
     return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
 

@@ -99,7 +99,8 @@ def travel_words(session: Session, clock: Clock) -> str:
     words = {"pending": "not all of it is there yet", "synced": "all of it is there"}
     last = "never synced" if sync.last_sync is None else f"last synced {clock.ago(sync.last_sync)}"
     people = f"; shared with {', '.join(sync.shared_with)}" if sync.shared_with else ""
-    return f"{sync.remote or 'Remotes'}: {words.get(sync.status, sync.error or 'it failed')}; {last}{people}"
+    told = sync.error or words.get(sync.status, "it failed")
+    return f"{sync.remote or 'Remotes'}: {told}; {last}{people}"
 
 
 def _attention(paint: Paint, session: Session, clock: Clock) -> list[Painted]:

@@ -13,12 +13,7 @@ from holdfast.machine.wall import Wall
 
 def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
     if json:
-        told = {
-            "kind": error.kind, "message": error.message, "hint": error.hint,
-            "operation": error.operation or _operation(call), "file": error.file, "session": error.session,
-            "timestamp": text(Wall().now()),
-        }  # fmt: skip
-        document = _legible({"holdfast": VERSION, "error": told})
+        document = legible({"holdfast": VERSION, "error": told(error, call)})
         if "run" in (_operation(call), error.operation):  # whose standard output is the command's alone
             sys.stderr.write(document)
         else:
@@ -33,7 +28,16 @@ def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
             sys.stderr.write(f"  {line}\n")
 
 
-def _legible(document: dict[str, object]) -> str:
+def told(error: HoldfastError, call: Call | None) -> dict[str, object]:
+    """An error as programs read it."""
+    return {
+        "kind": error.kind, "message": error.message, "hint": error.hint,
+        "operation": error.operation or _operation(call), "file": error.file, "session": error.session,
+        "timestamp": text(Wall().now()),
+    }  # fmt: skip
+
+
+def legible(document: dict[str, object]) -> str:
     """Bytes that are no UTF-8 (a file name, say) must not stop the report of an error."""
     try:
         return encode(document)

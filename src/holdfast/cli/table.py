@@ -271,6 +271,9 @@ COMMANDS: tuple[Command, ...] = (
         Command("remove", "take a device out, or decline its request", (
             Argument("name", "its name or fingerprint"),
         ), _at("device", "remove"), writes=True),
+        Command("admit", "take in what a removed device wrote and nobody has accepted", (
+            Argument("name", "its name or fingerprint"),
+        ), _at("device", "admit"), writes=True),
         Command("recovery-code", "a code on paper that lets a device in when all others are gone", (_REMOTE,),
                 _at("device", "recovery_code"), writes=True),
     )),
@@ -314,7 +317,7 @@ COMMANDS: tuple[Command, ...] = (
         Argument("id", _ID.help),
         Option(("--with",), "whom", metavar="EMAIL", name="with_", required=True),
         Option(("--read-only",), "they may not write", kind="flag"),
-        Option(("--expires",), "until when: 7d, 12h, 30m, 2w, or a time", metavar="WHEN"),
+        Option(("--expires",), "until when: 7d, 12h, 30m, 2w, a day or a time", metavar="WHEN"),
         _REMOTE,
     ), _at("share"), group=DEVICES, writes=True),
     Command("accept", "take part in sessions that were shared with you", (

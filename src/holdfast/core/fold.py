@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from msgspec.structs import replace
+
 from holdfast.core import agents, tasks
 from holdfast.core.canonical import as_read
 from holdfast.core.errors import Invalid
@@ -43,6 +45,7 @@ from holdfast.core.vocabulary import (
     EventErased,
     ExtraKept,
     FileChanged,
+    GroundNoted,
     HillMoved,
     MessageExchanged,
     NativeClosed,
@@ -66,7 +69,7 @@ from holdfast.core.vocabulary import (
     WaitingStarted,
     WorkRecorded,
 )
-from holdfast.core.worktime import add_sign, add_stretch
+from holdfast.core.worktime import add_own, add_sign, add_stretch, learn, mark_of
 
 __all__ = ["apply", "fold", "in_log_order", "pass_over", "read"]
 
@@ -122,6 +125,7 @@ def apply(state: State, event: Event, data: Data | None = None) -> None:
         return
     if kind.sign and (state.created_at is None or event.at >= state.time.start):
         add_sign(state.time, event.at)
+        add_own(state.time, event, event.at, event.at)
     if kind.sign:
         worked(state, event)
     if data is None:
@@ -153,6 +157,7 @@ def pass_over(state: State, event: Event) -> None:
         known = state.seen.setdefault(event.writer, {})
         for head in event.seen:
             known[head.writer] = max(known.get(head.writer, 0), head.seq)
+        learn(state.time, event, known)
 
 
 def _note_position(state: State, event: Event) -> None:
@@ -212,9 +217,10 @@ def _moved(state: State, event: Event, data: Data) -> None:
         case SessionPaused() | SessionResumed() if refused:
             pass
         case SessionPaused():
-            state.time.marks.append(Mark(event.at, "manual", data.reason))
+            state.time.marks.append(mark_of(state, event, "manual", data.reason))
         case SessionTimedOut():
-            state.time.marks.append(Mark(event.at, "timeout", "Working-time limit reached"))
+            if not refused:
+                state.time.marks.append(mark_of(state, event, "timeout", "Working-time limit reached"))
             state.time.reached.setdefault("timeout_90", event.at)
         case SessionResumed():
             state.time.marks.append(Mark(event.at, "resumed"))
@@ -240,6 +246,7 @@ def _worked(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, WorkRecorded)
     if state.created_at is not None and state.time.start <= data.since <= data.until <= event.at:
         add_stretch(state.time, data.since, data.until)
+        add_own(state.time, event, data.since, data.until)
 
 
 def _erred(state: State, event: Event, data: Data) -> None:
@@ -335,6 +342,9 @@ def _named(state: State, event: Event, data: Data) -> None:
             found = state.native.get(f"{data.agent}\n{data.id}")
             if found is not None:
                 found.closed_at = event.at
+        case GroundNoted() if state.project is not None:
+            state.project = replace(state.project, git_branch=data.branch, git_commit=data.commit)
+            state.noted_by = event.writer
 
 
 def _linked(state: State, event: Event, data: NativeLinked) -> None:
@@ -398,7 +408,7 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     (_hill, (HillMoved,)),
     (_phase, (PhaseAdded,)),
     (_waits, (WaitingStarted, WaitingEnded)),
-    (_named, (DeviceJoined, AliasGiven, ExtraKept, NativeLinked, NativeClosed)),
+    (_named, (DeviceJoined, AliasGiven, ExtraKept, NativeLinked, NativeClosed, GroundNoted)),
     (_filed, (SessionArchived, SessionUnarchived, SessionDeleted)),
     (_resolved, (ConflictResolved,)),
     (_disputed, (ConflictFound,)),

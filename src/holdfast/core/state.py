@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 4
+FOLD_VERSION = 5
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -139,6 +139,23 @@ class Mark(msgspec.Struct, array_like=True, gc=False):
     until: int | None = None
     # Of an `away`: what kind of pause it was.
     pause: str = "manual"
+    # Of a pause: by which event, and how far its writer had seen the other streams.
+    writer: str = ""
+    seq: int = 0
+    saw: dict[str, int] = {}
+    # Of a pause: other writers that learned of it, each with the number and the time of its first event that knew.
+    heard: dict[str, tuple[int, int]] = {}
+
+
+class Signs(msgspec.Struct, array_like=True, gc=False):
+    """Signs of one writer, close together: from which to which event, and when."""
+
+    first: int
+    last: int
+    since: int
+    until: int
+    # How many marks there were: what comes after another mark is kept apart.
+    marks: int
 
 
 class TimeState(msgspec.Struct, gc=False):
@@ -146,6 +163,8 @@ class TimeState(msgspec.Struct, gc=False):
     start: int = 0
     # Signs of activity, joined into stretches with no gap longer than the idle threshold between two signs.
     active: list[Run] = []
+    # The same signs by writer: a pause does not stop the clock of who did not know of it.
+    signs: dict[str, list[Signs]] = {}
     marks: list[Mark] = []
     reached: dict[str, int] = {}
 
@@ -166,7 +185,9 @@ class State(msgspec.Struct, gc=False):
     # writer -> the last work it did in the session
     worked: dict[str, Write] = {}
 
+    # As it was found, but for branch and commit: those are where the work was last, as this writer noted.
     project: Project | None = None
+    noted_by: str = ""
     created_at: int | None = None
     updated_at: int = 0
     registers: dict[str, list[Write]] = {}

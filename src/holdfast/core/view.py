@@ -61,7 +61,7 @@ def worktime(state: State, now: int) -> WorkTime:
         elapsed = max(0, (now if end is None else end) - state.time.start)
         return WorkTime(elapsed, elapsed, 0, None, ())
     stretches = [
-        Stretch(run.since, run.until, f"Agent at work: {agent.task or agent.type}")
+        Stretch(run.since, run.until, f"Agent at work: {agent.task or agent.type}", agent.writer)
         for agent in state.agents.values()
         if not agent.background
         for run in agent.runs

@@ -268,6 +268,17 @@ class NativeClosed(Data, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+@_event("ground.noted", sign=False)
+class GroundNoted(Data, frozen=True, kw_only=True):
+    """Where the work is in git, when that is another place than the log knew: whoever follows looks for it there.
+
+    Without a `branch`, the commit is checked out by itself; without a `commit`, the branch has none yet.
+    """
+
+    branch: str | None = None
+    commit: str | None = None
+
+
 # ── Signs of activity, time ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -7,28 +7,37 @@ timeout, then task, then idle; what one cause covers is taken out of the next, s
 Another program may have said that a pause had begun and not known its end. Such a word is an `away` of no length:
 of kind task, the agent's run that begins there is a pause however short; of kind idle, the person was away from
 there, or from the end of the idle pause that begins there, until the next sign.
+
+A pause stops the clock only as far as others knew of it. What a writer did that had not heard of the pause, and that
+whoever paused had not heard of, is work: from its first such sign within the pause to its last, less the gaps longer
+than the idle threshold.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
+from holdfast.core.event import Event
 from holdfast.core.model import PauseKind
-from holdfast.core.state import Run, TimeState
+from holdfast.core.state import Mark, Run, Signs, State, TimeState
+from holdfast.core.times import MINUTE
 
 Span = tuple[int, int]
 
 _KINDS: dict[str, PauseKind] = {"manual": "manual", "idle": "idle", "task": "task", "timeout": "timeout"}
+_PAUSED: Final[dict[str, PauseKind]] = {"manual": "manual", "timeout": "timeout"}
+_HELD: Final = frozenset(_PAUSED)
 
 
 class Stretch(NamedTuple):
-    """One foreground run of an agent, and what to call it."""
+    """One foreground run of an agent, what to call it, and whose agent it is."""
 
     since: int
     until: int | None
     reason: str
+    writer: str = ""
 
 
 class Rest(NamedTuple):
@@ -91,6 +100,40 @@ def add_stretch(time: TimeState, since: int, until: int) -> None:
     time.active[:] = kept
 
 
+def add_own(time: TimeState, event: Event, since: int, until: int) -> None:
+    """Note whose sign it was. What falls into one minute is kept as one, unless a pause lies between."""
+    own = time.signs.setdefault(event.writer, [])
+    last = own[-1] if own else None
+    near = min(MINUTE, time.timer.idle)
+    if (
+        last is not None
+        and last.marks == len(time.marks)
+        and last.last <= event.seq
+        and last.until <= since
+        and until - last.since <= near
+    ):
+        last.last, last.until = event.seq, until
+    else:
+        own.append(Signs(event.seq, event.seq, since, until, len(time.marks)))
+
+
+def mark_of(state: State, event: Event, kind: str, reason: str | None) -> Mark:
+    """A pause, with what its writer had seen; who claims to have seen it before it was there knew of it always."""
+    heard = {writer: (0, event.at) for writer, known in state.seen.items() if known.get(event.writer, 0) >= event.seq}
+    saw = dict(state.seen.get(event.writer, {}))
+    return Mark(event.at, kind, reason, writer=event.writer, seq=event.seq, saw=saw, heard=heard)
+
+
+def learn(time: TimeState, event: Event, known: Mapping[str, int]) -> None:
+    """The writer of this event has heard of others' pauses: what it does from here on, it does knowing of them."""
+    for mark in time.marks:
+        if mark.kind in _HELD and event.writer not in mark.heard and known.get(mark.writer, 0) >= mark.seq:
+            mark.heard[event.writer] = (event.seq, event.at)
+            own = time.signs.get(event.writer)
+            if own:
+                own[-1].marks = -1  # nothing is added to what it did before it knew
+
+
 def _end(run: Run) -> int:
     return run.since if run.until is None else run.until
 
@@ -120,7 +163,7 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
         for a, b in _without((low, high), covered):
             pauses.append(Rest(kind, reason, a, None if lasts and b == stop else b, b - a))
 
-    for kind, reason, since, until in _marked(time):
+    for kind, reason, since, until in _marked(time, runs):
         take(kind, reason, since, until)
         _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
     for run in runs:
@@ -141,28 +184,81 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
     return WorkTime(stop - start, stop - start - paused, paused, idle_since, tuple(pauses))
 
 
-def _marked(time: TimeState) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
+def _marked(time: TimeState, stretches: Sequence[Stretch]) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
     """Pauses that somebody or the limit set: opened by a mark, ended by the next `resumed` in log order.
 
-    Log order, because two devices' clocks may differ: who resumed had seen the pause, whatever the time said.
-    The latest comes first, so that an open pause is never hidden; what was entered afterwards comes last.
+    Log order, because two devices' clocks may differ: who resumed had seen the pause, whatever the time said. (Or
+    had not, and then the session goes on as its status says.) The latest comes first, so that an open pause is never
+    hidden; what was entered afterwards comes last.
     """
-    found: list[tuple[PauseKind, str | None, int, int | None]] = []
+    found: list[tuple[list[Mark], int | None]] = []
     is_open = False
     for mark in time.marks:
         if mark.kind == "resumed" and is_open:
-            kind, reason, since, _ = found.pop()
-            found.append((kind, reason, since, max(mark.at, since)))
+            paused, _ = found.pop()
+            found.append((paused, max(mark.at, paused[0].at)))
             is_open = False
-        elif mark.kind in ("manual", "timeout") and not is_open:
-            found.append(("timeout" if mark.kind == "timeout" else "manual", mark.reason, mark.at, None))
+        elif mark.kind in _HELD and is_open:  # two devices paused at once: it is one pause
+            found[-1][0].append(mark)
+        elif mark.kind in _HELD:
+            found.append(([mark], None))
             is_open = True
-    yield from reversed(found)
+    for paused, until in reversed(found):
+        yield from _held(time, paused, until, stretches)
     away, last = _begun(time, "idle"), _end(time.active[-1]) if time.active else time.start
     for mark in time.marks:
         if mark.kind == "away" and mark.until is not None and mark.until > mark.at:
             goes_on = mark.pause == "idle" and mark.at in away and last <= mark.until
             yield (_KINDS.get(mark.pause, "manual"), mark.reason, mark.at, None if goes_on else mark.until)
+
+
+def _held(
+    time: TimeState, paused: Sequence[Mark], until: int | None, stretches: Sequence[Stretch]
+) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
+    """What of one pause holds: where at least one of those who paused stopped the clock of everybody at work."""
+    begin = paused[0].at
+    worked = [_unaware(time, mark, stretches) for mark in paused]
+    if not worked[0]:
+        yield _PAUSED[paused[0].kind], paused[0].reason, begin, until
+        return
+    end = until if until is not None else 1 + max(high for spans in worked for _, high in [(begin, begin), *spans])
+    held: list[Span] = []
+    for mark, spans in zip(paused, worked, strict=True):
+        for span in _without((max(mark.at, begin), end), spans):
+            _cover(held, span)
+    for low, high in reversed(held):
+        mark = max((mark for mark in paused if mark.at <= low), key=lambda mark: mark.at)
+        yield _PAUSED[mark.kind], mark.reason, low, None if until is None and high == end else high
+
+
+def _unaware(time: TimeState, mark: Mark, stretches: Sequence[Stretch]) -> list[Span]:
+    """Where others were at work after this pause began, neither they nor who paused knowing of the other."""
+    found: list[Span] = []
+    for writer, signs in time.signs.items():
+        if writer == mark.writer or not mark.writer:
+            continue
+        number, when = mark.heard.get(writer, (None, None))
+        own: list[Span] = []
+        for one in signs[bisect_right(signs, mark.saw.get(writer, 0), key=lambda one: one.last) :]:
+            if number is not None and one.first >= number:
+                break
+            if one.until >= mark.at:
+                own.append((max(one.since, mark.at), one.until))
+        if not own:
+            continue
+        low, high = min(own)[0], max(until for _, until in own)
+        for run in stretches:  # while its agent ran, nobody was idle there
+            if run.writer == writer and run.since <= high:
+                ended = high if run.until is None else run.until
+                own.append((max(run.since, low), ended if when is None else min(ended, max(high, when))))
+        found += own
+    joined: list[Span] = []
+    for low, high in sorted(span for span in found if span[0] <= span[1]):
+        if joined and low - joined[-1][1] <= time.timer.idle:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    return [(low, high) for low, high in joined if low < high]
 
 
 def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:

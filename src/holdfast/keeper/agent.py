@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from holdfast.core import agents
+from holdfast.core import agents, twins
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
 from holdfast.core.failures import CATEGORIES, Category
 from holdfast.core.lifecycle import AGENT, allows, refusal
@@ -36,9 +36,12 @@ MOST_PID = 2**31 - 1
 
 
 class KeptAgent:
-    def __init__(self, session: Work, agent_id: str) -> None:
+    """An agent by its id. Several may have it: what was said of one through this is said of that one from then on."""
+
+    def __init__(self, session: Work, agent_id: str, ref: str | None = None) -> None:
         self.session = session
         self.id = agent_id
+        self.ref = ref
 
     def progress(self, fraction: float, *, at: int | None = None) -> Self:
         from holdfast.keeper.work import fraction as checked
@@ -73,7 +76,7 @@ class KeptAgent:
         return self
 
     def state(self) -> AgentState:
-        found = agents.find(self.session.state(), self.id)
+        found = agents.find(self.session.state(), self.id, self.ref)
         if found is None:
             raise self._unknown()
         return found
@@ -102,17 +105,20 @@ class KeptAgent:
 
     def _record(self, kind: type[OfAgent], at: int | None, **said: object) -> Self:
         event = TYPE_OF[kind].name
+        found: list[str] = []
 
         def build(state: State) -> list[Data]:
-            agent = agents.find(state, self.id)
+            agent = twins.meant(state.agents.values(), self.id, event, agents.status_of, self.ref)
             if agent is None:
                 raise self._unknown()
             status = agents.status_of(agent)
             if not allows(AGENT, status, event):
                 raise refusal(f"agent {self.id}", status, event, self.session.id)
+            found.append(agent.ref)
             return [kind(id=agent.id, ref=agent.ref, **said)]  # type: ignore[arg-type]
 
         self.session._record_with(build, at=at)  # noqa: SLF001 (an agent is part of its session)
+        self.ref = found[0]
         return self
 
     def _unknown(self) -> NotFound:
@@ -155,8 +161,8 @@ def start(
         )  # fmt: skip
         return [started]
 
-    session._record_with(build, at=at)  # noqa: SLF001
-    return KeptAgent(session, agent_id)
+    made = agents.find(session.keeper.recorder.record(session.id, build, at=at), agent_id)
+    return KeptAgent(session, agent_id, None if made is None else made.ref)
 
 
 def process(pid: int | None) -> Process | None:

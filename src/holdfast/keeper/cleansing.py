@@ -182,7 +182,7 @@ def cleanse(keeper: Keeper) -> Counts:
             note_rules(store, transaction)
     due = store.remembered(UNSEEN)
     while due is not None:
-        found, place = _looked(store, _place(due))
+        found, place = _looked(keeper, store, _place(due))
         with keeper.transaction() as transaction:
             now = transaction.remembered(UNSEEN)
             if now == due:
@@ -205,7 +205,7 @@ def take_in(keeper: Keeper, transaction: Transaction) -> None:
     store, place, total = keeper.store(), _place(due), Counts()
     end = store.latest_place()
     while place < end:
-        found, place = _looked(store, place)
+        found, place = _looked(keeper, store, place)
         _erase(keeper, transaction, found)
         for one in found:
             _count(total, one.counts)
@@ -217,18 +217,29 @@ def _place(due: bytes) -> int:
     return int(due) if due.isdigit() else 0
 
 
-def _looked(store: Store, place: int) -> tuple[list[Found], int]:
-    """Events with secrets among those after a place, and how far that reaches: to the end, unless they are many."""
+def _looked(keeper: Keeper, store: Store, place: int) -> tuple[list[Found], int]:
+    """Events with secrets among those after a place, and how far that reaches: to the end, unless they are many.
+
+    What others wrote in a session that they share with us is theirs to cut, and they would not heed us.
+    """
     found: list[Found] = []
     kinds = _Kinds(store)
     for one in _arrivals(store, place):
         secret = look(one.event, kinds.of(one.event.session))
-        if secret is not None:
+        if secret is not None and _ours_to_cut(keeper, one.event):
             found.append(secret)
         place = one.place
         if len(found) >= _MOST_FOUND:
             break
     return found, place
+
+
+def _ours_to_cut(keeper: Keeper, event: Event) -> bool:
+    if keeper.upkeep.shared_by_others(event.session) is None:
+        return True
+    from holdfast.keeper.teleports.guesting import wrote
+
+    return wrote(keeper, event)
 
 
 def _arrivals(store: Store, place: int) -> Iterator[Arrival]:

@@ -19,6 +19,7 @@ from holdfast.core.text import shorten
 from holdfast.core.vocabulary import ConflictResolved, Data
 
 if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.session import KeptSession
 
 _SHORTEST: Final = 4  # characters of a conflict's id
@@ -39,6 +40,41 @@ class Disagreement(NamedTuple):
     # The value that stands, counting from 1.
     stands: int
     sides: tuple[Side | None, ...]
+
+
+def worked_on(keeper: Keeper, reference: str | None, *, at: int | None = None) -> KeptSession:
+    """The session whose conflicts are meant: where none is named, the one this work tree is at, or was at last.
+
+    What was completed elsewhere is not current any more; what is disputed in it is still for somebody to settle.
+    """
+    if reference is not None or at is not None:
+        return keeper.session(reference or "@", at=at)
+    found = keeper.current()
+    if found is not None:
+        return found
+    last = last_here(keeper)
+    if last is not None:
+        return keeper.session(last.session)
+    others = disputed(keeper)
+    raise NotFound(
+        "there is no current session here",
+        hint=f"Conflicts are open in: {', '.join(one[:8] for one in others)}" if others
+        else "Name one: holdfast history lists them.",
+    )  # fmt: skip
+
+
+def last_here(keeper: Keeper) -> State | None:
+    """The session that this work tree is at or was at last, finished or not."""
+    store = keeper.existing_store()
+    last = store.current(keeper.place.root) if store else None
+    state = store.state(last) if store and last else None
+    return None if state is None or state.deleted else state
+
+
+def disputed(keeper: Keeper) -> list[str]:
+    """The sessions of this project with conflicts that nobody has settled, the latest first."""
+    rows = keeper.history(limit=None)
+    return [row.id for row in rows if any(one.chosen is None for one in view.conflicts(keeper.state(row.id)))]
 
 
 def listed(session: KeptSession, *, at: int | None = None) -> list[Disagreement]:
@@ -88,7 +124,11 @@ def resolve(session: KeptSession, name: str, take: int, *, at: int | None = None
                 session=session.id,
             )
         if dispute.chosen == take:
-            raise Conflict(f"value {take} of {dispute.field} is chosen already", session=session.id)
+            raise Conflict(
+                f"value {take} of {dispute.field} is chosen already",
+                hint="Nothing is left to do; another value can still be chosen.",
+                session=session.id,
+            )
         found.append(dispute)
         return [choice(dispute, take)]
 

@@ -18,7 +18,7 @@ from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY, HOUR
 from holdfast.keeper import doctor_capture, doctor_mirrors, doctor_teleport, settings
-from holdfast.keeper.doctor_checks import REPAIR, Check
+from holdfast.keeper.doctor_checks import COPIED, REPAIR, Check
 from holdfast.keeper.home import Binding, Home
 from holdfast.keeper.starting import ANNOUNCED
 from holdfast.keeper.wording import count
@@ -135,7 +135,9 @@ def _of_store(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Ch
         found["file"].append(Finding("file", f"the check broke off ({type(error).__name__}: {error})"))
     for name, findings in found.items():
         if findings:
-            yield Check(name, "warning" if name in ("aside", "copies") else "failed", _told(findings), _mend(keeper, name))
+            yield Check(
+                name, "warning" if name in ("aside", "copies") else "failed", _told(findings), _mend(keeper, name)
+            )
         elif name == "erasure" and os.path.lexists(keeper.store_path + ".erasing"):
             yield Check(name, "warning", "deleted data is not erased yet: other processes still read the old file",
                         "Close them; the next command finishes it.")  # fmt: skip
@@ -147,7 +149,7 @@ def _mend(keeper: Keeper, name: str) -> str:
     if name == "aside":
         place = os.path.join(os.path.dirname(keeper.store_path), "aside")
         return f"holdfast restore FILE adds what a backup has. When you need it no longer, delete {place}"
-    return _COPIED if name == "copies" else REPAIR
+    return COPIED if name == "copies" else REPAIR
 
 
 def _told(findings: Iterable[Finding]) -> str:

@@ -8,6 +8,10 @@ import msgspec
 
 Status = Literal["ok", "warning", "failed"]
 REPAIR: Final = "holdfast doctor --repair"
+COPIED: Final = (
+    "Nothing is lost, and nothing has to be done about it. If two machines use copies of one home: on one of them"
+    " move device.json and remotes.json out of the home, and add the remote anew."
+)
 
 
 class Check(msgspec.Struct, frozen=True, gc=False):

@@ -7,6 +7,7 @@ asked, and nothing of this is loaded but the few lines that find that out.
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import Damaged, HoldfastError
@@ -32,8 +33,8 @@ def keys(keeper: Keeper, _: Store | None) -> Check:
         if os.path.lexists(keeper.home.remotes):
             return Check(
                 "keys", "failed", f"{path} is gone, although this device has remotes",
-                "Bring it back from a copy of the home. Without one the next sync makes new keys, and this device has"
-                " to be let in again.",
+                "Bring it back from a copy of the home. Without one, ask to join again with new keys: holdfast remote"
+                " remove NAME, then holdfast remote add NAME URL",
             )  # fmt: skip
         return Check("keys", "ok", "none yet: the first remote makes them")
     from holdfast.teleport import key_files
@@ -117,7 +118,12 @@ def _last(keeper: Keeper, remote: Remote) -> str:
 
 def _remembered(keeper: Keeper, remote: Remote) -> Iterator[tuple[str, str | None]]:
     """What is known of it here: where this device stands, and what was turned away."""
+    from holdfast.keeper.teleports import opening, travelling
+    from holdfast.keeper.teleports.admitting import held_back
+    from holdfast.keeper.teleports.remotes import rejoining
     from holdfast.keeper.teleports.standing import met
+    from holdfast.teleport import held
+    from holdfast.teleport.hearing import name_of
     from holdfast.teleport.memory import Memory
 
     stands = met(keeper, remote)
@@ -132,6 +138,13 @@ def _remembered(keeper: Keeper, remote: Remote) -> Iterator[tuple[str, str | Non
             "this device was removed from the vault",
             f"holdfast remote remove {remote.name}; to join again: holdfast remote add {remote.name} {remote.url}",
         )
+    elif stands.status == "other-keys":
+        yield "this device has new keys, and the vault knows it by others", f"Ask to join again: {rejoining(remote)}"
+    elif stuck := travelling.unsendable(keeper, remote):
+        yield (
+            f"{count(stuck, 'session')} with events that this device may not send: they are of keys it does not have",
+            f"On a device that lets others in: holdfast device approve {_words(keeper)} --admin; then sync both.",
+        )
     if stands.held and not stands.confirmed:
         yield (
             f"{count(stands.held, 'earlier session')} held back until you have confirmed that the vault is yours",
@@ -140,11 +153,12 @@ def _remembered(keeper: Keeper, remote: Remote) -> Iterator[tuple[str, str | Non
     if stands.error is not None:
         yield f"the last sync failed: {stands.error}", "holdfast sync tries it again."
     memory = Memory(keeper.store(), remote.vault)
-    held = memory.raw_under("held")
-    if held:
+    vault = opening.remembered(keeper, remote)
+    for device, waits in held.waiting(memory).items():
+        name = name_of(vault, device)
         yield (
-            f"events of a removed device are held back ({count(len(held), 'stream')})",
-            "holdfast device list shows it. What it wrote until it was removed is here.",
+            f"{name} was removed, and what it wrote since is held back ({held_back(waits)})",
+            f"To take it in, on a device that lets others in: holdfast device admit {shlex.quote(name)}",
         )
     for one in sorted(memory.turned(), key=lambda turned: -turned.at):
         by = f" of {one.device}" if one.device else ""
@@ -158,6 +172,9 @@ _ADVICE: Final = (
 )
 
 
+_PUT_BACK: Final = "On this device: holdfast sync --put-back"
+
+
 def _words(keeper: Keeper) -> str:
     from holdfast.teleport import key_files
 
@@ -167,10 +184,8 @@ def _words(keeper: Keeper) -> str:
 
 def _there(vault: Vault, remote: Remote) -> Iterator[tuple[str, str | None]]:
     """What the remote shows: the vault that was met there first, and everything that this device has put there."""
+    from holdfast.keeper.teleports.devices import shares
     from holdfast.teleport import entries, founding
-    from holdfast.teleport.heads import listed
-    from holdfast.teleport.memory import Own
-    from holdfast.teleport.sealing import life_tag
 
     if remote.kind == "vault":
         signed = founding.existing(vault.remote)
@@ -188,19 +203,29 @@ def _there(vault: Vault, remote: Remote) -> Iterator[tuple[str, str | None]]:
             return
     elif not vault.wrapped():
         return
+    if vault.membership.is_member(vault.me):
+        told: dict[str, str | None] = {}
+        for one in [vault, *shares(vault)]:
+            told.update(_lost(one))
+        yield from told.items()
+
+
+def _lost(vault: Vault) -> Iterator[tuple[str, str | None]]:
+    """What is not there any more of one vault."""
+    from holdfast.teleport import bygone, founding
+    from holdfast.teleport.hearing import look
+
+    if founding.lost(vault, vault.remote.list(f"m/{vault.tag}/")):
+        yield "entries on who belongs to the vault are no longer there: nobody new finds in", _PUT_BACK
     shown = {one.name for one in vault.remote.list(f"p/{vault.tag}/")}
-    newest: dict[str, int] = {}
-    for one in vault.remote.list("h/"):
-        head = listed(one.name)
-        if head is not None and head.vault == vault.tag:
-            newest[head.life] = max(head.counter, newest.get(head.life, 0))
-    for writer, own in vault.memory.under(Own, "own"):
-        missing = [pack for pack in own.packs if vault.pack_name(pack.name) not in shown]
-        if newest.get(life_tag(vault.id, writer), 0) < own.there:
+    missing = 0
+    for life in bygone.lives(vault, look(vault.remote.list("h/"), vault.tag)):
+        if life.shown:
+            missing += sum(vault.pack_name(pack.name) not in shown for pack in life.packs)
+        elif life.writer == vault.here.writer():
             yield "what this device published last is no longer there", "holdfast sync puts it back."
-        elif missing:
-            are = "is" if len(missing) == 1 else "are"
-            yield (
-                f"{count(len(missing), 'pack')} of this device {are} no longer there",
-                "The events are here, and are sent again when another device asks for them.",
-            )
+        else:
+            yield "what this device published earlier is no longer there", _PUT_BACK
+    if missing:
+        are = "is" if missing == 1 else "are"
+        yield f"{count(missing, 'pack')} of this device {are} no longer there", f"The events are here. {_PUT_BACK}"

@@ -77,18 +77,26 @@ def check(keeper: Keeper, state: State, files: Sequence[Landed], *, foreign: boo
         return ()
     left = view.device_of(state) or "the other device"
     found: list[Difference] = []
+    bring = None
     if keeper.place.git:
         from holdfast.machine.git import Git
 
         git = Git(keeper.place.root)
         try:
             found += _commit(git, state, project)
+            if not any(one.blocking for one in found):
+                bring = _Left.of(git, state, project).fetched(git.branch())
             # Mirrored files are nobody's work.
             ours = keeper.mirrors.paths() if os.path.isdir(keeper.home.mirrors) else ()
             found += _dirt(git, files, ours)
         except HoldfastError as error:
             found.append(Difference("git", error.message, error.hint, blocking=False))
-    found += _changed(files, left, git=keeper.place.git)
+    if any(one.blocking for one in found):
+        found += _changed(files, None)  # they may well come with the commit
+    else:
+        found += _changed(
+            files, f"commit and push them on {left}, then here: {bring}" if bring else f"copy them from {left}"
+        )
     if keeper.places is not None:
         found += _programs(state, keeper.places)
     return tuple(found)
@@ -140,43 +148,114 @@ def _elsewhere(state: State, project: Project, *, blocking: bool) -> Difference:
 
 
 def _commit(git: Git, state: State, project: Project) -> Iterator[Difference]:
-    """The commit it began on must be part of what is checked out; on which branch is a smaller matter."""
-    here = git.branch()
-    # Whatever stands in another device's events becomes part of a command only if it is what it should be.
-    branch = view.word(state, "branch") or project.git_branch
-    branch = branch if branch is not None and git.valid_branch_name(branch) else None
-    commit = project.git_commit if _COMMIT.fullmatch(project.git_commit or "") else None
-    fetch = "git fetch && " if project.remote else ""
+    """The commit it was left on must be part of what is checked out; on which branch is a smaller matter."""
+    left = _Left.of(git, state, project)
+    here, branch, commit, short = git.branch(), left.branch, left.commit, left.short
     if commit is not None and git.commit_id(commit) is None:
-        short = commit[:_SHORT]
-        yield Difference(
-            "commit", f"commit {short}, on which the session began, is not in this repository",
-            f"git fetch && git checkout {short}", blocking=True,
-        )  # fmt: skip
-        return
-    if commit is not None and not git.is_ancestor(commit, "HEAD"):
-        short = commit[:_SHORT]
-        behind = git.is_ancestor("HEAD", commit)
-        can_switch = branch is not None and branch != here and _holds(git, branch, commit)
+        of = "" if branch is None else f" of branch {branch}"
         yield Difference(
             "commit",
-            f"what is checked out is {'behind' if behind else 'without'} commit {short}, on which the session began",
-            f"git switch {shlex.quote(branch)}" if branch is not None and can_switch
-            else f"git merge --ff-only {short}" if behind else f"git checkout {short}",
-            blocking=True,
+            f"commit {short}{of}, {left.words}, is not in this repository (was it pushed?)",
+            left.fetched(here), blocking=True,
         )  # fmt: skip
-        return
-    if branch is not None and here != branch:
-        known = git.branch_exists(branch)
+    elif commit is not None and not git.is_ancestor(commit, "HEAD"):
+        behind = git.is_ancestor("HEAD", commit)
+        yield Difference(
+            "commit", f"what is checked out is {'behind' if behind else 'without'} commit {short}, {left.words}",
+            left.reached(here, behind=behind), blocking=True,
+        )  # fmt: skip
+    elif branch is not None and here != branch:
         yield Difference(
             "branch", f"the session is on branch {branch}, and here is {here or 'no branch'}",
-            f"{'' if known else fetch}git switch {shlex.quote(branch)}", blocking=False,
+            left.switched(), blocking=False,
         )  # fmt: skip
+    elif commit is not None and commit != git.commit_id():
+        yield Difference(
+            "commit", f"what is checked out has more than commit {short}, {left.words}", None, blocking=False
+        )
 
 
-def _holds(git: Git, branch: str, commit: str) -> bool:
-    tip = git.tip(branch)
-    return tip is not None and git.is_ancestor(commit, tip)
+class _Left(NamedTuple):
+    """Where the work was left, and the commands that lead there from here. Each of them must do so as it stands."""
+
+    git: Git
+    session: str
+    branch: str | None
+    commit: str | None
+    # How that place is known.
+    words: str
+
+    @classmethod
+    def of(cls, git: Git, state: State, project: Project) -> _Left:
+        # A session with a branch of its own begins on the one it came from.
+        own = None if state.noted_by else view.word(state, "branch")
+        branch = own or project.git_branch
+        by = state.devices.get(state.noted_by)
+        # Whatever stands in another device's events becomes part of a command only if it is what it should be.
+        return cls(
+            git,
+            state.session[:8],
+            branch if branch is not None and git.valid_branch_name(branch) else None,
+            project.git_commit if _COMMIT.fullmatch(project.git_commit or "") else None,
+            f"on which {by} left the session" if by else "on which the session began",
+        )
+
+    @property
+    def short(self) -> str:
+        return (self.commit or "")[:_SHORT]
+
+    def fetched(self, here: str | None) -> str:
+        """What is not in this repository comes with its branch, or by itself where there was none."""
+        if self.branch is None:
+            return f"git fetch && git checkout {self.short}"
+        if here == self.branch:
+            return self._pull()
+        if not self.git.branch_exists(self.branch):
+            return f"git fetch && git switch {shlex.quote(self.branch)}"
+        return self._elsewhere() or f"git switch {shlex.quote(self.branch)} && {self._pull()}"
+
+    def reached(self, here: str | None, *, behind: bool) -> str:
+        """The commit is in the repository, and not in what is checked out."""
+        if self.branch is None:
+            return f"git checkout {self.short}"
+        if here == self.branch:
+            return self._forward() if behind else f"git merge {self.short}"
+        return self.switched()
+
+    def switched(self) -> str:
+        """The branch, with the commit in it."""
+        branch = shlex.quote(self.branch or "")
+        tip = None if self.branch is None else self.git.tip(self.branch)
+        if tip is None:
+            return f"git fetch && git switch {branch}"
+        elsewhere = self._elsewhere()
+        if elsewhere is not None:
+            return elsewhere
+        if self.commit is None or self.git.is_ancestor(self.commit, tip):
+            return f"git switch {branch}"
+        behind = self.git.is_ancestor(tip, self.commit)
+        return f"git switch {branch} && {self._forward() if behind else f'git merge {self.short}'}"
+
+    def _forward(self) -> str:
+        """To the commit, which is here and further on: with the branch it comes from, where git knows that one."""
+        assert self.branch is not None
+        assert self.commit is not None
+        upstream = self.git.upstream(self.branch)
+        known = upstream is not None and self.git.is_ancestor(self.commit, upstream)
+        return self._pull() if known else f"git merge --ff-only {self.short}"
+
+    def _pull(self) -> str:
+        assert self.branch is not None
+        if self.git.upstream(self.branch) is not None:
+            return "git pull --ff-only"
+        remotes = self.git.remotes()
+        name = "origin" if "origin" in remotes or not remotes else remotes[0]
+        return f"git pull --ff-only {shlex.quote(name)} {shlex.quote(self.branch)}"
+
+    def _elsewhere(self) -> str | None:
+        """Git has a branch checked out in one work tree at a time."""
+        tree = None if self.branch is None else self.git.checked_out_elsewhere(self.branch)
+        return None if tree is None else f"holdfast resume {self.session} --project {shlex.quote(tree)}"
 
 
 def _dirt(git: Git, files: Sequence[Landed], ours: Sequence[str]) -> Iterator[Difference]:
@@ -192,13 +271,12 @@ def _dirt(git: Git, files: Sequence[Landed], ours: Sequence[str]) -> Iterator[Di
 # ── files and programs ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _changed(files: Sequence[Landed], left: str, *, git: bool) -> Iterator[Difference]:
+def _changed(files: Sequence[Landed], fix: str | None) -> Iterator[Difference]:
     other = [one.path for one in files if one.what in ("not landed", "changed since")]
     if other:
         yield Difference(
             "files", f"files that the session changed are not here as it left them: {_listed(other)}",
-            f"commit and push them on {left}, then here: git pull" if git else f"copy them from {left}",
-            blocking=True,
+            fix, blocking=True,
         )  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 A writer is one life of one installation. Its id is bound to this machine, this home and this store file: a restored
 backup, a cloned machine or a copied home does not fit the binding and goes on as a new writer, so that no two lives
-ever number their events in one stream.
+ever number their events in one stream. So does a home whose keys are others than before, or gone: nobody could vouch
+for what it went on to record.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import msgspec
 
 from holdfast.core.canonical import digest
-from holdfast.core.errors import Invalid, Refused
+from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.machine import files, host
 
 
@@ -21,6 +22,8 @@ class Binding(msgspec.Struct, frozen=True):
     machine: str
     home: int
     store: int
+    # The file of this device's keys, as it was when they were last seen to vouch for the writer; empty without keys.
+    keys: str = ""
 
 
 def default_home() -> str:
@@ -88,7 +91,7 @@ class Home:
         here = self._here(store)
         path = self.binding(store)
         found = _read_binding(path)
-        if found is not None and msgspec.structs.replace(found, writer="") == here:
+        if found is not None and self._goes_on(path, found, here):
             self._writer = found.writer
         else:
             self._writer = self._begin(path, here)
@@ -100,7 +103,34 @@ class Home:
             machine=host.machine_id(),
             home=host.inode(self.path),
             store=host.inode(store) if os.path.exists(store) else 0,
+            keys=self._keys(),
         )
+
+    def _keys(self) -> str:
+        """Which file of keys there is, without reading it."""
+        try:
+            found = os.lstat(self.device)
+        except OSError:
+            return ""
+        return f"{found.st_ino:x}-{found.st_mtime_ns:x}-{found.st_size:x}"
+
+    def _goes_on(self, path: str, found: Binding, here: Binding) -> bool:
+        """Whether the bound writer is still this installation's. Keys are looked at only if their file changed."""
+        bound = msgspec.structs.replace(here, writer=found.writer)
+        if found == bound:
+            return True
+        if found != msgspec.structs.replace(bound, keys=found.keys):
+            return False
+        from holdfast.teleport import key_files, keys
+
+        try:
+            public = key_files.public(self.path)
+        except HoldfastError:
+            return True  # damaged: that is said where keys are needed, and keeps nobody from recording
+        fits = not keys.is_certified(found.writer) if public is None else keys.certifies(found.writer, public.signing)
+        if fits:
+            files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
+        return fits
 
     def renew(self, store: str) -> str:
         """Begin a new life: the present writer's number was used elsewhere, or is not yet vouched for by the keys."""

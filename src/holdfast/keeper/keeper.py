@@ -25,7 +25,7 @@ from holdfast.core.vocabulary import (
     SessionStarted,
     SessionUnarchived,
 )
-from holdfast.keeper import finding
+from holdfast.keeper import finding, whereabouts
 from holdfast.keeper.home import Home, default_home, store_path
 from holdfast.keeper.recording import Recorder
 from holdfast.keeper.session import KeptSession
@@ -80,7 +80,11 @@ class Keeper:
         self.environ: Mapping[str, str] = {}
         # For the surface to tell: sentences about mirrored files that were set aside or could not be written.
         self.told: list[str] = []
-        self.recorder = Recorder(self.transaction, actor=actor, device=self.device, wall=wall)
+        self.recorder = Recorder(
+            self.transaction, actor=actor, device=self.device, wall=wall,
+            whereabouts=lambda state, here: whereabouts.news(self, state, here=here),
+            allowed=self.upkeep.refuse_reading,
+        )  # fmt: skip
 
     @classmethod
     def open(
@@ -343,6 +347,12 @@ class Keeper:
 
             gone.remember(self.home.path, view.names(state))
             glance.forget_talks(self.home.path, view.names(state))
+        if self.upkeep.shared_by_others(found.id) is not None:
+            from holdfast.keeper.teleports import guesting
+
+            # First: were we stopped in between, the others would be told of a deletion that they do not heed.
+            guesting.leave(self, found.id)
+            self.told.append("It was shared with you: your copy is gone, and the others keep theirs.")
         self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
         self.upkeep.follow(frozenset({found.id}))
         self.upkeep.travel()

@@ -28,6 +28,13 @@ def known(store: Store, place: Place) -> tuple[str, ...]:
     return tuple(sorted({*here, *_alike(store, _of("remote", evidence), _of("root", evidence))}))
 
 
+def seen_at(store: Store, place: Place) -> set[str]:
+    """Ids of the project at this place as far as the store alone knows: no program is asked."""
+    here = store.project_at("path", place.main)
+    evidence = [(kind, value) for one in here for kind, value in store.evidence(one) if kind != "path"]
+    return {*here, *_alike(store, _of("remote", evidence), _of("root", evidence))}
+
+
 def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str]) -> set[str]:
     """Projects of one of these addresses; and those that began with the same commit and have no other address."""
     addresses = set(remotes)

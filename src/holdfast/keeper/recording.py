@@ -37,6 +37,8 @@ MATTERS = frozenset({
     "agent.started", "agent.completed", "agent.failed", "agent.timed_out", "decision.made", "session.paused",
     "session.timed_out", "session.completed", "session.failed", "session.aborted", "conflict.resolved",
 })  # fmt: skip
+# With these, and with a pause or an end, where the work is by then: others may follow it there.
+_FOLLOWED = MATTERS | {"session.saved", "session.resumed", "file.changed"}
 _LEAVING = frozenset(
     event for event, move in MOVES.items() if move.table == "session" and move.status != "in_progress"
 )
@@ -52,11 +54,16 @@ class Recorder:
         actor: str,
         device: Callable[[], str],
         wall: Wall,
+        whereabouts: Callable[[State, bool], Data | None] = lambda _state, _here: None,
+        allowed: Callable[[str], None] = lambda _session: None,
     ) -> None:
         self._transaction = transaction
         self.actor = clean(actor, "the actor's name", longest=LONGEST_NAME)
         self.device = device
         self.wall = wall
+        self._whereabouts = whereabouts
+        # Raises where a person may not record: in what others share to be read.
+        self._allowed = allowed
         # For the surface to tell: secrets cut out and working-time lines crossed while this keeper was open.
         self.redacted: dict[str, int] = {}
         self.reached: list[tuple[str, int]] = []
@@ -70,17 +77,35 @@ class Recorder:
         with self._transaction() as transaction:
             return self.within(transaction, session, build, at=at)
 
-    def within(self, transaction: Transaction, session: str, build: Build, *, at: int | None = None) -> State:
-        """The same, as part of a transaction that does more."""
+    def within(
+        self, transaction: Transaction, session: str, build: Build, *, at: int | None = None, here: bool = False
+    ) -> State:
+        """The same, as part of a transaction that does more. `here`: that makes the session current in this place."""
         state = transaction.state(session)
         if not state.count or state.deleted:
             raise NotFound("there is no such session", session=session)
+        self._allowed(session)
         writer = transaction.writer()
         latest = state.latest.get(writer)
         moment = self.moment(at, latest, session)
+        noted = False
         for data in build(state):
+            if not noted and TYPE_OF[type(data)].name in _FOLLOWED:
+                noted = True
+                self._note_ground(transaction, state, moment, writer, here=here)
             self._append(transaction, state, self.prepare(data), moment, writer)
         return state
+
+    def note_ground(self, transaction: Transaction, session: str) -> None:
+        """Tell a session where its work is by now, if it is in this place: as of the last that was recorded here."""
+        state, writer = transaction.state(session), transaction.writer()
+        if writer in state.latest:
+            self._note_ground(transaction, state, state.latest[writer], writer, here=False)
+
+    def _note_ground(self, transaction: Transaction, state: State, at: int, writer: str, *, here: bool) -> None:
+        news = self._whereabouts(state, here)
+        if news is not None:
+            self._append(transaction, state, news, at, writer)
 
     def hear(
         self,

@@ -28,8 +28,9 @@ NEVER: Final = (
 
 # Numbers in other clothes: they say nothing to a reader, and are sent like times and counts.
 _NO_TEXT: Final = frozenset(
-    {"redacted", "ref", "hash_before", "hash_after", "hashes", "overruled", "roots", "git_commit", "came_commit"}
-)
+    {"redacted", "ref", "hash_before", "hash_after", "hashes", "overruled", "roots", "git_commit", "came_commit",
+     "commit"}
+)  # fmt: skip
 # Where the texts of each kind of event belong, and the field that needs no name of its own there.
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "session": ("session", ""),
@@ -43,6 +44,7 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "native": ("native", "id"),
     "device": ("device", "device"),
     "alias": ("aliases", "id"),
+    "ground": ("project.git_branch", "branch"),
     "error": ("errors", "message"),
     "waiting": ("waiting", "text"),
     "away": ("pauses", "reason"),

@@ -86,6 +86,7 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
     from holdfast.keeper.conflicts import in_favour_of
 
     keeper = session.keeper
+    keeper.upkeep.refuse_reading(session.id)
     state = session.state()
     if device is None:
         _refuse_the_ended(state)
@@ -101,7 +102,11 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
     differences = ground.check(keeper, state, before.files, foreign=foreign)
     if not force:
         ground.refuse(differences, state)
-    claimed = project is not None and ground.unclaimed(keeper, project, foreign=foreign)
+    claimed = project is not None and (
+        ground.unclaimed(keeper, project, foreign=foreign)
+        # Found by what git says of both: from now on the place alone tells, and nobody need ask.
+        or (foreign and projects.same(keeper.store(), keeper.place, project))
+    )
     found: list[Resumed] = []
 
     def build(state: State) -> Iterator[Data]:
@@ -122,11 +127,11 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
             yield SessionUnarchived()
 
     with keeper.transaction() as transaction:
-        keeper.recorder.within(transaction, session.id, build, at=at)
         if foreign:
             projects.learn(transaction, state)
         if claimed and project is not None:
             projects.claim(transaction, keeper.place, project)
+        keeper.recorder.within(transaction, session.id, build, at=at, here=True)
         keeper.make_current(transaction, session.id)
     return found[0]
 

@@ -114,7 +114,7 @@ def _make_room(keeper: Keeper, transaction: Transaction, *, replace: bool, at: i
     """Put the current session away, resumable; asked again now that nobody else can start one."""
     _refuse_unless(keeper, replace=replace)
     current = keeper.current()
-    if current is None:
+    if current is None or keeper.upkeep.reads_only(current.id):
         return
     keeper.recorder.within(transaction, current.id, put_away, at=at)
 

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from holdfast.capture import glances, spool
+from holdfast.core.errors import Refused
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -32,6 +33,9 @@ class Upkeep:
         # Whether a status line ever asked here, and when to look again.
         self._watched = False
         self._next_glance = 0.0
+        # The sessions that others shared with this device, by the list of remotes as it was seen last.
+        self._shares: dict[str, str] = {}
+        self._shares_of: tuple[int, int, int] | None = None
 
     @property
     def mirrors(self) -> Mirrors:
@@ -70,6 +74,37 @@ class Upkeep:
         """Mirrors will show it, whatever comes after it."""
         if self._mirrors is not None or os.path.isdir(self._keeper.home.mirrors):
             self.mirrors.note_current(session)
+
+    # ── what belongs to others ───────────────────────────────────────────────────────────────────────────
+
+    def shared_by_others(self, session: str) -> str | None:
+        """The vault by which somebody shares this session with us; None where it is our own."""
+        try:
+            seen = os.lstat(self._keeper.home.remotes)
+        except OSError:
+            return None
+        if (now := (seen.st_mtime_ns, seen.st_size, seen.st_ino)) != self._shares_of:
+            from holdfast.keeper.teleports.guesting import shares
+
+            self._shares, self._shares_of = shares(self._keeper.home), now
+        return self._shares.get(session)
+
+    def reads_only(self, session: str) -> bool:
+        """Whether others share this session with us to read, and what we record in it would reach nobody."""
+        vault = self.shared_by_others(session)
+        if vault is None:
+            return False
+        from holdfast.keeper.teleports.guesting import reads_only
+
+        return reads_only(self._keeper, vault)
+
+    def refuse_reading(self, session: str) -> None:
+        if self.reads_only(session):
+            raise Refused(
+                "the session is shared with you to read: nothing can be recorded in it",
+                hint=f"Go on with a copy of your own: holdfast fork {session[:8]}",
+                session=session,
+            )
 
     # ── after a change ───────────────────────────────────────────────────────────────────────────────────
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, Self
 
-from holdfast.core import tasks, view
+from holdfast.core import tasks, twins, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.lifecycle import TASK, allows, refusal
 from holdfast.core.model import Session
@@ -46,6 +46,8 @@ class Work:
     def __init__(self, keeper: Keeper, session: str) -> None:
         self.keeper = keeper
         self.id = session
+        # For the surface to tell: the task that the last verb was about, by the event that made it.
+        self.moved: str | None = None
 
     def state(self, *, at: int | None = None) -> State:
         return self.keeper.state(self.id, at=at)
@@ -159,10 +161,12 @@ class Work:
         paths = tuple(relative_path(path) for path in artifacts)
 
         def build(state: State) -> list[Data]:
-            task = tasks.find(state, task_id)
+            event = TYPE_OF[kind].name
+            task = twins.meant(state.tasks.values(), task_id, event, tasks.status_of)
             if task is None:
                 raise NotFound(f"there is no task {task_id}", hint="holdfast task list shows them.", session=self.id)
-            status, event = tasks.status_of(task), TYPE_OF[kind].name
+            status = tasks.status_of(task)
+            self.moved = task.ref
             if not allows(TASK, status, event):
                 raise refusal(f"task {task_id}", status, event, self.id)
             return [kind(id=task.id, ref=task.ref, outcome=outcome, artifacts=paths)]

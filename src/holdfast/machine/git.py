@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from holdfast.core.errors import Conflict, Failed, Invalid
 from holdfast.machine.git_program import READING, GitProgram, GitSlow
-from holdfast.machine.git_remote import normalise_remote
+from holdfast.machine.git_remote import is_abbreviated, normalise_remote
 from holdfast.machine.worktree import Place, locate
 
 
@@ -68,15 +68,34 @@ class Git(GitProgram):
 
     def remote(self) -> str | None:
         """Origin's address, else the first remote's, as other devices would write it, without credentials."""
-        # `remote -v` rather than the setting: it has applied the person's `insteadOf` abbreviations.
+        # As it is set: `insteadOf` may lead to a mirror on this device alone, and the repository is the same one.
+        found: dict[str, str] = {}
+        for setting in self._try("config", "-z", "--get-regexp", r"^remote\..*\.url$").text.split("\0"):
+            key, _, url = setting.partition("\n")
+            if url:
+                found.setdefault(key.removeprefix("remote.").removesuffix(".url"), url)
+        name = "origin" if "origin" in found else min(found, default="")
+        if not name or is_abbreviated(found[name]):
+            found = self._as_used()  # an abbreviation of the person's own says nothing before it is spelled out
+            name = name if name in found else "origin" if "origin" in found else min(found, default="")
+        return normalise_remote(found.get(name, "")) or None
+
+    def _as_used(self) -> dict[str, str]:
+        """The address of each remote as git would use it."""
         found: dict[str, str] = {}
         for line in self._try("remote", "--verbose").text.splitlines():
             name, _, rest = line.partition("\t")
             url, fetch, _ = rest.rpartition(" (fetch)")
             if fetch:
                 found.setdefault(name, url)
-        url = found.get("origin") or next(iter(found.values()), "")
-        return normalise_remote(url) or None
+        return found
+
+    def remotes(self) -> list[str]:
+        return self._try("remote").text.splitlines()
+
+    def upstream(self, branch: str) -> str | None:
+        """The ref of the remote's branch that this one follows."""
+        return self._try("for-each-ref", "--format=%(upstream)", f"refs/heads/{branch}").text or None
 
     def root_commits(self, timeout: float = 1.0) -> list[str]:
         """Where the history began: the same in every clone. Empty when that takes too long to find out."""

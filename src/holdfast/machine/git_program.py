@@ -127,6 +127,7 @@ class GitProgram:
         stdin: _Stream,
         stdout: _Stream,
         stderr: _Stream,
+        umask: int = -1,
     ) -> Iterator[subprocess.Popen[bytes]]:
         if self._program is None:
             self._program = _find(self._env.get("PATH", ""))
@@ -142,6 +143,7 @@ class GitProgram:
                 stdout=stdout,
                 stderr=stderr,
                 start_new_session=True,
+                umask=umask,
             )
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(f"There is no directory {self.root}", operation="git", file=self.root) from None

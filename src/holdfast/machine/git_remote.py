@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _BRACKETED = re.compile(r"(?:[^/]*@)?\[([^\]/]+)\]:(.*)")  # [user@host:port]:path, user@[::1]:path
+_ABBREVIATED = re.compile(r"[A-Za-z0-9_+-]{2,}:(?!:).*", re.DOTALL)  # no dot, no user: hardly a host
+_SCHEMES = ("https://", "http://", "ssh://", "git://", "file://", "ftp://", "ftps://", "git+ssh://", "ssh+git://")
 _PORTS = {"https": "443", "http": "80", "ssh": "22", "git": "9418"}
 
 
@@ -39,6 +41,15 @@ def normalise_remote(url: str) -> str:
             before, _, path = path.rpartition("@")[2].partition(":")  # user:password@host:path
         return _joined(before.rpartition("@")[2], path)
     return _trimmed(url)
+
+
+def is_abbreviated(url: str) -> bool:
+    """Whether it may be short for something that only this person's git knows.
+
+    >>> is_abbreviated("gh:o/r"), is_abbreviated("git@github.com:o/r"), is_abbreviated("https://github.com/o/r")
+    (True, False, False)
+    """
+    return _ABBREVIATED.fullmatch(url) is not None and not url.lower().startswith(_SCHEMES)
 
 
 def _from_url(scheme: str, rest: str) -> str:

@@ -60,8 +60,8 @@ def locate(directory: str) -> Place:
         at = parent
 
 
-def head(place: Place) -> Head:
-    """Branch and commit of a place as far as its files tell."""
+def head(place: Place, *, packed: int = _PACKED_LIMIT) -> Head:
+    """Branch and commit of a place as far as its files tell, and packed refs of so many bytes."""
     if place.git_dir is None or place.common_dir is None:
         return Head(None, None)
     written = _read(os.path.join(place.git_dir, "HEAD"), _POINTER_LIMIT)
@@ -74,7 +74,7 @@ def head(place: Place) -> Head:
     if not _safe(ref) or ref == "refs/heads/.invalid":
         return Head(None, None)
     branch = ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
-    return Head(branch, _resolve(place.common_dir, ref))
+    return Head(branch, _resolve(place.common_dir, ref, packed))
 
 
 def _existing(directory: str) -> str:
@@ -187,11 +187,11 @@ def _is_repository(path: str) -> bool:
     )
 
 
-def _resolve(common: str, ref: str) -> str | None:
+def _resolve(common: str, ref: str, packed: int) -> str | None:
     for _ in range(5):  # as many steps as git itself follows
         written = _read(os.path.join(common, ref), _POINTER_LIMIT)
         if written is None:
-            return _packed(common, ref)
+            return _packed(common, ref, packed)
         if not written.startswith("ref:"):
             return _object_id(written)
         ref = written[4:].strip()
@@ -200,8 +200,8 @@ def _resolve(common: str, ref: str) -> str | None:
     return None
 
 
-def _packed(common: str, ref: str) -> str | None:
-    packed = "\n" + (_read(os.path.join(common, "packed-refs"), _PACKED_LIMIT) or "")
+def _packed(common: str, ref: str, limit: int) -> str | None:
+    packed = "\n" + (_read(os.path.join(common, "packed-refs"), limit) or "")
     end = packed.find(f" {ref}\n")
     return _object_id(packed[packed.rfind("\n", 0, end) + 1 : end]) if end > 0 else None
 

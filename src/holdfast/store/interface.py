@@ -126,6 +126,9 @@ class Store(Protocol):
 
     def current(self, place: str) -> str | None: ...
 
+    def places(self, session: str) -> list[str]:
+        """The work trees that are at a session."""
+
     def project_at(self, kind: str, value: str) -> list[str]:
         """Ids of projects with this piece of evidence: `path`, `remote`, `root`."""
 

@@ -36,7 +36,9 @@ def forks(events: Iterable[Event]) -> Iterator[Flaw]:
     for writer, numbers in places.items():
         for seq, there in sorted(numbers.items()):
             if len(there) > 1 and len({one.hash for one in there if trouble(one) is None}) > 1:
-                yield Flaw(writer, seq, f"two copies of one home went on from event {seq - 1} of {writer}; both are kept")
+                yield Flaw(
+                    writer, seq, f"two copies of one home went on from event {seq - 1} of {writer}; both are kept"
+                )
                 break
 
 

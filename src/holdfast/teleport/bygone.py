@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,8 +17,8 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.event import Event
 from holdfast.teleport import heads, held, packs, sealing
 from holdfast.teleport.due import signed
-from holdfast.teleport.heads import Head, Listed
-from holdfast.teleport.memory import Cursor, Own
+from holdfast.teleport.heads import Head, Indexed, Listed
+from holdfast.teleport.memory import Cursor, Own, Span
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.pulling import read_pack
 from holdfast.teleport.remotes.limited import OverLimit
@@ -73,26 +73,115 @@ def _rewritten(push: Push, head: Head, life: str, sessions: frozenset[str]) -> N
         gone.append(name)
     if not gone:
         return
+    gone.append(heads.name_of(vault.id, head.writer, head.counter))
+    _replaced(push, replace(head, packs=tuple(now)), life, objects, gone)
+
+
+def _replaced(push: Push, head: Head, life: str, objects: Objects, gone: list[str]) -> None:
+    """A life that is over says this from now on."""
+    vault = push.vault
     new = replace(
-        head, counter=head.counter + 1, at=vault.here.now(), packs=tuple(now), tips=push.tips(), seen=push.seen(),
-        wanting=(),
+        head, counter=head.counter + 1, at=vault.here.now(), tips=push.tips(), seen=push.seen(), wanting=()
     )  # fmt: skip
     name = heads.name_of(vault.id, head.writer, new.counter)
     sealed = push.seal_head(new)
     objects.append((name, sealed))
-    gone.append(heads.name_of(vault.id, head.writer, head.counter))
     with vault.here.transaction() as transaction:
         # Should we not get to the end of it, these are what nobody names.
         for made, _ in objects[:-1]:
             vault.memory.write(transaction, life, "loose", made.rpartition("/")[2])
     taken = name in vault.remote.put(objects, remove=gone)
-    cursor = vault.memory.cursors()[life]
+    cursor = vault.memory.cursors().get(life)
     with vault.here.transaction() as transaction:
         if not taken:
-            told = replace(cursor, counter=new.counter, digest=hashlib.sha256(sealed).digest()[:8], said_at=new.at)
-            vault.memory.write(transaction, told, "life", life)
+            if cursor is not None:
+                digest = hashlib.sha256(sealed).digest()[:8]
+                told = replace(cursor, counter=new.counter, digest=digest, said_at=new.at)
+                vault.memory.write(transaction, told, "life", life)
             for made, _ in objects[:-1]:
                 vault.memory.forget(transaction, "loose", made.rpartition("/")[2])
+
+
+# ── what the remote has lost of them ─────────────────────────────────────────────────────────────────────
+
+
+class Life(NamedTuple):
+    """One of this device's lives: the newest head of it that is known, and whether the remote shows it."""
+
+    writer: str
+    counter: int
+    packs: tuple[Indexed, ...]
+    shown: bool
+
+
+def lives(vault: Vault, listing: Listing) -> list[Life]:
+    """Every life of this device that has published something. A copy of this home may have gone on with any."""
+    owns = dict(vault.memory.under(Own, "own"))
+    heard = {one.writer: one for one in vault.memory.cursors().values() if one.device == vault.me}
+    found = []
+    for writer in sorted({*owns, *heard}):
+        own, cursor = owns.get(writer, Own()), heard.get(writer)
+        known = max(own.there, 0 if cursor is None else cursor.counter)
+        rivals = [
+            one for one in listing.rivals.get(sealing.life_tag(vault.id, writer), ()) if one.counter >= max(known, 1)
+        ]
+        if [one.counter for one in rivals] == [own.there]:
+            found.append(Life(writer, own.there, own.packs, shown=True))
+            continue
+        newer = genuine(vault, rivals, Cursor(writer=writer, device=vault.me)) if rivals else None
+        if newer is not None:
+            found.append(Life(writer, newer[0].counter, newer[0].packs, shown=True))
+        elif known:
+            packs = own.packs
+            if not packs and cursor is not None and cursor.applied:
+                packs = (Indexed("0" * 40, 1, cursor.applied, 1, bytes(32)),)  # it is not known which
+            found.append(Life(writer, max(known, own.counter), packs, shown=False))
+    return found
+
+
+def restore(push: Push, listing: Listing) -> None:
+    """Put back what our earlier lives published, as far as the remote has lost it: nobody else would."""
+    vault = push.vault
+    over = [one for one in lives(vault, listing) if one.writer != push.writer]
+    there = {one.name for one in vault.remote.list(f"p/{vault.tag}/")} if over else set()
+    whole = True
+    for one in over:
+        lost = [pack for pack in one.packs if vault.pack_name(pack.name) not in there]
+        if one.shown and not lost:
+            continue
+        objects: Objects = []
+        now = []
+        for pack in one.packs:
+            if pack not in lost:
+                now.append(pack)
+                continue
+            spans = _spans(push, one.writer, pack)
+            whole = whole and bool(spans)
+            events = [event for span in spans for event in _span(vault, span)]
+            now.append(push.pack(signed(vault, events), pack.first, pack.last, objects)[0])
+        head = Head(
+            vault=vault.id, device=vault.me, writer=one.writer, counter=one.counter, at=0, packs=tuple(now)
+        )  # fmt: skip
+        gone = [heads.name_of(vault.id, one.writer, one.counter)] if one.shown else []
+        _replaced(push, head, sealing.life_tag(vault.id, one.writer), objects, gone)
+    if not whole:
+        push.say_again()
+
+
+def _spans(push: Push, writer: str, pack: Indexed) -> tuple[Span, ...]:
+    """What is in a pack of an earlier life, by the pushes it covers: it may have been packed anew since."""
+    known = [one for one in push.memory.own(writer).packs if pack.first <= one.first and one.last <= pack.last]
+    if [one.first for one in known[:1]] != [pack.first] or known[-1].last != pack.last:
+        return ()
+    return tuple(span for one in known for span in push.held(one.name))
+
+
+def _span(vault: Vault, span: Span) -> list[Event]:
+    found: list[Event] = vault.here.store.stream(span.session, span.writer, span.first, span.last)
+    return found
+
+
+# ── taking away ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _as_kept(vault: Vault, stretch: Stretch) -> list[Event]:
@@ -152,11 +241,17 @@ def _without_device(vault: Vault, listing: Listing, device: str) -> None:
         if cursor.held or cursor.holes or cursor.counter != listed.counter:
             left = True  # something of it was never accepted, or never read: it stays, and is reported
             continue
-        head = _head(vault, listed, cursor)
-        if head is not None:
-            vault.remote.put([], remove=[*(f"p/{vault.tag}/{one.name}" for one in head.packs), listed.name])
-            with vault.here.transaction() as transaction:
-                vault.memory.write(transaction, listed.counter, "looked", life)
+        found = genuine(vault, [listed], cursor)
+        if found is None or found[1] != cursor.digest:
+            left = True  # not what was read under this number
+            continue
+        packs_of = [vault.pack_name(one.name) for one in found[0].packs]
+        vault.remote.put([], remove=[*packs_of, listed.name])
+        with vault.here.transaction() as transaction:
+            # Whatever it publishes from now on is looked at anew, under whichever number.
+            again = replace(cursor, counter=0, digest=b"", applied=0, read=max(cursor.read, cursor.applied))
+            vault.memory.write(transaction, again, "life", life)
+            vault.memory.forget(transaction, "looked", life)
     if not left:
         with vault.here.transaction() as transaction:
             vault.memory.forget(transaction, "sweep", device)
@@ -166,33 +261,42 @@ def _look_through(vault: Vault, listing: Listing) -> None:
     """Take erased data out of what removed devices left at the remote, when they or the log said something new."""
     for life, cursor in vault.memory.cursors().items():
         rivals = listing.rivals.get(life)
-        if not rivals or cursor.device not in vault.membership.removed:
+        if not rivals or not cursor.counter or cursor.device not in vault.membership.removed:
             continue
         if vault.memory.read(int, "looked", life) == rivals[0].counter:
             continue
         found = genuine(vault, rivals, cursor)
-        if found is not None:
-            _without_erased(vault, found[0], cursor.device)
+        known = found is not None and _without_erased(vault, found[0], cursor.device)
         with vault.here.transaction() as transaction:
             vault.memory.write(transaction, rivals[0].counter, "looked", life)
+            if found is not None and known and cursor.counter == found[0].counter:
+                last = found[0].packs[-1].last if found[0].packs else 0
+                settled = replace(cursor, applied=max(cursor.applied, last), holes=(), held=False, unread=0)
+                vault.memory.write(transaction, settled, "life", life)
 
 
-def _without_erased(vault: Vault, head: Head, device: str) -> None:
-    """Packs with erased data go. What else is in them and was not accepted is kept aside here, for who decides."""
+def _without_erased(vault: Vault, head: Head, device: str) -> bool:
+    """Packs with erased data go. What else is in them and was not accepted is kept aside here, for who decides.
+
+    True when nothing is to be decided: all that the head names was read, and is in the log.
+    """
+    known = True
     author, room = held.Author(vault, device), _LOOKED_THROUGH
     erased: dict[str, held.Erased] = {}
     for pack in head.packs:
         room -= pack.size
         if room < 0:
-            break
+            return False
         try:
             stretches = read_pack(vault, pack)
         except HoldfastError as error:
             if error.retry_helps or isinstance(error, OverLimit):
                 raise
-            continue  # nobody can say what is in it
+            known = False  # nobody can say what is in it
+            continue
         for session in {one.session for one in stretches} - erased.keys():
             erased[session] = held.erased(vault, session)
+        known = known and all(len(_as_kept(vault, one)) == len(one.events) for one in stretches)
         left = [(one, held.without(erased[one.session], one.events)) for one in stretches]
         if all(list(one.events) == events for one, events in left):
             continue
@@ -204,6 +308,7 @@ def _without_erased(vault: Vault, head: Head, device: str) -> None:
                     held.add(vault.memory, transaction, one.session, one.writer, device, unknown)
             vault.memory.write(transaction, True, "purged", pack.name)
         vault.remote.put([], remove=[vault.pack_name(pack.name)])
+    return known
 
 
 def _clear(vault: Vault, listing: Listing) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast.teleport import entries, keys
-from holdfast.teleport.entries import Found, Rename, Signed
+from holdfast.teleport.entries import Rename, Signed
 from holdfast.teleport.memory import FOUNDING, Standing
-from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
+from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge
 from holdfast.teleport.vault import Here, Vault
 from holdfast.teleport.wraps import Wrapped
 
@@ -37,7 +38,7 @@ def missing(remote: Remote) -> bool:
 def prepared(here: Here, remote: Remote, *, session: str | None = None) -> Vault:
     """A new vault, known to this device alone: everything of it is written down, and nothing is sent yet."""
     recipient, secret = keys.new_box()
-    found = Found(
+    found = entries.Found(
         vault="", parents=(), by=here.keys.public.id, at=here.now(), device=here.keys.public, nonce=os.urandom(16),
         box=recipient, session=session,
     )  # fmt: skip
@@ -45,7 +46,7 @@ def prepared(here: Here, remote: Remote, *, session: str | None = None) -> Vault
     vault = Vault(here, remote, entries.hash_of(signed.payload))
     with here.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
-        vault.memory.write(transaction, Standing(place="member", confirmed=True), "standing")
+        vault.memory.write(transaction, Standing(place="member", confirmed=True, device=vault.me), "standing")
     first = Wrapped(vault=vault.id, founding=entries.pack(signed), keys=[], box=secret, session=session)
     vault.use(first)  # nobody else has the box's secret yet
     return vault
@@ -83,12 +84,31 @@ def forget(vault: Vault) -> None:
             transaction.remember(name, None)
 
 
-def again(vault: Vault) -> list[tuple[str, bytes]]:
-    """Everything of the vault itself that this device can put back, should the remote have lost it."""
+def remains(remote: Remote) -> bool:
+    """Whether a vault lies there that has lost its beginning: another one must not be founded on top of it."""
+    return any(remote.list(prefix) for prefix in ("h/", "m/"))
+
+
+def lost(vault: Vault, there: Iterable[Found]) -> list[Signed]:
+    """The entries that this device knows and that a listing of `m/` does not show."""
+    names = {one.name for one in there}
+    # What was never sent is not lost.
+    names |= {name for name, _ in vault.waiting()}
+    founding = vault.founding()
+    return [
+        signed
+        for own, signed in vault.known.items()
+        if vault.entry_name(own) not in names and (founding is None or signed.payload != founding.payload)
+    ]
+
+
+def put_back(vault: Vault) -> bool:
+    """Put back what the remote has lost of the vault itself, and leave whatever is there; False when that is all."""
     key = vault.sealing_key()
     founding = vault.founding()
     if key is None or founding is None:
-        return []
+        return False
     objects = [] if vault.membership.session else [(PUBLIC, entries.founding_document(founding))]
-    said = (signed for signed in vault.known.values() if signed.payload != founding.payload)
-    return [*objects, *(vault.sealed_entry(key, signed) for signed in said)]
+    gone = lost(vault, vault.remote.list(f"m/{vault.tag}/"))
+    objects += [vault.sealed_entry(key, signed) for signed in gone]
+    return len(vault.remote.put(objects)) < len(objects) if objects else False

@@ -132,7 +132,7 @@ class Hearing:
                 self.reject(listed.name, cursor.device, HELD_BACK)
             if cursor.holes and member and not self._patient:
                 for hole in cursor.holes:
-                    self.reject(hole.pack, cursor.device, "a pack could not be read")
+                    self.reject(hole.pack, cursor.device, hole.reason or "a pack could not be read")
             if member and (cursor.held or (cursor.holes and self._patient)):
                 yield listed
             return

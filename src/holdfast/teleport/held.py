@@ -15,6 +15,7 @@ from holdfast.core.reading import erasures
 from holdfast.teleport import entries, packs
 from holdfast.teleport.due import ERASING
 from holdfast.teleport.entries import Admit
+from holdfast.teleport.guests import Guests
 from holdfast.teleport.keys import STREAM, certifies, is_certified, verify
 from holdfast.teleport.packs import Stretch
 
@@ -140,6 +141,7 @@ class Author:
         wrong = {own for own, _ in vault.membership.rejected} | set(vault.membership.waiting)
         self._admin = device == vault.membership.founder
         self._own = self._admin
+        self._guests = Guests(vault)
         for own, signed in vault.known.items():
             entry = entries.read(signed.payload)
             if isinstance(entry, Admit) and entry.device.id == device and own not in wrong:
@@ -156,6 +158,10 @@ class Author:
             return "it is signed by a device that does not belong to the vault"
         if not verify(self._signing, STREAM, words, stretch.signature):
             return "a signature in it is wrong"
+        if not self._own:
+            forbidden = self._guests.objection(stretch, self._signing)
+            if forbidden is not None:
+                return forbidden
         if certifies(stretch.writer, self._signing) or (not is_certified(stretch.writer) and self._own):
             return None
         # Those who are still here speak for themselves.

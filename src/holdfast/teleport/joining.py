@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import Invalid
 from holdfast.core.text import LONGEST_NAME, printable
-from holdfast.teleport import age, entries, heads
+from holdfast.teleport import age, entries, founding, heads, sealing
 from holdfast.teleport.entries import Admit, Signed
 from holdfast.teleport.hearing import HEAD_LIMIT, look
 from holdfast.teleport.keys import PublicKeys, verify
@@ -83,16 +83,19 @@ def ask(here: Here, remote: Remote, signed: Signed, *, secret: bytes | None = No
         raise Invalid("what stands at the remote is no vault of Holdfast", hint="Choose another place.")
     vault = Vault(here, remote, entries.hash_of(signed.payload))
     standing = vault.memory.standing()
-    name = standing.request or heads.JOINS + os.urandom(16).hex()
+    # What was asked for under other keys is taken back: nobody could make use of the answer.
+    again = standing.device in ("", vault.me)
+    name = (standing.request if again else None) or heads.JOINS + os.urandom(16).hex()
+    gone = [standing.request] if standing.request and not again else []
     with here.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
-        vault.memory.write(transaction, replace(standing, request=name), "standing")
+        vault.memory.write(transaction, replace(standing, request=name, device=vault.me), "standing")
     public = here.keys.public
     letter = _Letter(
         vault=vault.id, signing=public.signing, age=public.age, name=here.name, at=here.now(),
         proof=None if secret is None else proof_of(secret, public),
     )  # fmt: skip
-    remote.put([(name, age.encrypt(read.box, msgspec.json.encode(letter)))])
+    remote.put([(name, age.encrypt(read.box, msgspec.json.encode(letter)))], remove=gone)
     return vault
 
 
@@ -142,11 +145,25 @@ def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
 def approve(
     vault: Vault, request: Request, *, admin: bool = False, role: str = "device", invite: str | None = None
 ) -> None:
-    """Let a device in: one entry, one wrap."""
+    """Let a device in: one entry, one wrap; and whatever it needs to find in that the remote has lost."""
     change = vault.change()
     change.say(Admit, device=request.keys, name=request.name, admin=admin, role=role, invite=invite)
     change.wrap(request.keys.age, change.wrapped(vault.ring()))
-    change.commit(remove=[request.object] if request.object else [])
+    change.write_down()
+    founding.put_back(vault)
+    vault.flush(remove=[request.object] if request.object else [])
+
+
+def help_in(vault: Vault, keys: PublicKeys) -> bool:
+    """Of a device that was let in: put back what it needs to find in; False when nothing of that was lost."""
+    wraps = f"k/{sealing.recipient_tag(keys.age)}-"
+    done = founding.put_back(vault)
+    if not vault.remote.list(wraps):
+        change = vault.change()
+        change.wrap(keys.age, change.wrapped(vault.ring()))
+        change.commit()
+        done = True
+    return done
 
 
 def arrived(vault: Vault) -> bool:
@@ -158,13 +175,22 @@ def arrived(vault: Vault) -> bool:
     vault.learn_all()
     if not vault.membership.is_member(vault.me) or left_behind(vault):
         return False
-    founding = vault.founding()
-    assert founding is not None
+    signed = vault.founding()
+    assert signed is not None
     with vault.here.transaction() as transaction:
-        vault.memory.write_raw(transaction, entries.pack(founding), FOUNDING)
-        vault.memory.write(transaction, replace(vault.memory.standing(), place="member"), "standing")
+        vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
+        standing = replace(vault.memory.standing(), place="member", device=vault.me)
+        vault.memory.write(transaction, standing, "standing")
     take_back(vault)
     return True
+
+
+def under_other_keys(vault: Vault) -> bool:
+    """Whether the vault knows this home, and by other keys than it has now: nothing of it is heard there any more."""
+    standing, members = vault.memory.standing(), vault.membership
+    if standing.device in ("", vault.me) or members.is_member(vault.me) or vault.me in members.removed:
+        return False
+    return standing.place != "out" and not (standing.place == "reader" and vault.wrapped())
 
 
 def left_behind(vault: Vault) -> bool:

@@ -18,6 +18,7 @@ from holdfast.teleport import bygone, held
 from holdfast.teleport.entries import Cut, Restore
 from holdfast.teleport.hearing import Listing, look, name_of
 from holdfast.teleport.memory import Cursor
+from holdfast.teleport.packs import Stretch
 from holdfast.teleport.pulling import read_pack
 from holdfast.teleport.remotes.interface import Missing
 from holdfast.teleport.remotes.limited import OverLimit
@@ -25,9 +26,9 @@ from holdfast.teleport.vault import Vault
 
 
 class Admitted(NamedTuple):
-    events: int
-    sessions: frozenset[str]
-    # Pushes that cannot be read here, or that go on from something that is not here.
+    # Events that were not accepted before, and of which session they are.
+    events: dict[str, str]
+    # Pushes that cannot be read here, are not its own word, or go on from something that is not here.
     left: int
 
 
@@ -44,7 +45,6 @@ class _Admission:
         self._device = device
         self._before = vault.membership.removed[device].cut
         self._cut: Cut = {}
-        # Events that were not accepted before, and of which session they are.
         self._new: dict[str, str] = {}
 
     def run(self) -> Admitted:
@@ -63,7 +63,7 @@ class _Admission:
         # From now on we vouch for it; then what the device left at the remote is in nobody's use any more.
         change.remember(True, "adopt", self._device)
         change.commit()
-        return Admitted(len(self._new), frozenset(self._new.values()), left)
+        return Admitted(self._new, left)
 
     def _kept(self) -> None:
         """What was read before, and kept aside."""
@@ -95,15 +95,7 @@ class _Admission:
                     self._reject(vault.pack_name(pack.name), f"a pack cannot be read: {error.message}")
                     left += pack.last - pack.first + 1
                 continue
-            good = []
-            for one in stretches:
-                objection = self._author.objection(one)
-                if objection is None:
-                    good.append((one.session, one.writer, one.events))
-                else:
-                    self._reject(vault.pack_name(pack.name), objection)
-            if self._take(good):
-                self._reject(vault.pack_name(pack.name), "what it goes on from is not here")
+            if self._stretches(stretches, vault.pack_name(pack.name)):
                 left += pack.last - pack.first + 1
         last = head.packs[-1].last if head.packs else 0
         now = replace(cursor, counter=head.counter, digest=digest, unread=left)
@@ -112,6 +104,21 @@ class _Admission:
         with vault.here.transaction() as transaction:
             self._memory.write(transaction, now, "life", life)
         return left
+
+    def _stretches(self, stretches: Iterable[Stretch], name: str) -> bool:
+        """Take in what can be of these; True when something is left."""
+        good, objections = [], set()
+        for one in stretches:
+            objection = self._author.objection(one)
+            if objection is None:
+                good.append((one.session, one.writer, one.events))
+            else:
+                objections.add(objection)
+        if self._take(good):
+            objections.add("what it goes on from is not here")
+        for objection in sorted(objections):
+            self._reject(name, objection)
+        return bool(objections)
 
     def _take(self, streams: Iterable[tuple[str, str, Sequence[Event]]]) -> list[Event]:
         """Take in what follows what is here; gives what does not."""

@@ -70,6 +70,8 @@ class Hole(msgspec.Struct, array_like=True, frozen=True, gc=False):
     pack: str
     # Not read the first time: perhaps it was only just replaced. Only what fails again is asked for.
     again: bool = False
+    # Read, and not all of it taken in: why not.
+    reason: str = ""
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -132,6 +134,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     admin: bool = False
     # What others wrote last is sealed with keys that we were not given: as good as being told that we were removed.
     shut_out: bool = False
+    # The device that all this is about, by its keys: a home that lost its keys goes on as another one.
+    device: str = ""
 
 
 _D = TypeVar("_D")

@@ -13,15 +13,18 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import Damaged, HoldfastError, Invalid
 from holdfast.core.event import Event
+from holdfast.core.text import printable, shorten
+from holdfast.core.view import word
 from holdfast.teleport import packs
 from holdfast.teleport.due import may_vouch
+from holdfast.teleport.guests import Guests
 from holdfast.teleport.heads import Claimed, Head, Indexed, Listed
 from holdfast.teleport.hearing import HELD_BACK, Hearing, Listing, name_of
 from holdfast.teleport.keys import STREAM, certifies, verify
 from holdfast.teleport.memory import Cursor, Hole
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.limited import OverLimit
-from holdfast.teleport.report import Progress, silent
+from holdfast.teleport.report import Deleted, Progress, silent
 from holdfast.teleport.sealing import Unsealable, life_tag
 from holdfast.teleport.vault import Vault
 
@@ -89,6 +92,8 @@ class Pull:
         """Of a device that was removed nothing is read; that there is something is remembered and said."""
         last = head.packs[-1].last if head.packs else 0
         unread = max(0, last - max(cursor.applied, cursor.read))
+        if cursor.read and not cursor.counter:
+            unread = max(unread, 1)  # what was there is gone, and this was put there since: it may be anything
         held = cursor.held or unread > 0
         if held:
             self._reject(listed.name, head.device, HELD_BACK)
@@ -102,9 +107,16 @@ class Pull:
             stretches = read_pack(vault, pack)
         except HoldfastError as error:
             return self._missed(head, pack, cursor, error)
-        good = [one for one in stretches if self._vouched(one, name)]
+        good, refused = Guests(vault).taken(one for one in stretches if self._vouched(one, name))
         moved = _moved(cursor, pack, _without(cursor.holes, pack))
+        if refused:
+            # Looked at again: perhaps what it goes on from is here by then, or its author is no guest any more.
+            hole = Hole(pack.first, pack.last, name, reason=refused[0].reason)
+            moved = replace(moved, holes=(*moved.holes, hole))
+            for device, reason in refused:
+                self._reject(name, device, reason)
         store = vault.here.store
+        going = self._deleted(good)
         twice = [one for one in good if store.stream(one.session, one.writer, one.events[0].seq, one.events[0].seq)]
         try:
             with vault.here.transaction() as transaction:
@@ -118,11 +130,37 @@ class Pull:
             return self._missed(head, pack, cursor, error)
         self._cursors[life_tag(vault.id, head.writer)] = moved
         vault.report.pulled += new
+        for gone in going:
+            now = store.state(gone.session)
+            if now is None or now.deleted:
+                vault.report.deleted.append(gone)
+                about = f", {gone.goal}," if gone.goal else ""
+                vault.report.note(f"Session {gone.session[:8]}{about} was deleted on {gone.device}.")
         if new:
             vault.report.sessions |= {one.session for one in good}
             for one in twice:
                 self._tell_of_fork(one)
         return moved
+
+    def _deleted(self, stretches: Sequence[Stretch]) -> list[Deleted]:
+        """Sessions that are here, and that these events delete. Asked before they are taken in."""
+        found: dict[str, Deleted] = {}
+        for one in stretches:
+            if all(event.type != "session.deleted" for event in one.events):
+                continue
+            state = self.vault.here.store.state(one.session)
+            if state is not None and not state.deleted:
+                goal = shorten(printable(word(state, "goal") or ""), 60)
+                by = self._author(one.writer) or one.device
+                places = tuple(self.vault.here.store.places(one.session))
+                found[one.session] = Deleted(one.session, goal, name_of(self.vault, by), places)
+        return list(found.values())
+
+    def _author(self, writer: str) -> str | None:
+        """The device that a certified id names, if it was ever let in."""
+        members = self.vault.membership
+        known = [*members.members, *members.removed]
+        return next((one for one in known if certifies(writer, members.signing_of(one) or b"")), None)
 
     def _tell_of_fork(self, stretch: Stretch) -> None:
         """Say once that a stream goes on twice, if it does. Both are signed, and both are kept."""
@@ -132,8 +170,7 @@ class Pull:
             return
         with vault.here.transaction() as transaction:
             vault.memory.write(transaction, True, "forked", session, writer)
-        known = {**vault.membership.removed, **vault.membership.members}
-        whose = next((device for device, one in known.items() if certifies(writer, one.keys.signing)), None)
+        whose = self._author(writer)
         vault.report.note(
             f"Two copies of one home went on with session {session[:8]} at once"
             f"{'' if whose is None else f' on {name_of(vault, whose)}'}: both are kept, and holdfast doctor names it."
@@ -213,9 +250,9 @@ def _without(holes: tuple[Hole, ...], pack: Indexed) -> tuple[Hole, ...]:
             left.append(hole)
             continue
         if hole.first < pack.first:
-            left.append(Hole(hole.first, pack.first - 1, hole.pack, hole.again))
+            left.append(replace(hole, last=pack.first - 1))
         if pack.last < hole.last:
-            left.append(Hole(pack.last + 1, hole.last, hole.pack, hole.again))
+            left.append(replace(hole, first=pack.last + 1))
     return tuple(left)
 
 

@@ -82,10 +82,17 @@ class Push:
         with self.vault.here.transaction() as transaction:
             doubts = (self.memory.read(int, "doubts") or 0) + 1
             self.memory.write(transaction, doubts, "doubts")
+        self.say_again()
+
+    def say_again(self) -> None:
+        """Nobody knows what was lost of all that we vouched for: all of it is due again."""
+        with self.vault.here.transaction() as transaction:
             for session, writer, known in list(self.memory.streams()):
                 left = {device: seq for device, seq in known.by.items() if device != self.vault.me}
                 if left != known.by:
                     self.memory.write(transaction, Vouched(left), "stream", session, writer)
+        self.look_again()
+        self._due.forget()
 
     def _newest(self) -> int:
         """The number of the newest head of this life that may be ours. What certainly is not, goes."""
@@ -158,9 +165,11 @@ class Push:
 
     # ── publishing ───────────────────────────────────────────────────────────────────────────────────────
 
-    def everything(self, wanted: Iterable[tuple[int, int]] = (), *, events: bool = True) -> None:
+    def everything(
+        self, wanted: Iterable[tuple[int, int]] = (), *, events: bool = True, put_back: bool = False
+    ) -> None:
         """Publish all that is due, in as many pushes as it takes; or, where nobody reads events, our word alone."""
-        again = self._again(wanted)
+        again = self._again(wanted, look=put_back or self.lost())
         lost, lives = self.lost(), 0
         while True:
             batch = self._due.next(self.own, events=events)
@@ -187,11 +196,16 @@ class Push:
                 break
         bygone.sweep(self.vault, self._listing)
 
-    def _again(self, wanted: Iterable[tuple[int, int]]) -> frozenset[str]:
+    def look_again(self) -> None:
+        """Look at all that is in the store, however often it was looked at before."""
+        if self.own.place:
+            self._note(replace(self.own, place=0))
+
+    def _again(self, wanted: Iterable[tuple[int, int]], *, look: bool) -> frozenset[str]:
         """Packs of ours that others could not read, or that are no longer where we put them."""
         ranges = list(wanted)
         found = {pack.name for pack in self.own.packs if any(pack.overlaps(*one) for one in ranges)}
-        if self.lost():
+        if look:
             there = {one.name for one in self.vault.remote.list(f"p/{self.vault.tag}/")}
             found |= {pack.name for pack in self.own.packs if self.vault.pack_name(pack.name) not in there}
         return frozenset(found)
@@ -201,10 +215,11 @@ class Push:
         if not sessions:
             return frozenset()
         return frozenset(
-            pack.name for pack in self.own.packs if any(span.session in sessions for span in self._held(pack.name))
+            pack.name for pack in self.own.packs if any(span.session in sessions for span in self.held(pack.name))
         )
 
-    def _held(self, pack: str) -> tuple[Span, ...]:
+    def held(self, pack: str) -> tuple[Span, ...]:
+        """What is in a pack of ours."""
         return self.memory.read(tuple[Span, ...], "pack", pack) or ()
 
     # ── packing ──────────────────────────────────────────────────────────────────────────────────────────
@@ -222,7 +237,7 @@ class Push:
         """One pack that covers the pushes of several."""
         ranges: dict[tuple[str, str], tuple[int, int]] = {}
         for pack in old:
-            for span in self._held(pack.name):
+            for span in self.held(pack.name):
                 first, last = ranges.get((span.session, span.writer), (span.first, span.last))
                 ranges[span.session, span.writer] = min(first, span.first), max(last, span.last)
         stretches: list[Stretch] = []

@@ -24,6 +24,16 @@ class Rejected(NamedTuple):
     reason: str
 
 
+class Deleted(NamedTuple):
+    """A session that was here, and that another device deleted; what it was about is known a last time."""
+
+    session: str
+    goal: str
+    device: str
+    # The work trees that were at it.
+    places: tuple[str, ...]
+
+
 class Report:
     def __init__(self) -> None:
         self.pushed = 0
@@ -32,6 +42,7 @@ class Report:
         self._known: set[Rejected] = set()
         # Sessions that something new was learned of.
         self.sessions: set[str] = set()
+        self.deleted: list[Deleted] = []
         # Sentences for a person: waiting for approval, cut off, sessions held back.
         self.notes: list[str] = []
 
@@ -56,5 +67,6 @@ class Report:
         for one in other.rejected:
             self.reject(*one)
         self.sessions |= other.sessions
+        self.deleted += [one for one in other.deleted if one not in self.deleted]
         for sentence in other.notes:
             self.note(sentence)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,9 @@ from holdfast.teleport.memory import FOUNDING, Standing
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
 from holdfast.teleport.vault import Here, Vault
 from holdfast.teleport.wraps import Wrapped
+
+# Whoever knows a person's public key can leave files for it: too few looked at, and they would bury an offer.
+_MOST_LOOKED_AT: Final = 20_000
 
 
 def shared(main: Vault, session: str) -> Vault | None:
@@ -101,7 +105,9 @@ def offers(remote: Remote, identities: Sequence[str | bytes]) -> list[Wrapped]:
     secrets: dict[str, tuple[int, bytes]] = {}
     for identity in identities:
         prefix = f"k/{sealing.recipient_tag(wraps.recipient_of(identity))}-"
-        for listed in remote.list(prefix)[:1000]:
+        for listed in remote.list(prefix)[:_MOST_LOOKED_AT]:
+            if listed.size > wraps.LARGEST:
+                continue
             try:
                 one = wraps.unwrap(remote.get(listed.name, wraps.LARGEST), [identity])
             except (Missing, TooLarge):

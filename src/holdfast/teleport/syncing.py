@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Unreachable
-from holdfast.teleport import founding, heads, held, joining, removing, sharing, tending
+from holdfast.teleport import bygone, founding, heads, held, joining, removing, sharing, tending
 from holdfast.teleport.hearing import look, name_of
 from holdfast.teleport.memory import Turned
 from holdfast.teleport.pulling import Pull
@@ -22,23 +22,27 @@ _TAKEN_BACK: Final = (
     "what others write lately cannot be opened here: the session may no longer be shared with you,"
     " or, if you accepted it with --identity, accept it so again"
 )
+_ONLY_TO_READ: Final = (
+    "The session {0} is shared with you to read from now on: what you had sent by then is in it."
+    " To go on with a copy of your own: holdfast fork {0}"
+)
 _LOCKED_OUT: Final = "what others write lately cannot be opened here: this device may have been removed"
 
 
 def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_back: bool = False) -> Report:
     """Exchange what is missing in both directions. `patient`: a person waits, what failed before is tried again.
 
-    `put_back`: a remote that lost its vault gets it again; without a person's word, an empty one is none of ours.
+    `put_back`: a remote that lost anything gets all of it again that this device has; without a person's word, an
+    empty one is none of ours.
     """
     found = main.remote.list("h/")
     if not found and not put_back:
         _refuse_emptied(main)
-    gone = put_back and founding.missing(main.remote)
     report = Report()
-    report.add(_one(main, found, None, progress, patient=patient, gone=gone))
+    report.add(_one(main, found, None, progress, patient=patient, put_back=put_back))
     for share in main.membership.shares if main.membership.is_member(main.me) else ():
         vault = sharing.opened(main, share.vault, share.founding)
-        report.add(_one(vault, found, main, progress, patient=patient, gone=gone))
+        report.add(_one(vault, found, main, progress, patient=patient, put_back=put_back))
     return report
 
 
@@ -53,13 +57,13 @@ def _refuse_emptied(main: Vault) -> None:
 
 
 def _one(
-    vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool, gone: bool
+    vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool, put_back: bool
 ) -> Report:
     if not _belongs(vault):
         _note_reached(vault)
         return vault.report
     try:
-        error, shut_out = _exchange(vault, found, main, progress, patient=patient, gone=gone)
+        error, shut_out = _exchange(vault, found, main, progress, patient=patient, put_back=put_back)
     except HoldfastError:
         _remember_rejected(vault, whole=False)
         raise
@@ -69,11 +73,11 @@ def _one(
 
 
 def _exchange(
-    vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool, gone: bool
+    vault: Vault, found: Sequence[Found], main: Vault | None, progress: Progress, *, patient: bool, put_back: bool
 ) -> tuple[str | None, bool]:
     """All of it; gives what is to be said about it from now on, should something be wrong, and whether we are out.
 
-    `gone`: the remote lost the vault itself, and is to have it again.
+    `put_back`: the remote lost something, and is to have it again, whatever it shows.
     """
     listing = look(found, vault.tag)
     vault.flush()
@@ -90,18 +94,25 @@ def _exchange(
         push.renew()
     _withheld(vault, pull)
     lost = push.lost()
-    if lost:
+    if lost and vault.membership.is_member(vault.me):  # of who was removed it is taken away
         where = heads.name_of(vault.id, push.writer, push.own.there)
         vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
-    tending.tend(vault, listing, main, lost=lost or gone)
+    tending.tend(vault, listing, main, lost=lost or put_back)
     if vault.membership.is_member(vault.me):
-        push.everything(pull.wanted, events=_has_readers(vault))
+        if lost or put_back:
+            bygone.restore(push, listing)
+        if vault.membership.is_admin(vault.me) and not vault.memory.standing().admin:
+            push.look_again()  # it may vouch for more than before
+        push.everything(pull.wanted, events=_has_readers(vault), put_back=put_back)
+    elif vault.me in vault.membership.removed and _still_reads(vault):
+        if vault.memory.standing().place == "member":
+            vault.report.note(_ONLY_TO_READ.format(str(vault.membership.session)[:8]))
     elif vault.me in vault.membership.removed:
         vault.report.note("This device was removed from the vault: nothing of it is sent any more.")
     vault.reject_planted()
     if pull.hearing.locked_out:
-        reads = vault.memory.standing().place == "reader"
-        said = _TAKEN_BACK if reads else _LOCKED_OUT
+        as_guest = vault.membership.session is not None and main is None
+        said = _TAKEN_BACK if as_guest else _LOCKED_OUT
         vault.report.note(f"{said[0].upper()}{said[1:]}.")
         return said, pull.hearing.shut_out
     return None, False
@@ -134,10 +145,11 @@ def _note_reached(vault: Vault) -> None:
 def _note_standing(vault: Vault, main: Vault | None, error: str | None, *, shut_out: bool) -> None:
     """What can be told of it later without asking the remote, and without any key."""
     standing, members = vault.memory.standing(), vault.membership
-    place = "member" if members.is_member(vault.me) else "out" if vault.me in members.removed else standing.place
+    gone = "reader" if _still_reads(vault) else "out"
+    place = "member" if members.is_member(vault.me) else gone if vault.me in members.removed else standing.place
     now = replace(
         standing, last_sync=vault.here.now(), error=error, place=place, admin=members.is_admin(vault.me),
-        shut_out=shut_out,
+        shut_out=shut_out, device=vault.me,
     )  # fmt: skip
     people = tuple(sorted({one.email for one in members.invites if one.live}))
     with vault.here.transaction() as transaction:
@@ -148,9 +160,16 @@ def _note_standing(vault: Vault, main: Vault | None, error: str | None, *, shut_
                 within.memory.write(transaction, people, "shared", members.session)
 
 
+def _still_reads(vault: Vault) -> bool:
+    """Whether this device was given the key of a shared session that nobody has who does not belong there."""
+    return vault.membership.session is not None and vault.sealing_key() is not None
+
+
 def _belongs(vault: Vault) -> bool:
     """Whether there is anything to read for us: a request may have been heard since."""
     standing = vault.memory.standing()
+    if joining.under_other_keys(vault):
+        return joining.arrived(vault)  # whoever asked says what is to be done
     if standing.place == "pending":
         if joining.arrived(vault):
             return True

@@ -151,8 +151,8 @@ def _before(vault: Vault, names: Iterable[str]) -> set[str]:
 
 def _put_back(vault: Vault) -> None:
     """The remote lost what we published: perhaps it lost the vault itself. Whatever is there is left as it is."""
+    founding.put_back(vault)
     change = vault.change()
     for recipient in vault.membership.recipient_keys():
         change.wrap(recipient, change.wrapped(vault.ring()))
     change.commit()
-    vault.remote.put(founding.again(vault))

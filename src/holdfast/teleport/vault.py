@@ -289,14 +289,18 @@ class Vault:
     def change(self) -> Change:
         return Change(self)
 
+    def waiting(self) -> list[tuple[str, bytes]]:
+        """What was said here and is not sent yet, in its order."""
+        found = self.memory.raw_under("out").values()
+        return [msgspec.msgpack.decode(packed, type=tuple[str, bytes]) for packed in found]
+
     def flush(self, *, remove: Iterable[str] = ()) -> None:
         """Send what is still waiting to be sent, in its order."""
         waiting = self.memory.raw_under("out")
         gone = list(remove)
         if not waiting and not gone:
             return
-        objects = [msgspec.msgpack.decode(packed, type=tuple[str, bytes]) for packed in waiting.values()]
-        self.remote.put(objects, remove=gone)
+        self.remote.put(self.waiting(), remove=gone)
         if waiting:
             with self.here.transaction() as transaction:
                 for name in waiting:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from holdfast.cli import alike
 from holdfast.cli.call import Call
+from holdfast.core import agents, twins
 from holdfast.core.model import Agent
 from holdfast.core.modes import limits
 from holdfast.keeper.agent import KeptAgent
@@ -12,10 +14,15 @@ def _find(call: Call) -> KeptAgent:
     return call.keeper.session().find_agent(call.parsed.need("id"))
 
 
-def _done(call: Call, agent_: KeptAgent) -> None:
-    document, wanted = agent_.session.document(at=call.at), agent_.id
-    agent = next(one for one in reversed(document.agents) if one.id == wanted)
+def _done(call: Call, agent_: KeptAgent, event: str | None = None) -> None:
+    session = agent_.session
+    state = session.state(at=call.at)
+    document = session.described(state, call.keeper.now() if call.at is None else call.at)
+    place = alike.place_of(state.agents.values(), agent_.id, agent_.ref)
+    agent = document.agents[place]
     call.done(document, lambda paint: paint.join(paint.bold(agent.id), "  ", _status(agent)), agent=agent)
+    if event is not None:
+        alike.tell(call, state, state.agents.values(), place, event, agents.status_of)
 
 
 def _status(agent: Agent) -> str:
@@ -43,37 +50,44 @@ def start(call: Call) -> None:
 
 
 def progress(call: Call) -> None:
-    _done(call, _find(call).progress(call.parsed.number("fraction") or 0.0, at=call.at))
+    _done(call, _find(call).progress(call.parsed.number("fraction") or 0.0, at=call.at), "agent.progressed")
 
 
 def done(call: Call) -> None:
     words = call.parsed
-    _done(call, _find(call).done(summary=words.text("summary"), tokens=words.integer("tokens"), at=call.at))
+    _done(
+        call,
+        _find(call).done(summary=words.text("summary"), tokens=words.integer("tokens"), at=call.at),
+        "agent.completed",
+    )
 
 
 def fail(call: Call) -> None:
     words = call.parsed
-    _done(call, _find(call).fail(words.need("message"), category=words.need("category"), at=call.at))
+    _done(call, _find(call).fail(words.need("message"), category=words.need("category"), at=call.at), "agent.failed")
 
 
 def retry(call: Call) -> None:
-    _done(call, _find(call).retry(pid=call.parsed.integer("pid"), at=call.at))
+    _done(call, _find(call).retry(pid=call.parsed.integer("pid"), at=call.at), "agent.retried")
 
 
 def pause(call: Call) -> None:
-    _done(call, _find(call).pause(at=call.at))
+    _done(call, _find(call).pause(at=call.at), "agent.paused")
 
 
 def resume(call: Call) -> None:
-    _done(call, _find(call).resume(pid=call.parsed.integer("pid"), at=call.at))
+    _done(call, _find(call).resume(pid=call.parsed.integer("pid"), at=call.at), "agent.resumed")
 
 
 def abort(call: Call) -> None:
-    _done(call, _find(call).abort(at=call.at))
+    _done(call, _find(call).abort(at=call.at), "agent.aborted")
 
 
 def list_(call: Call) -> None:
     from holdfast.cli.describe import agents_table
 
-    found = call.keeper.session(at=call.at).document(at=call.at).agents
-    call.answer({"agents": found}, lambda paint: agents_table(paint, found))
+    session = call.keeper.session(at=call.at)
+    state = session.state(at=call.at)
+    found = session.described(state, call.keeper.now() if call.at is None else call.at).agents
+    apart = twins.told_apart(state, state.agents.values())
+    call.answer({"agents": found}, lambda paint: agents_table(paint, found, apart))

@@ -10,12 +10,15 @@ from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.canonical import Json
-from holdfast.keeper.conflicts import Disagreement, Side
+from holdfast.keeper.conflicts import Disagreement, Side, disputed, worked_on
 from holdfast.keeper.wording import percent
+
+_MOST_TOLD = 3
 
 
 def run(call: Call) -> None:
-    session = call.keeper.session(call.parsed.text("id") or "@", at=call.at)
+    reference = call.parsed.text("id")
+    session = worked_on(call.keeper, reference, at=call.at)
     found = session.conflicts(at=call.at)
     clock = Clock(call.keeper.now() if call.at is None else call.at)
     call.answer(
@@ -32,7 +35,13 @@ def run(call: Call) -> None:
     )  # fmt: skip
     left = next((one.conflict.id for one in found if one.conflict.chosen is None), None)
     if left is not None:
-        call.note(f"Choose with: holdfast resolve {left} --take N. To go on separately: holdfast fork")
+        current = call.keeper.current(at=call.at) if reference is None else None
+        which = "" if current is not None else f" {session.id[:8]}"
+        call.note(f"Choose with: holdfast resolve {left} --take N{which}. To go on separately: holdfast fork{which}")
+    elif reference is None and call.at is None and not call.json:
+        others = [f"holdfast conflicts {one[:8]}" for one in disputed(call.keeper)[:_MOST_TOLD]]
+        if others:
+            call.note(f"Open in other sessions: {', '.join(others)}")
 
 
 def _all(paint: Paint, found: Sequence[Disagreement], clock: Clock) -> Painted:

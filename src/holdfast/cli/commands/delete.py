@@ -17,3 +17,4 @@ def run(call: Call) -> None:
             )
     deleted = call.keeper.delete(found.id, at=call.at)
     call.answer({"deleted": deleted}, lambda paint: "" if call.quiet else paint.join("Erased ", deleted[:8]))
+    call.tell_of_mirrors()

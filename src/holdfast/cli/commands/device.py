@@ -1,4 +1,4 @@
-"""`holdfast device show|list|rename|approve|remove|recovery-code`: this device, and those it belongs with."""
+"""`holdfast device show|list|rename|approve|remove|admit|recovery-code`: this device, and those it belongs with."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.times import text
-from holdfast.keeper.wording import ago
+from holdfast.keeper.wording import ago, count
 
 if TYPE_CHECKING:
+    from holdfast.keeper.teleports.admitting import TakenIn
     from holdfast.keeper.teleports.devices import Known
     from holdfast.keeper.teleports.standing import Met
 
 _STATUSES = {
     "member": "belongs here", "recovery": "a code on paper", "guest": "a guest", "removed": "was removed",
-    "pending": "asks to join", "reader": "reads only",
+    "pending": "asks to join", "reader": "reads only", "other-keys": "knows this device by other keys",
+    "no-keys": "this device has no keys",
 }  # fmt: skip
 
 
@@ -57,6 +59,10 @@ def _vault(paint: Paint, one: Met) -> list[str]:
     ]
     if one.held:
         lines.append(paint.yellow(f"               {one.held} earlier sessions wait: {_confirming(one)}"))
+    if one.status == "other-keys":
+        from holdfast.keeper.teleports.remotes import rejoining
+
+        lines.append(paint.yellow(f"               ask to join again: {rejoining(one.remote)}"))
     return lines
 
 
@@ -82,16 +88,21 @@ def list_(call: Call) -> None:
     asking = next((one for one in found if one.status == "pending" and not one.this), None)
     if asking is not None:
         call.note("Compare the words with what the device itself shows, then: holdfast device approve FINGERPRINT")
+    if any(one.held is not None for one in found):
+        call.note("To take in what is held back: holdfast device admit NAME")
 
 
 def _public(one: Known) -> dict[str, object]:
     return {
         "remote": one.remote, "name": one.name, "fingerprint": one.fingerprint, "status": one.status,
         "admin": one.admin, "this": one.this, "last_word": None if one.last_word is None else text(one.last_word),
+        "held": None if one.held is None else one.held._asdict(),
     }  # fmt: skip
 
 
 def _listed(paint: Paint, found: Sequence[Known], now: int) -> Painted:
+    from holdfast.keeper.teleports.admitting import held_back
+
     if not found:
         return paint.dim("No remote is set up: holdfast remote add NAME URL")
     lines: list[str] = []
@@ -108,6 +119,8 @@ def _listed(paint: Paint, found: Sequence[Known], now: int) -> Painted:
         name = paint.bold(one.name) if one.name else paint.dim("(no name yet)")
         lines.append(paint.join("  ", name, "  ", shown(", ".join(about))))
         lines.append(paint.join("    ", paint.dim(one.fingerprint)))
+        if one.held is not None:
+            lines.append(paint.yellow(f"    what it wrote since is held back: {held_back(one.held)}"))
     return Painted("\n".join(lines))
 
 
@@ -154,6 +167,30 @@ def remove(call: Call) -> None:
     )  # fmt: skip
     if not done.declined:
         call.note("What it wrote until now stays; it can read nothing that is written from now on.")
+
+
+def admit(call: Call) -> None:
+    from holdfast.keeper.teleports import admitting
+
+    done = admitting.admit(call.keeper, call.parsed.need("name"))
+    call.answer({"admitted": done._asdict()}, lambda paint: _admitted(paint, done, quiet=call.quiet))
+    if done.left:
+        which = "1 push of it was" if done.left == 1 else f"{done.left:,} pushes of it were"
+        call.note(
+            f"{which} not taken in: what is in there cannot be read, is not its own word, or goes on from something"
+            " that is not here. It stays where it is."
+        )
+
+
+def _admitted(paint: Paint, done: TakenIn, *, quiet: bool) -> Painted | str:
+    if quiet:
+        return ""
+    if not done.events:
+        return paint.join("Nothing of ", paint.bold(done.name), " is held back" if not done.left else " was taken in")
+    told = f" {count(done.events, 'event')} of {count(done.sessions, 'session')} by "
+    return paint.join(
+        paint.green("Took in"), told, paint.bold(done.name), paint.dim(f" at {', '.join(done.remotes)}")
+    )
 
 
 def recovery_code(call: Call) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.cli.paint import Paint, Painted, wrap
+from holdfast.cli.paint import Paint, Painted, width_of, wrap
 from holdfast.cli.places import places
 from holdfast.keeper.doctor_checks import Check, Status
 from holdfast.keeper.wording import count
@@ -44,15 +44,20 @@ def _show(paint: Paint, checks: list[Check], repaired: list[str] | None, *, quie
 
 
 def _lines(paint: Paint, check: Check) -> list[Painted]:
-    first, *rest = wrap(paint.plain(check.detail, lines=True), paint.width - _INDENT) or [""]
+    # Whole: fingerprints and commands are there to be copied.
+    first, *rest = wrap(paint.plain(check.detail, lines=True), paint.width - _INDENT, whole=True) or [""]
     status = paint.style(check.status, _STYLES[check.status])
     gap = " " * (8 - len(check.status))
-    lines = [paint.join(status, gap, f"{check.name:<{_INDENT - 8}}", first)]
+    if width_of(paint.plain(check.name)) >= _INDENT - 8:
+        lines = [paint.join(status, gap, check.name)]
+        rest = [first, *rest]
+    else:
+        lines = [paint.join(status, gap, f"{check.name:<{_INDENT - 8}}", first)]
     lines += [paint.plain(" " * _INDENT + line) for line in rest]
     if check.status != "ok" and check.fix:
         lines += [
             paint.dim(" " * _INDENT + line)
-            for line in wrap(paint.plain(check.fix, lines=True), paint.width - _INDENT)
+            for line in wrap(paint.plain(check.fix, lines=True), paint.width - _INDENT, whole=True)
         ]
     return lines
 

@@ -16,7 +16,7 @@ from holdfast.core.event import Event, public
 _TELLING = (
     "id", "goal", "text", "chosen", "path", "command", "message", "line", "scope", "position", "progress", "action",
     "tokens", "task", "type", "role", "for", "reason", "summary", "outcome", "category", "why", "field", "agent",
-    "device", "resume", "name",
+    "device", "resume", "name", "branch", "commit",
 )  # fmt: skip
 
 _LONGEST = 2_000
@@ -73,4 +73,6 @@ def _spelled(name: str, value: object) -> str:
         return f"{value:.0%}"
     if name in ("tokens", "position"):
         return f"{name} {value:,}" if isinstance(value, int) else ""
+    if name == "commit" and isinstance(value, str):
+        return value[:12]
     return " ".join(value.split()) if isinstance(value, str) else ""

@@ -20,6 +20,8 @@ _LONGEST_CODE = 1000
 _STATUSES = {
     "member": "this device belongs to the vault", "pending": "this device waits to be let in",
     "reader": "this device only reads", "removed": "this device was removed",
+    "other-keys": "this device has new keys, and the vault knows it by others",
+    "no-keys": "this device's keys are gone",
 }  # fmt: skip
 
 
@@ -152,6 +154,8 @@ def _public(one: Met) -> dict[str, object]:
 
 
 def _listed(paint: Paint, found: Sequence[Met], now: int) -> Painted:
+    from holdfast.keeper.teleports.remotes import rejoining
+
     if not found:
         return paint.dim("No remote is set up: holdfast remote add NAME URL")
     lines: list[str] = []
@@ -166,6 +170,8 @@ def _listed(paint: Paint, found: Sequence[Met], now: int) -> Painted:
         if one.held:
             held = f"{count(one.held, 'earlier session')} held back: holdfast remote confirm {one.remote.name}"
             lines.append(paint.join("  ", paint.yellow(held)))
+        if one.status == "other-keys":
+            lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(one.remote)}")))
         if one.error:
             lines.append(paint.join("  ", paint.red(one.error)))
     return Painted("\n".join(lines))

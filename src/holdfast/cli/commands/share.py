@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Paint, Painted
@@ -12,6 +14,8 @@ from holdfast.core.times import LATEST, text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.keeper.teleports.sharing import Shared
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 def run(call: Call) -> None:
@@ -44,7 +48,7 @@ def _painted(paint: Paint, done: Shared, goal: str, clock: Clock) -> Painted:
 
 
 def _expires(call: Call) -> int | None:
-    """A length of time from now, or a time."""
+    """A length of time from now, a time, or a day: then until it is over here."""
     written = call.parsed.text("expires")
     if written is None:
         return None
@@ -54,12 +58,19 @@ def _expires(call: Call) -> int | None:
         moment = call.keeper.now() + span
     except Invalid:
         try:
-            moment = call.moment(written) or 0
+            moment = _end_of_day(call, written) if _DAY.fullmatch(written) else call.moment(written) or 0
         except Invalid:
             raise Invalid(
                 f"--expires: {shown(written)} is neither a length of time nor a time",
-                hint="Write it as 7d, 12h, 30m or 2w, or as RFC 3339.",
+                hint="Write it as 7d, 12h, 30m or 2w, as a day such as 2027-01-31, or as RFC 3339.",
             ) from None
     if moment > LATEST:
         raise Invalid(f"--expires: {shown(written)} is too far away", hint="Leave it out for a share without end.")
     return moment
+
+
+def _end_of_day(call: Call, day: str) -> int:
+    from holdfast.machine.wall import local_offset
+
+    end = call.moment(f"{day}T23:59:59.999Z") or 0
+    return end - int(local_offset(end).total_seconds() * 1000)

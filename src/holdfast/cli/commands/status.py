@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.glance import glance
@@ -14,7 +16,11 @@ def run(call: Call) -> None:
     reference = call.parsed.text("id") or "@"
     found = call.keeper.current(at=call.at) if reference == "@" else call.keeper.session(reference)
     if found is None:
-        call.answer({"session": None}, lambda paint: _nothing(call, paint))
+        gone = _deleted(call) if call.at is None else None
+        more = {} if gone is None else {"notes": [gone]}
+        call.answer({"session": None, **more}, lambda paint: _nothing(call, paint))
+        if gone is not None:
+            call.note(gone)
         return
     at = call.at
     now = call.keeper.now() if at is None else at
@@ -24,7 +30,8 @@ def run(call: Call) -> None:
         paint, document, Clock(now), hint=not call.quiet,
         gone=_gone(state, document) if at is None else frozenset(),
     ))  # fmt: skip
-    if at is None and document.sync.status in ("pending", "error"):
+    waits = document.sync.status == "error" or (document.sync.status == "pending" and document.sync.error is None)
+    if at is None and waits:
         call.keeper.upkeep.travel()  # what could not be sent when it was recorded is tried again
 
 
@@ -37,8 +44,34 @@ def _gone(state: State, document: Session) -> frozenset[str]:
     return frozenset(agent.id for agent in lost(state)[0])
 
 
+def _deleted(call: Call) -> str | None:
+    """That the session one was at here is gone because another device deleted it: said once."""
+    if not os.path.lexists(call.keeper.home.remotes):
+        return None
+    from holdfast.keeper.teleports.travelling import gone
+
+    found = gone(call.keeper)
+    return None if found is None else f"Session {found[0][:8]}, which you were at here, was deleted on {found[1]}."
+
+
+def _disputed(call: Call) -> str | None:
+    """The session this work tree was at last, if it was finished elsewhere and not all devices agree on it."""
+    from holdfast.core import view
+    from holdfast.keeper.conflicts import last_here
+
+    last = last_here(call.keeper)
+    if last is None or all(one.chosen is not None for one in view.conflicts(last)):
+        return None
+    return last.session[:8]
+
+
 def _nothing(call: Call, paint: Paint) -> Painted:
     lines = [paint.join("No session is in progress here. Start one: ", paint.bold("holdfast start GOAL"))]
+    disputed = _disputed(call) if call.at is None else None
+    if disputed is not None:
+        lines.append(
+            paint.join("The last one here has open conflicts: ", paint.bold(f"holdfast conflicts {disputed}"))
+        )
     latest = call.keeper.latest_unfinished()
     if latest is not None:
         document = latest.document()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
@@ -14,12 +15,13 @@ from holdfast.keeper.wording import count
 if TYPE_CHECKING:
     from holdfast.keeper.teleports.syncing import Synced
 
+_MOST_TOLD = 3
 _BAR = 30
 _DRAWN_AFTER = 0.7  # seconds: what is over sooner needs no bar
 _DRAWN_EVERY = 0.1
 
 
-def run(call: Call) -> None:
+def run(call: Call) -> int:
     from holdfast.keeper.teleports.syncing import sync
 
     bar = Bar(call)
@@ -28,28 +30,36 @@ def run(call: Call) -> None:
     finally:
         bar.clear()
     failed = [_of(name, error) for name, error in done.failed.items()]
-    if not failed or (done.reached and not call.json):
-        _tell(call, done)
+    if not failed or done.reached or call.json:
+        _tell(call, done, failed)
     for error in failed[1:]:
         call.note(error.message + (f" ({error.hint})" if error.hint else ""))
-    if failed:
+    if failed and not call.json:
         raise failed[0]
+    return failed[0].exit_code if failed else 0
 
 
-def _tell(call: Call, done: Synced) -> None:
+def _tell(call: Call, done: Synced, failed: Sequence[HoldfastError]) -> None:
     report = done.report
+    remotes = [{"name": name, "error": None} for name in done.reached]
+    remotes += [{"name": name, "error": error.message} for name, error in done.failed.items()]
     call.answer(
         {
             "pushed": report.pushed, "pulled": report.pulled, "conflicts": done.conflicts,
-            "rejected": [one._asdict() for one in report.rejected], "notes": report.notes,
-            "remotes": [{"name": name, "error": None} for name in done.reached],
+            "rejected": [one._asdict() for one in report.rejected], "notes": report.notes, "remotes": remotes,
+            "sessions": [one._asdict() for one in done.sessions],
+            "deleted": [{"session": one.session, "device": one.device} for one in report.deleted],
         },
         lambda paint: _painted(paint, done, quiet=call.quiet),
+        error=failed[0] if failed else None,
     )  # fmt: skip
     for sentence in report.notes:
         call.note(sentence)
     if done.conflicts:
-        call.note(f"{count(done.conflicts, 'conflict')} to look at: holdfast conflicts ID")
+        disputed = [one.id[:8] for one in done.sessions if one.conflicts]
+        where = ", ".join(f"holdfast conflicts {one}" for one in disputed[:_MOST_TOLD])
+        more = f", and in {len(disputed) - _MOST_TOLD} more sessions" if len(disputed) > _MOST_TOLD else ""
+        call.note(f"{count(done.conflicts, 'conflict')} to look at: {where}{more}")
     call.tell_of_mirrors()
 
 
@@ -60,6 +70,12 @@ def _painted(paint: Paint, done: Synced, *, quiet: bool) -> Painted:
         told = [f"sent {sent:,}"] if sent else []
         told += [f"received {received:,}"] if received else []
         lines.append(paint.plain(f"{', '.join(told).capitalize()}." if told else "Nothing new."))
+        lines += [
+            paint.cut(paint.join("  ", paint.dim(one.id[:8]), "  ", one.goal), paint.width)
+            for one in done.sessions[:_MOST_TOLD]
+        ]
+        if len(done.sessions) > _MOST_TOLD:
+            lines.append(paint.dim(f"  and {count(len(done.sessions) - _MOST_TOLD, 'more session')}"))
     for one in done.report.rejected:
         whose = f" of {one.device}" if one.device else ""
         where = f" ({one.pack})" if one.pack else ""

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from holdfast.cli import alike
 from holdfast.cli.call import Call
+from holdfast.core import tasks, twins
 from holdfast.keeper.session import KeptSession
 
 
-def _done(call: Call, session: KeptSession, task_id: str) -> None:
-    document = session.document(at=call.at)
-    task = next(one for one in reversed(document.tasks) if one.id == task_id)
+def _done(call: Call, session: KeptSession, task_id: str, event: str | None = None) -> None:
+    state = session.state(at=call.at)
+    document = session.described(state, call.keeper.now() if call.at is None else call.at)
+    place = alike.place_of(state.tasks.values(), task_id, session.moved)
+    task = document.tasks[place]
     call.done(document, lambda paint: paint.join(paint.bold(task.id), "  ", task.status, "  ", task.text), task=task)
+    if event is not None:
+        alike.tell(call, state, state.tasks.values(), place, event, tasks.status_of)
 
 
-def _move(call: Call, verb: Callable[..., KeptSession]) -> None:
+def _move(call: Call, verb: Callable[..., KeptSession], event: str) -> None:
     words = call.parsed
     session, task_id = call.keeper.session(), words.need("id")
     verb(session, task_id, outcome=words.text("outcome"), artifacts=words.texts("artifacts"), at=call.at)
-    _done(call, session, task_id)
+    _done(call, session, task_id, event)
 
 
 def add(call: Call) -> None:
@@ -31,27 +37,30 @@ def add(call: Call) -> None:
 
 
 def start(call: Call) -> None:
-    _move(call, KeptSession.start_task)
+    _move(call, KeptSession.start_task, "task.started")
 
 
 def done(call: Call) -> None:
-    _move(call, KeptSession.finish_task)
+    _move(call, KeptSession.finish_task, "task.completed")
 
 
 def block(call: Call) -> None:
-    _move(call, KeptSession.block_task)
+    _move(call, KeptSession.block_task, "task.blocked")
 
 
 def reopen(call: Call) -> None:
-    _move(call, KeptSession.reopen_task)
+    _move(call, KeptSession.reopen_task, "task.reopened")
 
 
 def drop(call: Call) -> None:
-    _move(call, KeptSession.drop_task)
+    _move(call, KeptSession.drop_task, "task.dropped")
 
 
 def list_(call: Call) -> None:
     from holdfast.cli.describe import tasks_table
 
-    found = call.keeper.session(at=call.at).document(at=call.at).tasks
-    call.answer({"tasks": found}, lambda paint: tasks_table(paint, found))
+    session = call.keeper.session(at=call.at)
+    state = session.state(at=call.at)
+    found = session.described(state, call.keeper.now() if call.at is None else call.at).tasks
+    apart = twins.told_apart(state, state.tasks.values())
+    call.answer({"tasks": found}, lambda paint: tasks_table(paint, found, apart))

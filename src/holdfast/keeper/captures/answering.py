@@ -73,7 +73,7 @@ def _reminded(keeper: Keeper, heard: Heard) -> Answer:
     known = state.extra.get(REMINDED)
     told = [one for one in known if isinstance(one, str)] if isinstance(known, list) else []
     due = [line for line in _LINES if line in state.time.reached and line not in told]
-    if not due:
+    if not due or keeper.upkeep.reads_only(session.id):
         return Answer(block=block)
     keeper.recorder.record(session.id, lambda _: [ExtraKept(name=REMINDED, value=[*told, *due])])
     return Answer(say=sentence(state, due[-1]), notify=bool(keeper.settings["capture.notify"]), block=block)

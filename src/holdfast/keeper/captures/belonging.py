@@ -2,8 +2,8 @@
 
 By the agent program's own id of the conversation, wherever that was heard before: a `cd`, another terminal or a
 resumed conversation changes nothing. A conversation heard for the first time joins the session its work tree is at,
-and starts one where there is none. What a session cannot take any more, because it has ended, goes to a new one that
-continues it.
+and starts one where there is none. What a session cannot take any more, because it has ended or because others share
+it with us to read, goes to a new one that continues it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Belonging:
         if (
             known is not None
             and (
-                view.status_of(known) not in FINISHED
+                not self._is_closed(known)
                 # Told already, by a process that was killed before the payload went: nothing begins because of it.
                 or self._transaction.knows(known.session, f"{key}:0")
             )
@@ -78,7 +78,7 @@ class Belonging:
         # Also when its own session has ended: what the work tree is at now is what is worked on.
         found = self._joined(at)
         if found is None:
-            found = self._begin(heard, at, key, continues=known)
+            found = self._begin(heard, at, key, continues=known or self._only_read())
         self.linked[name] = found
         return found
 
@@ -95,16 +95,27 @@ class Belonging:
         here = own is not None and (
             own.path == self._keeper.place.main or own.id in projects.known(self._keeper.store(), self._keeper.place)
         )
-        if here and is_work(heard) and view.status_of(known) not in FINISHED and self._unfinished() is None:
+        if here and is_work(heard) and not self._is_closed(known) and self._unfinished() is None:
             self._keeper.make_current(self._transaction, known.session)
             self._current = known.session
 
+    def _is_closed(self, state: State) -> bool:
+        """Whether it takes nothing more from here: it has ended, or it is not ours to write."""
+        return view.status_of(state) in FINISHED or self._keeper.upkeep.reads_only(state.session)
+
     def _unfinished(self) -> State | None:
-        """The session this work tree is at, while it is unfinished."""
+        """The session this work tree is at, while it can go on here."""
+        state = self._at()
+        return None if state is None or self._is_closed(state) else state
+
+    def _only_read(self) -> State | None:
+        """The same, where it could go on if it were ours to write."""
+        state = self._at()
+        return None if state is None or view.status_of(state) in FINISHED else state
+
+    def _at(self) -> State | None:
         state = None if self._current is None else self._transaction.state(self._current)
-        if state is None or not state.count or state.deleted or view.status_of(state) in FINISHED:
-            return None
-        return state
+        return None if state is None or not state.count or state.deleted else state
 
     def _known(self, name: str) -> State | None:
         """The session this conversation was heard in last: an unfinished one before all others."""
@@ -193,8 +204,10 @@ def needs_project(keeper: Keeper, told: list[tuple[Heard, int]]) -> bool:
     if store is None:
         return True
     names = {view.native_name(heard.agent, heard.conversation) for heard in fresh}
-    if all(store.find(name) for name in names):
-        return False
     current = store.current(keeper.place.root)
     state = None if current is None else store.state(current)
+    if state is not None and keeper.upkeep.reads_only(state.session):
+        return True
+    if all(store.find(name) for name in names):
+        return False
     return state is None or view.status_of(state) in FINISHED

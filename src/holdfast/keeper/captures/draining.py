@@ -120,13 +120,16 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         where = belonging.Belonging(keeper, transaction, seen)
         heard_here: dict[tuple[str, str], int] = {}
         silent: list[spool.Entry] = []
+        told: set[str] = set()
         for one in group:
             if not os.path.lexists(one.entry.path):
                 continue  # somebody else took it in since we read it
             count = heard_here.get((one.same, one.entry.source), 0)
             heard_here[one.same, one.entry.source] = count + 1
-            if not _record(keeper, transaction, where, one, count):
+            if not _record(keeper, transaction, where, one, count, told):
                 silent.append(one.entry)
+        for session in sorted(told):
+            keeper.recorder.note_ground(transaction, session)
         # Of what made no event the log knows nothing: heard again after a kill, after what came later, it could.
         spool.done(silent)
     spool.done(one.entry for one in group)
@@ -134,7 +137,9 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         opened.forget(keeper.home.path, talk)
 
 
-def _record(keeper: Keeper, transaction: Transaction, where: belonging.Belonging, one: Taken, count: int) -> bool:
+def _record(
+    keeper: Keeper, transaction: Transaction, where: belonging.Belonging, one: Taken, count: int, told_to: set[str]
+) -> bool:
     """Tell the session of it; says whether the log knows it now."""
     key = _key(one, 0, count)
     session = where.session(one.heard, one.at, key)
@@ -157,7 +162,10 @@ def _record(keeper: Keeper, transaction: Transaction, where: belonging.Belonging
     keeper.recorder.hear(
         transaction, session, timed, keys=(f"{key}:{number}" for number in numbers), actor=one.heard.agent
     )
-    return next(numbers) > 0
+    heard = next(numbers) > 0
+    if heard:
+        told_to.add(session)
+    return heard
 
 
 def _key(one: Taken, back: int, count: int) -> str:

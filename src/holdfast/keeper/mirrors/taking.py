@@ -154,7 +154,8 @@ def _made_current(keeper: Keeper, taken: Taken, rules: Format) -> Taken:
         return taken
     earlier = None if current is None else store.state(current)
     with keeper.transaction() as transaction:
-        if earlier is not None and not earlier.deleted and view.status_of(earlier) not in FINISHED:
+        unfinished = earlier is not None and not earlier.deleted and view.status_of(earlier) not in FINISHED
+        if earlier is not None and unfinished and not keeper.upkeep.reads_only(earlier.session):
             keeper.recorder.within(transaction, earlier.session, put_away)
         keeper.make_current(transaction, taken.session)
     return taken

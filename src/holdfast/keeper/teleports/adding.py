@@ -56,8 +56,9 @@ def add(
         recovery.keys_of(code)  # one that is mistyped is said to be so before anything happens
     with opening.alone(keeper), opening.place(keeper, url, create=code is None and wanted is None) as place:
         remotes.free(keeper.home, name)  # another process may have taken it while this one waited for its turn
+        opening.new_keys(keeper)
         here = opening.here(keeper)
-        signed = founding.existing(place)
+        signed = founding.existing(place) or _beginning(place)
         vault = founding.found(here, place) if signed is None and code is None and wanted is None else None
         what: What = "founded"
         if vault is None:
@@ -76,6 +77,19 @@ def add(
         remotes.add(keeper.home, remote)
         held = vault.memory.read(tuple[str, ...], "earlier") or ()
     return Added(remote, what, spelled(remote.vault), len(held))
+
+
+def _beginning(place: Place) -> Signed | None:
+    """What stands there by now, if anything of a vault does; one that has lost its beginning is left alone."""
+    if not founding.remains(place):
+        return None
+    signed = founding.existing(place)  # somebody may have founded it just now
+    if signed is None:
+        raise Refused(
+            "what lies at this remote belongs to a vault that has lost its beginning",
+            hint="On a device that belongs to it: holdfast sync --put-back. Then try again; or choose another place.",
+        )
+    return signed
 
 
 def _spelled_out(keeper: Keeper, url: str) -> str:

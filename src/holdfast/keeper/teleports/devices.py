@@ -9,9 +9,11 @@ from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound, Ref
 from holdfast.core.text import clean
 from holdfast.keeper.teleports import opening, remotes
 from holdfast.keeper.teleports.remotes import Remote
-from holdfast.teleport import joining, recovery, removing, syncing, words
+from holdfast.keeper.teleports.standing import met
+from holdfast.teleport import held, joining, recovery, removing, sharing, syncing, words
 from holdfast.teleport.entries import Admit, Rename
 from holdfast.teleport.hearing import look
+from holdfast.teleport.held import Waiting
 from holdfast.teleport.vault import Vault
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from holdfast.teleport.keys import PublicKeys
 
 _RECOVERY = "recovery code"
-_ON_ANOTHER = "Do it on one that may: holdfast device list"
+ON_ANOTHER = "Do it on one that may: holdfast device list"
 
 Status = Literal["member", "recovery", "guest", "removed", "pending"]
 
@@ -35,6 +37,8 @@ class Known(NamedTuple):
     admin: bool
     this: bool
     last_word: int | None
+    # Of a removed device: what it wrote that nobody has accepted.
+    held: Waiting | None = None
 
 
 class Listed(NamedTuple):
@@ -79,7 +83,9 @@ def known(keeper: Keeper) -> Listed:
     failed: dict[str, HoldfastError] = {}
     for remote in remotes.load(keeper.home):
         vault = opening.remembered(keeper, remote)
-        found += sorted(_members(vault, remote), key=lambda one: (not one.this, one.status == "removed", one.name))
+        found += sorted(
+            _members(keeper, vault, remote), key=lambda one: (not one.this, one.status == "removed", one.name)
+        )
         if remote.kind != "vault" or not vault.membership.is_admin(vault.me):
             continue
         try:
@@ -93,30 +99,54 @@ def known(keeper: Keeper) -> Listed:
     return Listed(found, failed)
 
 
-def _members(vault: Vault, remote: Remote) -> list[Known]:
+def _members(keeper: Keeper, vault: Vault, remote: Remote) -> list[Known]:
     heard: dict[str, int] = {}
     for cursor in vault.memory.cursors().values():
         heard[cursor.device] = max(cursor.said_at, heard.get(cursor.device, 0))
-    members, standing = vault.membership, vault.memory.standing()
-    found = [
-        Known(
-            remote.name, one.name, one.keys.words, one.kind if one.kind != "device" else "member", one.admin,
-            device == vault.me, standing.last_sync if device == vault.me else heard.get(device),
-        )
-        for device, one in members.members.items()
-    ]  # fmt: skip
+    members, standing, status = vault.membership, vault.memory.standing(), met(keeper, remote).status
+    found = []
+    for device, one in members.members.items():
+        this = device == vault.me
+        # Who was removed, or has asked anew since, cannot read what the vault says of it by now.
+        stale = this and status in ("removed", "pending")
+        kind = status if stale else one.kind if one.kind != "device" else "member"
+        word = standing.last_sync if this else heard.get(device)
+        found.append(Known(remote.name, one.name, one.keys.words, kind, one.admin and not stale, this, word))
+    waits = held.waiting(vault.memory)
     found += [
         Known(remote.name, one.name, one.keys.words, "removed", admin=False, this=device == vault.me,
-              last_word=heard.get(device))
+              last_word=heard.get(device), held=waits.get(device))
         for device, one in members.removed.items()
         if one.name != _RECOVERY or device == vault.me
     ]  # fmt: skip
+    found += _guests_held_back(vault, remote)
     if not any(one.this for one in found) and standing.place == "pending":
         found.append(
             Known(remote.name, vault.here.name, vault.here.keys.public.words, "pending", admin=False, this=True,
                   last_word=None)
         )  # fmt: skip
     return found
+
+
+def _guests_held_back(vault: Vault, remote: Remote) -> list[Known]:
+    """Guests of shared sessions that were removed, where something of them waits for somebody to decide."""
+    found: dict[str, Known] = {}
+    for small in shares(vault):
+        for device, waits in held.waiting(small.memory).items():
+            gone = small.membership.removed.get(device)
+            if gone is not None and device not in vault.membership.removed:
+                before = found[device].held if device in found else None
+                both = Waiting(*map(sum, zip(waits, before, strict=True))) if before is not None else waits
+                found[device] = Known(
+                    remote.name, gone.name, gone.keys.words, "removed", admin=False, this=False, last_word=None,
+                    held=both,
+                )  # fmt: skip
+    return list(found.values())
+
+
+def shares(vault: Vault) -> list[Vault]:
+    """The small vaults of the sessions that are shared from a vault."""
+    return [sharing.opened(vault, one.vault, one.founding) for one in vault.membership.shares]
 
 
 def _requests(vault: Vault) -> list[Request]:
@@ -126,7 +156,7 @@ def _requests(vault: Vault) -> list[Request]:
 # ── letting in, and taking out ───────────────────────────────────────────────────────────────────────────
 
 
-def _at_each(keeper: Keeper, act: Callable[[Remote, Vault], bool], *, name: str | None = None) -> None:
+def at_each(keeper: Keeper, act: Callable[[Remote, Vault], bool], *, name: str | None = None) -> None:
     """Do something at every vault of ours, freshly synced, until it says that it is done.
 
     A remote that is out of reach holds up no other; it is the answer only where nothing else was.
@@ -153,7 +183,10 @@ def _at_each(keeper: Keeper, act: Callable[[Remote, Vault], bool], *, name: str 
 
 
 def approve(keeper: Keeper, fingerprint: str, *, admin: bool = False) -> Approved:
-    """Let in the device with this whole fingerprint. One that is in already can be made one that lets others in."""
+    """Let in the device with this whole fingerprint. One that is in already can be made one that lets others in.
+
+    Where the remote has lost what a device that was let in needs, it gets it again.
+    """
     wanted = words.read(fingerprint).hex()
     found: list[Approved] = []
     already = refused = False
@@ -168,12 +201,14 @@ def approve(keeper: Keeper, fingerprint: str, *, admin: bool = False) -> Approve
             return False
         member = members.members.get(wanted)
         if member is not None:
-            if not admin or member.admin or member.kind != "device":
+            helped = joining.help_in(vault, member.keys)
+            if admin and not member.admin and member.kind == "device":
+                change = vault.change()
+                change.say(Admit, device=member.keys, name=member.name, admin=True, role="device")
+                change.commit()
+            elif not helped:
                 already = True
                 return False
-            change = vault.change()
-            change.say(Admit, device=member.keys, name=member.name, admin=True, role="device")
-            change.commit()
             found.append(Approved(member.name, member.keys.words, remote.name, admin))
             return True
         request = next((one for one in _requests(vault) if one.keys.id == wanted), None)
@@ -183,13 +218,13 @@ def approve(keeper: Keeper, fingerprint: str, *, admin: bool = False) -> Approve
         found.append(Approved(request.name, request.keys.words, remote.name, admin))
         return True
 
-    _at_each(keeper, act)
+    at_each(keeper, act)
     if found:
         return found[0]
     if already:
         raise Conflict("this device belongs to the vault already")
     if refused:
-        raise Refused("this device may not let others in", hint=_ON_ANOTHER)
+        raise Refused("this device may not let others in", hint=ON_ANOTHER)
     raise NotFound(
         "no device with this fingerprint asks to join",
         hint="On that device: holdfast remote add NAME URL; then compare the words: holdfast device show",
@@ -214,7 +249,7 @@ def remove(keeper: Keeper, which: str) -> Taken:
             refused = refused or device is not None
             return False
         if device is None:
-            request = next((one for one in _requests(vault) if _fits(one.keys, which)), None)
+            request = next((one for one in _requests(vault) if fits(one.keys, which)), None)
             if request is None:
                 return False
             vault.remote.put([], remove=[request.object])
@@ -227,25 +262,25 @@ def remove(keeper: Keeper, which: str) -> Taken:
         done.append(remote.name)
         return True
 
-    _at_each(keeper, act)
+    at_each(keeper, act)
     if done:
         return Taken(*whose[0], done, declined)
     if refused:
-        raise Refused("this device may not take others out", hint=_ON_ANOTHER)
+        raise Refused("this device may not take others out", hint=ON_ANOTHER)
     raise NotFound(f"there is no device called {which[:60]!a}", hint="holdfast device list shows them.")
 
 
 def meant(vault: Vault, which: str) -> str | None:
     """The id of the member with this name or fingerprint; None when there is none."""
     members = vault.membership.members
-    found = [device for device, one in members.items() if one.name == which or _fits(one.keys, which)]
+    found = [device for device, one in members.items() if one.name == which or fits(one.keys, which)]
     if len(found) > 1:
         choices = ", ".join(members[device].keys.words for device in found)
         raise Conflict(f"several devices are called {which[:60]!a}", hint=f"Give the fingerprint: {choices}")
     return found[0] if found else None
 
 
-def _fits(keys: PublicKeys, written: str) -> bool:
+def fits(keys: PublicKeys, written: str) -> bool:
     """Whether somebody wrote this fingerprint, in whichever way."""
     try:
         return words.read(written).hex() == keys.id
@@ -308,7 +343,7 @@ def recovery_code(keeper: Keeper, name: str | None = None) -> Code:
         made.append(Code(code, remote.name, bool(older)))
         return True
 
-    _at_each(keeper, act, name=name)
+    at_each(keeper, act, name=name)
     if made:
         return made[0]
-    raise Refused("this device may not make a recovery code", hint=_ON_ANOTHER)
+    raise Refused("this device may not make a recovery code", hint=ON_ANOTHER)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from holdfast.core.errors import HoldfastError, Unreachable
+from holdfast.core.errors import Damaged, HoldfastError, Unreachable
 from holdfast.keeper import cleansing, projects
+from holdfast.keeper.teleports import remotes
 from holdfast.keeper.teleports.remotes import Remote
 from holdfast.machine import files
 from holdfast.machine.locks import locked
@@ -30,7 +31,24 @@ _PATIENCE = 120.0  # seconds for another process of this home that is at it
 
 
 def keys(keeper: Keeper) -> DeviceKeys:
-    """This device's keys, made on first use; from then on its events carry ids that the keys vouch for."""
+    """This device's keys, made on first use. Where vaults know it by earlier ones, none are made in passing."""
+    found = key_files.load(keeper.home.path)
+    if found is not None:
+        return found
+    known = remotes.load(keeper.home)
+    if known:
+        first = known[0]
+        raise Damaged(
+            f"this device's keys are gone: there is no {keeper.home.device}",
+            hint="Bring it back from a copy of the home. Without one, ask to join again with new keys:"
+            f" holdfast remote remove {first.name}, then holdfast remote add {first.name} {first.url}",
+            file=keeper.home.device,
+        )
+    return new_keys(keeper)
+
+
+def new_keys(keeper: Keeper) -> DeviceKeys:
+    """Keys, unless there are some; from then on this device's events carry ids that they vouch for."""
     found = key_files.load(keeper.home.path)
     if found is not None:
         return found

@@ -40,14 +40,14 @@ def add(home: Home, email: str, key: str) -> Person:
     """Know a person, or one more key of theirs."""
     email = email.strip()
     if _EMAIL.fullmatch(email) is None:
-        raise Invalid(f"{email[:80]!a} is no email address")
+        raise Invalid(f"{email[:80]!a} is no email address", hint="Write it as name@example.org.")
     recipient = checked_recipient(key)
     home.prepare()
     with locked(os.path.join(home.path, "device.lock"), what="adding a person"):  # of two at once, both stay
         known = load(home)
         before = next((one for one in known if one.email.lower() == email.lower()), Person(email, ()))
         if recipient in before.keys:
-            raise Conflict("this key of the person is known already")
+            raise Conflict("this key of the person is known already", hint="holdfast people list shows them.")
         person = Person(before.email, (*before.keys, recipient))
         rest = [one for one in known if one.email != before.email]
         everybody = sorted([*rest, person], key=lambda one: one.email.lower())

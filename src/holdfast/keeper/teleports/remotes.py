@@ -34,6 +34,18 @@ def none() -> HoldfastError:
     return NotFound("no remote is set up", hint="For instance: holdfast remote add home folder:/media/stick/holdfast")
 
 
+def rejoining(remote: Remote) -> str:
+    """How a device whose keys are others by now comes to take part again."""
+    if remote.kind == "share":
+        return f"holdfast accept {remote.url}"
+    return f"holdfast remote remove {remote.name}, then holdfast remote add {remote.name} {remote.url}"
+
+
+def other_keys(remote: Remote) -> str:
+    """What to say where a vault knows this device by keys that it does not have any more."""
+    return f"this device has new keys, and the vault knows it by others: ask to join again: {rejoining(remote)}"
+
+
 def load(home: Home) -> list[Remote]:
     if not os.path.lexists(home.remotes):
         return []

@@ -95,7 +95,11 @@ def revoke(keeper: Keeper, session: str, email: str) -> list[str]:
             except Unreachable as error:
                 away = away or error
     if not done:
-        raise away or NotFound(f"the session is not shared with {email[:80]!a}", session=session)
+        raise away or NotFound(
+            f"the session is not shared with {email[:80]!a}",
+            hint="holdfast people list shows how you spelled their address.",
+            session=session,
+        )
     return done
 
 
@@ -126,14 +130,19 @@ def accept(keeper: Keeper, *, url: str | None = None, keys: Sequence[str | bytes
     if not places:
         raise NotFound("no remote is set up to look for shared sessions", hint="Say where: holdfast accept URL")
     done: list[Accepted] = []
+    gone: list[str] = []
     away: HoldfastError | None = None
     with opening.alone(keeper):
         ours = _ours(keeper)
         for where in places:
             try:
-                done += _accepted_at(keeper, where, keys, ours)
+                done += _accepted_at(keeper, where, keys, ours, gone)
             except Unreachable as error:
                 away = away or error
+    if not done and gone and away is None:
+        raise NotFound(
+            "what was shared with this device there was deleted", hint="holdfast history shows what is here."
+        )
     if not done:
         raise away or NotFound(
             "nothing was shared with this device there",
@@ -153,7 +162,10 @@ def _ours(keeper: Keeper) -> set[str]:
     }
 
 
-def _accepted_at(keeper: Keeper, where: str, keys: Sequence[str | bytes], ours: set[str]) -> list[Accepted]:
+def _accepted_at(
+    keeper: Keeper, where: str, keys: Sequence[str | bytes], ours: set[str], gone: list[str]
+) -> list[Accepted]:
+    """What was accepted there; sessions that were deleted, here or by their owner, are added to `gone`."""
     done = []
     cleansing.cleanse(keeper)
     with opening.place(keeper, where) as place:
@@ -163,19 +175,34 @@ def _accepted_at(keeper: Keeper, where: str, keys: Sequence[str | bytes], ours: 
             if offer.vault in ours:
                 continue
             known = any(one.vault == offer.vault for one in remotes.load(keeper.home))
+            if _is_deleted(keeper, session):
+                gone.append(session)
+                continue
             # First to read: who was invited, and whether the secret is of an invitation that still stands, is in it.
             vault = sharing.accept(here, place, replace(offer, secret=None))
             syncing.sync(vault)
             if not known and keeper.store().state(session) is None:
                 founding.forget(vault)  # it was taken back: what its keys open is gone
                 continue
+            if _is_deleted(keeper, session):
+                gone.append(session)
+                if not known:
+                    founding.forget(vault)
+                continue
             name = _remember(keeper, vault, where, session)
             admitted = vault.membership.is_member(vault.me)
             invited = not admitted and _may_write(vault, offer.secret)
             if invited:
                 sharing.accept(here, place, offer)
+            elif not admitted:
+                joining.take_back(vault)  # asked when it was still shared to write
             done.append(Accepted(session, name, admitted or invited, admitted))
     return done
+
+
+def _is_deleted(keeper: Keeper, session: str) -> bool:
+    state = keeper.store().state(session)
+    return state is not None and state.deleted
 
 
 def _may_write(vault: Vault, secret: bytes | None) -> bool:

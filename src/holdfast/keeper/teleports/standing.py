@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.core.errors import Conflict
 from holdfast.keeper.teleports import opening, remotes
 from holdfast.keeper.teleports.remotes import Remote
-from holdfast.teleport import words
+from holdfast.teleport import joining, key_files, words
+from holdfast.teleport.memory import Memory
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -19,6 +20,7 @@ class Met(NamedTuple):
     remote: Remote
     words: str
     # `pending`: asked to join. `member`: reads and writes. `reader`: only reads. `removed`: belonged to it once.
+    # `other-keys`: the vault knows this device by keys that it does not have any more. `no-keys`: it has none.
     status: str
     confirmed: bool
     last_sync: int | None
@@ -33,15 +35,26 @@ def spelled(vault: str) -> str:
 
 
 def met(keeper: Keeper, remote: Remote) -> Met:
-    vault = opening.remembered(keeper, remote)
-    standing, members = vault.memory.standing(), vault.membership
-    status = "removed" if standing.place == "out" else standing.place
-    if status != "pending":  # who asks again after it was removed may not know that it was
-        status = "member" if members.is_member(vault.me) else "removed" if vault.me in members.removed else status
-    held = vault.memory.read(tuple[str, ...], "earlier") or ()
+    memory = Memory(keeper.store(), remote.vault)
+    standing, held = memory.standing(), memory.read(tuple[str, ...], "earlier") or ()
+    status = "no-keys" if key_files.public(keeper.home.path) is None else _status(keeper, remote)
     return Met(
         remote, spelled(remote.vault), status, standing.confirmed, standing.last_sync, standing.error, len(held)
     )
+
+
+def _status(keeper: Keeper, remote: Remote) -> str:
+    vault = opening.remembered(keeper, remote)
+    standing, members = vault.memory.standing(), vault.membership
+    if joining.under_other_keys(vault):
+        return "other-keys"
+    status = "removed" if standing.place == "out" else standing.place
+    if status != "pending":  # who asks again after it was removed may not know that it was
+        gone = vault.me in members.removed and status != "reader"  # who may write no more may still read
+        status = "member" if members.is_member(vault.me) else "removed" if gone else status
+    if standing.place == "member" and standing.shut_out:
+        status = "removed"  # the entry that says so is sealed with a key that a removed device does not get
+    return status
 
 
 def all_met(keeper: Keeper) -> list[Met]:

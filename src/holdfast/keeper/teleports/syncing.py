@@ -9,14 +9,23 @@ from msgspec.structs import replace
 
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError
-from holdfast.keeper.teleports import opening, remotes
+from holdfast.core.text import shorten
+from holdfast.keeper.teleports import guesting, opening, remotes, travelling
 from holdfast.keeper.teleports.remotes import Remote
-from holdfast.teleport import syncing
+from holdfast.teleport import joining, syncing
 from holdfast.teleport.memory import Memory
 from holdfast.teleport.report import Progress, Report, silent
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
+
+
+class News(NamedTuple):
+    """A session that something was learned of, and how many of its conflicts nobody has settled."""
+
+    id: str
+    goal: str
+    conflicts: int
 
 
 class Synced(NamedTuple):
@@ -26,6 +35,8 @@ class Synced(NamedTuple):
     failed: dict[str, HoldfastError]
     conflicts: int
     reached: list[str]
+    # What was learned of, the latest first.
+    sessions: list[News]
 
 
 def sync(
@@ -50,15 +61,23 @@ def sync(
     with opening.alone(keeper):
         begun()
         for one in wanted:
+            if guesting.leave_deleted(keeper, one):
+                report.note(f"The session of {one.name} was deleted here: it is not followed any more.")
+                continue
             try:
                 with opening.vault(keeper, one, hurried=not patient) as vault:
                     report.add(syncing.sync(vault, progress=progress, patient=patient, put_back=put_back))
+                    if joining.under_other_keys(vault):
+                        said = remotes.other_keys(one)
+                        report.note(f"{one.name}: {said}")
                 reached.append(one.name)
             except HoldfastError as error:
                 failed[one.name] = error
                 note_error(keeper, one, error)
     keeper.upkeep.travelled()
-    return Synced(report, failed, conflicts(keeper, report.sessions), reached)
+    _remember_gone(keeper, report)
+    sessions = news(keeper, report.sessions)
+    return Synced(report, failed, sum(one.conflicts for one in sessions), reached, sessions)
 
 
 def note_error(keeper: Keeper, remote: Remote, error: HoldfastError) -> None:
@@ -70,11 +89,25 @@ def note_error(keeper: Keeper, remote: Remote, error: HoldfastError) -> None:
             memory.write(transaction, replace(standing, error=error.message), "standing")
 
 
-def conflicts(keeper: Keeper, sessions: Iterable[str]) -> int:
-    """How many conflicts nobody has settled yet, in these sessions."""
-    found = 0
+def news(keeper: Keeper, sessions: Iterable[str]) -> list[News]:
+    """What these sessions are about, the latest first; those that were deleted are not among them."""
+    found: list[tuple[int, News]] = []
     for session in sessions:
         state = keeper.store().state(session)
         if state is not None and not state.deleted:
-            found += sum(one.chosen is None for one in view.conflicts(state))
-    return found
+            conflicts = sum(one.chosen is None for one in view.conflicts(state))
+            about = News(session, shorten(view.word(state, "goal") or "", 200), conflicts)
+            found.append((max(state.latest.values(), default=0), about))
+    return [about for _, about in sorted(found, key=lambda one: (-one[0], one[1].id))]
+
+
+# ── what others deleted ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _remember_gone(keeper: Keeper, report: Report) -> None:
+    """So that whoever was at work on it is told, also where nobody saw this sync. What it was about is erased."""
+    left = [(place, one) for one in report.deleted for place in one.places]
+    if left:
+        with keeper.transaction() as transaction:
+            for place, one in left:
+                transaction.remember(travelling.GONE + place, f"{one.session}\n{one.device}".encode())

@@ -5,7 +5,7 @@ Loaded only where there is a remote: `status` pays nothing for what nobody uses.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.model import Sync
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from holdfast.keeper.teleports.remotes import Remote
 
 _REMOVED: Final = "this device was removed from the vault: nothing of it is sent any more"
+_GONE: Final = "this device's keys are gone"
+_STUCK: Final = "some of it is by keys that this device does not have, and cannot be sent from here: holdfast doctor"
+# Where the store remembers of a work tree that its session was deleted on another device.
+GONE: Final = "gone/"
 _WORST_FIRST: Final = ("error", "pending", "synced")
 
 
@@ -73,27 +77,82 @@ def _at(keeper: Keeper, remote: Remote, state: State) -> Sync:
         remote=remote.name,
         status="synced",
         last_sync=None if standing.last_sync is None else text(standing.last_sync),
-        error=_REMOVED if standing.place == "out" else standing.error,
+        error=_wrong(keeper, remote, standing),
         shared_with=list(memory.read(tuple[str, ...], "shared", state.session) or ()),
     )
     if sync.error is not None:
         sync.status = "error"
-    elif standing.last_sync is None or _waits(keeper, memory, standing, state):
+        return sync
+    waits = _waits(keeper, memory, standing, state)
+    if waits.here or waits.stuck or standing.last_sync is None:
         sync.status = "pending"
+    if waits.stuck and not waits.here:
+        sync.error = _STUCK
     return sync
 
 
-def _waits(keeper: Keeper, memory: Memory, standing: Standing, state: State) -> bool:
-    """Whether there is anything here that this device could tell the vault, and has not."""
+def _wrong(keeper: Keeper, remote: Remote, standing: Standing) -> str | None:
+    """What keeps this device from sending anything."""
+    if standing.place == "out":
+        return _REMOVED
+    try:
+        public = key_files.public(keeper.home.path)
+    except HoldfastError:
+        return standing.error
+    if public is None:
+        return _GONE
+    if standing.device not in ("", public.id) and standing.place != "reader":
+        return remotes.other_keys(remote)
+    return standing.error
+
+
+class _Waits(NamedTuple):
+    """Whether the vault lacks something of a session that this device could tell it, or that it may not."""
+
+    here: bool
+    stuck: bool
+
+
+def _waits(keeper: Keeper, memory: Memory, standing: Standing, state: State) -> _Waits:
+    if standing.place == "reader" and standing.request is None:
+        return _Waits(here=False, stuck=False)  # it only reads
     if not standing.confirmed and state.session in (memory.read(tuple[str, ...], "earlier") or ()):
-        return True
+        return _Waits(here=True, stuck=False)
     try:
         public = key_files.public(keeper.home.path)
     except HoldfastError:  # damaged, or open to others: nothing can be signed before that is mended
-        return True
+        return _Waits(here=True, stuck=False)
     known = {writer: max(one.by.values(), default=0) for _, writer, one in memory.streams(state.session)}
-    return any(
-        head.seq > known.get(writer, 0)
-        and (standing.admin or not is_certified(writer) or (public is not None and certifies(writer, public.signing)))
-        for writer, head in state.heads.items()
-    )
+    unsaid = [writer for writer, head in state.heads.items() if head.seq > known.get(writer, 0)]
+    ours = [
+        writer
+        for writer in unsaid
+        if standing.admin or not is_certified(writer) or (public is not None and certifies(writer, public.signing))
+    ]
+    return _Waits(bool(ours), len(ours) < len(unsaid))
+
+
+def unsendable(keeper: Keeper, remote: Remote) -> int:
+    """How many sessions that go to a remote hold something this device may not vouch for, and nobody else has."""
+    memory = Memory(keeper.store(), remote.vault)
+    standing = memory.standing()
+    if standing.place != "member" or standing.last_sync is None:
+        return 0
+    found = 0
+    for session in keeper.store().sessions():
+        state = keeper.store().state(session)
+        if state is not None and not state.deleted and remote in _taking(keeper, state):
+            found += _waits(keeper, memory, standing, state).stuck
+    return found
+
+
+def gone(keeper: Keeper) -> tuple[str, str] | None:
+    """The session that this work tree was at, if another device deleted it, and which one; told once."""
+    store, name = keeper.existing_store(), GONE + keeper.place.root
+    left = None if store is None else store.remembered(name)
+    if left is None:
+        return None
+    with keeper.transaction() as transaction:
+        transaction.remember(name, None)
+    session, _, device = left.decode(errors="replace").partition("\n")
+    return session, device

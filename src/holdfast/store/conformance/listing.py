@@ -144,11 +144,13 @@ class Listing(Ground):
             transaction.set_current("/home/me/shop", SESSION)
             transaction.set_current("/home/me/shop-2", OTHER)
         assert (store.current("/home/me/shop"), store.current("/home/me/shop-2")) == (SESSION, OTHER)
+        assert store.places(OTHER) == ["/home/me/shop-2"]
         with store.transaction() as transaction:
             transaction.set_current("/home/me/shop", OTHER)
             transaction.set_current("/home/me/shop-2", None)
             transaction.set_current("/nowhere", None)
         assert (store.current("/home/me/shop"), store.current("/home/me/shop-2")) == (OTHER, None)
+        assert (store.places(SESSION), store.places(OTHER)) == ([], ["/home/me/shop"])
         assert len(list(store.events(SESSION))) == 1
 
     def test_projects_are_found_by_their_evidence(self) -> None:

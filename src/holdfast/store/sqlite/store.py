@@ -160,6 +160,11 @@ class SqliteStore:
                 return str(row[0])
         return None
 
+    def places(self, session: str) -> list[str]:
+        with self._reading():
+            rows = self._connection.execute("SELECT path FROM places WHERE session = ? ORDER BY path", (session,))
+            return [str(path) for (path,) in rows]
+
     def project_at(self, kind: str, value: str) -> list[str]:
         with self._reading():
             rows = self._connection.execute(

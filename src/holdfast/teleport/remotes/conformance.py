@@ -14,6 +14,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
@@ -167,26 +168,14 @@ class RemoteConformance:
         """Whoever sees an object sees all that were put before it in the same call."""
         writer, reader = self.remote(), self.remote()
         names = [f"o/{chance}" for chance in (hashlib.sha256(bytes([n])).hexdigest()[:12] for n in range(12))]
-        done = threading.Event()
 
-        def write() -> None:
-            try:
-                writer.put([(name, name.encode()) for name in names])
-            finally:
-                done.set()
+        def look() -> None:
+            # From the last to the first: one that is seen now has all those before it already.
+            seen = [_there(reader, name) for name in reversed(names)]
+            assert seen == sorted(seen), "a later one was there and an earlier one was not"
 
-        thread = threading.Thread(target=write)
-        thread.start()
-        try:
-            finished = False
-            while not finished:
-                finished = done.is_set()
-                # From the last to the first: one that is seen now has all those before it already.
-                seen = [_there(reader, name) for name in reversed(names)]
-                assert seen == sorted(seen), "a later one was there and an earlier one was not"
-        finally:
-            thread.join()
-        assert all(seen)
+        _while(lambda: writer.put([(name, name.encode()) for name in names]), look)
+        assert all(_there(reader, name) for name in names)
 
     def test_a_bad_name_stops_what_comes_after_it(self) -> None:
         """A call that fails leaves all or a first part of its objects, whole, and has removed nothing."""
@@ -365,25 +354,13 @@ class RemoteConformance:
         data = noise(2 * MIB)
         for number in range(3):
             name = f"p/{number}"
-            done = threading.Event()
 
-            def write(name: str = name, done: threading.Event = done) -> None:
-                try:
-                    writer.put([(name, data)])
-                finally:
-                    done.set()
+            def look(name: str = name) -> None:
+                assert [found.size for found in reader.list(name)] in ([], [len(data)])
+                if _there(reader, name):
+                    assert reader.get(name, len(data)) == data
 
-            thread = threading.Thread(target=write)
-            thread.start()
-            try:
-                finished = False
-                while not finished:
-                    finished = done.is_set()
-                    assert [found.size for found in reader.list(name)] in ([], [len(data)])
-                    if _there(reader, name):
-                        assert reader.get(name, len(data)) == data
-            finally:
-                thread.join()
+            _while(partial(writer.put, [(name, data)]), look)
             assert reader.get(name, len(data)) == data
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
@@ -403,6 +380,27 @@ def _there(remote: Remote, name: str) -> bool:
     except Missing:
         return False
     return True
+
+
+def _while(write: Callable[[], object], look: Callable[[], None]) -> None:
+    """Look again and again while something is written, and once more when that is over."""
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            write()
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        finished = False
+        while not finished:
+            finished = done.is_set()
+            look()
+    finally:
+        thread.join()
 
 
 def _together(calls: Sequence[Callable[[], _T]]) -> list[_T]:

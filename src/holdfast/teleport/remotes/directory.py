@@ -18,7 +18,7 @@ from typing import Final, Self
 from holdfast.core.errors import Refused, Unreachable
 from holdfast.machine.files import PREFIX, SUFFIX
 from holdfast.machine.planted import kind
-from holdfast.machine.private import ALWAYS, NOFOLLOW, sync_names
+from holdfast.machine.private import ALWAYS, NOFOLLOW, set_mode, sync_names
 from holdfast.machine.trouble import WINDOWS, again, shown
 
 CLAIM: Final = ".claim"
@@ -199,13 +199,7 @@ def share(fd: int, like: os.stat_result, mode: int) -> None:
             os.fchown(fd, -1, like.st_gid)
         if os.fstat(fd).st_gid != like.st_gid:
             mode &= ~0o070
-    if stat.S_IMODE(os.fstat(fd).st_mode) == mode:
-        return
-    try:
-        os.fchmod(fd, mode)
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOSYS, errno.ENOTSUP):
-            raise
+    set_mode(fd, mode)
 
 
 # ── a name, once ─────────────────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,8 @@ from holdfast.teleport.remotes.directory import CLAIM, Directory, name_once
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, checked, is_name
 
 _DAY: Final = 86_400.0
+_OURS: Final = frozenset({"vault", "m", "k", "h", "p"})
+_EVERYWHERE: Final = frozenset({"lost+found", "System Volume Information", "$RECYCLE.BIN", "desktop.ini"})
 _MOST_SWEPT: Final = 10_000  # names looked at for what killed writers left
 # What the system says when a disk was pulled out or a server went away.
 _GONE: Final = frozenset(
@@ -42,8 +44,34 @@ class FolderRemote:
         self.path = os.path.abspath(os.path.expanduser(path))
         self.url = url or f"folder:{self.path}"
         self._most = most  # names in one listing: a folder can be made to look endless
-        if create and not os.path.isdir(self.path):
+        if create:
+            self._make()
+
+    def _make(self) -> None:
+        """The folder itself, and nothing above it: where its disk is not plugged in, there is no place for it."""
+        above = os.path.dirname(self.path)
+        if not os.path.isdir(above):
+            raise Unreachable(
+                f"cannot make the folder {shown(self.path)}: there is no {shown(above)}",
+                hint="Plug in or mount its disk; or, if that is where you want it, make the folder above it first.",
+                operation="make",
+                file=self.path,
+            )
+        if not os.path.isdir(self.path):
             make_private_dir(self.path)
+        elif self._is_of_others():
+            raise Refused(
+                f"{shown(self.path)} holds other things",
+                hint=f"Give it a folder of its own: folder:{shown(os.path.join(self.path, 'holdfast'))}",
+                operation="use",
+                file=self.path,
+            )
+
+    def _is_of_others(self) -> bool:
+        """Whether there is something in it, and nothing of a vault. What systems put everywhere does not count."""
+        with self._open("list") as root:
+            names = {entry.name for entry in islice(root.entries(), self._most) if not entry.name.startswith(".")}
+        return bool(names - _EVERYWHERE) and not names & _OURS
 
     def list(self, prefix: str) -> Sequence[Found]:
         above, _, _ = prefix.rpartition("/")

@@ -29,7 +29,7 @@ from holdfast.core.errors import Busy, Damaged, HoldfastError, NotFound, Unreach
 from holdfast.machine.locks import locked
 from holdfast.machine.private import make_private_dir
 from holdfast.teleport.remotes.git_objects import Change, Copy, Snapshot
-from holdfast.teleport.remotes.git_refs import PREFIX, Address, Far, Push, address
+from holdfast.teleport.remotes.git_refs import PREFIX, Address, Far, Push, address, gone
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, checked
 
 _ATTEMPTS: Final = 40
@@ -59,6 +59,8 @@ class GitRemote:
     def open(cls, url: str, scratch: str, create: bool) -> GitRemote:
         """The remote at `git:ADDRESS`. With `create` it is asked at once; a repository is never made."""
         where = address(url)
+        if where.local and not create and not os.path.isdir(where.text.removeprefix("file://")):
+            raise gone(where)
         if where.local and not os.path.isdir(where.text.removeprefix("file://")):
             raise NotFound(
                 f"there is no git repository at {where.shown}",
@@ -69,7 +71,7 @@ class GitRemote:
         remote = cls(where, scratch)
         if create:
             with remote._turn():
-                remote._far.tip()
+                remote._far.tip(first=True)
         return remote
 
     def list(self, prefix: str) -> Sequence[Found]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import stat
 import subprocess
 import tempfile
 import time
@@ -125,11 +126,26 @@ class Copy(GitProgram):
                 for name in os.listdir(folder):
                     if name.endswith(".lock"):
                         os.unlink(os.path.join(folder, name))
+        self._close_to_others()
         ready = os.path.join(self.root, "info/attributes")
         if not os.path.exists(ready):
             self._local("init", "--bare", "--quiet", "--template=", "--object-format=sha1", ".")
             make_private_dir(os.path.dirname(ready))
             write_atomic(ready, b"* -delta\n")  # sealed bytes have nothing in common
+
+    def _close_to_others(self) -> None:
+        """A copy that was made as open as the person's files are becomes ours alone."""
+        with suppress(OSError):
+            if os.name == "nt" or not os.lstat(os.path.join(self.root, "HEAD")).st_mode & 0o077:
+                return
+            for folder, folders, files in os.walk(self.root, topdown=False):
+                # The one that is looked at above comes last: who is stopped in between begins anew.
+                names = [*sorted(files, key=lambda one: one == "HEAD"), *folders]
+                for name in names:
+                    path = os.path.join(folder, name)
+                    mode = os.lstat(path).st_mode
+                    if mode & 0o077 and not stat.S_ISLNK(mode):
+                        os.chmod(path, stat.S_IMODE(mode) & 0o700)
 
     # Reading
 
@@ -250,7 +266,10 @@ class Copy(GitProgram):
             given.seek(0)
             words = ("--git-dir=.", *settings, *args)
             until = time.monotonic() + patience
-            with self._started(words, {**_ENV, **(env or {})}, patience, given, out, err) as process:
+            # What is made here is ours alone. What a push makes in a repository on this machine is as open as the
+            # person has it: others may read there.
+            umask = -1 if args[0] == "push" else 0o077
+            with self._started(words, {**_ENV, **(env or {})}, patience, given, out, err, umask) as process:
                 while not _ended(process, until):
                     _check(out, most)
                     _check(err, max(most, _MOST_SAID))

@@ -111,6 +111,16 @@ class _Neighbour(GitProgram):
         return os.path.join(self.root, text) if text.startswith(("./", "../")) else text
 
 
+def gone(where: Address, words: str = "") -> Unreachable:
+    """Of a repository that was there: its disk may not be mounted, or its host may be another one."""
+    ask = "Plug in or mount its disk" if where.local else "See whether it was moved, and whether you may still see it"
+    return Unreachable(
+        f"there is no git repository at {where.shown} any more",
+        hint=f"{ask}; if it is gone for good, add another remote.\n{words}".strip(),
+        operation="git remote",
+    )
+
+
 class Push(Enum):
     DONE = "done"
     MOVED = "moved"  # somebody else was quicker: nothing happened
@@ -126,12 +136,12 @@ class Far:
         self._largest = largest
         self._env: dict[str, str] | None = None
 
-    def tip(self) -> str | None:
-        """What the ref names now; None if there is no such ref."""
+    def tip(self, *, first: bool = False) -> str | None:
+        """What the ref names now; None if there is no such ref. `first`: nobody knows yet that there is anything."""
         # The whole name, so that a server with many refs need not tell them all.
         answer = self._ask("ls-remote", "--quiet", "--", self._where.text, REF, patience=_ASK_PATIENCE)
         if answer.code:
-            raise self._trouble("ls-remote", answer)
+            raise self._trouble("ls-remote", answer, first=first)
         for line in answer.out.splitlines():
             match = _TIP.fullmatch(line)
             if match is not None:
@@ -212,11 +222,13 @@ class Far:
                 env["GIT_SSH_COMMAND"] = f"{own or 'ssh'} -o BatchMode=yes -o ConnectTimeout=20"
         return env
 
-    def _trouble(self, verb: str, answer: Answer) -> HoldfastError:
+    def _trouble(self, verb: str, answer: Answer, *, first: bool = False) -> HoldfastError:
         words = self._where.clean(answer.words)
         lower = words.lower()
         for marks, sentence, hint in _TROUBLES:
             if any(mark in lower for mark in marks):
+                if marks is _NO_REPOSITORY and not first:
+                    return gone(self._where, words)
                 return Failed(
                     sentence.format(shown=self._where.shown),
                     hint=f"{hint.format(shown=self._where.shown)}\n{words}",
@@ -240,6 +252,9 @@ class Far:
 
 _REFUSALS: Final = ("hook declined", "denied", "prohibited", "deny", "hidden ref", "funny refname", "unpacker error")
 _HASHES: Final = ("mismatched algorithms", "hash algorithm", "object format")
+_NO_REPOSITORY: Final = (
+    *("does not appear to be a git repository", "not a git repository", "not found", "does not exist"),
+)
 _TROUBLES: Final = (
     (
         ("dubious ownership",),
@@ -260,7 +275,7 @@ _TROUBLES: Final = (
         "Check that `git ls-remote {shown}` works without a question: an ssh key, or a credential helper.",
     ),
     (
-        ("does not appear to be a git repository", "not a git repository", "not found", "does not exist"),
+        _NO_REPOSITORY,
         "there is no git repository at {shown}, or you may not see it",
         "Holdfast makes none: use one that is there, or make it with `git init --bare`.",
     ),

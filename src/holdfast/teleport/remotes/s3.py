@@ -132,7 +132,10 @@ class S3Remote:
         name, first, second = f"probe/{secrets.token_hex(16)}", secrets.token_bytes(32), secrets.token_bytes(32)
         try:
             if not self._create(name, first):
-                raise Refused("the S3 server says that an object is there which nobody made")
+                raise Refused(
+                    "the S3 server says that an object is there which nobody made",
+                    hint="Use another server, or a folder: or git: remote.",
+                )
             if self._create(name, second) or self.get(name, 1000) != first:
                 raise Refused(
                     "this S3 server overwrites objects although it was told not to, so work could be lost there",
@@ -168,7 +171,9 @@ class S3Remote:
             try:
                 obstore.head(store, name)
             except FileNotFoundError:
-                raise Unreachable("the S3 server was changing that object at this moment") from None
+                raise Unreachable(
+                    "the S3 server was changing that object at this moment", hint="Try again."
+                ) from None
             return False
 
         return self._asked(ask)

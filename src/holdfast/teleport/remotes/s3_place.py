@@ -18,7 +18,8 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 
 from holdfast.core.errors import Failed, Invalid, Refused
 
-_BUCKET: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,254}", re.ASCII)
+_BUCKET: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{2,254}", re.ASCII)
+_SHORTEST_BUCKET: Final = 3
 _PREFIX: Final = re.compile(r"[a-zA-Z0-9._/!'()=+@ -]{0,500}", re.ASCII)
 _REGION: Final = re.compile(r"[a-zA-Z0-9-]{1,64}", re.ASCII)
 _SETTINGS: Final = ("endpoint", "region", "insecure")
@@ -58,8 +59,14 @@ def read_place(url: str, environ: Mapping[str, str]) -> Place:
             hint="Leave out what stands before the @, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
         )
     bucket, prefix = parts.netloc, unquote(parts.path).strip("/")
-    if _BUCKET.fullmatch(bucket) is None:
+    if not bucket:
         raise Invalid("the S3 address names no bucket", hint=_SHAPE)
+    if _BUCKET.fullmatch(bucket) is None:
+        few = "it is too short" if len(bucket) < _SHORTEST_BUCKET else "it is too long, or has other characters in it"
+        raise Invalid(
+            f"no bucket can be called {bucket[:60]!a}: {few}",
+            hint="The name of a bucket has at least three letters, digits, dots or dashes.",
+        )
     if _PREFIX.fullmatch(prefix) is None or (prefix and {"", ".", ".."} & {*prefix.split("/")}):
         raise Invalid("the prefix in an S3 address is plain letters, digits and dashes, with / between", hint=_SHAPE)
     settings = _settings(parts.query)

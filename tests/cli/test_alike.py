@@ -1,0 +1,57 @@
+"""Two devices gave one id at once: lists show them apart, and a command said again reaches the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from several_devices import Several
+
+
+@pytest.fixture
+def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Several:
+    """A session that laptop and desk both have, each with a task t1 and an agent a-1 of its own."""
+    made = Several(tmp_path, monkeypatch, capsys)
+    made.found()
+    session = str(made.session("start", "Build the shop")["id"])
+    made.sync()
+    made.join("desk")
+    made.document("resume", session)
+    for device, words in (("desk", "Print the receipt"), ("laptop", "Write the query")):
+        made.at(device)
+        made.document("task", "add", words)
+        made.document("agent", "start", "a-1", "--type", "coder", "--task", words)
+    made.sync("laptop", "desk", "laptop")
+    return made
+
+
+def test_tasks_of_one_id(several: Several) -> None:
+    """The device stands beside the id; finishing twice finishes both, and says which was meant."""
+    listed = several("task", "list").out
+    assert "t1 (laptop)" in listed
+    assert "t1 (desk)" in listed
+    first = several("task", "done", "t1")
+    assert "There are 2 tasks t1. This was the one of" in first.err
+    second = several("task", "done", "t1")
+    assert "There are 2" not in second.err
+    texts = {"Print the receipt", "Write the query"}
+    assert {text for text in texts if text in first.out + second.out} == texts
+    assert (first.out.count("completed"), second.out.count("completed")) == (1, 1)
+    assert "completed already" in several("task", "done", "t1", code=1).err
+
+
+def test_agents_of_one_id(several: Several) -> None:
+    """Likewise, and the answer for programs has the one that was meant."""
+    listed = several("agent", "list").out
+    assert "a-1 (laptop)" in listed
+    assert "a-1 (desk)" in listed
+    ended = [several.document("agent", "done", "a-1")["agent"] for _ in range(2)]
+    assert {one["task"] for one in ended} == {"Print the receipt", "Write the query"}
+    assert {one["status"] for one in ended} == {"completed"}
+
+
+def test_an_id_of_its_own_needs_nothing(several: Several) -> None:
+    """Who has no twin is shown and told as ever."""
+    several.document("task", "add", "Alone", "--id", "own")
+    assert "own (" not in several("task", "list").out
+    assert "There are" not in several("task", "done", "own").err

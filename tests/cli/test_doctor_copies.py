@@ -1,0 +1,44 @@
+"""`doctor` on a stream that forked: named in plain words, with what to do, and no damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from calling import Calling
+
+from holdfast import Keeper
+from holdfast.core.canonical import canonical
+from holdfast.core.event import Event, seal
+
+
+@pytest.fixture
+def calling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def note(session: str, seq: int, text: str, clock: int, prev: Event | None = None) -> Event:
+    return seal(
+        session=session, writer="b" * 20, seq=seq, prev=prev.hash if prev else None, clock=clock, at=clock // 1000,
+        actor="ben", type="note.added", version=1, data=canonical({"text": text}), salt=bytes(16),
+    )  # fmt: skip
+
+
+def test_two_copies_of_one_home(calling: Calling) -> None:
+    """Both branches show, the check is a warning that says what happened, and a repair touches nothing."""
+    session = str(calling.session("start", "Ship it")["id"])
+    with Keeper.open(home=str(calling.home)) as keeper:
+        clock = (keeper.now() + 1) * 1000  # after all that is there
+        first = note(session, 1, "before", clock)
+        branches = [note(session, 2, text, clock + number, first) for number, text in enumerate(("one", "other"), 1)]
+        with keeper.transaction() as transaction:
+            transaction.receive([first, *branches])
+    shown = {one["text"] for one in calling.session("show", session)["notes"]}
+    assert shown == {"before", "one", "other"}
+    checks = {one["name"]: one for one in calling.document("doctor")["checks"]}
+    assert checks["chain"]["status"] == "ok"
+    assert checks["copies"]["status"] == "warning"
+    assert "two copies of one home went on from event 1" in checks["copies"]["detail"]
+    assert "Nothing is lost" in checks["copies"]["fix"]
+    calling("doctor", "--repair")
+    assert {one["text"] for one in calling.session("show", session)["notes"]} == shown

@@ -1,0 +1,381 @@
+"""A pause stops the clock only as far as others knew of it: work time of devices that act without each other."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+from histories import MINUTE, NOON, SESSION, Device, joined, started, together
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core import agents, view
+from holdfast.core.event import Event
+from holdfast.core.fold import apply, fold, in_log_order
+from holdfast.core.lifecycle import session_allows
+from holdfast.core.registers import disputes
+from holdfast.core.state import State, freeze, thaw
+from holdfast.core.vocabulary import (
+    KINDS,
+    TYPE_OF,
+    AgentCompleted,
+    AgentStarted,
+    ConflictResolved,
+    Data,
+    MessageExchanged,
+    SessionCompleted,
+    SessionPaused,
+    SessionResumed,
+    SessionTimedOut,
+    WorkRecorded,
+)
+from holdfast.core.worktime import WorkTime
+
+_IDLE = 5
+
+
+def do(device: Device, minute: float, data: Data, *, recorded: float | None = None) -> None:
+    """Something at this minute; `recorded` when it was entered only later."""
+    device.now = NOON + int((minute if recorded is None else recorded) * MINUTE)
+    device.record(data, at=NOON + int(minute * MINUTE))
+
+
+def work(device: Device, since: int, until: int, step: int = 4) -> None:
+    for minute in range(since, until + 1, step):
+        do(device, minute, MessageExchanged())
+
+
+def told(minute: float, *devices: Device) -> list[tuple[str, float, float | None]]:
+    """Kind, beginning and end of each pause in minutes, as all of them together see it."""
+    measured = view.worktime(fold(together(*devices)), NOON + int(minute * MINUTE))
+    _lawful(measured)
+    return [
+        (rest.kind, (rest.since - NOON) / MINUTE, None if rest.until is None else (rest.until - NOON) / MINUTE)
+        for rest in measured.pauses
+    ]
+
+
+def _lawful(measured: WorkTime) -> None:
+    assert measured.working + measured.paused == measured.elapsed
+    assert measured.paused == sum(rest.length for rest in measured.pauses)
+    assert all(one.since + one.length <= two.since for one, two in pairwise(measured.pauses))
+    assert measured.working >= 0
+
+
+# ── By example ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("pause", "kind"), [(SessionPaused(reason="Lunch"), "manual"), (SessionTimedOut(), "timeout")]
+)
+def test_who_did_not_know_of_the_pause_was_at_work(pause: Data, kind: str) -> None:
+    """Half an hour of one device is not lost to a pause, or a limit, that another had and it had not heard of."""
+    one = started()
+    two = joined(one)
+    do(one, 0.1, pause)
+    work(two, 4, 28)
+    assert told(30, one, two) == [(kind, 0.1, 4), (kind, 28, None)]
+    assert view.status_of(fold(together(one, two))) == "paused"
+    two.hear(one)
+    work(two, 32, 40)
+    assert told(45, one, two) == [(kind, 0.1, 4), (kind, 28, None)], "who knows of a pause works in it"
+    do(two, 50, SessionResumed())
+    assert told(50, one, two) == [(kind, 0.1, 4), (kind, 28, 50)]
+
+
+def test_an_idle_gap_of_who_did_not_know_stays_a_pause() -> None:
+    """Between two stretches of that work, the pause holds."""
+    one = started()
+    two = joined(one)
+    work(one, 0, 8)
+    do(one, 10, SessionPaused())
+    work(two, 12, 20)
+    work(two, 40, 44)
+    assert told(60, one, two) == [("manual", 10, 12), ("manual", 20, 40), ("manual", 44, None)]
+
+
+def test_a_single_sign_is_no_work() -> None:
+    """From the first sign to the last is no time at all when they are one."""
+    one = started()
+    two = joined(one)
+    do(one, 1, SessionPaused())
+    do(two, 3, MessageExchanged())
+    assert told(10, one, two) == [("manual", 1, None)]
+
+
+def test_the_own_pause_of_who_did_not_know_still_counts() -> None:
+    """Its three minutes are a pause, although its signs before and after are close together."""
+    one = started()
+    two = joined(one)
+    do(one, 1, SessionPaused(reason="One"))
+    work(two, 4, 8)
+    do(two, 10, SessionPaused(reason="Two"))
+    do(two, 13, SessionResumed())
+    work(two, 16, 24)
+    assert told(24, one, two) == [("manual", 1, 4), ("manual", 10, 13)]
+    reasons = [rest.reason for rest in view.worktime(fold(together(one, two)), NOON + 24 * MINUTE).pauses]
+    assert reasons == ["One", "Two"]
+
+
+def test_resuming_here_while_another_pauses() -> None:
+    """Who resumed and did not hear of the other's new pause was at work from then on."""
+    one = started()
+    do(one, 1, SessionPaused())
+    two = joined(one)
+    do(one, 3, SessionResumed())
+    do(two, 5, SessionResumed())
+    do(one, 6, SessionPaused(reason="Lunch"))
+    work(two, 8, 24)
+    assert told(30, one, two) == [("manual", 1, 3), ("manual", 6, 8), ("manual", 24, None)]
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_an_agent_of_who_did_not_know_was_waited_for(heard: bool) -> None:
+    """A run up to the threshold is work as ever, also when the pause became known while it lasted."""
+    one = started()
+    two = joined(one)
+    do(one, 1, SessionPaused())
+    do(two, 2, AgentStarted(id="a1", type="t"))
+    if heard:
+        two.hear(one)
+    do(two, 10, AgentCompleted(id="a1"))
+    assert told(20, one, two) == [("manual", 1, 2), ("manual", 10, None)]
+
+
+def test_a_long_agent_of_who_did_not_know_is_a_task_pause() -> None:
+    """Longer than the threshold it is a pause as ever, and says which."""
+    one = started()
+    two = joined(one)
+    do(one, 1, SessionPaused())
+    do(two, 2, AgentStarted(id="a1", type="t"))
+    do(two, 22, AgentCompleted(id="a1"))
+    assert told(30, one, two) == [("manual", 1, 2), ("task", 2, 22), ("manual", 22, None)]
+
+
+def test_an_agent_known_to_who_paused_is_none_of_that() -> None:
+    """An agent of the device that paused runs within the pause, and an unfinished one holds nothing open."""
+    one = started()
+    two = joined(one)
+    do(one, 1, SessionPaused())
+    do(one, 2, AgentStarted(id="a1", type="t"))
+    do(one, 9, AgentCompleted(id="a1"))
+    do(two, 3, AgentStarted(id="a2", type="t"))
+    assert told(60, one, two) == [("manual", 1, None)]
+
+
+def test_two_that_did_not_know_were_at_work_together() -> None:
+    """Their signs close each other's gaps, as they do without a pause."""
+    one = started()
+    two, three = joined(one), joined(one, "w3", "phone")
+    do(one, 1, SessionPaused())
+    work(two, 2, 18, 8)
+    work(three, 6, 14, 8)
+    assert told(20, one, two, three) == [("manual", 1, 2), ("manual", 18, None)]
+    assert told(20, one, two) == [("manual", 1, None)]
+
+
+def test_a_pause_entered_afterwards() -> None:
+    """Work that came before it in the log, and after its beginning in time, counts too; unless it was known."""
+    one = started()
+    two = joined(one)
+    work(two, 4, 12)
+    do(one, 2, SessionPaused(), recorded=20)
+    assert told(25, one, two) == [("manual", 2, 4), ("manual", 12, None)]
+    one = started()
+    two = joined(one)
+    work(two, 4, 12)
+    one.hear(two)
+    do(one, 2, SessionPaused(), recorded=20)
+    assert told(25, one, two) == [("manual", 2, None)]
+
+
+def test_a_stretch_that_another_program_watched_counts_too() -> None:
+    """There is no gap in it, wherever it was recorded."""
+    one = started()
+    two = joined(one)
+    do(one, 5, SessionPaused())
+    do(two, 30, MessageExchanged())
+    two.record(WorkRecorded(since=NOON + 2 * MINUTE, until=NOON + 28 * MINUTE))
+    assert told(40, one, two) == [("manual", 30, None)]
+
+
+def test_as_of_the_last_sign_the_pause_is_open() -> None:
+    """It goes on from there, with no length yet: status and time agree."""
+    one = started()
+    two = joined(one)
+    do(one, 1, SessionPaused())
+    work(two, 2, 10)
+    assert told(10, one, two) == [("manual", 1, 2), ("manual", 10, None)]
+    assert told(8, one, two) == [("manual", 1, 2)]
+
+
+def test_nothing_counts_after_the_end() -> None:
+    """Work beside an ending is a conflict, and the time that of the ending; choosing the work gives its time back."""
+    one = started()
+    two = joined(one)
+    work(two, 4, 28)
+    do(one, 10, SessionCompleted())
+    state = fold(together(one, two))
+    assert view.worktime(state, NOON + 60 * MINUTE).elapsed == 10 * MINUTE
+    (found,) = disputes(state)
+    assert found.field == "status"
+    ended, went_on = sorted(found.writes, key=lambda one: str(one.value))
+    two.hear(one)
+    do(two, 30, ConflictResolved(field="status", chosen=went_on.hash, overruled=(ended.hash,)))
+    assert view.worktime(two.state(), NOON + 30 * MINUTE).working == 30 * MINUTE
+
+
+# ── By law ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Step(NamedTuple):
+    who: int
+    wait: int
+    act: str
+    other: int
+
+
+_ACTS = ("sign", "sign", "sign", "pause", "resume", "hear", "timeout")
+_AGENTS = ("start", "end")
+
+
+def _steps(*acts: str) -> st.SearchStrategy[list[Step]]:
+    step = st.builds(Step, st.integers(0, 2), st.integers(0, 6), st.sampled_from(acts), st.integers(0, 2))
+    return st.lists(step, min_size=3, max_size=30)
+
+
+def play(steps: list[Step]) -> list[Device]:
+    """Three devices on one wall clock, that do what their own state allows."""
+    first = started()
+    devices = [first, joined(first), joined(first, "w3", "phone")]
+    minute = 0
+    for step in steps:
+        minute += step.wait
+        device = devices[step.who]
+        data = _meant(device, step)
+        if step.act == "hear":
+            device.hear(devices[step.other])
+        elif data is not None and session_allows(view.status_of(device.state()), TYPE_OF[type(data)].name):
+            do(device, minute, data)
+    return devices
+
+
+def _meant(device: Device, step: Step) -> Data | None:
+    running = [agent for agent in agents.running(device.state()) if agent.writer == device.writer]
+    match step.act:
+        case "pause":
+            return SessionPaused(reason=device.writer)
+        case "resume" if view.status_of(device.state()) == "paused":
+            return SessionResumed()
+        case "timeout":
+            return SessionTimedOut()
+        case "sign":
+            return MessageExchanged()
+        case "start":
+            return AgentStarted(id=f"{device.writer}-{len(device.known)}", type="t")
+        case "end" if running:
+            return AgentCompleted(id=running[0].id, ref=running[0].ref)
+    return None
+
+
+def _minutes(state: State, stop: int) -> list[str]:
+    """What each minute was, from the start."""
+    measured = view.worktime(state, NOON + stop * MINUTE)
+    _lawful(measured)
+    found = ["work"] * stop
+    for rest in measured.pauses:
+        for minute in range((rest.since - NOON) // MINUTE, (rest.since + rest.length - NOON) // MINUTE):
+            found[minute] = "held" if rest.kind in ("manual", "timeout") else rest.kind
+    return found
+
+
+def _minute(event: Event) -> int:
+    return (event.at - NOON) // MINUTE
+
+
+@given(_steps(*_ACTS))
+def test_every_minute_is_what_a_slow_reckoning_says(steps: list[Step]) -> None:
+    """A second implementation, from who truly knew what, finds the same minutes of work and of pause."""
+    devices = play(steps)
+    events = in_log_order(together(*devices))
+    past = {name: known for device in devices for name, known in device.past.items()}
+    stop = max(_minute(event) for event in events) + 7
+    signs = sorted({_minute(event) for event in events if KINDS[event.type].sign})
+    expected = []
+    for minute in range(stop):
+        quiet = [low for low in [0, *signs] if low <= minute][-1], next((s for s in signs if s > minute), stop)
+        idle = quiet[1] - quiet[0] > _IDLE
+        expected.append("held" if _is_held(events, past, minute) else "idle" if idle else "work")
+    assert _minutes(fold(events), stop) == expected
+
+
+def _is_held(events: list[Event], past: dict[str, frozenset[str]], minute: int) -> bool:
+    """Does somebody's pause hold in this minute, and did nobody work in it who could not know?"""
+    for place, pause in enumerate(events):
+        if pause.type not in ("session.paused", "session.timed_out") or _minute(pause) > minute:
+            continue
+        ends = [_minute(event) for event in events[place:] if event.type == "session.resumed"]
+        if ends and ends[0] <= minute:
+            continue
+        unaware = [
+            _minute(event)
+            for event in events
+            if KINDS[event.type].sign
+            and event.writer != pause.writer
+            and pause.hash not in past[event.hash]
+            and event.hash not in past[pause.hash]
+            and event.at >= pause.at
+        ]
+        before, later = [s for s in unaware if s <= minute], [s for s in unaware if s > minute]
+        if not before or not later or min(later) - max(before) > _IDLE:
+            return True
+    return False
+
+
+@given(_steps(*_ACTS, *_AGENTS))
+def test_what_a_device_counted_as_work_without_knowing_stays_work(steps: list[Step]) -> None:
+    """Between two signs of one device, what it called work stays work when all is known (or is a long agent's)."""
+    devices = play(steps)
+    everything = together(*devices)
+    by_name = {event.hash: event for event in everything}
+    stop = max(_minute(event) for event in everything) + 1
+    merged = _minutes(fold(everything), stop)
+    began = [_minute(e) for e in everything if e.type in ("session.paused", "session.timed_out")]
+    for device in devices:
+        own = [e for e in device.known.values() if e.writer == device.writer and KINDS[e.type].sign]
+        for one, two in pairwise(sorted(own, key=lambda event: event.seq)):
+            known = fold([*(by_name[name] for name in device.past[two.hash]), two])
+            alone = _minutes(known, _minute(two))
+            for minute in range(_minute(one), _minute(two)):
+                disturbed = any(_minute(one) < begin <= minute for begin in began)
+                is_short = _minute(two) - _minute(one) <= _IDLE
+                if alone[minute] == "work" and is_short and not disturbed:
+                    assert merged[minute] in ("work", "task")
+
+
+@given(_steps(*_ACTS, *_AGENTS), st.randoms(use_true_random=False))
+def test_all_devices_agree_whatever_the_order_of_arrival(steps: list[Step], chance: random.Random) -> None:
+    """Shuffled, or one by one through snapshots: the same state, and at every minute a time that adds up."""
+    events = together(*play(steps))
+    state = fold(events)
+    shuffled = events.copy()
+    chance.shuffle(shuffled)
+    assert freeze(fold(shuffled)) == freeze(state)
+    grown = State(session=SESSION)
+    for event in in_log_order(events):
+        apply(grown, event)
+        grown = thaw(freeze(grown))
+    assert freeze(grown) == freeze(state)
+    for minute in range(max(_minute(event) for event in events) + 12):
+        _lawful(view.worktime(state, NOON + minute * MINUTE))
+
+
+@given(_steps(*_ACTS, *_AGENTS))
+def test_status_and_time_agree_between_devices(steps: list[Step]) -> None:
+    """Paused means that a pause somebody made lasts, in progress that none does, also as of the last event."""
+    state = fold(together(*play(steps)))
+    for now in (state.updated_at, state.updated_at + 1):
+        lasting = {rest.kind for rest in view.worktime(state, now).pauses if rest.until is None}
+        assert bool(lasting & {"manual", "timeout"}) == (view.status_of(state) == "paused")
