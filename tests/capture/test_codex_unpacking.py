@@ -10,9 +10,11 @@ from codex_rollouts import ID, WHOLE, kinds, lines, tell
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.capture.codex import unpacking
 from holdfast.capture.codex.unpacking import unpacked
 from holdfast.capture.lines import Problems
 from holdfast.capture.signals import Ran
+from holdfast.machine.zstd import zstandard
 
 
 @pytest.fixture
@@ -56,6 +58,7 @@ def test_without_a_module_it_is_said(rollout: Path, monkeypatch: pytest.MonkeyPa
     shape = packed(lines(WHOLE))
     monkeypatch.setitem(sys.modules, "compression.zstd", None)
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
+    monkeypatch.setattr(unpacking, "zstandard", zstandard.__wrapped__)  # it remembers what it found
     (story,) = tell(rollout.with_name(f"{rollout.name}.zst"), shape)
     assert "backports.zstd" in story.problems[0]
 

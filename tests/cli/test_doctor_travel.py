@@ -203,7 +203,7 @@ def test_uninstall_leaves_what_travelling_needs(several: Several) -> None:
 def test_a_remote_that_lost_who_belongs_there(several: Several) -> None:
     """Entries that are gone are missed, with the command that puts them back."""
     several.found()
-    several.session("start", "Ship it")
+    session = str(several.session("start", "Ship it")["id"])
     several.document("sync")
     for entry in (several.folder / "m").rglob("*"):
         if entry.is_file():
@@ -214,7 +214,7 @@ def test_a_remote_that_lost_who_belongs_there(several: Several) -> None:
     several.document("sync", "--put-back")
     assert checks(several)["remote home"]["status"] == "ok"
     several.join("desktop")
-    assert several.document("sessions")["sessions"]
+    assert several.session("show", session)["goal"] == "Ship it"
 
 
 def test_a_copied_home_misses_nothing(several: Several) -> None:
@@ -224,7 +224,7 @@ def test_a_copied_home_misses_nothing(several: Several) -> None:
     several.document("sync")
     several.session("start", "To be kept", "--replace")
     several.document("sync")
-    several.document("delete", gone, "--yes")
+    several.document("delete", gone, "--confirm")
     several.document("sync")
     shutil.copytree(home(several), home(several, "copied"))
     several.at("copied")

@@ -179,7 +179,7 @@ def test_only_the_folder_itself_is_made(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path: Path) -> None:
-    """What holds other things is refused, and a folder in it is proposed; one of ours, or as good as empty, is not."""
+    """What holds other things is refused, and a folder in it is proposed; one of ours, or almost empty, is taken."""
     (tmp_path / "notes").write_bytes(b"mine")
     with pytest.raises(Refused) as raised:
         FolderRemote(str(tmp_path), create=True)

@@ -353,8 +353,8 @@ def test_a_damaged_copy_says_where_it_is(repository: Path, tmp_path: Path) -> No
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
 def test_the_copy_is_ours_alone(repository: Path, tmp_path: Path, mask: int) -> None:
-    """Whatever the umask, nothing in the copy is open to others; and what is pushed is as open as the person has it."""
-    before = {path for path in repository.rglob("*")}
+    """Whatever the umask, the copy is not open to others; what is pushed is as open as the person has it."""
+    before = set(repository.rglob("*"))
     old = os.umask(mask)
     try:
         one, two = opened(repository, tmp_path / "one"), opened(repository, tmp_path / "two")

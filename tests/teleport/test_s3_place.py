@@ -64,6 +64,15 @@ def test_what_is_no_address_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "said"), [("s3:///p", "names no bucket"), ("s3://b/p", "too short"), ("s3://b_!/p", "other")]
+)
+def test_what_is_wrong_with_the_bucket(url: str, said: str) -> None:
+    """None at all, one whose name is too short, and one that has what no name can have are told apart."""
+    with pytest.raises(Invalid, match=said):
+        read_place(url, {})
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "s3://AKIDEXAMPLE:verysecret@bucket/x",

@@ -297,7 +297,7 @@ COMMANDS: tuple[Command, ...] = (
     )),
     Command("sync", "send and receive what is new", (
         _REMOTE,
-        Option(("--put-back",), "the remote was emptied: send everything again", kind="flag"),
+        Option(("--put-back",), "the remote lost something: send again all that is here", kind="flag"),
     ), _at("sync"), group=DEVICES, writes=True),
     Command("conflicts", "what devices said without knowing of each other", (_ID,), _at("conflicts"), group=DEVICES),
     Command("resolve", "let one value of a conflict stand", (

@@ -29,8 +29,8 @@ LONGEST_NAME: Final = 100
 _LOCK: Final = "device.lock"
 _LARGEST: Final = 64 << 10
 _RESTORE: Final = (
-    "Restore it from a backup. Without one, move the home's device.json away: this device then gets new keys "
-    "and has to be approved again."
+    "Restore it from a backup of the home. Without one, move the home's device.json away and ask to join again with "
+    "new keys: holdfast remote remove NAME, then holdfast remote add NAME URL."
 )
 
 

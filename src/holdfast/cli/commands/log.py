@@ -16,7 +16,7 @@ from holdfast.core.event import Event, public
 _TELLING = (
     "id", "goal", "text", "chosen", "path", "command", "message", "line", "scope", "position", "progress", "action",
     "tokens", "task", "type", "role", "for", "reason", "summary", "outcome", "category", "why", "field", "agent",
-    "device", "resume", "name", "branch", "commit",
+    "device", "resume", "name",
 )  # fmt: skip
 
 _LONGEST = 2_000
@@ -64,7 +64,8 @@ def tell(event: Event) -> str:
     data = msgspec.json.decode(event.data)
     if not isinstance(data, dict):
         return ""
-    parts = [_spelled(name, data[name]) for name in _TELLING if data.get(name) is not None]
+    names = ("branch", "commit") if event.type == "ground.noted" else _TELLING
+    parts = [_spelled(name, data[name]) for name in names if data.get(name) is not None]
     return "  ".join(part for part in parts if part)
 
 
