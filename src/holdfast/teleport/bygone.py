@@ -115,7 +115,10 @@ class Life(NamedTuple):
 
 
 def lives(vault: Vault, listing: Listing) -> list[Life]:
-    """Every life of this device that has published something. A copy of this home may have gone on with any."""
+    """Every life of this device that has published something. A copy of this home may have gone on with any.
+
+    Each head is read: one that is there may have been changed.
+    """
     owns = dict(vault.memory.under(Own, "own"))
     heard = {one.writer: one for one in vault.memory.cursors().values() if one.device == vault.me}
     found = []
@@ -125,9 +128,6 @@ def lives(vault: Vault, listing: Listing) -> list[Life]:
         rivals = [
             one for one in listing.rivals.get(sealing.life_tag(vault.id, writer), ()) if one.counter >= max(known, 1)
         ]
-        if [one.counter for one in rivals] == [own.there]:
-            found.append(Life(writer, own.there, own.packs, shown=True))
-            continue
         newer = genuine(vault, rivals, Cursor(writer=writer, device=vault.me)) if rivals else None
         if newer is not None:
             found.append(Life(writer, newer[0].counter, newer[0].packs, shown=True))
