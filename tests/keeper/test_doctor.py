@@ -17,8 +17,8 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 
 NAMES = [
-    "home", "store", "sqlite", "file", "chain", "state", "listing", "search", "erasure", "aside", "modes",
-    "temporaries", "starts", "clock", "space", "writer", "settings", "errors", "agents", "git",
+    "home", "store", "sqlite", "file", "chain", "state", "listing", "search", "erasure", "aside", "copies",
+    "modes", "temporaries", "starts", "clock", "space", "writer", "settings", "errors", "agents", "git",
     "mirrors", "contract", "hooks", "spool", "capture", "keys", "remotes",
 ]  # fmt: skip
 

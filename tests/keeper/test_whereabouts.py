@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from agents_speaking import Speaking
 from two_devices import Devices, carry, git_at
 
 from holdfast import Keeper
@@ -312,3 +313,22 @@ def test_a_session_with_a_branch_of_its_own(clones: Clones) -> None:
     assert [one.fix for one in ground(clones.desktop.session(begun.id))] == [f"git fetch && git switch {name}"]
     begun.save()
     assert begun.document().project.git_branch == name
+
+
+def test_hooks_tell_it_too(tmp_path: Path) -> None:
+    """What an agent did in git is noted when its hooks are heard, once, without moving the session's time."""
+    agents = Speaking(tmp_path)
+    git_at(agents.project, "init", "-q", "-b", "main")
+    committed(agents.project, "README.md")
+    agents.prompt("Add OAuth")
+    assert "ground.noted" not in agents.types()
+    git_at(agents.project, "switch", "-q", "-c", "feat")
+    tip = committed(agents.project, "oauth.py")
+    for number in range(2):
+        agents.minute += 1
+        command = {"command": "git commit"}
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input=command)
+        session = agents.session()
+    assert agents.types().count("ground.noted") == 1
+    assert (session.project.git_branch, session.project.git_commit) == ("feat", tip)
+    assert session.updated_at.endswith(":00.000Z")

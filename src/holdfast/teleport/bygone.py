@@ -18,6 +18,7 @@ from holdfast.core.event import Event
 from holdfast.teleport import heads, held, packs, sealing
 from holdfast.teleport.due import signed
 from holdfast.teleport.heads import Head, Indexed, Listed
+from holdfast.teleport.keys import certifies
 from holdfast.teleport.memory import Cursor, Own, Span
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.pulling import read_pack
@@ -122,7 +123,9 @@ def lives(vault: Vault, listing: Listing) -> list[Life]:
     owns = dict(vault.memory.under(Own, "own"))
     heard = {one.writer: one for one in vault.memory.cursors().values() if one.device == vault.me}
     found = []
-    for writer in sorted({*owns, *heard}):
+    signing = vault.here.keys.public.signing
+    # What was published under keys this device no longer has is nobody's to put back but a device's that has them.
+    for writer in sorted(one for one in {*owns, *heard} if certifies(one, signing)):
         own, cursor = owns.get(writer, Own()), heard.get(writer)
         known = max(own.there, 0 if cursor is None else cursor.counter)
         rivals = [
