@@ -47,7 +47,7 @@ def test_no_flipped_byte_of_a_sealed_object_goes_unnoticed(three: Three) -> None
     keys = vault.candidates()
     kinds = {"p": "pack", "h": "head", "m": "entry"}
     names = [name for name in three.shelf.objects if name[0] in kinds and not name.startswith("h/join")]
-    assert len(names) >= OBJECTS // 2
+    assert len(names) >= min(OBJECTS // 2, 30)  # packs are merged: there are fewer of them than pushes
     for name in names[:OBJECTS]:
         data = three.shelf.objects[name]
         assert sealing.unseal(keys, kinds[name[0]], vault.id, name, data, limit=1 << 24)

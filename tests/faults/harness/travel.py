@@ -201,6 +201,14 @@ def _split(room: Travel) -> None:
     assert len(found) == 1, found
 
 
+def _gone(room: Travel) -> None:
+    """A device was taken out, and went on writing."""
+    room.done("a", "device", "remove", "c")
+    room.note("c")
+    for device in "cab":
+        room.done(device, "sync")  # each says of the others' that it cannot be taken in
+
+
 STAGES: Final[dict[str, tuple[str | None, Callable[[Travel], None]]]] = {
     "recorded": (None, _recorded),
     "founded": ("recorded", _founded),
@@ -208,6 +216,7 @@ STAGES: Final[dict[str, tuple[str | None, Callable[[Travel], None]]]] = {
     "joined": ("asked", lambda room: room.join("b")),
     "let in": ("asked", _let_in),
     "three": ("joined", _three),
+    "gone": ("three", _gone),
     "met": ("joined", _met),
     "known": ("met", _known),
     "shared": ("known", _shared),
@@ -263,6 +272,15 @@ def _c_is_out(room: Travel) -> None:
     room.sync("abab")
     assert room.done("c", "sync")["notes"], "it is not told that it may be out"
     assert told not in json.dumps(room.done("c", "show", room.session()))
+
+
+def _c_was_heard(room: Travel) -> None:
+    room.sync("abab")
+    written = room.log("c")
+    for device in "ab":
+        has = room.log(device)
+        late = [session for session, events in written.items() if not events <= has.get(session, frozenset())]
+        assert not late, f"{device} has not all that was let in of {late}"
 
 
 def _renamed(room: Travel) -> None:
@@ -329,6 +347,7 @@ TRIPS: Final = (
     Trip("device approve", "a", "asked", lambda room: ("device", "approve", room.words("b")), (0, 5),
          lambda room: room.arrive("b")),
     Trip("device remove", "a", "three", lambda _: ("device", "remove", "c"), (0, 3), check=_c_is_out),
+    Trip("device admit", "a", "gone", lambda _: ("device", "admit", "c"), check=_c_was_heard),
     Trip("share", "a", "known", lambda room: ("share", room.session(), "--with", EMAIL), check=_guest_takes_part),
     Trip("accept", "g", "shared", lambda room: ("accept", room.url), check=_guest_takes_part),
     Trip("revoke", "a", "accepted", lambda room: ("revoke", room.session(), "--from", EMAIL), (0, 3),
