@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Unreachable
+from holdfast.machine.collecting import uncollected
 from holdfast.teleport import bygone, founding, heads, held, joining, removing, sharing, tending
 from holdfast.teleport.hearing import look, name_of
 from holdfast.teleport.memory import Turned
@@ -103,7 +104,8 @@ def _exchange(
             bygone.restore(push, listing)
         if vault.membership.is_admin(vault.me) and not vault.memory.standing().admin:
             push.look_again()  # it may vouch for more than before
-        push.everything(pull.wanted, events=_has_readers(vault), put_back=put_back)
+        with uncollected():
+            push.everything(pull.wanted, events=_has_readers(vault), put_back=put_back)
     elif vault.me in vault.membership.removed and _still_reads(vault):
         if vault.memory.standing().place == "member":
             vault.report.note(_ONLY_TO_READ.format(str(vault.membership.session)[:8]))
