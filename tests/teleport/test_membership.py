@@ -133,7 +133,7 @@ def test_without_the_founding_entry_everything_waits() -> None:
     assert not found.members
     assert found.founder == ""
     assert found.missing == (acts.vault,)
-    assert found.current_key() is None
+    assert not found.usable_keys()
     assert evaluate([], acts.vault).tips == ()
 
 

@@ -119,13 +119,9 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(map(recipient_tag, self.recipient_keys()))
 
     def usable_keys(self) -> tuple[Key, ...]:
-        """Keys that nobody has who does not belong here, the one to use first."""
+        """Keys that nobody has who does not belong here, the one to use first; none when a new one has to be made."""
         here = self.recipients()
         return tuple(key for key in self.keys if not key.superseded and key.recipients <= here)
-
-    def current_key(self) -> Key | None:
-        """The key to seal with; None when a new one has to be made."""
-        return next(iter(self.usable_keys()), None)
 
 
 def evaluate(entries: Iterable[Signed], vault: str, *, verified: set[str] | None = None) -> Membership:
