@@ -192,6 +192,7 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--by",), "what to add up by", choices=("scope", "day", "project", "agent")),
         Option(("--csv",), "as comma-separated values", kind="flag"),
     ), _at("stats"), group=LOOKING),
+    Command("watch", "the sessions, live in the terminal", (_ID,), _at("watch"), group=LOOKING),
     Command("archive", "put a session away", (Argument("id", _ID.help),), _at("archive"), group=LOOKING, writes=True),
     Command("unarchive", "take it out again", (Argument("id", _ID.help),), _at("archive", "unarchive"),
             group=LOOKING, writes=True),
@@ -341,6 +342,11 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--yes",), "connect all that is found, and backfill", kind="flag"),
     ), _at("init"), group=KEEPING),
     Command("tour", "the main job, end to end, in a scratch directory", (), _at("tour"), group=KEEPING),
+    Command("ui", "the sessions, live in the browser", (
+        Option(("--port",), "which port (default: one that is free)", kind="int"),
+        Option(("--no-open",), "only print the address", kind="flag"),
+    ), _at("ui"), group=KEEPING),
+    Command("mcp", "serve agents that speak MCP, on standard input and output", (), _at("mcp"), group=KEEPING),
     Command("doctor", "check everything, and repair it", (
         Option(("--repair",), "rebuild what is derived, set damage aside", kind="flag"),
     ), _at("doctor"), group=KEEPING),
