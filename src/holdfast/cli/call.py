@@ -39,16 +39,21 @@ class Call:
     @property
     def keeper(self) -> Keeper:
         if self._keeper is None:
-            words = self.parsed.globals
-            self._keeper = Keeper.open(
-                words.project or ".",
-                home=home(self.environ),
-                store=words.store or self.environ.get("HOLDFAST_STORE") or None,
-                actor=self.environ.get("HOLDFAST_ACTOR") or None,
-            )
-            self._keeper.looks_once = True
-            self._keeper.environ = self.environ
+            self._keeper = self.open_keeper()
         return self._keeper
+
+    def open_keeper(self) -> Keeper:
+        """A keeper as this call's words and environment say; a surface with several threads has several."""
+        words = self.parsed.globals
+        keeper = Keeper.open(
+            words.project or ".",
+            home=home(self.environ),
+            store=words.store or self.environ.get("HOLDFAST_STORE") or None,
+            actor=self.environ.get("HOLDFAST_ACTOR") or None,
+        )
+        keeper.looks_once = True
+        keeper.environ = self.environ
+        return keeper
 
     def close(self) -> None:
         if self._keeper is not None:

@@ -1,0 +1,116 @@
+"""The map of the dashboard: which address is answered by what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from holdfast.core.errors import HoldfastError
+from holdfast.web import answering
+from holdfast.web.actions import acting
+from holdfast.web.api import routes as api
+from holdfast.web.desk import Desk
+from holdfast.web.gate import Gate, Secrets
+from holdfast.web.live import Live, Place
+from holdfast.web.pages import Asked, GivesPart, Page
+from holdfast.web.pages.map import ADDRESSES, PARTS, parts
+from holdfast.web.rendering import render
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from holdfast.keeper.keeper import Keeper
+
+
+def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
+    desk = Desk(open_keeper)
+    live = Live(desk)
+
+    @asynccontextmanager
+    async def running(_: Starlette) -> AsyncIterator[None]:
+        await live.start()
+        try:
+            yield
+        finally:
+            await live.stop()
+            desk.close()
+
+    def shown(page: Page) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            asked = Asked(dict(request.path_params), dict(request.query_params))
+            version = live.version  # before it is drawn: what changes meanwhile is sent once more
+
+            def draw(keeper: Keeper) -> str:
+                shot = page.shot(keeper, asked)
+                return render(
+                    f"{page.name}.html", page=page, shot=shot, asked=asked, version=version, word=secrets.word,
+                    address=address(request), **page.extras(keeper, asked),
+                )  # fmt: skip
+
+            return answering.page(await desk.ask(draw))
+
+        return answer
+
+    def given(part: GivesPart) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            asked = Asked(dict(request.path_params), dict(request.query_params))
+            version = live.version  # a page that goes on from this part says so when it follows what changes
+            found = await desk.ask(lambda keeper: part(keeper, asked))
+            made = answering.part(found)
+            made.headers["x-holdfast-version"] = version
+            return made
+
+        return answer
+
+    async def stream(request: Request) -> Response:
+        """`page` and `version`, once for each page that is open, in turn."""
+        asked = zip(request.query_params.getlist("page"), request.query_params.getlist("version"), strict=False)
+        places = [(place, version) for where, version in asked if (place := placed(where)) is not None]
+        return StreamingResponse(
+            live.stream(places), media_type="text/event-stream", headers={"x-accel-buffering": "no"}
+        )
+
+    static = StaticFiles(directory=str(files("holdfast.web") / "static"))
+    app = Starlette(
+        routes=[
+            Route("/", lambda _: RedirectResponse("/now", 303)),
+            *(Route(where, shown(page)) for where, page in ADDRESSES.items()),
+            *(Route(where, given(part)) for where, part in PARTS.items()),
+            Route("/live", stream),
+            *acting.routes(desk, secrets),
+            *api.routes(desk),
+            Mount("/static", static),
+        ],
+        middleware=[Middleware(Gate, secrets=secrets)],
+        exception_handlers={HoldfastError: answering.refused, HTTPException: answering.turned_away},
+        lifespan=running,
+    )
+    app.state.desk = desk
+    app.state.live = live
+    return app
+
+
+def address(request: Request) -> str:
+    query = request.url.query
+    return request.url.path + (f"?{query}" if query else "")
+
+
+def placed(where: str) -> Place | None:
+    """The page that an address means."""
+    split = urlsplit(where)
+    found = parts(split.path)
+    if found is None:
+        return None
+    page, words = found
+    return Place(where, page, Asked(words, dict(parse_qsl(split.query, keep_blank_values=True))))

@@ -1,0 +1,204 @@
+"""Live: whoever has a page open is sent what changed on it, within a moment of the change.
+
+One `Following` hears of all changes. Each page that somebody looks at is a `View`: after a change that concerns it,
+it is rendered once, however many look at it, and each of them is sent the regions that differ from what they have.
+A browser has one stream for all of its pages, because it keeps only a handful of connections to one server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core.errors import HoldfastError
+from holdfast.keeper.following import Change, Following
+from holdfast.web.encoding import encoded
+from holdfast.web.pages import Shot
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.web.desk import Desk
+    from holdfast.web.pages import Asked, Page
+
+_GATHER: Final = 0.1  # seconds: changes that come together are shown together
+_OFTEN: Final = 30.0  # seconds after which a page is looked at again though nothing happened: time passes on it
+_MOST: Final = 64  # pages of one browser
+
+
+class Place(NamedTuple):
+    """A page at an address."""
+
+    address: str
+    page: Page
+    asked: Asked
+
+
+class View:
+    """A page that somebody looks at."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.shot: Shot | None = None
+        self.trouble: str | None = None
+        self.version = ""
+        self.lookers: set[Looker] = set()
+        self.stale = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Looker:
+    """One stream, and what each of its pages was sent last."""
+
+    def __init__(self) -> None:
+        self.has: dict[View, Shot | None] = {}
+        self.known: dict[View, str] = {}
+        self.due: set[View] = set()
+        self.wake = asyncio.Event()
+
+    def look(self, view: View) -> None:
+        self.due.add(view)
+        self.wake.set()
+
+
+class Live:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._following: Following | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._views: dict[str, View] = {}
+        # Tells one run of the server from another, and one state of its pages from a later one.
+        self._run = secrets.token_hex(4)
+        self._count = 0
+        self._ending = asyncio.Event()
+
+    @property
+    def version(self) -> str:
+        return f"{self._run}-{self._count}"
+
+    # ── hearing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._following = Following(self._desk.open_keeper, self._heard)
+        await asyncio.to_thread(self._following.__enter__)
+
+    def end(self) -> None:
+        """Let everybody go who listens, so that the server can end."""
+        self._ending.set()
+        for view in self._views.values():
+            for looker in view.lookers:
+                looker.wake.set()
+
+    async def stop(self) -> None:
+        for view in list(self._views.values()):
+            if view.task is not None:
+                view.task.cancel()
+        if self._following is not None:
+            await asyncio.to_thread(self._following.__exit__, None, None, None)
+
+    def _heard(self, change: Change) -> None:
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._pass_on, change)
+
+    def _pass_on(self, change: Change) -> None:
+        self._count += 1
+        for view in self._views.values():
+            if view.place.page.concerns(change, view.place.asked):
+                view.stale.set()
+            elif view.version and not view.stale.is_set():
+                view.version = self.version  # as it stands, it is up to date
+
+    # ── showing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _tend(self, view: View) -> None:
+        """Keep a view up to date while somebody looks at it."""
+        place = view.place
+
+        def render(keeper: Keeper) -> Shot:
+            return place.page.shot(keeper, place.asked)
+
+        while True:
+            view.stale.clear()
+            version = self.version
+            shot: Shot | None
+            trouble: str | None
+            try:
+                shot, trouble = await self._desk.ask(render), None
+            except HoldfastError as error:
+                shot, trouble = view.shot, error.message
+            except Exception as error:  # noqa: BLE001 (a page that cannot be drawn must not stop the others)
+                shot, trouble = view.shot, f"this page could not be drawn: {type(error).__name__}"
+            first = not view.version
+            changed = shot != view.shot or trouble != view.trouble
+            view.shot, view.trouble, view.version = shot, trouble, version
+            for looker in view.lookers if changed or first else ():
+                looker.look(view)
+            try:
+                await asyncio.wait_for(view.stale.wait(), _OFTEN)
+                await asyncio.sleep(_GATHER)
+            except TimeoutError:
+                pass
+
+    def _join(self, looker: Looker, place: Place, known: str) -> None:
+        view = self._views.get(place.address)
+        if view is None:
+            view = self._views[place.address] = View(place)
+            view.task = asyncio.create_task(self._tend(view))
+        view.lookers.add(looker)
+        looker.known[view] = known
+        if view.version:
+            looker.look(view)
+
+    def _leave(self, looker: Looker, view: View) -> None:
+        view.lookers.discard(looker)
+        if not view.lookers and self._views.get(view.place.address) is view:
+            del self._views[view.place.address]
+            if view.task is not None:
+                view.task.cancel()
+
+    async def stream(self, places: Iterable[tuple[Place, str]]) -> AsyncIterator[bytes]:
+        """What changes on these pages, as server-sent events. With each comes the version that the browser has."""
+        looker = Looker()
+        for place, known in list(places)[:_MOST]:
+            self._join(looker, place, known)
+        try:
+            yield b"retry: 1000\n\n"
+            while not self._ending.is_set():
+                await looker.wake.wait()
+                looker.wake.clear()
+                while looker.due:
+                    view = looker.due.pop()
+                    for event in self._news(looker, view):
+                        yield event
+        finally:
+            for view in list(looker.known):
+                self._leave(looker, view)
+
+    def _news(self, looker: Looker, view: View) -> Iterable[bytes]:
+        if view.trouble is not None:
+            yield _event("trouble", {"page": view.place.address, "message": view.trouble})
+        if view.shot is None:
+            return
+        before = looker.has.get(view)
+        if before is None and looker.known[view] == view.version:
+            before = view.shot  # it was drawn with this page, and nothing has happened since
+        looker.has[view] = view.shot
+        news = difference(before, view.shot)
+        if news is not None or before is None:
+            yield _event("news", {"page": view.place.address, "version": view.version, **(news or {})})
+
+
+def difference(before: Shot | None, after: Shot) -> dict[str, object] | None:
+    """What somebody who has one shot must be sent to have the other; None when nothing is missing."""
+    had: Mapping[str, str] = {} if before is None else before.regions
+    lists = {} if before is None else before.lists
+    put = {name: html for name, html in after.regions.items() if had.get(name) != html}
+    moved = {name: order for name, order in after.lists.items() if lists.get(name) != order}
+    return {"put": put, "lists": moved} if put or moved else None
+
+
+def _event(kind: str, data: object) -> bytes:
+    return b"event: " + kind.encode() + b"\ndata: " + encoded(data) + b"\n\n"

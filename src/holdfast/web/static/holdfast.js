@@ -1,0 +1,13 @@
+// What every page does. Each part is a module of its own.
+import { follow } from "./live.js";
+import { act } from "./actions.js";
+import { tick } from "./times.js";
+import { listen } from "./keys.js";
+import { choose } from "./choosing.js";
+
+choose();
+tick();
+act();
+listen();
+if ("live" in document.body.dataset) follow();
+else document.getElementById("pulse").hidden = true;

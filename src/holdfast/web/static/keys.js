@@ -1,0 +1,39 @@
+// Keys, for whoever has no hand at the mouse.
+const PAGES = ["/now", "/history", "/hours", "/hill", "/devices"];
+
+const busy = (element) => element.closest("input, textarea, select, dialog[open], [contenteditable]") !== null;
+
+function move(step) {
+  const items = [...document.querySelectorAll("[data-item]")];
+  if (items.length === 0) return;
+  const at = items.findIndex((one) => one.contains(document.activeElement));
+  const next = items[Math.min(Math.max(at + step, 0), items.length - 1)];
+  next.focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function search() {
+  const field = document.querySelector("[type=search]");
+  if (field) field.focus();
+  else location.href = "/history";
+}
+
+export function listen() {
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || busy(event.target)) return;
+    const item = document.activeElement?.closest("[data-item]");
+    const within = item ?? document.getElementById("main");
+    if (/^[1-5]$/.test(event.key)) location.href = PAGES[Number(event.key) - 1];
+    else if (event.key === "j") move(1);
+    else if (event.key === "k") move(-1);
+    else if (event.key === "Enter" && item === document.activeElement) item?.querySelector("[data-open]")?.click();
+    else if (event.key === "/") search();
+    else if (event.key === "?") document.getElementById("keys").showModal();
+    else if (event.key === "p" || event.key === "n") {
+      const button = within.querySelector(`[data-key="${event.key}"]`);
+      if (!button) return;
+      button.click();
+    } else return;
+    event.preventDefault();
+  });
+}

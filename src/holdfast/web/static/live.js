@@ -1,0 +1,128 @@
+// What changed on this page comes by one stream of server-sent events for all pages of this browser, which a shared
+// worker holds: a browser keeps only a handful of connections to one server. Without such workers, each page that is
+// in front has its own.
+import { refresh } from "./times.js";
+
+let page = document.body.dataset.address;
+let version = document.body.dataset.version;
+let hello = () => {}; // says which page this is, and which version of it is here
+const waiting = new Map(); // regions that the person is writing in: they are put once that is over
+
+export function follow() {
+  if ("SharedWorker" in window) {
+    const worker = new SharedWorker("/static/stream.js", { name: "holdfast" });
+    worker.port.onmessage = ({ data }) => hear(data);
+    hello = () => worker.port.postMessage({ say: "hello", page, version });
+    worker.port.start();
+    hello();
+    addEventListener("pagehide", () => worker.port.postMessage({ say: "bye" }));
+    addEventListener("pageshow", (event) => event.persisted && hello());
+  } else {
+    let stream = null;
+    hello = () => {
+      stream?.close();
+      stream = null;
+      if (document.hidden) return;
+      stream = new EventSource(`/live?${new URLSearchParams([["page", page], ["version", version]])}`);
+      stream.onopen = () => hear({ kind: "open" });
+      stream.onerror = () => hear({ kind: "lost" });
+      for (const kind of ["news", "trouble"]) {
+        stream.addEventListener(kind, (event) => hear({ kind, ...JSON.parse(event.data) }));
+      }
+    };
+    hello();
+    document.addEventListener("visibilitychange", hello);
+  }
+  document.addEventListener("focusout", () => setTimeout(release));
+}
+
+// The person has turned to something else on this page: from now on that is followed.
+export function turn(address, its) {
+  if (address === page) return;
+  [page, version] = [address, its];
+  waiting.clear();
+  hello();
+}
+
+function hear(message) {
+  if (message.page !== undefined && message.page !== page) return; // of what was shown before
+  const pulse = document.getElementById("pulse");
+  if (message.kind === "news") {
+    version = message.version ?? version;
+    show(message);
+    tell(null);
+  } else if (message.kind === "trouble") {
+    tell(message.message);
+  }
+  const lost = message.kind === "lost";
+  pulse.dataset.state = lost ? "offline" : "live";
+  if (pulse.textContent !== pulse.dataset.state) pulse.textContent = pulse.dataset.state;
+  document.getElementById("offline").hidden = !lost;
+}
+
+function tell(trouble) {
+  const banner = document.getElementById("trouble");
+  banner.hidden = trouble === null;
+  banner.textContent = trouble === null ? "" : `This page cannot be brought up to date: ${trouble}`;
+}
+
+// Puts regions in their places. `put` holds HTML that the server escaped; nothing in it can run (see the policy).
+export function show({ put = {}, lists = {} }) {
+  const fresh = new Map();
+  for (const [name, html] of Object.entries(put)) {
+    const made = document.createElement("template");
+    made.innerHTML = html;
+    const element = made.content.firstElementChild;
+    const old = document.getElementById(name);
+    if (old === null) fresh.set(name, element);
+    else if (writes(old)) waiting.set(name, element);
+    else replace(old, element);
+  }
+  for (const [name, order] of Object.entries(lists)) arrange(document.getElementById(name), order, fresh);
+  refresh();
+  document.dispatchEvent(new CustomEvent("shown", { detail: Object.keys(put) }));
+}
+
+const writes = (region) => region.querySelector("input:focus, textarea:focus, select:focus, dialog[open]") !== null;
+
+function replace(old, element) {
+  // What the person opened stays open, what had the focus keeps it.
+  const focus = old.contains(document.activeElement) ? document.activeElement : null;
+  const same = focus && (focus.id ? `#${CSS.escape(focus.id)}` : key(focus));
+  const open = new Set([...old.querySelectorAll("details[open]")].map((one) => one.id));
+  for (const one of element.querySelectorAll("details")) if (one.id && open.has(one.id)) one.open = true;
+  if (old === focus) element.tabIndex = -1;
+  old.replaceWith(element);
+  if (old === focus) element.focus({ preventScroll: true });
+  else if (same) element.querySelector(same)?.focus({ preventScroll: true });
+}
+
+function key(element) {
+  for (const name of ["data-key", "data-copy", "data-dialog", "href"]) {
+    if (element.hasAttribute(name)) return `[${name}="${CSS.escape(element.getAttribute(name))}"]`;
+  }
+  return null;
+}
+
+function arrange(list, order, fresh) {
+  if (list === null) return;
+  const wanted = new Set(order);
+  for (const child of [...list.children]) if (!wanted.has(child.id)) child.remove();
+  let before = list.firstElementChild;
+  for (const name of order) {
+    const element = document.getElementById(name) ?? fresh.get(name);
+    if (!element) continue;
+    if (element === before) before = before.nextElementSibling;
+    else list.insertBefore(element, before);
+  }
+}
+
+function release() {
+  for (const [name, element] of waiting) {
+    const old = document.getElementById(name);
+    if (old !== null && writes(old)) continue;
+    waiting.delete(name);
+    if (old !== null) replace(old, element);
+  }
+  refresh();
+}

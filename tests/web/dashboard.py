@@ -1,0 +1,62 @@
+"""A dashboard for tests: the real server on loopback, in a thread of this process, over a home of its own."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from holdfast.keeper.keeper import Keeper
+from holdfast.web.serving import HOST, Dashboard
+
+
+class Ground:
+    """A home, and projects in directories beside it."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.home = top / "home"
+
+    def project(self, name: str = "harbour") -> Path:
+        path = self.top / "projects" / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def keeper(self, project: str = "harbour") -> Keeper:
+        return Keeper.open(str(self.project(project)), home=str(self.home), actor="ada", device="desk")
+
+
+@contextmanager
+def serving(ground: Ground, project: str = "harbour", *, like: Dashboard | None = None) -> Iterator[Dashboard]:
+    """The dashboard, answering; or one like an earlier one, as if that had only been away."""
+    dashboard = Dashboard(lambda: ground.keeper(project), None if like is None else like.secrets.port)
+    if like is not None:
+        dashboard.secrets.token = like.secrets.token
+    thread = threading.Thread(target=dashboard.serve, daemon=True)
+    thread.start()
+    try:
+        _wait_for(dashboard.secrets.port)
+        yield dashboard
+    finally:
+        dashboard.stop()
+        thread.join(timeout=10)
+        assert not thread.is_alive()
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            with socket.create_connection((HOST, port), timeout=1) as made:
+                made.sendall(
+                    b"GET /static/icon.svg HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % port
+                )
+                if made.recv(1):
+                    return
+        except OSError:
+            pass
+        assert time.monotonic() < deadline, "the dashboard did not start"
+        time.sleep(0.02)

@@ -1,0 +1,164 @@
+"""Live pages: what is sent, to whom, and that nothing is missed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+
+import pytest
+from dashboard import Ground, serving
+from hypothesis import given
+from hypothesis import strategies as st
+from playwright.sync_api import Browser, BrowserContext, Page
+from samples import typical
+
+from holdfast.web.live import difference
+from holdfast.web.pages import Shot
+from holdfast.web.serving import Dashboard
+
+_NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
+_SHOTS = st.builds(
+    Shot,
+    st.dictionaries(_NAMES, st.sampled_from(["<p>1", "<p>2"])),
+    st.dictionaries(st.sampled_from(["rows", "cards"]), st.lists(_NAMES, unique=True).map(tuple)),
+)
+
+
+def _applied(before: Shot | None, news: Mapping[str, object] | None) -> Shot:
+    had = Shot({}, {}) if before is None else before
+    if news is None:
+        return had
+    put, lists = news["put"], news["lists"]
+    assert isinstance(put, dict)
+    assert isinstance(lists, dict)
+    return Shot({**had.regions, **put}, {**had.lists, **lists})
+
+
+@given(st.none() | _SHOTS, _SHOTS)
+def test_who_applies_the_difference_has_everything_of_the_later_shot(before: Shot | None, after: Shot) -> None:
+    """Regions and lists of the later shot are all there, and what did not change was not sent."""
+    news = difference(before, after)
+    there = _applied(before, news)
+    assert all(there.regions[name] == html for name, html in after.regions.items())
+    assert all(there.lists[name] == order for name, order in after.lists.items())
+    if before is not None and news is not None:
+        put = news["put"]
+        assert isinstance(put, dict)
+        assert not any(before.regions.get(name) == html for name, html in put.items())
+
+
+@pytest.fixture
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
+    return Ground(tmp_path_factory.mktemp("live"))
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context()
+    yield made
+    made.close()
+
+
+def _opened(context: BrowserContext, dashboard: Dashboard, path: str = "/now") -> Page:
+    page = context.new_page()
+    page.goto(dashboard.address if not context.cookies() else dashboard.origin + path)
+    page.locator("#pulse[data-state=live]").wait_for()
+    return page
+
+
+def test_a_change_made_elsewhere_is_on_the_page_by_itself(ground: Ground, context: BrowserContext) -> None:
+    """The first session appears on an empty page, a note and a pause follow, an end takes it away; no reload."""
+    with serving(ground) as dashboard:
+        page = _opened(context, dashboard)
+        page.get_by_text("Nothing is in progress").wait_for()
+        page.evaluate("window.same = true")
+        with ground.keeper() as keeper:
+            session = keeper.start("Paint the lighthouse")
+            card = page.locator(f"#card-{session.id}")
+            card.get_by_text("Paint the lighthouse").wait_for()
+            session.pause("rain")
+            card.get_by_text("paused", exact=True).wait_for()
+            session.resume()
+            session.complete()
+            card.wait_for(state="detached")
+        page.get_by_text("Nothing is in progress").wait_for()
+        assert page.evaluate("window.same") is True
+
+
+def test_more_pages_than_a_browser_has_connections_are_all_live(ground: Ground, context: BrowserContext) -> None:
+    """Twelve tabs of one browser, twice what it connects to one server at once, and each hears of the change."""
+    with serving(ground) as dashboard:
+        pages = [_opened(context, dashboard) for _ in range(12)]
+        with ground.keeper() as keeper:
+            session = keeper.start("Seen everywhere")
+        for page in pages:
+            page.locator(f"#card-{session.id}").wait_for()
+
+
+def test_only_what_changed_is_sent_again(ground: Ground, context: BrowserContext) -> None:
+    """A note to one session leaves the cards of the others as the very elements they were."""
+    typical(ground)
+    with serving(ground) as dashboard:
+        page = _opened(context, dashboard)
+        page.evaluate("for (const one of document.querySelectorAll('.card')) one.kept = true")
+        with ground.keeper("harbour-docs") as keeper:
+            session = keeper.session()
+            session.edit(progress=0.9)
+        page.locator(f"#card-{session.id}").get_by_text("90%").wait_for()
+        kept = page.evaluate("[...document.querySelectorAll('.card')].map(one => [one.id, one.kept === true])")
+        assert [one for one, stayed in kept if not stayed] == [f"card-{session.id}"]
+
+
+def test_a_page_that_was_away_catches_up(ground: Ground, context: BrowserContext) -> None:
+    """What happened while its server was away is there once it is back, without a reload."""
+    with serving(ground) as dashboard:
+        page = _opened(context, dashboard)
+        page.evaluate("window.same = true")
+    page.locator("#offline").wait_for(state="visible")
+    with ground.keeper() as keeper:
+        keeper.start("Begun while nobody looked")
+    with serving(ground, like=dashboard):
+        page.get_by_text("Begun while nobody looked").wait_for()
+        page.locator("#offline").wait_for(state="hidden")
+        assert page.evaluate("window.same") is True
+
+
+def test_a_server_that_ended_is_said_to_be_offline(ground: Ground, context: BrowserContext) -> None:
+    """The page keeps what it showed and says that it is as of the last moment."""
+    typical(ground)
+    with serving(ground) as dashboard:
+        page = _opened(context, dashboard)
+    page.locator("#offline").wait_for(state="visible")
+    assert page.locator("#pulse").text_content() == "offline"
+    assert page.locator(".card").count() == 2
+
+
+def test_what_a_person_is_writing_is_not_taken_from_them(ground: Ground, context: BrowserContext) -> None:
+    """A dialog stays open, with its words, while the session behind it changes."""
+    typical(ground)
+    with serving(ground) as dashboard:
+        page = _opened(context, dashboard)
+        with ground.keeper("harbour-docs") as keeper:
+            session = keeper.session()
+            card = page.locator(f"#card-{session.id}")
+            card.get_by_role("button", name="Note").click()
+            page.locator("#note-text").fill("half a thou")
+            session.edit(progress=0.95)
+            card.get_by_text("95%").wait_for()
+            assert page.locator("#note-text").input_value() == "half a thou"
+            page.locator("#note-text").fill("half a thought, and the rest")
+            page.get_by_role("button", name="Keep").click()
+            page.get_by_text("Noted.").wait_for()
+            assert [note.text for note in session.document().notes] == ["half a thought, and the rest"]
+
+
+def test_a_burst_of_changes_is_shown_to_its_end(ground: Ground, context: BrowserContext) -> None:
+    """Sixty changes as fast as they can be made: the page ends with the last of them."""
+    with ground.keeper() as keeper, serving(ground) as dashboard:
+        session = keeper.start("Count to sixty")
+        page = _opened(context, dashboard)
+        for number in range(1, 61):
+            session.edit(progress=number / 100)
+        page.locator(f"#card-{session.id}").get_by_text("60%").wait_for()
+        time.sleep(0.3)
+        assert page.locator(f"#card-{session.id} .number").first.text_content() == "60%"
