@@ -16,9 +16,9 @@ import pytest
 from mirrored_project import CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
-from holdfast.keeper.mirrors import watching as watching_module
+from holdfast.keeper import following
+from holdfast.keeper.following import Change, Following
 from holdfast.keeper.mirrors.mirroring import Mirrors
-from holdfast.keeper.mirrors.watching import watching
 from holdfast.keeper.session import KeptSession
 from holdfast.machine import files
 from holdfast.mirror import prints
@@ -324,20 +324,24 @@ def test_what_died_before_writing_is_made_good_by_the_next_look(
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_an_edit_is_absorbed_while_something_watches(
+def test_an_edit_is_absorbed_while_something_follows(
     installed: bool, project: Project, keeper: Keeper, session: KeptSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nobody runs a command: the edit comes in by itself, and whoever follows is told whose it was."""
     if not installed:
-        monkeypatch.setitem(sys.modules, "watchfiles", None)
-    looked = threading.Event()
+        monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
+    told: list[Change] = []
+    changed = threading.Event()
 
-    with watching(project.open, looked.set):
-        assert looked.wait(5)
-        count = len(keeper.events(session.id))
+    def heard(change: Change) -> None:
+        told.append(change)
+        if session.id in change.sessions:
+            changed.set()
+
+    with Following(project.open, heard) as follower:
+        place = follower.place
         project.edit(ORCHESTRATOR, lambda document: document.update(goal="Sell the shop"))
-        until = time.monotonic() + 5
-        while len(keeper.events(session.id)) == count and time.monotonic() < until:
-            time.sleep(0.02)
-        assert len(keeper.events(session.id)) > count
+        assert changed.wait(10)
+        assert follower.place > place
     assert session.document().goal == "Sell the shop"
-    assert watching_module._PATIENCE < 1
+    assert following.PATIENCE < 1

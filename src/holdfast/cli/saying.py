@@ -7,7 +7,6 @@ import sys
 from holdfast.cli.call import VERSION, Call, encode, put
 from holdfast.cli.paint import Paint, terminal
 from holdfast.core.errors import HoldfastError
-from holdfast.core.times import text
 from holdfast.machine.wall import Wall
 
 
@@ -29,12 +28,9 @@ def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
 
 
 def told(error: HoldfastError, call: Call | None) -> dict[str, object]:
-    """An error as programs read it."""
-    return {
-        "kind": error.kind, "message": error.message, "hint": error.hint,
-        "operation": error.operation or _operation(call), "file": error.file, "session": error.session,
-        "timestamp": text(Wall().now()),
-    }  # fmt: skip
+    from holdfast.keeper.telling import error_document
+
+    return error_document(error, _operation(call), Wall().now())
 
 
 def legible(document: dict[str, object]) -> str:

@@ -15,7 +15,10 @@ from holdfast.core.times import DAY, millis
 from holdfast.store.interface import Filter, Store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.session import KeptSession
 
 SHORTEST_PREFIX = 4
 
@@ -40,6 +43,16 @@ def meant(store: Store | None, reference: str) -> str:
     return candidates[0]
 
 
+def place_of(store: Store | None, session: str | None) -> tuple[int, str] | None:
+    """Where a session stands in a listing, for whoever goes on after it."""
+    if session is None:
+        return None
+    state = store.state(session) if store else None
+    if state is None:
+        raise NotFound("there is no such session to go on after", session=session)
+    return state.updated_at if state.created_at is None else state.created_at, session
+
+
 def rows(keeper: Keeper, wanted: Filter, *, all_projects: bool, at: int | None) -> list[Row]:
     """Sessions newest first, of the keeper's project or of all; now, or as they were at a moment."""
     from holdfast.keeper import projects
@@ -52,10 +65,11 @@ def rows(keeper: Keeper, wanted: Filter, *, all_projects: bool, at: int | None) 
     if at is not None:
         from holdfast.keeper.past import rows_at
 
-        everything = Filter(projects=which, search=wanted.search, since=wanted.since)
-        return rows_at(keeper, store.rows(everything), at, status=wanted.status, limit=wanted.limit)
+        # What was so then, the rows do not know: the rest is asked of them, and that of the states.
+        everything = wanted._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
+        return rows_at(keeper, store.rows(everything), at, wanted)
     now = keeper.now()
-    found = store.rows(wanted._replace(projects=which, now=now, archive_after=keeper.settings.archive_after))
+    found = listed(keeper, wanted._replace(projects=which))
     for row in found:
         # A listing holds what was so at the last event; of what is being worked on, time has passed since.
         if row.status not in FINISHED and millis(row.updated_at) > now - DAY:
@@ -63,9 +77,25 @@ def rows(keeper: Keeper, wanted: Filter, *, all_projects: bool, at: int | None) 
     return found
 
 
+def latest(keeper: Keeper, rows: Iterable[Row]) -> KeptSession | None:
+    """The session that was worked on last."""
+    from holdfast.keeper.session import KeptSession
+
+    found = max(rows, key=lambda row: (row.updated_at, row.id), default=None)
+    return None if found is None else KeptSession(keeper, found.id)
+
+
+def listed(keeper: Keeper, wanted: Filter) -> list[Row]:
+    """Sessions newest first, each as it stood at its last event: no state is looked at, however many are at work."""
+    store = keeper.existing_store()
+    if store is None:
+        return []
+    return store.rows(wanted._replace(now=keeper.now(), archive_after=keeper.settings.archive_after))
+
+
 def unfinished_by(keeper: Keeper, device: str) -> str | None:
     """The unfinished session of the keeper's project that this device wrote to, the one worked on last."""
-    found = [row for row in rows(keeper, Filter(), all_projects=False, at=None) if row.status not in FINISHED]
+    found = rows(keeper, Filter(unfinished=True), all_projects=False, at=None)
     for row in sorted(found, key=lambda row: (not row.archived, row.updated_at, row.id), reverse=True):
         if device in keeper.state(row.id).devices.values():
             return row.id

@@ -5,8 +5,8 @@ environment; the surface tells it home, store, actor and clock.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -21,7 +21,6 @@ from holdfast.core.times import text
 from holdfast.core.vocabulary import (
     Project,
     SessionArchived,
-    SessionDeleted,
     SessionStarted,
     SessionUnarchived,
 )
@@ -33,7 +32,7 @@ from holdfast.keeper.turn import Turn
 from holdfast.keeper.upkeep import Upkeep
 from holdfast.machine import host, worktree
 from holdfast.machine.wall import Wall
-from holdfast.store.interface import Draft, Filter, Store, Transaction
+from holdfast.store.interface import Filter, Store, Transaction
 from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -69,6 +68,7 @@ class Keeper:
         self._device = device
         self._settings = settings
         self._opened: Store | None = None
+        self._together: Transaction | None = None
         self.upkeep = Upkeep(self)
         # Seconds that others may hold us up when we only come to take in what hooks left: it can wait.
         self.patience = 0.5
@@ -155,7 +155,19 @@ class Keeper:
 
     def transaction(self, *, patience: float | None = None) -> AbstractContextManager[Transaction]:
         """The right to write, after taking in what others left for us; mirrored files follow the change."""
+        if self._together is not None:
+            return nullcontext(self._together)
         return Turn(self, patience=patience)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is recorded in this block is recorded as one: all of it or, if something is refused, nothing."""
+        with self.transaction() as transaction:
+            outer, self._together = self._together, transaction
+            try:
+                yield
+            finally:
+                self._together = outer
 
     def beside(self, root: str) -> Keeper:
         """The keeper of another work tree on the same store, for as long as this one is open."""
@@ -224,8 +236,11 @@ class Keeper:
         """The session this work tree is at, while it is unfinished; at a moment, the one that was worked on then."""
         self.absorb()
         if at is not None:
-            open_then = [row for row in self.history(limit=None, at=at) if row.status not in FINISHED]
-            latest = max(open_then, key=lambda row: (row.updated_at, row.id), default=None)
+            latest = max(
+                self.history(limit=None, at=at, unfinished=True),
+                key=lambda row: (row.updated_at, row.id),
+                default=None,
+            )
             return None if latest is None else KeptSession(self, latest.id)
         store = self.existing_store()
         found = store.current(self.place.root) if store else None
@@ -246,11 +261,8 @@ class Keeper:
 
     def latest_unfinished(self) -> KeptSession | None:
         """The unfinished session of this project that was worked on last."""
-        unfinished = [row for row in self.history(limit=None) if row.status not in FINISHED]
-        rows = [row for row in unfinished if not row.archived] or unfinished
-        if not rows:
-            return None
-        return KeptSession(self, max(rows, key=lambda row: (row.updated_at, row.id)).id)
+        unfinished = self.history(limit=None, unfinished=True)
+        return finding.latest(self, [row for row in unfinished if not row.archived] or unfinished)
 
     def history(
         self,
@@ -261,13 +273,27 @@ class Keeper:
         since: int | None = None,
         all_projects: bool = False,
         at: int | None = None,
+        before: str | None = None,
+        unfinished: bool = False,
+        project: str | None = None,
+        archived: bool | None = None,
     ) -> list[Row]:
-        """Sessions newest first, of this project unless all are asked for; now, or as they were at a moment."""
+        """Sessions newest first, of this project unless all are asked for; now, or as they were at a moment.
+
+        `before` is the id of the last row shown, to go on after it; `project` a project's name.
+        """
         if limit is not None and limit < 1:
             raise Invalid("the limit must be at least 1")
         self.absorb()
-        wanted = Filter(search=search, status=status, since=since, limit=limit)
+        wanted = Filter(
+            search=search, status=status, since=since, limit=limit, unfinished=unfinished, name=project,
+            archived=archived, before=finding.place_of(self.existing_store(), before),
+        )  # fmt: skip
         return finding.rows(self, wanted, all_projects=all_projects, at=at)
+
+    def project_names(self) -> list[str]:
+        """The names of the projects that there are sessions of."""
+        return [] if (store := self.existing_store()) is None else store.project_names()
 
     def hours(self, by: str, *, at: int | None = None) -> Table:
         """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""
@@ -339,24 +365,9 @@ class Keeper:
 
     def delete(self, reference: str, *, at: int | None = None) -> str:
         """Erase a session: nothing of its text is left in any file of the home. Gives its id."""
-        found = self.session(reference)
-        state = self.state(found.id)
-        moment = self.recorder.moment(at, max(state.latest.values(), default=None), found.id)
-        if state.native:
-            from holdfast.keeper.captures import glance, gone
+        from holdfast.keeper.deleting import delete
 
-            gone.remember(self.home.path, view.names(state))
-            glance.forget_talks(self.home.path, view.names(state))
-        if self.upkeep.shared_by_others(found.id) is not None:
-            from holdfast.keeper.teleports import guesting
-
-            # First: were we stopped in between, the others would be told of a deletion that they do not heed.
-            guesting.leave(self, found.id)
-            self.told.append("It was shared with you: your copy is gone, and the others keep theirs.")
-        self.store().erase(found.id, Draft(SessionDeleted(), moment, self.recorder.actor))
-        self.upkeep.follow(frozenset({found.id}))
-        self.upkeep.travel()
-        return found.id
+        return delete(self, self.session(reference).id, at=at)
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:
         """Check everything, after repairing it if asked to; says what is so, and what was done."""

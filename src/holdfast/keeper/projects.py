@@ -35,6 +35,16 @@ def seen_at(store: Store, place: Place) -> set[str]:
     return {*here, *_alike(store, _of("remote", evidence), _of("root", evidence))}
 
 
+def directories(store: Store, project: Project) -> list[str]:
+    """The directories on this machine where a project was seen, whichever of its ids it has here."""
+    evidence = store.evidence(project.id)
+    remotes = {*_of("remote", evidence), *_remotes(project)}
+    alike = _alike(store, remotes, {*_of("root", evidence), *project.roots})
+    return list(dict.fromkeys(
+        path for one in (project.id, *sorted(alike)) for path in _of("path", store.evidence(one))
+    ))  # fmt: skip
+
+
 def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str]) -> set[str]:
     """Projects of one of these addresses; and those that began with the same commit and have no other address."""
     addresses = set(remotes)

@@ -6,11 +6,14 @@ up to its total, and in each line working + paused = elapsed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from datetime import timedelta
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core import agents, view
 from holdfast.core.errors import Invalid
@@ -58,103 +61,152 @@ class Table(NamedTuple):
 def table(states: Iterable[State], by: str, *, now: int, offset: Offset) -> Table:
     """Statistics of these sessions as of `now`. `offset` tells how far the person's zone is from UTC at a moment."""
     there = [state for state in states if not state.deleted]
+    if by == "agent":
+        return _agents(there, now)
+    sums = Sums()
+    for state in there:
+        sums.add(share(state, now=now, offset=offset))
     match by:
         case "scope":
-            return _scopes(there, now)
+            return Table("scope", sums.scopes(), sums.total)
         case "day":
-            return _days(there, now, offset)
+            return Table("day", sums.days(), sums.total)
         case "project":
-            return _projects(there, now)
-        case "agent":
-            return _agents(there, now)
+            return Table("project", sums.projects(), sums.total)
     raise Invalid(f"there are no statistics by {by[:40]!a}", hint=f"By {', '.join(BY)}.")
 
 
-def _total(states: Iterable[State], now: int) -> Line:
-    line = Line(key=None)
-    for state in states:
-        _add(line, state, now)
-    return line
+# ── what one session adds ────────────────────────────────────────────────────────────────────────────────
 
 
-def _add(line: Line, state: State, now: int) -> None:
+class Piece(msgspec.Struct, frozen=True, gc=False):
+    """What a session adds to one day. `there`: it lasted then, and did not merely end with it."""
+
+    day: str
+    there: bool
+    elapsed: int
+    paused: int
+    kept: bool
+    discarded: bool
+
+
+class Share(msgspec.Struct, frozen=True, gc=False):
+    """What one session adds to every table."""
+
+    scope: str | None
+    repository: str
+    project: str | None
+    path: str | None
+    # Where scopes were moved to on their hills: when, and to which position.
+    hill: Mapping[str, tuple[int, int]]
+    pieces: tuple[Piece, ...]
+
+
+def share(state: State, *, now: int, offset: Offset) -> Share:
     work = view.worktime(state, now)
-    line.sessions += 1
-    line.elapsed_ms += work.elapsed
-    line.working_ms += work.working
-    line.paused_ms += work.paused
-    line.kept += state.outcome == "kept"
-    line.discarded += state.outcome == "discarded"
+    end = view.ended_at(state)
+    stop = now if end is None else end
+    start = stop - work.elapsed
+    lasted: dict[str, int] = {day_of(start, offset): 0}
+    rested: dict[str, int] = {}
+    for a, b in by_midnight(start, stop, offset):
+        day = day_of(a, offset)
+        lasted[day] = lasted.get(day, 0) + b - a
+    for rest in work.pauses:
+        for a, b in by_midnight(rest.since, rest.since + rest.length, offset):
+            day = day_of(a, offset)
+            rested[day] = rested.get(day, 0) + b - a
+    last = None if end is None else day_of(end, offset)
+    days = dict.fromkeys((*lasted, *rested, *(() if last is None else (last,))))
+    project = state.project
+    return Share(
+        view.word(state, "scope"), "" if project is None else repository(project),
+        None if project is None else project.name, None if project is None else project.path, dict(state.hill),
+        tuple(
+            Piece(
+                day, day in lasted, lasted.get(day, 0), rested.get(day, 0),
+                day == last and state.outcome == "kept", day == last and state.outcome == "discarded",
+            )
+            for day in days
+        ),
+    )  # fmt: skip
+
+
+def repository(project: Project) -> str:
+    """A repository is one project, whatever id each device gave it."""
+    return f"{project.remote}\n{project.inside}" if project.remote else project.id
+
+
+# ── what they add up to ──────────────────────────────────────────────────────────────────────────────────
+
+
+class Sums:
+    """Shares added up: all of them, or what of them is of a day and later."""
+
+    def __init__(self, since: str = "") -> None:
+        self._since = since
+        self._days: dict[str, Line] = {}
+        self._scopes: dict[_Key, Line] = {}
+        self._projects: dict[str, Line] = {}
+        self._paths: dict[str, str | None] = {}
+        self._moved: dict[str, tuple[int, int]] = {}
+        self.total = Line(key=None)
+
+    def copy(self) -> Sums:
+        """Another one to go on with; this one stays as it is."""
+        other = Sums(self._since)
+        other._days = {key: copy(line) for key, line in self._days.items()}
+        other._scopes = {key: copy(line) for key, line in self._scopes.items()}
+        other._projects = {key: copy(line) for key, line in self._projects.items()}
+        other._paths, other._moved, other.total = dict(self._paths), dict(self._moved), copy(self.total)
+        return other
+
+    def add(self, one: Share) -> None:
+        pieces = [piece for piece in one.pieces if piece.day >= self._since]
+        if not pieces:
+            return
+        scope = self._scopes.setdefault(one.scope, Line(key=one.scope))
+        project = self._projects.setdefault(one.repository, Line(key=one.project))
+        self._paths[one.repository] = one.path
+        there = any(piece.there for piece in pieces)
+        for line in (scope, project, self.total):
+            line.sessions += there
+        for piece in pieces:
+            day = self._days.setdefault(piece.day, Line(key=piece.day))
+            day.sessions += piece.there
+            for line in (day, scope, project, self.total):
+                line.elapsed_ms += piece.elapsed
+                line.paused_ms += piece.paused
+                line.working_ms += piece.elapsed - piece.paused
+                line.kept += piece.kept
+                line.discarded += piece.discarded
+        for name, move in one.hill.items():
+            self._moved[name] = max(self._moved.get(name, move), move)  # who spoke last
+
+    def days(self) -> list[Line]:
+        return [self._days[day] for day in sorted(self._days)]
+
+    def scopes(self) -> list[Line]:
+        for name, (_, position) in self._moved.items():
+            self._scopes.setdefault(name, Line(key=name)).hill = position
+        return _longest_first(self._scopes.values())
+
+    def projects(self) -> list[Line]:
+        names = Counter(line.key for line in self._projects.values())
+        return _longest_first(
+            # Two projects of one name are told apart by where they are.
+            replace(line, key=f"{line.key} ({self._paths[which]})")
+            if names[line.key] > 1 and self._paths[which]
+            else line
+            for which, line in self._projects.items()
+        )
 
 
 def _longest_first(lines: Iterable[Line]) -> list[Line]:
     return sorted(lines, key=lambda line: (-line.working_ms, line.key is None, line.key or ""))
 
 
-def _scopes(states: list[State], now: int) -> Table:
-    lines: dict[_Key, Line] = {}
-    moved: dict[str, tuple[int, int]] = {}
-    for state in states:
-        scope = view.word(state, "scope")
-        _add(lines.setdefault(scope, Line(key=scope)), state, now)
-        for name, move in state.hill.items():
-            moved[name] = max(moved.get(name, move), move)  # who spoke last
-    for name, (_, position) in moved.items():
-        lines.setdefault(name, Line(key=name)).hill = position
-    return Table("scope", _longest_first(lines.values()), _total(states, now))
-
-
-def _repository(project: Project) -> str:
-    """A repository is one project, whatever id each device gave it."""
-    return f"{project.remote}\n{project.inside}" if project.remote else project.id
-
-
-def _projects(states: list[State], now: int) -> Table:
-    lines: dict[str, Line] = {}
-    paths: dict[str, str | None] = {}
-    for state in states:
-        which = _repository(state.project) if state.project else ""
-        name = state.project.name if state.project else None
-        _add(lines.setdefault(which, Line(key=name)), state, now)
-        paths[which] = state.project.path if state.project else None
-    names = [line.key for line in lines.values()]
-    for which, line in lines.items():
-        if names.count(line.key) > 1 and paths[which]:  # two projects of one name
-            line.key = f"{line.key} ({paths[which]})"
-    return Table("project", _longest_first(lines.values()), _total(states, now))
-
-
-# ── by day ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _days(states: list[State], now: int, offset: Offset) -> Table:
-    lines: dict[str, Line] = {}
-
-    def line(moment: int) -> Line:
-        day = _day(moment, offset)
-        return lines.setdefault(day, Line(key=day))
-
-    for state in states:
-        work = view.worktime(state, now)
-        end = view.ended_at(state)
-        stop = now if end is None else end
-        start = stop - work.elapsed
-        touched = {_day(start, offset)}
-        line(start)
-        for a, b in by_midnight(start, stop, offset):
-            line(a).elapsed_ms += b - a
-            touched.add(_day(a, offset))
-        for rest in work.pauses:
-            for a, b in by_midnight(rest.since, rest.since + rest.length, offset):
-                line(a).paused_ms += b - a
-        for day in touched:
-            lines[day].sessions += 1
-        if end is not None:
-            line(end).kept += state.outcome == "kept"
-            line(end).discarded += state.outcome == "discarded"
-    for one in lines.values():
-        one.working_ms = one.elapsed_ms - one.paused_ms
-    return Table("day", [lines[day] for day in sorted(lines)], _total(states, now))
+# ── days ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def by_midnight(since: int, until: int, offset: Offset) -> Iterator[tuple[int, int]]:
@@ -165,7 +217,8 @@ def by_midnight(since: int, until: int, offset: Offset) -> Iterator[tuple[int, i
         since = end
 
 
-def _day(moment: int, offset: Offset) -> str:
+def day_of(moment: int, offset: Offset) -> str:
+    """The local day of a moment."""
     return text(moment + _ms(offset(moment)))[:10]
 
 
@@ -175,7 +228,11 @@ def _ms(offset: timedelta) -> int:
 
 def _next_midnight(moment: int, offset: Offset) -> int:
     """The first moment of the next local day, also where clocks change in between."""
-    day = (moment + _ms(offset(moment))) // DAY
+    ahead = _ms(offset(moment))
+    day = (moment + ahead) // DAY
+    likely = (day + 1) * DAY - ahead
+    if _ms(offset(likely)) == ahead == _ms(offset(likely - 1)):
+        return likely
     # Days are 23 to 25 hours long, rarely 22 to 27; zones change at whole seconds. Search where the day ends.
     low, high = moment, moment + 30 * HOUR
     while high - low > 1:

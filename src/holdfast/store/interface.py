@@ -41,6 +41,13 @@ class Filter(NamedTuple):
     status: str | None = None
     since: int | None = None
     limit: int | None = None
+    # Only what comes after this session in a listing: when it was created, and its id.
+    before: tuple[int, str] | None = None
+    unfinished: bool = False
+    # Of projects of this name.
+    name: str | None = None
+    # Only what is archived, or only what is not.
+    archived: bool | None = None
     # With a moment: sessions that ended this long before it count as archived.
     now: int = 0
     archive_after: int | None = None
@@ -118,6 +125,12 @@ class Store(Protocol):
 
     def rows(self, which: Filter) -> list[Row]: ...
 
+    def project_names(self) -> list[str]:
+        """The names of the projects that sessions are of, each once, in order."""
+
+    def versions(self) -> dict[str, int]:
+        """Every session that listings show, with a number that is another one after every change of it."""
+
     def sessions(self) -> Iterator[str]:
         """The id of every session, deleted ones included, in order of creation."""
 
@@ -149,6 +162,12 @@ class Store(Protocol):
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         """A stretch of one stream, in its order; numbers that are not here are left out."""
+
+    def version(self) -> int:
+        """Differs from what it was whenever another connection changed anything in between; costs next to nothing."""
+
+    def beside_the_log(self) -> str:
+        """Differs from what it was when something other than events did: where work trees are, what is kept."""
 
     def latest_time(self) -> int | None:
         """The time of the event recorded last: what a machine with a broken clock can go on from."""

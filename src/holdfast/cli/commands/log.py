@@ -4,20 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.cli.call import Call
 from holdfast.cli.clock import stamp
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event, public
-
-# What of an event is worth its line, in this order. The rest is in --json.
-_TELLING = (
-    "id", "goal", "text", "chosen", "path", "command", "message", "line", "scope", "position", "progress", "action",
-    "tokens", "task", "type", "role", "for", "reason", "summary", "outcome", "category", "why", "field", "agent",
-    "device", "resume", "name",
-)  # fmt: skip
+from holdfast.keeper.telling import tell
 
 _LONGEST = 2_000
 
@@ -55,25 +47,3 @@ def _table(paint: Paint, events: Sequence[Event]) -> Painted:
         for row in rows:
             del row[2]
     return paint.table(rows, columns)
-
-
-def tell(event: Event) -> str:
-    """What an event says, in a line."""
-    if event.data is None:
-        return "(erased)"
-    data = msgspec.json.decode(event.data)
-    if not isinstance(data, dict):
-        return ""
-    names = ("branch", "commit") if event.type == "ground.noted" else _TELLING
-    parts = [_spelled(name, data[name]) for name in names if data.get(name) is not None]
-    return "  ".join(part for part in parts if part)
-
-
-def _spelled(name: str, value: object) -> str:
-    if name == "progress" and isinstance(value, (int, float)):
-        return f"{value:.0%}"
-    if name in ("tokens", "position"):
-        return f"{name} {value:,}" if isinstance(value, int) else ""
-    if name == "commit" and isinstance(value, str):
-        return value[:12]
-    return " ".join(value.split()) if isinstance(value, str) else ""

@@ -36,12 +36,11 @@ def run(call: Call) -> None:
 
 
 def _gone(state: State, document: Session) -> frozenset[str]:
-    """Agents recorded as at work whose process is not there any more."""
-    if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
+    if not document.agents:
         return frozenset()
-    from holdfast.keeper.resuming import lost
+    from holdfast.keeper.overview import gone
 
-    return frozenset(agent.id for agent in lost(state)[0])
+    return gone(state, document)
 
 
 def _deleted(call: Call) -> str | None:

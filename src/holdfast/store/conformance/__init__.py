@@ -34,6 +34,7 @@ from holdfast.store.conformance.ground import (
     take,
 )
 from holdfast.store.conformance.listing import Listing
+from holdfast.store.conformance.noticing import Noticing
 from holdfast.store.conformance.receiving import Receiving
 from holdfast.store.conformance.remembering import Remembering
 from holdfast.store.conformance.streaming import Streaming
@@ -45,5 +46,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class StoreConformance(Durability, Chains, Receiving, Listing, Copying, Remembering, Streaming, Withdrawing):
+class StoreConformance(
+    Durability, Chains, Receiving, Listing, Copying, Remembering, Streaming, Withdrawing, Noticing
+):
     """All of it. Copying brings the tests of deleting along: what was deleted stays so in copies."""

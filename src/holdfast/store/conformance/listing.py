@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from holdfast.core.times import millis
 from holdfast.core.vocabulary import (
     AliasGiven,
     DecisionMade,
     Project,
+    SessionAborted,
     SessionArchived,
     SessionCompleted,
     SessionEdited,
@@ -62,6 +66,42 @@ class Listing(Ground):
         assert self.goals(store, since=START + 3 * DAY + 1) == ["4"]
         assert self.goals(store, search="goal", since=START + DAY, projects=("project-1",), limit=1) == ["4"]
         assert self.goals(store, search="dusted") == ["2"]
+
+    def test_listings_show_what_is_unfinished_of_a_name_or_archived(self) -> None:
+        """Alone and together with everything else; by age too, where a moment and an age are given."""
+        store = self.shelf()
+        put(store, THIRD, started("Goal 9"), SessionAborted(), at=START - DAY)
+        assert self.goals(store, unfinished=True) == ["4", "3", "1", "0"]
+        assert self.goals(store, unfinished=True, status="paused") == ["1"]
+        assert self.goals(store, unfinished=True, status="completed") == []
+        assert self.goals(store, name="house") == ["3", "1"]
+        assert self.goals(store, name="") == self.goals(store, name="hous") == []
+        assert self.goals(store, archived=True) == ["3"]
+        assert self.goals(store, archived=False) == ["4", "2", "1", "0", "9"]
+        aged = {"now": START + 3 * DAY, "archive_after": DAY // 2}
+        assert self.goals(store, archived=True, **aged) == ["3", "2", "9"]
+        assert self.goals(store, archived=False, **aged) == ["4", "1", "0"]
+        assert self.goals(store, archived=False, unfinished=True, name="house", search="goal", limit=1) == ["1"]
+        assert store.project_names() == ["house", "shop"]
+
+    def test_a_listing_goes_on_where_it_stopped(self) -> None:
+        """Page by page everything comes once, in the order of the whole, whatever else is asked for."""
+        store = self.shelf()
+        for session in (OTHER, SESSION, THIRD):
+            put(store, session, started("Goal same"), at=START + 2 * DAY)
+        asked: list[dict[str, Any]] = [
+            {}, {"unfinished": True}, {"name": "shop"}, {"search": "goal"}, {"projects": ("project-1",)},
+        ]  # fmt: skip
+        for which in asked:
+            whole = store.rows(Filter(**which))
+            for size in (1, 2, 3):
+                shown: list[str] = []
+                before: tuple[int, str] | None = None
+                while page := store.rows(Filter(**which, before=before, limit=size)):
+                    shown += [row.id for row in page]
+                    before = (millis(page[-1].created_at), page[-1].id)
+                assert shown == [row.id for row in whole], (which, size)
+        assert self.goals(store, before=(START + 2 * DAY, "0")) == ["1", "0"]
 
     def test_equal_times_are_ordered_by_id(self) -> None:
         """Sessions created in the same millisecond come in a fixed order, the larger id first."""

@@ -10,15 +10,14 @@ from typing import Any, Self
 
 import apsw
 
-from holdfast.core import search
 from holdfast.core.event import Event
 from holdfast.core.model import Row
 from holdfast.core.state import State
-from holdfast.core.times import text
 from holdfast.core.vocabulary import Project
 from holdfast.store.interface import UNSEEN, Arrival, Draft, Filter, Finding
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite import listing
 from holdfast.store.sqlite.tables import SqliteTables
 from holdfast.store.sqlite.trouble import speaking, spoken
 
@@ -89,35 +88,17 @@ class SqliteStore:
         return iter(found)
 
     def rows(self, which: Filter) -> list[Row]:
-        sql = ["SELECT id, goal, status, progress, name, device, created_at, updated_at, working_ms, archived,",
-               "ended_at",
-               "FROM sessions WHERE deleted = 0 AND version > 0"]  # fmt: skip
-        values: list[Any] = []
-        if which.projects is not None:
-            sql.append(f"AND project IN ({', '.join('?' * len(which.projects))})")
-            values += which.projects
-        if which.status is not None:
-            sql.append("AND status = ?")
-            values.append(which.status)
-        if which.since is not None:
-            sql.append("AND created_at >= ?")
-            values.append(which.since)
-        if which.search is not None:
-            whole, begun = search.query(which.search)
-            if not begun:
-                return []
-            sql.append("AND ref IN (SELECT session FROM words WHERE word >= ? AND word < ?)")
-            values += [begun, begun + "\U0010ffff"]
-            for word in whole:
-                sql.append("AND ref IN (SELECT session FROM words WHERE word = ?)")
-                values.append(word)
-        sql.append("ORDER BY created_at DESC, id DESC")
-        if which.limit is not None:
-            sql.append("LIMIT ?")
-            values.append(which.limit)
+        return listing.rows(self._listed, which)
+
+    def _listed(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._reading():
-            found = list(self._connection.execute(" ".join(sql), tuple(values)))
-        return [_row(values, which) for values in found]
+            return list(self._connection.execute(sql, values))
+
+    def project_names(self) -> list[str]:
+        return listing.project_names(self._listed)
+
+    def versions(self) -> dict[str, int]:
+        return dict(self._listed("SELECT id, version FROM sessions WHERE deleted = 0 AND version > 0", ()))
 
     def sessions(self) -> Iterator[str]:
         with self._reading():
@@ -149,6 +130,14 @@ class SqliteStore:
     def latest_place(self) -> int:
         with self._reading():
             return self._tables.latest_place()
+
+    def version(self) -> int:
+        with speaking("read the store", self.path):
+            return int(self._connection.pragma("data_version"))
+
+    def beside_the_log(self) -> str:
+        with self._reading():
+            return self._tables.beside_the_log()
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         with self._reading():
@@ -344,13 +333,3 @@ class SqliteTransaction:
                     "INSERT OR IGNORE INTO evidence (kind, value, project) VALUES (?, ?, ?)",
                     (kind, f"{value}\n{project.inside}" if kind != "path" and project.inside else value, project.id),
                 )
-
-
-def _row(values: tuple[Any, ...], which: Filter) -> Row:
-    id_, goal, status, progress, name, device, created, updated, working, archived, ended = values
-    aged = which.archive_after is not None and ended is not None and which.now - ended > which.archive_after
-    return Row(
-        id=id_, goal=goal, status=status, progress=progress, project=name, device=device,
-        created_at=text(created), updated_at=text(updated), working_ms=working,
-        archived=aged if archived is None else bool(archived),
-    )  # fmt: skip

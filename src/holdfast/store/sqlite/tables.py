@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from holdfast.core.canonical import LARGEST
+from holdfast.core.canonical import LARGEST, digest
 from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head
 from holdfast.core.state import FOLD_VERSION
@@ -249,6 +249,18 @@ class SqliteTables:
             self._run("DELETE FROM memory WHERE name = ?", (name,))
         else:
             self._run("INSERT OR REPLACE INTO memory (name, value) VALUES (?, ?)", (name, value))
+
+    def beside_the_log(self) -> str:
+        """A digest of what stands beside the log. Of what is kept under names, only what was kept last is looked at:
+        keeping something anew gives it a new row, the last one.
+        """
+        found = [
+            *self._run("SELECT path, session FROM places ORDER BY path"),
+            *self._run("SELECT (SELECT count(*) FROM projects), (SELECT count(*) FROM evidence)"),
+            *self._run("SELECT count(*), max(rowid) FROM memory"),
+            *self._run("SELECT name, length(value), substr(value, 1, 1024) FROM memory ORDER BY rowid DESC LIMIT 1"),
+        ]
+        return digest(repr(found).encode(errors="surrogatepass"))
 
     def forget_under(self, prefix: str) -> bool:
         """Nothing is kept under names that begin so any more; says whether anything was."""

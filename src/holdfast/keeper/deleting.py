@@ -1,0 +1,32 @@
+"""Deleting a session: nothing of its text is left in any file of the home, and what showed it follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast.core import view
+from holdfast.core.vocabulary import SessionDeleted
+from holdfast.store.interface import Draft
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+def delete(keeper: Keeper, session: str, *, at: int | None) -> str:
+    state = keeper.state(session)
+    moment = keeper.recorder.moment(at, max(state.latest.values(), default=None), session)
+    if state.native:
+        from holdfast.keeper.captures import glance, gone
+
+        gone.remember(keeper.home.path, view.names(state))
+        glance.forget_talks(keeper.home.path, view.names(state))
+    if keeper.upkeep.shared_by_others(session) is not None:
+        from holdfast.keeper.teleports import guesting
+
+        # First: were we stopped in between, the others would be told of a deletion that they do not heed.
+        guesting.leave(keeper, session)
+        keeper.told.append("It was shared with you: your copy is gone, and the others keep theirs.")
+    keeper.store().erase(session, Draft(SessionDeleted(), moment, keeper.recorder.actor))
+    keeper.upkeep.follow(frozenset({session}))
+    keeper.upkeep.travel()
+    return session

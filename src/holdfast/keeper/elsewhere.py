@@ -1,0 +1,63 @@
+"""Elsewhere: acting on a session from outside its project, as a dashboard or a server does.
+
+What is recorded is noted with where it happened (branch, commit, which work tree is at the session), so a verb is
+best done by the keeper of the place where the session is worked on.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holdfast.core.errors import NotFound, Refused
+from holdfast.core.vocabulary import Project
+from holdfast.keeper import projects
+from holdfast.keeper.wording import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Store
+
+
+def at_its_place(keeper: Keeper, session_id: str) -> Keeper:
+    """The keeper of the work tree that is at the session, or of its project's directory on this machine.
+
+    It can be used for as long as the given one is open.
+    """
+    store = keeper.existing_store()
+    state = None if store is None else store.state(session_id)
+    if store is None or state is None or state.deleted:
+        raise NotFound("there is no such session", session=session_id)
+    root = directory(store, session_id, state.project, prefer=keeper.place.root)
+    if root is None:
+        project = state.project
+        name = one_line(project.name) if project is not None else "of the session"
+        where = f" ({one_line(project.remote)})" if project is not None and project.remote else ""
+        raise Refused(
+            f"the project {name} is not on this machine",
+            hint=f"Clone it{where}, then in its directory: holdfast resume {session_id[:8]}",
+            session=session_id,
+        )
+    return keeper if root == keeper.place.root else keeper.beside(root)
+
+
+def directory(
+    store: Store,
+    session_id: str,
+    project: Project | None,
+    *,
+    places: Sequence[str] | None = None,
+    prefer: str | None = None,
+) -> str | None:
+    """Where to go on with a session on this machine: a work tree that is at it, else its project's directory.
+
+    `places` are the work trees that are at it, for whoever knows them already; of several, `prefer` comes first.
+    """
+    at_it = store.places(session_id) if places is None else places
+    for found in (at_it, [] if project is None else projects.directories(store, project)):
+        there = [path for path in found if os.path.isdir(path)]
+        if there:
+            return prefer if prefer in there else there[0]
+    return None

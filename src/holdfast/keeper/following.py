@@ -1,0 +1,205 @@
+"""Following: while something long-running is up, it hears of every change within a moment.
+
+A thread with a keeper of its own waits for changes in the store's directory, the spool and the mirrored folders of
+every work tree (`watchfiles`; where that cannot be had, it looks twice a second). It does what every command does
+first, it absorbs; then it tells whose events arrived, and whether anything else changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from holdfast.capture import spool
+from holdfast.core.errors import HoldfastError
+from holdfast.keeper.mirrors.everywhere import Everywhere
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Store
+
+PATIENCE: Final = 0.5  # seconds between two looks where nothing tells of changes
+_STEP: Final = 50  # milliseconds without a change after which changes are told
+_LONGEST: Final = 100  # milliseconds that changes are gathered for
+_AT_ONCE: Final = 1_000  # events that are read in one go
+
+
+class Change(NamedTuple):
+    """What changed since the last one that was told."""
+
+    # Events up to this place, in the order of their arrival, are told of.
+    place: int
+    # Whose events arrived.
+    sessions: frozenset[str]
+    # Something else than events changed: which work tree is at what, remotes, what a sync left in memory.
+    beyond: bool
+
+
+class Following:
+    """Tells of changes, in its thread, from when the block is entered until it is left."""
+
+    def __init__(self, open_keeper: Callable[[], Keeper], heard: Callable[[Change], None]) -> None:
+        self._open = open_keeper
+        self._heard = heard
+        # The latest place told of. Whoever reads the store once the block is entered misses nothing.
+        self.place = 0
+        self._beside = ""
+        self._file: int | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
+
+    def __enter__(self) -> Self:
+        # A store that cannot be read now is told of from its beginning, once it can.
+        with contextlib.suppress(HoldfastError), self._open() as keeper:
+            self._file = _inode(keeper.store_path)
+            store = keeper.existing_store()
+            self._beside = _beside(keeper, store)
+            self.place = 0 if store is None else store.latest_place()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(timeout=1)
+
+    def _follow(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with self._open() as keeper:
+                    keeper.looks_once = False
+                    self._with(keeper)
+            except HoldfastError:
+                self._stop.wait(PATIENCE)
+
+    def _with(self, keeper: Keeper) -> None:
+        """For as long as the store and the settings are the same files: a repair replaces the store."""
+        opened = _opened(keeper)
+        trees = Everywhere(keeper)
+        ears = _Ears({})
+        version: int | None = None
+        due = True
+        try:
+            while not self._stop.is_set() and _opened(keeper) == opened:
+                store = keeper.existing_store()
+                if store is not None:
+                    trees.refresh()
+                folders = _standing(_folders(keeper, trees))
+                if folders != ears.folders:
+                    ears.close()
+                    ears, due = _Ears(folders), True  # before looking: nothing slips through in between
+                if due:
+                    _absorb(keeper, trees)
+                    version = self._tell(keeper, store, version)
+                where = ears.heard(self._stop)
+                # Whoever only reads the store touches its files too.
+                due = any(not path.startswith(keeper.store_path) for path in where) or _is_news(
+                    keeper, store, version
+                )
+        finally:
+            ears.close()
+
+    def _tell(self, keeper: Keeper, store: Store | None, version: int | None) -> int | None:
+        """Say what changed, if anything did; gives the version of the store that was looked at."""
+        if store is None:
+            return None
+        now, file = store.version(), _inode(keeper.store_path)
+        beside = _beside(keeper, store)
+        replaced = self._file is not None and file != self._file
+        place = store.latest_place() if replaced else self.place
+        sessions = set(store.sessions() if replaced else ())
+        while arrived := store.arrived(place, _AT_ONCE):
+            place = arrived[-1].place
+            sessions.update(one.event.session for one in arrived)
+        # Without events, but changed by somebody: events were taken out, or what is derived was made anew.
+        beyond = beside != self._beside or replaced or (now != version is not None and not sessions)
+        self.place, self._beside, self._file = place, beside, file
+        if sessions or beyond:
+            self._heard(Change(place, frozenset(sessions), beyond))
+        return now
+
+
+class _Ears:
+    """Hears of changes in folders that are there. Where nothing tells of them, it says so twice a second."""
+
+    def __init__(self, folders: dict[str, int]) -> None:
+        self.folders = folders
+        self._notify: RustNotify | None = None
+        if folders:
+            with contextlib.suppress(ImportError, OSError, RuntimeError):  # not to be had, or too much asked for
+                from watchfiles._rust_notify import RustNotify
+
+                self._notify = RustNotify(
+                    list(folders), debug=False, force_polling=False, poll_delay_ms=0, recursive=False,
+                    ignore_permission_denied=True,
+                )  # fmt: skip
+
+    def heard(self, stop: threading.Event) -> list[str]:
+        """Wait; the paths where something changed, or just anywhere if that cannot be known."""
+        if self._notify is None:
+            return [""] if not stop.wait(PATIENCE) else []
+        found = self._notify.watch(_LONGEST, _STEP, int(PATIENCE * 1000), stop)
+        return [path for _, path in found] if isinstance(found, set) else []
+
+    def close(self) -> None:
+        if self._notify is not None:
+            self._notify.close()
+
+
+def _absorb(keeper: Keeper, trees: Everywhere) -> None:
+    for one in (keeper, *trees.keepers.values()):
+        # Whatever is wrong with what others left, the next command there says so; following goes on.
+        with contextlib.suppress(Exception):
+            one.absorb()
+        one.told.clear()
+
+
+def _is_news(keeper: Keeper, store: Store | None, version: int | None) -> bool:
+    """For file systems that do not tell of everything."""
+    return spool.anything(keeper.home.path) or (store is not None and store.version() != version)
+
+
+def _folders(keeper: Keeper, trees: Everywhere) -> Iterable[str]:
+    home = keeper.home
+    return {
+        os.path.dirname(keeper.store_path), home.path, home.mirrors, os.path.join(home.path, spool.DIRECTORY),
+        *trees.folders,
+    }  # fmt: skip
+
+
+def _standing(folders: Iterable[str]) -> dict[str, int]:
+    """Those that are there, and which they are: one that was removed and made again is another."""
+    return {folder: number for folder in sorted(folders) if (number := _inode(folder)) is not None}
+
+
+def _opened(keeper: Keeper) -> tuple[int | None, tuple[int, ...]]:
+    return _inode(keeper.store_path), _stamp(keeper.home.config)
+
+
+def _beside(keeper: Keeper, store: Store | None) -> str:
+    """What stands beside the events, in the store and in files."""
+    home = keeper.home
+    files = [_stamp(path) for path in (home.remotes, home.device, home.people, home.config)]
+    return f"{'' if store is None else store.beside_the_log()} {files}"
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size

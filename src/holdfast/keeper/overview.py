@@ -1,0 +1,147 @@
+"""What a person looks at first: every session that is not finished, and what in it waits for them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from holdfast.core.text import shorten
+from holdfast.keeper import elsewhere
+from holdfast.keeper.wording import count, one_line, open_pause
+from holdfast.store.interface import Filter
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Agent, Session
+    from holdfast.core.state import State
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Store
+
+_MOST: Final = 3  # of one kind that are told one by one
+_LONGEST: Final = 200  # characters of what somebody said
+_FAILED: Final = {"error": "failed", "timeout": "ran out of time", "interrupted": "was interrupted"}
+
+
+class Glance(NamedTuple):
+    """A session, and what to know of it at a glance."""
+
+    session: Session
+    # Agents recorded as at work whose process is not there any more.
+    gone: frozenset[str]
+    # The work trees that are at it.
+    places: tuple[str, ...]
+    # Whether its project's directory is on this machine.
+    here: bool
+    # What waits for the person, in sentences, the most urgent first.
+    attention: tuple[str, ...]
+    # The command that goes on with it, in a terminal.
+    resume: str
+
+
+def glance(keeper: Keeper, session_id: str, *, at: int | None = None, state: State | None = None) -> Glance:
+    """One session, now or as it was at a moment; `state` is its state then, where that is at hand already."""
+    if state is None:
+        state = keeper.state(session_id, at=at)
+    return _glance(keeper, keeper.store(), state, at)
+
+
+def now(keeper: Keeper) -> list[Glance]:
+    """Every unfinished session of all projects that is not archived: what waits for the person first, then the one
+    that something happened in last.
+    """
+    keeper.absorb()
+    store = keeper.existing_store()
+    if store is None:
+        return []
+    found: list[Glance] = []
+    for row in store.rows(Filter(unfinished=True, archived=False)):
+        state = store.state(row.id)
+        if state is not None and not state.deleted:  # somebody may have deleted it just now
+            found.append(_glance(keeper, store, state, None))
+    found.sort(key=lambda one: (one.session.updated_at, one.session.id), reverse=True)
+    return sorted(found, key=lambda one: not one.attention)
+
+
+def gone(state: State, document: Session) -> frozenset[str]:
+    """Agents recorded as at work whose process is not there any more."""
+    if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
+        return frozenset()
+    from holdfast.keeper.resuming import lost
+
+    return frozenset(agent.id for agent in lost(state)[0])
+
+
+def _glance(keeper: Keeper, store: Store, state: State, at: int | None) -> Glance:
+    from holdfast.keeper.session import KeptSession
+
+    document = KeptSession(keeper, state.session).described(state, keeper.now() if at is None else at)
+    lost = gone(state, document) if at is None else frozenset[str]()
+    places = tuple(store.places(state.session))
+    where = elsewhere.directory(store, state.session, state.project, places=places, prefer=keeper.place.root)
+    return Glance(
+        document, lost, places, where is not None, tuple(_attention(document, lost)),
+        _resume(store, state.session, where),
+    )  # fmt: skip
+
+
+def _resume(store: Store, session_id: str, where: str | None) -> str:
+    short = session_id[:8]
+    command = f"holdfast resume {short if len(store.find(short)) < 2 else session_id}"
+    # A path that a terminal would not take as it is written is better gone to by hand.
+    return command if where is None or not where.isprintable() else f"cd {shlex.quote(where)} && {command}"
+
+
+# ── what waits for the person ────────────────────────────────────────────────────────────────────────────
+
+
+def _attention(session: Session, lost: frozenset[str]) -> Iterator[str]:
+    if session.ended_at is None:
+        for wait in session.waiting:
+            yield f"Waits for {_told(wait.for_)}" + (f": {_told(wait.text)}" if wait.text else "")
+    disputed = [one.field for one in session.conflicts if one.chosen is None]
+    for field in disputed[:_MOST]:
+        yield f"Devices disagree on {_told(field)}"
+    if len(disputed) > _MOST:
+        yield f"Devices disagree on {count(len(disputed) - _MOST, 'more thing')}"
+    if session.ended_at is None:
+        yield from _trouble(session, lost)
+        yield from _reminder(session)
+        if session.context.level == "compress":
+            yield f"The context is {session.context.percent or 0:g}% full: compress it"
+    if session.sync.status == "error" or session.sync.error is not None:
+        yield f"Sync: {_told(session.sync.error or 'it failed')}"
+
+
+def _trouble(session: Session, lost: frozenset[str]) -> Iterator[str]:
+    if session.status == "error":
+        why = session.errors[-1].message if session.errors else None
+        yield "Stopped by an error" + (f": {_told(why)}" if why else "")
+    found = [agent for agent in session.agents if agent.status in _FAILED or agent.id in lost]
+    for agent in found[:_MOST]:
+        yield _failed(agent)
+    if len(found) > _MOST:
+        yield f"{count(len(found) - _MOST, 'more agent')} failed"
+
+
+def _failed(agent: Agent) -> str:
+    if agent.status not in _FAILED:
+        return f"Agent {_told(agent.id)} is gone without having finished"
+    why = agent.error.message if agent.error is not None and agent.status == "error" else None
+    return f"Agent {_told(agent.id)} {_FAILED[agent.status]}" + (f": {_told(why)}" if why else "")
+
+
+def _reminder(session: Session) -> Iterator[str]:
+    reached, rest = session.time.reminders, open_pause(session)
+    if rest is not None and rest.kind == "timeout":
+        yield "The working-time limit was reached: it is paused"
+    elif rest is None and session.status == "in_progress":
+        if reached.timeout_90:
+            yield "The working-time limit was reached"
+        elif reached.warning_60:
+            yield "A break is due"
+        elif reached.break_40:
+            yield "A break would do good"
+
+
+def _told(text: str) -> str:
+    return shorten(one_line(text), _LONGEST)

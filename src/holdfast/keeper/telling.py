@@ -1,0 +1,51 @@
+"""What an event says in a line, and an error as programs read it: the same words on every surface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.core.times import text
+
+if TYPE_CHECKING:
+    from holdfast.core.errors import HoldfastError
+    from holdfast.core.event import Event
+
+# What of an event is worth its line, in this order. The rest is in its data.
+_TELLING: Final = (
+    "id", "goal", "text", "chosen", "path", "command", "message", "line", "scope", "position", "progress", "action",
+    "tokens", "task", "type", "role", "for", "reason", "summary", "outcome", "category", "why", "field", "agent",
+    "device", "resume", "name",
+)  # fmt: skip
+
+
+def tell(event: Event) -> str:
+    """What an event says, in a line."""
+    if event.data is None:
+        return "(erased)"
+    data = msgspec.json.decode(event.data)
+    if not isinstance(data, dict):
+        return ""
+    names = ("branch", "commit") if event.type == "ground.noted" else _TELLING
+    parts = [_spelled(name, data[name]) for name in names if data.get(name) is not None]
+    return "  ".join(part for part in parts if part)
+
+
+def _spelled(name: str, value: object) -> str:
+    if name == "progress" and isinstance(value, (int, float)):
+        return f"{value:.0%}"
+    if name in ("tokens", "position"):
+        return f"{name} {value:,}" if isinstance(value, int) else ""
+    if name == "commit" and isinstance(value, str):
+        return value[:12]
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def error_document(error: HoldfastError, operation: str | None, now: int) -> dict[str, object]:
+    """An error as programs read it. `operation` is what was asked for, where the error does not know."""
+    return {
+        "kind": error.kind, "message": error.message, "hint": error.hint,
+        "operation": error.operation or operation, "file": error.file, "session": error.session,
+        "timestamp": text(now),
+    }  # fmt: skip
