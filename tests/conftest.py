@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 TORTURE = "HOLDFAST_TORTURE"
+_OURS = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
 # The agents' own programs are large and run on request only: `make real-agents`.
 collect_ignore = [] if os.environ.get("HOLDFAST_REAL_AGENTS") else ["real"]
 
@@ -45,3 +52,20 @@ def nobodys_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
     for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA"):
         monkeypatch.setenv(name, str(home))
     return home
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The Chromium of this machine, for the dashboard."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+    program = next((found for name in names if (found := shutil.which(name))), None)
+    if program is None:
+        if _OURS:
+            pytest.fail("there is no Chromium: .ci/run installs it")
+        pytest.skip("there is no Chromium on the PATH")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield made
+        made.close()
