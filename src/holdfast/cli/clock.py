@@ -43,6 +43,12 @@ class Clock:
         return age(self.now - millis(moment))
 
 
+def ticking(ms: int) -> str:
+    """A length of time whose seconds are seen to pass: `0:00:42`, `1:05:09`, `76:00:00`."""
+    minutes, seconds = divmod(max(ms, 0) // 1000, 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+
+
 def day_name(ms: int, now: int) -> str:
     """`Nov 12` this year, `2025-11-12` in another."""
     return _day(local(ms), local(now))

@@ -82,14 +82,14 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
     return facts
 
 
-def context_line(paint: Paint, session: Session) -> Painted:
+def context_line(paint: Paint, session: Session, cells: int = 20) -> Painted:
     context = session.context
     if context.tokens is None:
         return paint.dim("not measured")
     styles = {"warning": paint.yellow, "compress": paint.red}
     number = f"{context.tokens:,} of {context.window:,} tokens ({context.percent or 0:g}%)"
     words = {"warning": "filling up", "compress": "compress now"}.get(context.level, "")
-    drawn = paint.join(paint.bar((context.percent or 0) / 100, 20, context.level), "  ") if paint.tty else ""
+    drawn = paint.join(paint.bar((context.percent or 0) / 100, cells, context.level), "  ") if paint.tty else ""
     return paint.join(drawn, number, "  " if words else "", styles.get(context.level, paint.plain)(words))
 
 

@@ -1,0 +1,5 @@
+"""`holdfast watch`: the sessions, live in the terminal.
+
+`keys` and `lineedit` read what is typed, `pressing` says what a key does to a `scene`, `view` and `pane` draw it,
+`screen` writes what changed: all of these are pure. `looking` and `acting` speak with the keeper, `loop` runs it all.
+"""

@@ -1,0 +1,113 @@
+"""From the bytes a terminal sends to keys. Pure: bytes in, keys out, whatever the bytes are."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final, NamedTuple
+
+
+class Key(NamedTuple):
+    """A key by its name; what was written is `text`, what was pasted `paste`, both with what it is."""
+
+    name: str
+    text: str = ""
+
+
+_PASTE: Final = "\x1b[200~"
+_PASTED: Final = "\x1b[201~"
+_SEQUENCE: Final = re.compile(r"\x1b(?:\[([0-?]{0,32}[ -/]{0,4}[@-~])|O([ -~])|([^\x1b\[O]))", re.DOTALL)
+_BEGUN: Final = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}|O)?")
+_WRITTEN: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
+_NAMES: Final = {
+    "A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "M": "enter",
+    "1~": "home", "7~": "home", "4~": "end", "8~": "end", "3~": "delete", "5~": "page up", "6~": "page down",
+}  # fmt: skip
+_CONTROLS: Final = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08": "backspace"}
+
+
+class Keys:
+    """Reads on where the last bytes ended: a character or a sequence may come in pieces."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        self._pasted: list[str] | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether more must come, or nothing for a moment, before it is known what was pressed."""
+        return bool(self._rest) and self._pasted is None
+
+    def feed(self, data: bytes) -> list[Key]:
+        self._rest += self._decoder.decode(data)
+        found: list[Key] = []
+        while self._rest:
+            key = self._paste() if self._pasted is not None else self._next()
+            if key is None:
+                break
+            if key.name:
+                found.append(key)
+        return found
+
+    def settle(self) -> list[Key]:
+        """Nothing came for a moment: what looks like the beginning of a sequence was the Escape key."""
+        if not self.unsettled:
+            return []
+        alone, self._rest = self._rest == "\x1b", ""
+        return [Key("escape")] if alone else []
+
+    def _next(self) -> Key | None:
+        """The first key of what is left, one without a name for what means nothing; None: wait for more."""
+        first = self._rest[0]
+        if first != "\x1b":
+            written = _WRITTEN.match(self._rest)
+            if written is not None:
+                return self._take(written.end(), Key("text", written[0]))
+            return self._take(1, _control(first))
+        if self._rest.startswith(_PASTE):
+            self._pasted = []
+            return self._take(len(_PASTE), Key(""))
+        sequence = _SEQUENCE.match(self._rest)
+        if sequence is not None:
+            return self._take(sequence.end(), _named(sequence[1] or sequence[2]))
+        begun = _BEGUN.match(self._rest)
+        assert begun is not None
+        if begun.end() == len(self._rest):
+            return None
+        # A lone Escape before something else, or a sequence that no terminal sends.
+        return self._take(begun.end(), Key("escape" if begun.end() == 1 else ""))
+
+    def _paste(self) -> Key | None:
+        assert self._pasted is not None
+        end = self._rest.find(_PASTED)
+        if end >= 0:
+            text = "".join([*self._pasted, self._rest[:end]])
+            self._pasted = None
+            return self._take(end + len(_PASTED), Key("paste", text))
+        # The end may have come in part.
+        whole = len(self._rest) - len(_PASTED) + 1
+        if whole > 0:
+            self._pasted.append(self._rest[:whole])
+            self._rest = self._rest[whole:]
+        return None
+
+    def _take(self, length: int, key: Key) -> Key:
+        self._rest = self._rest[length:]
+        return key
+
+
+def _control(char: str) -> Key:
+    if char in _CONTROLS:
+        return Key(_CONTROLS[char])
+    return Key(f"ctrl-{chr(ord(char) + 0x60)}") if "\x01" <= char <= "\x1a" else Key("")
+
+
+def _named(sequence: str | None) -> Key:
+    """`A`, `1;5A` (with a modifier) and `5~` by name; Alt with a key means nothing here."""
+    if not sequence:
+        return Key("")
+    kind = sequence[-1]
+    if kind == "~":
+        return Key(_NAMES.get(sequence.split(";")[0].removesuffix("~") + "~", ""))
+    return Key(_NAMES.get(kind, ""))

@@ -1,0 +1,86 @@
+r"""One line of text being written: what keys do to it, and how it is shown. Pure.
+
+The cursor moves over what a person sees as one character. A line break that was pasted is kept, and shown as `\n`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.cli.cells import clusters, head
+from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.watching.keys import Key
+
+
+class Line(NamedTuple):
+    """What stands before the cursor, and behind it."""
+
+    before: str = ""
+    after: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.before + self.after
+
+
+def edit(line: Line, key: Key) -> Line:
+    """The line after a key; keys that mean nothing here change nothing."""
+    before, after = line
+    match key.name:
+        case "text":
+            return Line(before + key.text, after)
+        case "paste":
+            return Line(before + _tidy(key.text), after)
+        case "backspace" if before:
+            return Line(before[: -len(_last(before))], after)
+        case "delete" if after:
+            return Line(before, after[len(_first(after)) :])
+        case "left" if before:
+            moved = _last(before)
+            return Line(before[: -len(moved)], moved + after)
+        case "right" if after:
+            moved = _first(after)
+            return Line(before + moved, after[len(moved) :])
+        case "home" | "ctrl-a":
+            return Line("", line.text)
+        case "end" | "ctrl-e":
+            return Line(line.text, "")
+        case "ctrl-u":
+            return Line("", after)
+        case "ctrl-k":
+            return Line(before, "")
+        case "ctrl-w":
+            kept = before.rstrip()
+            return Line(kept[: len(kept) - len(kept.split()[-1])] if kept else "", after)
+    return line
+
+
+def shown(paint: Paint, line: Line, cells: int) -> tuple[Painted, int]:
+    """As much of the line around the cursor as fits, and the cell the cursor stands in."""
+    before, after = str(paint.plain(line.before)), str(paint.plain(line.after))
+    room = max(cells - 1, 0)
+    wide = paint.width_of(Painted(before))
+    if wide > room:
+        more = "<" if paint.ascii_only else "…"
+        pieces = clusters(before)
+        first = 0
+        while pieces[first:] and wide > room - 1:
+            wide -= pieces[first][1]
+            first += 1
+        before = head(more, room) + "".join(piece for piece, _ in pieces[first:])
+        wide = paint.width_of(Painted(before))
+    return Painted(before + head(after, max(cells - wide, 0))), wide
+
+
+def _tidy(pasted: str) -> str:
+    """Line breaks of one kind, and nothing that only a terminal would understand."""
+    text = pasted.replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(char for char in text if char in "\n\t" or not (char < " " or "\x7f" <= char <= "\x9f"))
+
+
+def _last(text: str) -> str:
+    return clusters(text)[-1][0]
+
+
+def _first(text: str) -> str:
+    return clusters(text)[0][0]

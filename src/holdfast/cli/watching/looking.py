@@ -1,0 +1,109 @@
+"""What there is to see, asked of the keeper as seldom as it may be."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from holdfast.cli.watching.scene import Happening, Said, Scene
+from holdfast.core.errors import NotFound
+from holdfast.keeper import overview
+from holdfast.keeper.telling import tell
+
+if TYPE_CHECKING:
+    from holdfast.core.event import Position
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.overview import Glance
+
+_MOST_EVENTS: Final = 200
+
+
+class Looking:
+    """Looks through one keeper, at every unfinished session or at one."""
+
+    def __init__(self, keeper: Keeper, only: str | None) -> None:
+        self.keeper = keeper
+        self._only = only
+        self._file: int | None = None
+        # Of one session at a time: the events read so far, and where in the log they end.
+        self._of: str | None = None
+        self._events: deque[Happening] = deque(maxlen=_MOST_EVENTS)
+        self._last: Position | None = None
+
+    @property
+    def only(self) -> bool:
+        """Whether one session was asked for."""
+        return self._only is not None
+
+    def everything(self, scene: Scene) -> Scene:
+        """All sessions as they are now."""
+        self._reopen()
+        glances = overview.now(self.keeper) if self._only is None else self._one(self._only)
+        return self._with_events(self._settled(scene, glances))
+
+    def some(self, scene: Scene, sessions: Collection[str | None]) -> Scene:
+        """These sessions as they are now, the others as they were."""
+        return self._with_events(
+            scene._replace(glances=[self._fresh(one) if one.session.id in sessions else one for one in scene.glances])
+        )
+
+    def _fresh(self, glance: Glance) -> Glance:
+        try:
+            return overview.glance(self.keeper, glance.session.id)
+        except NotFound:
+            return glance  # it has just been deleted: the next look at everything is without it
+
+    def _one(self, session: str) -> list[Glance]:
+        try:
+            return [overview.glance(self.keeper, session)]
+        except NotFound:
+            return []
+
+    def _settled(self, scene: Scene, glances: list[Glance]) -> Scene:
+        """With another session chosen, and a word about it, where the chosen one is not unfinished any more."""
+        gone = scene.chosen
+        if gone is None or any(one.session.id == gone for one in glances):
+            return scene._replace(glances=glances).settled()
+        place = min(scene.place, len(glances) - 1)
+        chosen = glances[place].session.id if glances else None
+        page = "list" if scene.page == "detail" else scene.page
+        said = scene.said if scene.asking is not None else Said(self._fate(gone))
+        return scene._replace(glances=glances, chosen=chosen, page=page, scroll=0, said=said)
+
+    def _fate(self, session: str) -> str:
+        try:
+            status = overview.glance(self.keeper, session).session.status
+        except NotFound:
+            return f"{session[:8]} was deleted."
+        return f"{session[:8]} is {status.replace('_', ' ')}."
+
+    def _with_events(self, scene: Scene) -> Scene:
+        if scene.chosen is not None:
+            self._read_on(scene.chosen)
+        events = tuple(self._events) if scene.chosen is not None else ()
+        return scene._replace(now=self.keeper.now(), events=events)
+
+    def _read_on(self, session: str) -> None:
+        """What was added to the end of the log; what arrives late and belongs further up is not the latest."""
+        if session != self._of:
+            self._of, self._last = session, None
+            self._events.clear()
+        store = self.keeper.existing_store()
+        if store is None:
+            return
+        for event in store.events(session, since=self._last[0] if self._last else 0):
+            if self._last is None or event.position > self._last:
+                self._last = event.position
+                self._events.append(Happening(event.at, event.type, tell(event)))
+
+    def _reopen(self) -> None:
+        """A repair or a restore puts another file in the place of the store."""
+        try:
+            file = os.stat(self.keeper.store_path).st_ino
+        except OSError:
+            file = None
+        if file != self._file:
+            self.keeper.close()
+            self._file, self._of = file, None

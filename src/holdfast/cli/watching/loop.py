@@ -1,0 +1,196 @@
+"""The loop: wait for a key, a change or the next second; look again; draw what became different.
+
+Nothing is asked of the keeper while nothing happens: changes are told by `Following`, and the clock ticks only while
+someone works.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from holdfast.cli.paint import Paint
+from holdfast.cli.watching.acting import act, asks_others
+from holdfast.cli.watching.keys import Keys
+from holdfast.cli.watching.looking import Looking
+from holdfast.cli.watching.pressing import Deed, press
+from holdfast.cli.watching.scene import Said, Scene, ticks
+from holdfast.cli.watching.screen import Screen
+from holdfast.cli.watching.view import frame
+from holdfast.core.errors import HoldfastError, Interrupted
+from holdfast.keeper.following import Change, Following
+from holdfast.keeper.wording import open_pause
+from holdfast.machine.signals import name_of
+from holdfast.machine.terminal import Terminal, own_terminal
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+_ESCAPE: Final = 0.05  # seconds after which Escape is a key and not the beginning of one
+_WHOLE: Final = 30.0  # seconds after which everything is looked at again: ages grow, and processes end, without news
+
+_AGAIN: Final = 1.0  # seconds until what could not be read is tried again
+
+
+def watch(
+    open_keeper: Callable[[], Keeper], look: Paint, *, only: str | None, prepare: Callable[[Keeper], None]
+) -> None:
+    """Show every unfinished session, or one, until the person leaves."""
+    terminal = own_terminal()
+    news = _News(terminal.wake)
+    with open_keeper() as keeper, Following(open_keeper, news.hear):
+        keeper.looks_once = False  # this goes on for long
+        loop = _Loop(Looking(keeper, only), terminal, look, news, prepare)
+        loop.look()  # where nothing can be read at all, that is said before anything is drawn
+        with terminal:
+            loop.run()
+
+
+class _News:
+    """Whose events arrived since somebody asked; told in one thread, asked for in another."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake, self._lock = wake, threading.Lock()
+        self._sessions: frozenset[str] | None = None
+
+    def hear(self, change: Change) -> None:
+        with self._lock:
+            self._sessions = change.sessions | (self._sessions or frozenset())
+        self._wake()
+
+    def take(self) -> frozenset[str] | None:
+        """None: nothing changed."""
+        with self._lock:
+            sessions, self._sessions = self._sessions, None
+        return sessions
+
+
+class _Loop:
+    def __init__(
+        self,
+        looking: Looking,
+        terminal: Terminal,
+        look: Paint,
+        news: _News,
+        prepare: Callable[[Keeper], None],
+    ) -> None:
+        self._looking, self._terminal, self._paint, self._news = looking, terminal, look, news
+        self._prepare = prepare
+        self._keys, self._screen = Keys(), Screen(look)
+        self._trouble: Said | None = None
+        self._typed_at = 0.0
+        self._page = 10
+        self._shown: str | None = None
+        self._scene = Scene(only=looking.only)
+        # When to look at all of it again; not before, even if there is news; and at the one whose time passes.
+        self._whole_at = self._rested_at = 0.0
+        self._tick_at: float | None = None
+
+    def run(self) -> None:
+        while True:
+            self._draw()
+            heard = self._terminal.wait(self._patience())
+            if heard.stop is not None:
+                if heard.stop == signal.SIGINT:
+                    raise KeyboardInterrupt
+                raise Interrupted(f"ended by {name_of(heard.stop)}")
+            if heard.redraw:
+                self._screen.forget()
+            if not self._pressed(heard.typed):
+                return
+            self._refresh()
+
+    def _pressed(self, typed: bytes) -> bool:
+        """Do what was typed; False when the person leaves."""
+        now = time.monotonic()
+        keys = self._keys.feed(typed) if typed else []
+        if typed:
+            self._typed_at = now
+        elif now - self._typed_at >= _ESCAPE:
+            keys = self._keys.settle()
+        for key in keys:
+            if key.name == "ctrl-l":
+                self._screen.forget()  # something else has written on it
+            self._scene, deed = press(self._scene, key, self._page)
+            if deed is not None and deed.verb == "quit":
+                return False
+            if deed is not None:
+                self._do(deed)
+        return True
+
+    def _do(self, deed: Deed) -> None:
+        """What cannot be done is said, and what was written stays to be sent again."""
+        if asks_others(self._looking.keeper, deed):
+            self._scene = self._scene._replace(said=Said("Hearing what other devices did…"))
+            self._draw()
+        try:
+            told = act(self._looking.keeper, deed, self._prepare)
+        except HoldfastError as error:
+            self._scene = self._scene._replace(said=_sorry(error))
+        else:
+            self._scene = self._scene._replace(asking=None, said=Said(told))
+        self._whole_at = 0.0
+
+    def _refresh(self) -> None:
+        """Look again if it is time to. What cannot be read just now is said, and what was there stays."""
+        try:
+            self.look()
+        except HoldfastError as error:
+            self._trouble = _sorry(error)
+            self._scene = self._scene._replace(said=self._trouble)
+            self._whole_at, self._tick_at = time.monotonic() + _AGAIN, None
+
+    def look(self) -> None:
+        now, news = time.monotonic(), self._news.take()
+        if news is not None:
+            self._whole_at = min(self._whole_at, self._rested_at)
+        if now >= self._whole_at:
+            self._scene = self._looking.everything(self._scene)
+            took = time.monotonic() - now
+            # Whatever is going on, most of the time is left to others.
+            self._whole_at, self._rested_at = now + _WHOLE, now + took + min(4 * took, 1.0)
+            if self._trouble is not None and self._scene.said is self._trouble:
+                self._scene = self._scene._replace(said=None)
+            self._trouble = None
+        elif news:
+            self._scene = self._looking.some(self._scene, news)  # among hundreds, the rest and the order can wait
+        elif self._scene.chosen != self._shown or (self._tick_at is not None and now >= self._tick_at):
+            self._scene = self._looking.some(self._scene, (self._scene.chosen,))
+        else:
+            return
+        self._shown = self._scene.chosen
+        self._tick_at = self._next_tick(now)
+
+    def _next_tick(self, began: float) -> float | None:
+        glance = self._scene.glance
+        if glance is None or not ticks(glance):
+            return None
+        now = time.monotonic()
+        spent = glance.session.time
+        moving = spent.working_ms if open_pause(glance.session) is None else spent.paused_ms
+        second: float = 1.0 - moving % 1000 / 1000
+        return now + max(second + 0.005, 10 * (now - began))
+
+    def _patience(self) -> float:
+        now = time.monotonic()
+        until = [self._whole_at]
+        if self._tick_at is not None:
+            until.append(self._tick_at)
+        if self._keys.unsettled:
+            until.append(self._typed_at + _ESCAPE)
+        return max(min(until) - now, 0.0)
+
+    def _draw(self) -> None:
+        size = self._terminal.size()
+        drawn = frame(self._paint, self._scene, size)
+        self._scene, self._page = self._scene._replace(scroll=drawn.scroll), drawn.page
+        changed = self._screen.draw(drawn.lines, drawn.cursor, size)
+        if changed:
+            self._terminal.write(changed)
+
+
+def _sorry(error: HoldfastError) -> Said:
+    return Said(f"{error.message[:1].upper()}{error.message[1:]}.", error.hint or "", wrong=True)

@@ -1,0 +1,342 @@
+"""The terminal as a place to draw on: keys as they are pressed, its size, and everything put back afterwards.
+
+The only place that changes how the terminal works. Whatever ends the drawing (the person, an error, a signal, Ctrl-Z)
+leaves it as it was: its mode, the cursor, the screen with what stood on it. Signals are not handled where they strike
+but noted, so nothing that is under way is torn; `wait` tells of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any, Final, NamedTuple, Protocol, Self
+
+from holdfast.core.errors import Failed
+
+if sys.platform == "win32":
+    import ctypes
+    import msvcrt
+else:
+    import select
+    import termios
+
+# Another screen, no cursor, pasted text marked as such; a line that is too long is cut and does not wrap.
+_ENTERING: Final = "\x1b[?1049h\x1b[?25l\x1b[?2004h\x1b[?7l\x1b[0m\x1b[2J\x1b[H"
+_LEAVING: Final = "\x1b[0m\x1b[?7h\x1b[?2004l\x1b[?25h\x1b[?1049l"
+_STOPS: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGBREAK")
+_SLICE: Final = 0.05  # seconds between two looks where nothing can be waited for
+_UNKNOWN: Final = os.terminal_size((80, 24))
+
+_Handler = Callable[[int, FrameType | None], object] | int | None
+
+
+class Heard(NamedTuple):
+    """What a wait ended with; nothing of it when the time was over."""
+
+    typed: bytes = b""
+    # The screen is not what was drawn last: it was resized, or we come back from somewhere else.
+    redraw: bool = False
+    # The signal that wants us to end.
+    stop: int | None = None
+
+
+class Terminal(Protocol):
+    """Drawn on while the block lasts."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def size(self) -> os.terminal_size: ...
+
+    def write(self, text: str) -> None: ...
+
+    def wait(self, seconds: float | None) -> Heard:
+        """Until something is typed, `wake` is called, a signal comes, or the time is over."""
+
+    def wake(self) -> None:
+        """End the wait, from any thread. Harmless at any time."""
+
+
+def can_draw(environ: Mapping[str, str]) -> bool:
+    """Whether both ends are a terminal, and one that can do more than print."""
+    try:
+        both = sys.stdin.isatty() and sys.stdout.isatty()
+    except ValueError:  # closed
+        return False
+    if sys.platform == "win32":
+        return both and _console_mode(_OUTPUT) is not None
+    return both and environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
+def own_terminal() -> Terminal:
+    """The terminal this program was started in."""
+    sys.stdout.flush()
+    if sys.platform == "win32":
+        return _Windows()
+    else:  # noqa: RET505 (so that the type checker sees one of the two)
+        return _Posix(sys.stdin.fileno(), sys.stdout.fileno())
+
+
+def _stops() -> list[int]:
+    """The signals that mean the end. What is ignored (nohup) stays ignored."""
+    known = [getattr(signal, name) for name in _STOPS if hasattr(signal, name)]
+    return [number for number in known if signal.getsignal(number) not in (None, signal.SIG_IGN)]
+
+
+if sys.platform != "win32":
+
+    class _Posix:
+        def __init__(self, source: int, target: int) -> None:
+            self._in, self._out = source, target
+            self._lock = threading.Lock()
+            self._pipe: tuple[int, int] | None = None
+            self._pipe_before = -1
+            self._handlers: dict[int, _Handler] = {}
+            self._stops: list[int] = []
+            self._before: list[Any] | None = None
+            self._drawing = False
+
+        def __enter__(self) -> Self:
+            try:
+                self._listen()
+                stop = self._begin()
+                if stop is not None:
+                    self._note(stop)
+            except (OSError, termios.error) as error:
+                self.__exit__()
+                raise Failed(
+                    f"the terminal cannot be drawn on: {error.args[-1]}", hint="holdfast status shows the same, once."
+                ) from None
+            except BaseException:
+                self.__exit__()
+                raise
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self._end()
+            for number, before in self._handlers.items():
+                signal.signal(number, before)
+            self._handlers.clear()
+            with self._lock:
+                pipe, self._pipe = self._pipe, None
+            if pipe is not None:
+                signal.set_wakeup_fd(self._pipe_before)
+                os.close(pipe[0])
+                os.close(pipe[1])
+
+        def size(self) -> os.terminal_size:
+            try:
+                found = os.get_terminal_size(self._out)
+            except OSError:
+                return _UNKNOWN
+            return found if found.columns > 0 and found.lines > 0 else _UNKNOWN
+
+        def write(self, text: str) -> None:
+            left = memoryview(text.encode("utf-8", "backslashreplace"))
+            while left:
+                try:
+                    left = left[os.write(self._out, left) :]
+                except BlockingIOError:  # somebody else made it so
+                    select.select([], [self._out], [], 1)
+
+        def wake(self) -> None:
+            with self._lock:
+                if self._pipe is not None:
+                    with contextlib.suppress(BlockingIOError):  # full: it wakes all the same
+                        os.write(self._pipe[1], b"\0")
+
+        def wait(self, seconds: float | None) -> Heard:
+            assert self._pipe is not None
+            ready, _, _ = select.select([self._in, self._pipe[0]], [], [], seconds)
+            redraw, stop = False, None
+            if self._pipe[0] in ready:
+                redraw, stop = self._heed(self._noted())
+            if self._in not in ready or stop is not None:
+                return Heard(redraw=redraw, stop=stop)
+            try:
+                typed = os.read(self._in, 65_536)
+            except BlockingIOError:
+                return Heard(redraw=redraw)
+            except OSError:
+                typed = b""
+            # Nothing to read, and yet readable: whoever sat there has gone.
+            return Heard(typed, redraw, None if typed else int(signal.SIGHUP))
+
+        def _listen(self) -> None:
+            """Python writes the number of each signal into the pipe; the handlers have nothing left to do."""
+            if threading.current_thread() is not threading.main_thread():
+                raise Failed("only the main thread can draw on a terminal")
+            self._pipe = os.pipe()
+            for end in self._pipe:
+                os.set_blocking(end, False)
+            self._pipe_before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+            self._stops = _stops()
+            for number in (*self._stops, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT):
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, _leave_it)
+
+        def _note(self, number: int) -> None:
+            assert self._pipe is not None
+            os.write(self._pipe[1], bytes([number]))
+
+        def _noted(self) -> bytes:
+            assert self._pipe is not None
+            try:
+                return os.read(self._pipe[0], 65_536)
+            except BlockingIOError:
+                return b""
+
+        def _heed(self, noted: bytes) -> tuple[bool, int | None]:
+            """What the signals ask for: that the screen be drawn anew, and that we end."""
+            stop = next((number for number in noted if number in self._stops), None)
+            if stop is not None:
+                return False, stop
+            if signal.SIGTSTP in noted:
+                return True, self._step_aside()
+            if signal.SIGCONT in noted:  # stopped by a signal that nobody can hear; the shell took the terminal
+                return True, self._begin()
+            return signal.SIGWINCH in noted, None
+
+        def _step_aside(self) -> int | None:
+            """Stop as a program that knows nothing of terminals would, and go on where the person wants us again."""
+            self._end()
+            ours = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTSTP)  # here we stand until someone says `fg`
+            signal.signal(signal.SIGTSTP, ours)
+            stop = next((number for number in self._noted() if number in self._stops), None)
+            if stop is not None:
+                return stop
+            self._before = None  # it is the person's, who may have changed it meanwhile
+            return self._begin()
+
+        def _begin(self) -> int | None:
+            """Take the terminal; gives the signal that came instead."""
+            while not self._in_front():
+                signal.raise_signal(signal.SIGTTOU)  # in the background: stopped until we are in front
+                stop = next((number for number in self._noted() if number in self._stops), None)
+                if stop is not None:
+                    return stop
+                time.sleep(_SLICE)
+            if self._before is None:
+                self._before = termios.tcgetattr(self._in)
+            mode = [*self._before]
+            mode[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON | termios.ISTRIP)
+            # Signals stay: Ctrl-C and Ctrl-Z are the system's.
+            mode[3] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)
+            mode[6] = [*mode[6]]
+            mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+            self._drawing = True
+            termios.tcsetattr(self._in, termios.TCSADRAIN, mode)
+            self.write(_ENTERING)
+            return None
+
+        def _end(self) -> None:
+            """Give the terminal back. Someone else's (we are in the background) or one that is gone is left alone."""
+            drawing, self._drawing = self._drawing, False
+            if not drawing or self._before is None or not self._in_front():
+                return
+            with contextlib.suppress(OSError):
+                self.write(_LEAVING)
+            with contextlib.suppress(termios.error):
+                # What was typed for us is not for the shell.
+                termios.tcsetattr(self._in, termios.TCSAFLUSH, self._before)
+
+        def _in_front(self) -> bool:
+            try:
+                return os.tcgetpgrp(self._in) == os.getpgrp()
+            except OSError:  # no job control here
+                return True
+
+
+def _leave_it(_number: int, _frame: FrameType | None) -> None:
+    """The pipe has it."""
+
+
+if sys.platform == "win32":
+    _INPUT: Final = -10
+    _OUTPUT: Final = -11
+    _LINES_AND_ECHO: Final = 0x0002 | 0x0004
+    _SEQUENCES_IN: Final = 0x0200
+    _SEQUENCES_OUT: Final = 0x0004
+
+    def _console_mode(which: int) -> int | None:
+        mode = ctypes.c_ulong()
+        kernel = ctypes.windll.kernel32
+        return mode.value if kernel.GetConsoleMode(kernel.GetStdHandle(which), ctypes.byref(mode)) else None
+
+    def _set_console_mode(which: int, mode: int) -> bool:
+        kernel = ctypes.windll.kernel32
+        return bool(kernel.SetConsoleMode(kernel.GetStdHandle(which), mode))
+
+    class _Windows:
+        """The console of Windows 10 and later, which understands the same sequences when it is asked to."""
+
+        def __init__(self) -> None:
+            self._woken = threading.Event()
+            self._stop: int | None = None
+            self._handlers: dict[int, _Handler] = {}
+            self._modes: dict[int, int] = {}
+            self._seen = _UNKNOWN
+
+        def __enter__(self) -> Self:
+            modes = {which: _console_mode(which) for which in (_INPUT, _OUTPUT)}
+            source, target = modes[_INPUT], modes[_OUTPUT]
+            if source is None or target is None:
+                raise Failed("this console cannot be drawn on", hint="holdfast status shows the same, once.")
+            self._modes = {_INPUT: source, _OUTPUT: target}
+            for number in _stops():
+                self._handlers[number] = signal.signal(number, self._told)
+            able = _set_console_mode(_OUTPUT, target | _SEQUENCES_OUT)
+            if not able or not _set_console_mode(_INPUT, source & ~_LINES_AND_ECHO | _SEQUENCES_IN):
+                self.__exit__()
+                raise Failed("this console cannot be drawn on", hint="holdfast status shows the same, once.")
+            self.write(_ENTERING)
+            self._seen = self.size()
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            with contextlib.suppress(OSError):
+                self.write(_LEAVING)
+            for which, mode in self._modes.items():
+                _set_console_mode(which, mode)
+            for number, before in self._handlers.items():
+                signal.signal(number, before)
+
+        def _told(self, number: int, _frame: FrameType | None) -> None:
+            self._stop = number
+            self._woken.set()
+
+        def size(self) -> os.terminal_size:
+            try:
+                return os.get_terminal_size(sys.stdout.fileno())
+            except (OSError, ValueError):
+                return _UNKNOWN
+
+        def write(self, text: str) -> None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+        def wake(self) -> None:
+            self._woken.set()
+
+        def wait(self, seconds: float | None) -> Heard:
+            until = None if seconds is None else time.monotonic() + seconds
+            while True:
+                units = b""
+                while msvcrt.kbhit():
+                    units += msvcrt.getwch().encode("utf-16-le", "surrogatepass")
+                redraw = self.size() != self._seen
+                self._seen = self.size()
+                woken = self._woken.is_set()
+                self._woken.clear()
+                over = until is not None and time.monotonic() >= until
+                if units or redraw or woken or over or self._stop is not None:
+                    return Heard(units.decode("utf-16-le", "replace").encode(), redraw, self._stop)
+                self._woken.wait(_SLICE)

@@ -1,0 +1,301 @@
+"""What `watch` draws: it fits every screen, only painted text is in it, and keys lead where they should."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.watching.keys import Key
+from holdfast.cli.watching.lineedit import Line
+from holdfast.cli.watching.pressing import Deed, press
+from holdfast.cli.watching.scene import Asking, Happening, Said, Scene, ticks
+from holdfast.cli.watching.screen import Screen
+from holdfast.cli.watching.view import Frame, frame
+from holdfast.core import model
+from holdfast.core.times import HOUR, MINUTE, text
+from holdfast.keeper.overview import Glance
+
+NOW = 1_794_000_000_000
+HOSTILE = st.text(
+    st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x07[2J\n\r\t\u202e\u200d\u0301漢👩 ab\udcff")), max_size=60
+)
+SIZES = st.builds(lambda c, r: os.terminal_size((c, r)), st.integers(1, 220), st.integers(1, 60))
+PRESSED = st.builds(
+    Key,
+    st.sampled_from([
+        "text", "paste", "enter", "escape", "up", "down", "right", "left", "page down", "home", "end", "ctrl-u",
+    ]),
+    st.text("pnrjkgGhl? qb漢\x1b", max_size=4),
+)  # fmt: skip
+PAINTS = st.builds(Paint, st.just(80), st.booleans(), ascii_only=st.booleans(), tty=st.just(True))
+
+
+def agent(name: str, status: str, said: str = "", progress: float | None = None) -> model.Agent:
+    return model.Agent(
+        id=name, type="coder", task=said or None, status=status, progress=progress, started_at=text(NOW - MINUTE),
+        completed_at=None, duration_ms=MINUTE, result=None, summary=said or None, blocking_on=None, tokens=None,
+        retries=0, pid=None, background=False,
+        error=model.AgentError(category="logical", message=said, retry_count=0, last_retry_at=None),
+        files=model.AgentFiles(created=[], modified=[], deleted=[]),
+    )  # fmt: skip
+
+
+def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> Glance:
+    attention = facts.pop("attention", ())
+    base: dict[str, Any] = {
+        "id": f"{number:08x}-89ab-4def-8123-456789abcdef", "aliases": model.Aliases(), "goal": goal,
+        "project": model.Project(name=facts.pop("project", "webshop"), path=None, git_branch=None, git_commit=None,
+                                 remote=None),
+        "summary": None, "mode": "default", "model": None, "status": "in_progress", "progress": 0.6, "scope": None,
+        "task": None, "feature": None, "branch": None, "tags": [], "continues": None,
+        "created_at": text(NOW - 2 * HOUR), "updated_at": text(NOW), "started_at": text(NOW - 2 * HOUR),
+        "ended_at": None, "device": None, "devices": [], "cost_usd": None, "waiting": [], "native": [], "agents": [],
+        "phases": [], "tasks": [], "decisions": [], "files": [],
+        "context": model.Context(tokens=25_000, window=128_000, percent=19.5, level="normal", compressions=0,
+                                 last_compression=None, by_agent={}),
+        "time": model.Time(elapsed_ms=2 * HOUR, working_ms=HOUR + 61_000, paused_ms=HOUR - 61_000, idle_since=None,
+                           pauses=[],
+                           reminders=model.Reminders(break_40=False, warning_60=False, timeout_90=False)),
+        "notes": [], "errors": [], "conflicts": [], "commands": model.Commands(total=0, failed=0, last=None),
+        "sync": model.Sync(), "extra": {},
+    }  # fmt: skip
+    session = model.Session(**{**base, **facts})
+    return Glance(session, frozenset(), (), here=True, attention=attention, resume="holdfast resume 00000000")
+
+
+def task(name: str, words: str, status: str = "pending") -> model.Task:
+    return model.Task(
+        id=name, text=words, phase=None, agent=None, status=status, outcome=None, artifacts=[], created_at=text(NOW),
+        started_at=None, completed_at=None,
+    )  # fmt: skip
+
+
+def full(said: str) -> Glance:
+    """A session with something of everything, each text being `said`."""
+    found = glance(
+        goal=said, project=said, scope=said, attention=(said, said),
+        agents=[agent("a1", "running", said, 0.4), agent("a2", "error", said), agent("a3", "completed", said)],
+        tasks=[task("t1", said), task("t2", said, "completed"), task("t3", said, "in_progress")],
+        notes=[model.Note(at=text(NOW), text=said)],
+        decisions=[model.Decision(at=text(NOW), chosen=said, context=said, options=[said], why=said)],
+    )  # fmt: skip
+    return found._replace(resume=said)
+
+
+def draw(scene: Scene, columns: int = 80, rows: int = 24, *, colour: bool = False, plain: bool = False) -> Frame:
+    return frame(Paint(80, colour, ascii_only=plain), scene, os.terminal_size((columns, rows)))
+
+
+def three() -> Scene:
+    glances = [glance(n, f"Goal number {n}") for n in range(3)]
+    return Scene(glances, chosen=glances[0].session.id, now=NOW)
+
+
+def fits(drawn: Frame, size: os.terminal_size) -> None:
+    measure = Paint(80)
+    assert len(drawn.lines) <= size.lines
+    for line in drawn.lines:
+        assert type(line) is Painted
+        assert measure.width_of(line) <= size.columns
+        bare = "".join(part.partition("m")[2] if n else part for n, part in enumerate(line.split("\x1b[")))
+        assert not any(char < " " or "\x7f" <= char <= "\x9f" for char in bare)
+    if drawn.cursor is not None:
+        row, cell = drawn.cursor
+        assert row < size.lines
+        assert cell < size.columns
+
+
+@given(
+    said=HOSTILE,
+    size=SIZES,
+    look=PAINTS,
+    page=st.sampled_from(["list", "detail", "help"]),
+    scroll=st.integers(0, 1 << 31),
+    writing=st.none() | HOSTILE,
+    only=st.booleans(),
+)
+def test_every_picture_fits_and_is_painted(
+    said: str, size: os.terminal_size, look: Paint, page: Any, scroll: int, writing: str | None, only: bool
+) -> None:
+    """Whatever a session says, on a screen of any size: no line is wider, and no control character is in it."""
+    glances = [full(said)] if only else [full(said), *(glance(n, said) for n in range(1, 12))]
+    asking = None if writing is None else Asking("note", glances[0].session.id, Line(writing, said))
+    scene = Scene(
+        glances, chosen=glances[-1 if len(said) % 2 else 0].session.id,
+        events=[Happening(NOW - n * HOUR * 7, "note.added", said) for n in range(30)], now=NOW, only=only, page=page,
+        scroll=scroll, asking=asking, said=Said(said, said, wrong=True) if said else None,
+    )  # fmt: skip
+    drawn = frame(look, scene, size)
+    fits(drawn, size)
+    if not look.colour:
+        assert not any("\x1b" in line for line in drawn.lines)
+    if look.ascii_only:
+        assert all(line.isascii() for line in drawn.lines)
+    # The screen takes no other lines than these.
+    assert Screen(look).draw(drawn.lines, drawn.cursor, size)
+
+
+def test_an_ordinary_terminal_shows_list_and_session() -> None:
+    """At 80x24: the list, the chosen session below it, and the keys; every line there is."""
+    glances = [full("Add a search box"), glance(7, "Fix the login")]
+    lines = draw(Scene(glances, glances[0].session.id, now=NOW)).lines
+    assert len(lines) == 24
+    assert lines[0].split() == ["holdfast", "watch", "1", "of", "2", "unfinished,", "1", "waits", "for", "you"]
+    assert lines[1].startswith(">!  Add a search box  in progress  60%  1:01")
+    assert lines[2].startswith("   ")
+    assert "Fix the login" in lines[2]
+    told = "\n".join(lines)
+    for part in (
+        "! Add a search box", "1:01:01 worked, 0:58:59 paused, since", "25,000 of 128,000", "Agents  1 running",
+        "Plan  1 of 3 done",
+    ):  # fmt: skip
+        assert part in told
+    assert lines[-1] == "p pause  r resume  n note  ↑↓ switch  ↵ detail  ? help  q quit"
+
+
+def test_a_wide_terminal_has_two_columns() -> None:
+    """The list on the left, the session on the right, a line between them from top to bottom."""
+    lines = draw(three(), 200, 50).lines
+    assert all(" │ " in line for line in lines[1:-1])
+    assert "Goal number 2" in lines[3].partition("│")[0]
+    assert lines[1].partition("│")[2].strip() == "Goal number 0"
+    assert all(" | " in line for line in draw(three(), 200, 50, plain=True).lines[1:-1])
+
+
+@pytest.mark.parametrize(("columns", "rows", "small"), [(40, 10, False), (39, 10, True), (40, 9, True), (1, 1, True)])
+def test_too_small_is_said(columns: int, rows: int, small: bool) -> None:
+    """From 40x10 on there are sessions to see; below, the size it takes, as far as that fits."""
+    told = " ".join(draw(three(), columns, rows).lines)
+    assert ("Goal number 0" in told) != small
+    assert columns == 1 or ("40x10" in told) == small
+
+
+def test_without_sessions_it_says_what_to_do() -> None:
+    """The empty picture names the next step; keys that need a session say that there is none."""
+    told = "\n".join(draw(Scene(now=NOW)).lines)
+    assert "holdfast start GOAL" in told
+    for name in "prn":
+        scene, deed = press(Scene(now=NOW), Key("text", name))
+        assert deed is None
+        assert scene.said is not None
+        assert "holdfast start" in scene.said.hint
+
+
+def test_many_sessions_scroll_with_the_choice() -> None:
+    """The chosen one is always in the list."""
+    glances = [glance(n, f"Goal {n:03d}") for n in range(500)]
+    for place in (0, 3, 250, 499):
+        lines = draw(Scene(glances, glances[place].session.id, now=NOW)).lines
+        assert next(line for line in lines if line.startswith(">")).split()[2] == f"{place:03d}"
+
+
+def test_keys_choose_and_open() -> None:
+    """Arrows and letters switch, Enter opens, Escape comes back, and the ends are ends."""
+    scene = three()
+    ids = [one.session.id for one in scene.glances]
+    for key, chosen in (
+        (Key("down"), 1), (Key("text", "j"), 2), (Key("down"), 2), (Key("text", "k"), 1), (Key("home"), 0),
+        (Key("up"), 0), (Key("text", "jj"), 2),
+    ):  # fmt: skip
+        scene, deed = press(scene, key)
+        assert (scene.chosen, deed) == (ids[chosen], None)
+    scene, _ = press(scene, Key("enter"))
+    assert scene.page == "detail"
+    scene, _ = press(scene, Key("page down"), 7)
+    assert scene.scroll == 7
+    assert press(scene, Key("escape"))[0].page == "list"
+    assert press(scene, Key("text", "?"))[0].page == "help"
+    assert press(scene, Key("text", "q"))[1] == Deed("quit")
+
+
+def test_the_detail_ends_where_it_ends() -> None:
+    """Scrolling too far shows the end of it; the head says where one is."""
+    scene = three()._replace(page="detail", scroll=1 << 30)
+    drawn = draw(scene, 80, 12)
+    assert 0 < drawn.scroll < 60
+    assert " of " in drawn.lines[0]
+    assert draw(scene, 80, 50).scroll == 0
+    assert any("Go on" in line for line in drawn.lines)
+
+
+def test_a_note_is_written_and_sent() -> None:
+    """The letters go into the line until Enter sends it, to the session that was chosen when it was begun."""
+    scene, _ = press(three(), Key("text", "n"))
+    wanted = scene.chosen
+    scene, deed = press(scene, Key("text", "quit? p"))
+    scene, deed = press(scene, Key("paste", "\nmore"))
+    assert deed is None
+    assert draw(scene).lines[-1] == r"Note: quit? p\nmore"
+    assert draw(scene).cursor == (23, 19)
+    scene, deed = press(scene._replace(chosen=None), Key("enter"))
+    assert deed == Deed("note", wanted or "", "quit? p\nmore")
+    assert scene.asking is not None, "what could not be recorded must not be lost"
+    assert press(scene, Key("escape"))[0].asking is None
+
+
+def test_pasting_is_no_command() -> None:
+    """Text that comes all at once while nothing is written does nothing, even if the terminal does not mark it."""
+    for key in (Key("paste", "q"), Key("text", "prnq and so on")):
+        assert press(three(), key) == (three(), None)
+
+
+def test_what_cannot_be_paused_is_not_asked_about() -> None:
+    """The refusal comes before the question, with its hint."""
+    paused = glance(status="paused")
+    scene, deed = press(Scene([paused], paused.session.id, now=NOW), Key("text", "p"))
+    assert (scene.asking, deed) == (None, None)
+    assert scene.said is not None
+    assert scene.said.wrong
+    assert "holdfast resume" in " ".join(draw(scene).lines)
+
+
+@given(st.lists(PRESSED, max_size=12))
+def test_any_keys_in_any_order(pressed: list[Key]) -> None:
+    """No sequence of keys leads anywhere that cannot be drawn."""
+    scene = three()
+    for key in pressed:
+        scene, _ = press(scene, key)
+        fits(draw(scene), os.terminal_size((80, 24)))
+
+
+def test_time_ticks_only_while_someone_works() -> None:
+    """A pause stops the clock, unless an agent goes on; what has ended stands still."""
+    pause = model.Pause(kind="manual", reason=None, started_at=text(NOW), ended_at=None, duration_ms=0)
+    working = glance()
+    time = msgspec.structs.replace(working.session.time, pauses=[pause])
+    with_agent = glance(time=time, agents=[agent("a", "running")])
+    assert ticks(working)
+    assert not ticks(glance(time=time))
+    assert ticks(with_agent)
+    assert not ticks(with_agent._replace(gone=frozenset({"a"})))
+    assert not ticks(glance(status="completed", ended_at=text(NOW)))
+
+
+def test_only_lines_that_changed_are_written() -> None:
+    """The next second costs a line, the same picture nothing; another size or another's writing costs all of it."""
+    screen, size = Screen(Paint(20)), os.terminal_size((10, 3))
+    first = screen.draw([Painted("one"), Painted("two"), Painted("exactly 10")], None, size)
+    assert "\x1b[2J" in first
+    assert "\x1b[1;1Hone\x1b[0m\x1b[K" in first
+    assert "exactly 10\x1b[0m\x1b[?25l" in first, "erasing behind a full line would take its last character"
+    assert screen.draw([Painted("one"), Painted("two"), Painted("exactly 10")], None, size) == ""
+    second = screen.draw([Painted("one"), Painted("2"), Painted("exactly 10")], (2, 4), size)
+    assert "one" not in second
+    assert "\x1b[2;1H2\x1b[0m\x1b[K" in second
+    assert second.endswith("\x1b[3;5H\x1b[?25h")
+    assert "\x1b[2J" not in second
+    screen.forget()
+    assert "\x1b[1;1Hone" in screen.draw([Painted("one")], None, size)
+    assert "\x1b[2J" in screen.draw([Painted("one")], None, os.terminal_size((10, 4)))
+
+
+def test_a_line_that_is_no_paint_is_made_harmless() -> None:
+    """Should anything but paint get so far, it does not reach the terminal as a command."""
+    drawn = Screen(Paint(20)).draw(["\x1b[31mred"], None, os.terminal_size((40, 1)))  # type: ignore[list-item]
+    assert r"\x1b[31mred" in drawn

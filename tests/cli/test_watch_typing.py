@@ -1,0 +1,140 @@
+"""What is typed into `watch`: bytes become keys, keys edit a line, and nothing anybody sends is too much for it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.cli.cells import clusters, width_of
+from holdfast.cli.paint import Paint
+from holdfast.cli.watching.keys import Key, Keys
+from holdfast.cli.watching.lineedit import Line, edit, shown
+
+BYTES = st.lists(
+    st.one_of(
+        st.binary(max_size=6),
+        st.sampled_from(
+            [b"\x1b", b"\x1b[", b"\x1b[A", b"\x1b[200~", b"\x1b[201~", b"\x1bO", b"\xc3", b"a\r\n", b"1;5"]
+        ),
+    ),
+    max_size=12,
+)
+KEYS = st.builds(
+    Key,
+    st.sampled_from([
+        "text", "paste", "left", "right", "home", "end", "backspace", "delete", "ctrl-u", "ctrl-k", "ctrl-w",
+        "ctrl-a", "ctrl-e", "tab", "up", "anything",
+    ]),
+    st.text(st.one_of(st.characters(codec="utf-8"), st.sampled_from("ab \n\r\t漢👩\u200d💻\u0301\x1b")), max_size=8),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sent", "pressed"),
+    [
+        (b"j", [Key("text", "j")]),
+        ("Grüße 漢".encode(), [Key("text", "Grüße 漢")]),
+        (b"\x1b[A\x1b[B\x1b[C\x1b[D", [Key("up"), Key("down"), Key("right"), Key("left")]),
+        (b"\x1bOA\x1bOH", [Key("up"), Key("home")]),
+        (b"\x1b[1;5A\x1b[1~\x1b[4~\x1b[3~", [Key("up"), Key("home"), Key("end"), Key("delete")]),
+        (b"\x1b[5~\x1b[6;2~", [Key("page up"), Key("page down")]),
+        (b"\r", [Key("enter")]),
+        (b"\n", [Key("enter")]),
+        (b"\x7f\x08", [Key("backspace"), Key("backspace")]),
+        (b"\x15\x01", [Key("ctrl-u"), Key("ctrl-a")]),
+        (
+            b"a\x1b[200~one\r\ntwo\x1b[A\x1b[201~b",
+            [Key("text", "a"), Key("paste", "one\r\ntwo\x1b[A"), Key("text", "b")],
+        ),
+        (b"\x1bx\x1b[99z\x1b[?1;2cq", [Key("text", "q")]),
+        (b"\x1b\x1b[A", [Key("escape"), Key("up")]),
+        (b"\x1b[\x01q", [Key("ctrl-a"), Key("text", "q")]),
+        (b"\xff\xc3(", [Key("text", "\ufffd\ufffd(")]),
+        (b"\x00\xc2\x9b", []),
+    ],
+)
+def test_bytes_become_keys(sent: bytes, pressed: list[Key]) -> None:
+    """Keys as terminals send them, in either spelling; pasted text is one key; what means nothing is no key."""
+    assert Keys().feed(sent) == pressed
+    one_by_one = Keys()
+    joined = [key for byte in sent for key in one_by_one.feed(bytes([byte]))]
+    assert "".join(key.text for key in joined) == "".join(key.text for key in pressed)
+    assert [key.name for key in joined if key.name != "text"] == [key.name for key in pressed if key.name != "text"]
+
+
+def test_escape_alone_is_a_key_once_nothing_follows() -> None:
+    """The first byte of an arrow and the Escape key are told apart by what comes next, or does not."""
+    keys = Keys()
+    assert keys.feed(b"\x1b") == []
+    assert keys.unsettled
+    assert keys.settle() == [Key("escape")]
+    assert not keys.unsettled
+    assert keys.feed(b"\x1b") == []
+    assert keys.feed(b"[A") == [Key("up")]
+    assert keys.feed(b"\x1b[1;") == []
+    assert keys.settle() == []
+    assert keys.feed(b"q") == [Key("text", "q")]
+
+
+@given(BYTES)
+def test_no_bytes_are_too_much(pieces: list[bytes]) -> None:
+    """Whatever comes, in whatever pieces, gives keys and never an exception; what was written holds no control."""
+    keys = Keys()
+    for piece in pieces:
+        for key in [*keys.feed(piece), *keys.settle()]:
+            assert key.name
+            assert key.name == "paste" or not any(char < " " or "\x7f" <= char <= "\x9f" for char in key.text)
+
+
+def test_a_line_is_edited_as_everywhere() -> None:
+    """Writing, moving and taking away, by what a person sees as one character."""
+    line = Line()
+    for key in (
+        Key("text", "né"),
+        Key("text", "👩‍💻"),
+        Key("left"),
+        Key("left"),
+        Key("text", "x"),
+        Key("end"),
+        Key("text", "!"),
+    ):
+        line = edit(line, key)
+    assert line.text == "nxé👩‍💻!"
+    assert edit(edit(line, Key("backspace")), Key("backspace")).text == "nxé"
+    assert edit(edit(line, Key("home")), Key("delete")).text == "xé👩‍💻!"
+    assert edit(line, Key("ctrl-u")) == Line()
+    assert edit(Line("one two  ", "rest"), Key("ctrl-w")) == Line("one ", "rest")
+    assert edit(Line("one", " rest"), Key("ctrl-k")) == Line("one")
+
+
+def test_a_pasted_line_break_is_kept_and_does_not_send() -> None:
+    """What was pasted is in the line as it was, line breaks of one kind, and without what steers terminals."""
+    line = edit(Line("a", "z"), Key("paste", "one\r\ntwo\rthree\x1b[2J\tx"))
+    assert line == Line("aone\ntwo\nthree[2J\tx", "z")
+    assert shown(Paint(80), line, 60) == (r"aone\ntwo\nthree[2J\txz", 22)
+
+
+@given(st.lists(KEYS, max_size=20), st.integers(0, 40), st.booleans())
+def test_any_line_can_be_shown(pressed: list[Key], cells: int, ascii_only: bool) -> None:
+    """However it came about: it fits, the cursor is in it, and only what is visible is shown."""
+    line = Line()
+    for key in pressed:
+        line = edit(line, key)
+    drawn, cursor = shown(Paint(80, ascii_only=ascii_only), line, cells)
+    assert width_of(drawn) <= cells
+    assert 0 <= cursor <= max(cells - 1, 0)
+    assert not any(char < " " or "\x7f" <= char <= "\x9f" for char in drawn)
+    assert not ascii_only or drawn.isascii()
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=12))
+def test_left_and_right_come_back(text: str) -> None:
+    """Moving over the whole line and back changes nothing, and never splits what belongs together."""
+    line = Line(text)
+    for _ in clusters(text):
+        line = edit(line, Key("left"))
+    assert line == Line("", text)
+    while line.after:
+        line = edit(line, Key("right"))
+    assert line == Line(text)
