@@ -117,7 +117,7 @@ def _fill(session: KeptSession, words: str) -> None:
     other = session.agent("a-2", type=words, task=words, pid=None)
     other.done(summary=words)
     session.add_task(words, task_id="t1", phase=words)
-    session.finish_task("t1", outcome=words, artifacts=[words])
+    session.finish_task("t1", outcome=words, artifacts=[words.replace("\x1b", "")])
     session.decide(words, context=words, options=[words], why=words)
     session.note(words)
     session.hill(words, 3)

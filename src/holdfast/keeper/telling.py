@@ -24,7 +24,10 @@ def tell(event: Event) -> str:
     """What an event says, in a line."""
     if event.data is None:
         return "(erased)"
-    data = msgspec.json.decode(event.data)
+    try:
+        data = msgspec.json.decode(event.data)
+    except msgspec.DecodeError:
+        return "(unreadable)"  # its hash says whether that is damage: doctor looks
     if not isinstance(data, dict):
         return ""
     names = ("branch", "commit") if event.type == "ground.noted" else _TELLING

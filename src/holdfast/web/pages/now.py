@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.times import millis
 from holdfast.keeper import overview
 from holdfast.web.pages import Asked, Page, Shot
 from holdfast.web.rendering import render
 
 if TYPE_CHECKING:
+    from holdfast.core.model import Session
     from holdfast.keeper.following import Change
     from holdfast.keeper.keeper import Keeper
+
+
+def as_of(session: Session) -> int:
+    """The moment for which its times were reckoned, to the millisecond: what runs is counted on from there."""
+    return millis(session.started_at or session.created_at) + session.time.elapsed_ms
 
 
 class Now:
@@ -19,8 +26,7 @@ class Now:
 
     def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
         found = overview.now(keeper)
-        now = keeper.now()
-        cards = {f"card-{one.session.id}": render("card.html", one=one, now=now) for one in found}
+        cards = {f"card-{one.session.id}": render("card.html", one=one, now=as_of(one.session)) for one in found}
         waiting = sum(bool(one.attention) for one in found)
         heading = render("now-heading.html", total=len(found), waiting=waiting)
         return Shot({"now-heading": heading, **cards}, {"cards": tuple(cards)})

@@ -6,7 +6,8 @@ import { refresh } from "./times.js";
 let page = document.body.dataset.address;
 let version = document.body.dataset.version;
 let hello = () => {}; // says which page this is, and which version of it is here
-const waiting = new Map(); // regions that the person is writing in: they are put once that is over
+let held = false;
+const waiting = new Map(); // regions that the person is busy with: they are put once that is over
 
 export function follow() {
   if ("SharedWorker" in window) {
@@ -44,10 +45,20 @@ export function turn(address, its) {
   hello();
 }
 
+// While the person looks at another moment nothing is put; afterwards the page is sent whole.
+export function hold(on) {
+  if (held === on) return;
+  held = on;
+  waiting.clear();
+  if (on) return;
+  version = "";
+  hello();
+}
+
 function hear(message) {
   if (message.page !== undefined && message.page !== page) return; // of what was shown before
   const pulse = document.getElementById("pulse");
-  if (message.kind === "news") {
+  if (message.kind === "news" && !held) {
     version = message.version ?? version;
     show(message);
     tell(null);
@@ -75,15 +86,20 @@ export function show({ put = {}, lists = {} }) {
     const element = made.content.firstElementChild;
     const old = document.getElementById(name);
     if (old === null) fresh.set(name, element);
-    else if (writes(old)) waiting.set(name, element);
-    else replace(old, element);
+    else if (busy(old)) waiting.set(name, element);
+    else {
+      waiting.delete(name);
+      replace(old, element);
+    }
   }
   for (const [name, order] of Object.entries(lists)) arrange(document.getElementById(name), order, fresh);
   refresh();
   document.dispatchEvent(new CustomEvent("shown", { detail: Object.keys(put) }));
 }
 
-const writes = (region) => region.querySelector("input:focus, textarea:focus, select:focus, dialog[open]") !== null;
+// The person is at something there: writes, has a dialog open, or holds it (`data-held`) with finger or keys.
+const BUSY = "input:focus, textarea:focus, select:focus, dialog[open]";
+const busy = (region) => region.hasAttribute("data-held") || region.querySelector(BUSY) !== null;
 
 function replace(old, element) {
   // What the person opened stays open, what had the focus keeps it.
@@ -117,10 +133,11 @@ function arrange(list, order, fresh) {
   }
 }
 
-function release() {
+// What waited for the person to be done is put.
+export function release() {
   for (const [name, element] of waiting) {
     const old = document.getElementById(name);
-    if (old !== null && writes(old)) continue;
+    if (old !== null && busy(old)) continue;
     waiting.delete(name);
     if (old !== null) replace(old, element);
   }

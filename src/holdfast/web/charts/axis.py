@@ -1,0 +1,199 @@
+"""The axis that charts over time share: where a moment stands between left (0) and right (100 per cent).
+
+Places are per cent of the width, so a chart fits a phone and a wide screen with letters of one size. Long stretches
+in which nothing happened (a night, a weekend) are folded to a few per cent, so that an hour's work on either side of
+them stays to be seen. What is drawn changes with time only in steps (`Period.of`), not with every second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from holdfast.core.times import DAY, EARLIEST, HOUR, LATEST, MINUTE, SECOND
+from holdfast.keeper.wording import age
+
+Span = tuple[int, int]
+Offset = Callable[[int], timedelta]
+
+_FOLD: Final = 3.5  # per cent that a folded stretch takes
+_FOLDS: Final = 8
+_SHARE: Final = 0.2  # of the whole: shorter ones are not folded
+_ALWAYS: Final = 4 * HOUR  # longer ones are
+_LEAST: Final = 2 * HOUR  # to be folded at all
+_STEPS: Final = (
+    SECOND, 5 * SECOND, 15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE,
+    30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 28 * DAY, 91 * DAY,
+    364 * DAY, 3640 * DAY, 36400 * DAY, 364000 * DAY,
+)  # fmt: skip
+_TICKS: Final = 9  # at most, on a wide screen
+_APART: Final = 9.0  # per cent between two labels there
+_APART_NARROW: Final = 30.0  # and on a phone
+
+
+def step_for(length: int, most: int) -> int:
+    """The smallest round step of which a length has no more than so many."""
+    return next((step for step in _STEPS if length <= step * most), _STEPS[-1])
+
+
+class Period(NamedTuple):
+    """What a chart spans. `now` is where the present stands in it; None where there is none."""
+
+    since: int
+    until: int
+    now: int | None
+
+    @classmethod
+    def of(cls, since: int, until: int, *, live: bool) -> Period:
+        """From a beginning to an end; while it goes on, with some room after the present, which moves in steps."""
+        length = max(until - since, SECOND)
+        if not live:
+            return cls(since, since + length, None)
+        small, large = step_for(length, 400), step_for(length, 20)
+        now = since - (-length // small) * small
+        return cls(since, max(since - (-(now - since) // large) * large, now + small), now)
+
+    @property
+    def end(self) -> int:
+        """Until when there is something to draw."""
+        return self.until if self.now is None else self.now
+
+
+class Tick(NamedTuple):
+    place: float
+    label: str
+    # Whether there is room for the label on a phone too.
+    major: bool
+
+
+class Axis:
+    """Places of moments. `quiet` are stretches that may be folded."""
+
+    def __init__(self, period: Period, quiet: Iterable[Span] = ()) -> None:
+        self.period = period
+        self.folds = _folds(period, quiet)
+        self._shown = max(period.until - period.since - sum(b - a for a, b in self.folds), 1)
+        self._room = 100 - _FOLD * len(self.folds)
+
+    def x(self, moment: int) -> float:
+        """Per cent from the left, never outside."""
+        moment = min(max(moment, self.period.since), self.period.until)
+        hidden, passed = 0, 0.0
+        for a, b in self.folds:
+            inside = min(max(moment - a, 0), b - a)
+            hidden += inside
+            passed += _FOLD * inside / (b - a)
+        return round(min(max((moment - self.period.since - hidden) / self._shown * self._room + passed, 0), 100), 2)
+
+    def stretch(self, since: int, until: int, least: float = 0.4) -> tuple[float, float]:
+        """Left edge and width of a stretch: wide enough to be seen, and not outside."""
+        left, right = self.x(since), self.x(max(since, until))
+        if right - left < least:
+            left = min(left, 100 - least)
+            right = left + least
+        return round(left, 2), round(right - left, 2)
+
+    def ticks(self, offset: Offset) -> list[Tick]:
+        """Round moments of the local clock, labelled as far as labels do not touch."""
+        since, until = self.period.since, self.period.until
+        shift = offset(since) // timedelta(milliseconds=1)
+        step = step_for(self._shown, _TICKS)
+        found: list[Tick] = []
+        day, last = "", -_APART_NARROW
+        moment = -(-(since + shift) // step) * step - shift
+        while moment <= until and len(found) <= 2 * _TICKS:
+            fold = next((b for a, b in self.folds if a < moment < b), None)
+            if fold is not None:
+                moment = -(-(fold + shift) // step) * step - shift
+                continue
+            place = self.x(moment)
+            there = _local(moment, shift)
+            today = f"{there:%a} {there.day} {there:%b}"
+            label = f"{today} {there:%Y}" if step >= 28 * DAY else today
+            if step < DAY and (today == day or not found):
+                label = f"{there:%H:%M:%S}" if step < MINUTE else f"{there:%H:%M}"
+            day = today
+            if not found or place - found[-1].place >= _APART:
+                major = place - last >= _APART_NARROW and place <= 90
+                last = place if major else last
+                found.append(Tick(place, label, major))
+            moment += step
+        return found
+
+    def drawn(self, height: int, offset: Offset, *, labels: bool = True) -> Markup:
+        """Grid, folded stretches and labels; the labels take the first 18 units of the height."""
+        top = 18 if labels else 0
+        parts: list[Markup] = []
+        for a, b in self.folds:
+            left, wide = self.stretch(a, b)
+            parts.append(
+                Markup('<rect class="fold" x="{}%" y="{}" width="{}%" height="{}"><title>{}</title></rect>').format(
+                    left, top, wide, height - top, f"{age(b - a)} in which nothing happened"
+                )
+            )
+            if labels:
+                parts.append(
+                    Markup('<text class="folded" x="{}%" y="12" text-anchor="middle">⋯</text>').format(
+                        round(left + wide / 2, 2)
+                    )
+                )
+        for tick in self.ticks(offset):
+            parts.append(
+                Markup('<line class="grid" x1="{}%" y1="{}" x2="{}%" y2="{}"/>').format(
+                    tick.place, top, tick.place, height
+                )
+            )
+            if labels and not any(self.x(a) - 3 < tick.place < self.x(b) + 3 for a, b in self.folds):
+                anchor = "start" if tick.place < 3 else "end" if tick.place > 96 else "middle"
+                parts.append(
+                    Markup('<text class="tick{}" x="{}%" y="12" text-anchor="{}">{}</text>').format(
+                        "" if tick.major else " minor", tick.place, anchor, tick.label
+                    )
+                )
+        return Markup("").join(parts)
+
+    def now_line(self, height: int, *, top: int = 0) -> Markup:
+        """Where the present stands."""
+        if self.period.now is None:
+            return Markup("")
+        place = self.x(self.period.now)
+        return Markup('<line class="now-line" x1="{}%" y1="{}" x2="{}%" y2="{}"><title>now</title></line>').format(
+            place, top, place, height
+        )
+
+
+def quiet(pauses: Sequence[Span], busy: Iterable[Span]) -> list[Span]:
+    """What of the pauses has no agent at work in it."""
+    found: list[Span] = []
+    work = sorted(busy)
+    for since, until in pauses:
+        low = since
+        for a, b in work:
+            if low >= until or a >= until:
+                break
+            if a > low:
+                found.append((low, min(a, until)))
+            low = max(low, b)
+        if low < until:
+            found.append((low, until))
+    return found
+
+
+def _folds(period: Period, quiet: Iterable[Span]) -> list[Span]:
+    length = period.end - period.since
+    least = max(min(int(length * _SHARE), _ALWAYS), _LEAST)
+    within = [(max(a, period.since), min(b, period.end)) for a, b in quiet]
+    longest = sorted((one for one in within if one[1] - one[0] > least), key=lambda one: one[0] - one[1])[:_FOLDS]
+    found: list[Span] = []
+    for a, b in sorted(longest):
+        if not found or a >= found[-1][1]:
+            found.append((a, b))
+    # Something must be left to see.
+    return found if length - sum(b - a for a, b in found) >= MINUTE else []
+
+
+def _local(moment: int, shift: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=min(max(moment + shift, EARLIEST), LATEST))

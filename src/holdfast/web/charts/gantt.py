@@ -1,0 +1,128 @@
+"""The agents of a session over time: one lane each, its runs as bars, how it stands as a sign and a form.
+
+Colour alone says nothing here: who works is striped up to the now-line, who failed has a cross at its end, who is
+gone or was interrupted is dashed, who pauses is hatched, and each lane begins with a sign.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from holdfast.core.text import shorten
+from holdfast.core.times import span
+from holdfast.keeper.wording import count, one_line
+from holdfast.web.charts.axis import Axis, Offset, Span
+
+ROW: Final = 24
+TOP: Final = 22
+MOST: Final = 60  # lanes that are drawn
+
+# How a lane's last run is drawn, and the sign before its name.
+FORMS: Final[dict[str, tuple[str, str]]] = {
+    "running": ("run", "▶"), "completed": ("done", "✓"), "error": ("failed", "✗"), "timeout": ("failed", "✗"),
+    "paused": ("held", "‖"), "gone": ("lost", "?"), "interrupted": ("lost", "?"), "aborted": ("lost", "■"),
+    "pending": ("held", "·"),
+}  # fmt: skip
+WORDS: Final = {
+    "error": "failed", "timeout": "out of time", "aborted": "given up", "pending": "not started",
+    "gone": "gone without finishing",
+}  # fmt: skip
+_LIVELY: Final = frozenset({"running", "paused", "gone", "pending"})
+_FILLS: Final = {"run": "stripes", "held": "hatch"}
+
+
+class Lane(NamedTuple):
+    """An agent: its runs (without an end while it works), when it failed, how it stands."""
+
+    label: str
+    about: str
+    status: str
+    runs: tuple[tuple[int, int | None], ...]
+    failed: tuple[int, ...] = ()
+
+
+class Gantt(NamedTuple):
+    """A drawing, and what is not in it."""
+
+    names: Sequence[Lane]
+    drawing: Markup
+    left_out: str
+
+
+def shown(lanes: Sequence[Lane], most: int = MOST) -> list[int]:
+    """Which lanes are drawn, in their order: who is still at it, then those that began last."""
+    if len(lanes) <= most:
+        return list(range(len(lanes)))
+    latest = sorted(range(len(lanes)), key=lambda number: (lanes[number].status in _LIVELY, number), reverse=True)
+    return sorted(latest[:most])
+
+
+def chart(lanes: Sequence[Lane], axis: Axis, offset: Offset, *, most: int = MOST) -> Gantt:
+    which = shown(lanes, most)
+    drawn = [lanes[number] for number in which]
+    height = TOP + max(len(drawn), 1) * ROW + 4
+    parts = [axis.drawn(height, offset)]
+    for row, lane in enumerate(drawn):
+        parts += _lane(lane, axis, TOP + row * ROW)
+    parts.append(axis.now_line(height, top=14))
+    named = f"Timeline of {count(len(drawn), 'agent')}: {tally(drawn)}" if drawn else "Timeline without agents"
+    drawing = Markup('<svg class="plot" width="100%" height="{}" role="img" aria-label="{}">{}</svg>').format(
+        height, named, Markup("").join(parts)
+    )
+    rest = [lanes[number] for number in sorted(set(range(len(lanes))) - set(which))]
+    return Gantt(drawn, drawing, f"and {count(len(rest), 'more agent')}: {tally(rest)}" if rest else "")
+
+
+def tally(lanes: Sequence[Lane]) -> str:
+    """`3 completed, 1 failed`"""
+    counted = Counter(WORDS.get(lane.status, lane.status) for lane in lanes)
+    return ", ".join(f"{number:,} {one_line(words)}" for words, number in counted.most_common())
+
+
+def sign(status: str) -> str:
+    return FORMS.get(status, ("done", "·"))[1]
+
+
+def _lane(lane: Lane, axis: Axis, y: int) -> list[Markup]:
+    last = len(lane.runs) - 1
+    parts: list[Markup] = []
+    told = f"{one_line(lane.label)}: {shorten(one_line(lane.about), 160)}"
+    end = axis.period.end
+    if last > 0:  # between two attempts nobody worked, but it is one agent
+        left, wide = axis.stretch(lane.runs[0][0], lane.runs[last][0])
+        parts.append(
+            Markup('<line class="between" x1="{}%" y1="{}" x2="{}%" y2="{}"/>').format(
+                left, y + 12, round(left + wide, 2), y + 12
+            )
+        )
+    for number, (since, until) in enumerate(lane.runs):
+        stop = end if until is None else until
+        form = (
+            FORMS.get(lane.status, ("done", ""))[0] if number == last else "failed" if stop in lane.failed else "done"
+        )
+        status = lane.status if number == last else "failed" if form == "failed" else "paused"
+        left, wide = axis.stretch(since, stop)
+        title = f"{told} ({WORDS.get(status, one_line(status))}" + (
+            ")" if until is None else f", {span(stop - since)})"
+        )
+        parts.append(_bar(form, left, wide, y, title))
+    for moment in lane.failed:
+        place = min(max(axis.x(moment), 0.8), 99.2)
+        parts.append(Markup('<text class="cross" x="{}%" y="{}" text-anchor="middle">✗</text>').format(place, y + 16))
+    return parts
+
+
+def _bar(form: str, left: float, wide: float, y: int, title: str) -> Markup:
+    over = _FILLS.get(form)
+    where = Markup('x="{}%" y="{}" width="{}%" height="14" rx="3"').format(left, y + 5, wide)
+    pattern = Markup('<rect {} fill="url(#{})" class="over"/>').format(where, over) if over else Markup("")
+    return Markup('<g class="bar-{}"><title>{}</title><rect {}/>{}</g>').format(form, title, where, pattern)
+
+
+def busy(lanes: Sequence[Lane], end: int) -> list[Span]:
+    """When some agent was at work."""
+    return [(since, end if until is None else until) for lane in lanes for since, until in lane.runs]

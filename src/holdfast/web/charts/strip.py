@@ -1,0 +1,69 @@
+"""The person's time as one strip: worked, and the kinds of pause. Worked and paused together are all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from holdfast.core.times import span
+from holdfast.keeper.wording import pause_words
+from holdfast.web.charts.axis import Axis, Offset
+
+HEIGHT: Final = 52
+MOST: Final = 200  # pauses that are drawn, the longest ones
+KINDS: Final = ("manual", "idle", "task", "timeout")
+_FILLS: Final = {"manual": "hatch", "task": "dots", "timeout": "stripes"}
+
+
+class Pause(NamedTuple):
+    """A pause; without an end while it lasts."""
+
+    kind: str
+    reason: str | None
+    since: int
+    until: int | None
+
+
+def drawn(pauses: Sequence[Pause], most: int = MOST) -> Sequence[Pause]:
+    """Those that are drawn, in their order: the longest, and one that lasts."""
+    if len(pauses) <= most:
+        return pauses
+    longest = sorted(pauses, key=lambda one: (one.until is not None, one.since - (one.until or one.since)))[:most]
+    return sorted(longest, key=lambda one: one.since)
+
+
+def chart(pauses: Sequence[Pause], axis: Axis, offset: Offset) -> Markup:
+    """The strip, with the axis above it."""
+    period = axis.period
+    left, wide = axis.stretch(period.since, period.end)
+    parts = [
+        axis.drawn(HEIGHT, offset),
+        Markup('<rect class="worked" x="{}%" y="24" width="{}%" height="22"><title>worked</title></rect>').format(
+            left, wide
+        ),
+    ]
+    for pause in drawn(pauses):
+        until = period.end if pause.until is None else min(pause.until, period.end)
+        if pause.until is not None and until <= pause.since:
+            continue
+        left, wide = axis.stretch(pause.since, until, least=0.15)
+        told = pause_words(pause.kind, pause.reason) + (
+            "" if pause.until is None else f", {span(until - pause.since)}"
+        )
+        where = Markup('x="{}%" y="24" width="{}%" height="22"').format(left, wide)
+        over = _FILLS.get(pause.kind)
+        parts.append(
+            Markup('<g class="pause-{}"><title>{}</title><rect {}/>{}</g>').format(
+                pause.kind if pause.kind in KINDS else "idle", told, where,
+                Markup('<rect {} fill="url(#{})" class="over"/>').format(where, over) if over else "",
+            )
+        )  # fmt: skip
+    parts.append(axis.now_line(HEIGHT, top=14))
+    named = (
+        f"Work time: worked, with {len(pauses):,} pauses" if len(pauses) != 1 else "Work time: worked, with 1 pause"
+    )
+    return Markup('<svg class="plot" width="100%" height="{}" role="img" aria-label="{}">{}</svg>').format(
+        HEIGHT, named, Markup("").join(parts)
+    )

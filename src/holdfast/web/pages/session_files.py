@@ -1,0 +1,98 @@
+"""The files that a session changed, one by one: what was done to each, and whether the last of it is on the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.keeper.resuming import Landing, look
+
+if TYPE_CHECKING:
+    from holdfast.core.state import FileState, State
+    from holdfast.keeper.keeper import Keeper
+
+MOST: Final = 50  # files
+CHANGES: Final = 10  # of one file
+_SETTLED: Final = 2_000  # milliseconds after which a file that was written is told from its next writing by its time
+_KNOWN: Final = 5_000
+
+
+class ChangedFile(NamedTuple):
+    path: str
+    # The latest first.
+    changes: list[FileState]
+    # Where the project is on this machine.
+    landing: Landing | None
+
+    @property
+    def last(self) -> FileState:
+        return self.changes[0]
+
+    @property
+    def name(self) -> str:
+        """Of its region: a path may hold anything."""
+        return f"file-{hashlib.sha256(self.path.encode(errors='surrogatepass')).hexdigest()[:16]}"
+
+
+def grouped(state: State) -> list[tuple[str, list[FileState]]]:
+    """By file, the one that was changed last first."""
+    found: dict[str, list[FileState]] = {}
+    for change in state.files:
+        earlier = found.pop(change.path, [])
+        found[change.path] = [*earlier, change] if len(earlier) < CHANGES else [*earlier[1:], change]
+    return [(path, changes[::-1]) for path, changes in reversed(found.items())]
+
+
+class Landings:
+    """What became of files, remembered until they or what is known of them change: hashing them is the dear part."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[object, Landing]] = {}
+
+    def of(self, keeper: Keeper, state: State, root: str | None, changes: list[FileState]) -> dict[str, Landing]:
+        """By path, for the last change of each file."""
+        if root is None:
+            return {}
+        found: dict[str, Landing] = {}
+        asked: list[tuple[FileState, object]] = []
+        for change in changes:
+            print_ = _print(root, change, keeper.now())
+            known = self._known.get((root, change.path))
+            if known is not None and print_ is not None and known[0] == print_:
+                found[change.path] = known[1]
+            else:
+                asked.append((change, print_))
+        if asked:
+            only = replace(state, files=[change for change, _ in asked], agents={}, native={})
+            if len(self._known) > _KNOWN:
+                self._known.clear()
+            for landed, (change, print_) in zip(look(only, root).files, asked, strict=True):
+                found[change.path] = landed.what
+                self._known[root, change.path] = print_, landed.what
+        return found
+
+
+def _print(root: str, change: FileState, now: int) -> object:
+    """Tells one state of a file from another; None where it is too young to be told from the next."""
+    expected = change.action, change.hash_before, change.hash_after
+    try:
+        found = os.stat(os.path.join(root, *change.path.split("/")))
+    except (OSError, ValueError):
+        return (*expected, None)
+    if now - found.st_mtime_ns // 1_000_000 < _SETTLED:
+        return None
+    return *expected, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+LANDINGS: Final = Landings()
+
+
+def files(keeper: Keeper, state: State, root: str | None) -> tuple[list[ChangedFile], int]:
+    """Those to be shown, and how many there are."""
+    every = grouped(state)
+    shown = every[:MOST]
+    landed = LANDINGS.of(keeper, state, root, [changes[0] for _, changes in shown])
+    return [ChangedFile(path, changes, landed.get(path)) for path, changes in shown], len(every)

@@ -1,0 +1,281 @@
+"""The regions of a session's page. Each is small, so that one event sends little again; each list is bounded, and
+says how much it leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from holdfast.core import agents as agents_of
+from holdfast.core.model import Agent, Task
+from holdfast.core.state import AgentState
+from holdfast.core.times import MINUTE, millis
+from holdfast.keeper.report import exact, phases
+from holdfast.keeper.wording import limit_words, open_pause
+from holdfast.machine.wall import local_offset
+from holdfast.web.charts import gantt, strip
+from holdfast.web.charts.axis import Axis, Period, quiet
+from holdfast.web.pages import Shot, session_files, session_log
+from holdfast.web.rendering import render
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.web.pages.session_sight import Sight
+
+TASKS: Final = 100
+SOME: Final = 30  # decisions, notes, pauses
+FEW: Final = 20  # conversations, errors, agents by context
+_OVER: Final = ("completed", "dropped")
+
+Regions = dict[str, str]
+
+
+class Part(NamedTuple):
+    """Regions, and the lists they stand in."""
+
+    regions: Regions
+    lists: Mapping[str, tuple[str, ...]] = {}
+
+
+def shot(keeper: Keeper, sight: Sight) -> Shot:
+    parts = [part(keeper, sight) for part in _PARTS]
+    return Shot(
+        {name: html for part in parts for name, html in part.regions.items()},
+        {name: order for part in parts for name, order in part.lists.items()},
+    )
+
+
+def _listed(name: str, rows: Iterable[tuple[str, str]], heading: str) -> Part:
+    regions = dict(rows)
+    return Part({f"{name}-heading": heading, **regions}, {name: tuple(regions)})
+
+
+def _heading(name: str, title: str, shown: int, total: int, empty: str = "", which: str = "latest") -> str:
+    return render(
+        "session-heading.html", name=name, title=title, shown=shown, total=total, empty=Markup(empty),  # noqa: S704
+        which=which,
+    )  # fmt: skip
+
+
+# ── the session itself ───────────────────────────────────────────────────────────────────────────────────
+
+
+def head(_: Keeper, sight: Sight) -> Part:
+    one, s = sight.one, sight.session
+    return Part({
+        "head": render(
+            "session-head.html", one=one, s=s, past=sight.at is not None, limits=limit_words(s.mode), few=FEW,
+        ),
+        "attention": render("session-attention.html", attention=one.attention, past=sight.at is not None),
+        "travel": render(
+            "session-travel.html", id=s.id, at=sight.at, count=sight.log.then, total=sight.log.total,
+        ),
+    })  # fmt: skip
+
+
+# ── time ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.Lane]]:
+    """Each agent by what names its region, as it is kept, shown and drawn."""
+    found = []
+    for (ref, kept), shown in zip(sight.state.agents.items(), sight.session.agents, strict=True):
+        status = agents_of.status_of(kept)
+        if shown.id in sight.one.gone and status in ("running", "paused"):
+            status = "gone"
+        lane = gantt.Lane(
+            kept.id, kept.task or kept.type, status, tuple((run.since, run.until) for run in kept.runs),
+            tuple(kept.failed_attempts),
+        )  # fmt: skip
+        found.append((f"agent-{ref[:16]}", kept, shown, lane))
+    return found
+
+
+def time(_: Keeper, sight: Sight) -> Part:
+    s = sight.session
+    since = millis(s.started_at or s.created_at)
+    until = sight.now if s.ended_at is None else millis(s.ended_at)
+    period = Period.of(since, max(until, since), live=sight.live)
+    agents = _lanes(sight)
+    lanes = [lane for _, _, _, lane in agents]
+    pauses = [
+        strip.Pause(
+            one.kind, one.reason, millis(one.started_at), None if one.ended_at is None else millis(one.ended_at)
+        )
+        for one in s.time.pauses
+    ]
+    spans = [(one.since, period.end if one.until is None else one.until) for one in pauses]
+    axis = Axis(period, quiet(spans, gantt.busy(lanes, period.end)))
+    chart = gantt.chart(lanes, axis, local_offset)
+    rows = [
+        (name, render("session-agent.html", name=name, a=shown, status=lane.status, sign=gantt.sign(lane.status),
+                      words=gantt.WORDS.get(lane.status, lane.status), now=sight.now, live=sight.live))
+        for name, _, shown, lane in (agents[number] for number in reversed(gantt.shown(lanes)))
+    ]  # fmt: skip
+    listed = _listed("agents", rows, render("session-agents.html", shown=len(rows), total=len(lanes)))
+    left_out = len(pauses) - len(strip.drawn(pauses))
+    return Part(
+        {
+            "law": _law(sight),
+            "strip": render("session-strip.html", drawing=strip.chart(pauses, axis, local_offset), left_out=left_out),
+            "pauses": render(
+                "session-pauses.html", pauses=s.time.pauses[: -SOME - 1 : -1], total=len(pauses), live=sight.live
+            ),
+            "gantt": render("session-gantt.html", chart=chart, sign=gantt.sign),
+            **listed.regions,
+        },
+        listed.lists,
+    )
+
+
+class _Kind(NamedTuple):
+    """What the time of one kind adds up to; while it grows, from which moment on the browser counts."""
+
+    name: str
+    ms: int
+    since: int | None
+
+    @property
+    def text(self) -> str:
+        return exact(self.ms if self.since is None else self.ms // MINUTE * MINUTE)
+
+
+def _law(sight: Sight) -> str:
+    """Worked and paused are elapsed, to the second: the sum is made of what is shown."""
+    s, now = sight.session, sight.now
+    lasting = open_pause(s)
+    growing = None if not sight.live else "working" if lasting is None else "paused"
+
+    def kind(name: str, ms: int, grows: bool) -> _Kind:
+        return _Kind(name, ms, now - ms if grows else None)
+
+    working, paused = (ms // 1000 * 1000 for ms in (s.time.working_ms, s.time.paused_ms))
+    if growing is not None:  # to the millisecond what grows, or its beginning would waver
+        working, paused = (s.time.working_ms, paused) if growing == "working" else (working, s.time.paused_ms)
+    totals = dict.fromkeys(strip.KINDS, 0)
+    for pause in s.time.pauses:
+        totals[pause.kind] += pause.duration_ms
+    kinds = [
+        kind(name, total, sight.live and lasting is not None and lasting.kind == name)
+        for name, total in totals.items()
+        if total or (lasting is not None and lasting.kind == name)
+    ]
+    return render(
+        "session-law.html", working=kind("working", working, growing == "working"),
+        paused=kind("paused", paused, growing == "paused"),
+        elapsed=kind("elapsed", working + paused, growing is not None), kinds=kinds, reminders=s.time.reminders,
+    )  # fmt: skip
+
+
+# ── the work ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Phase(NamedTuple):
+    title: str
+    tasks: list[Task]
+    # What is left out of it: tasks that are over, and open ones.
+    over: int = 0
+    open: int = 0
+
+
+def bounded(groups: Sequence[tuple[str, list[Task]]], most: int = TASKS) -> list[_Phase]:
+    """The plan with at most so many tasks: what is over is left out, the first first, before any that is open."""
+    too_many = sum(len(tasks) for _, tasks in groups) - most
+    left, found = most, []
+    for title, tasks in groups:
+        kept = []
+        for task in tasks:
+            if too_many > 0 and task.status in _OVER:
+                too_many -= 1
+            else:
+                kept.append(task)
+        shown = kept[:left]
+        left -= len(shown)
+        found.append(_Phase(title, shown, len(tasks) - len(kept), len(kept) - len(shown)))
+    return found
+
+
+def plan(_: Keeper, sight: Sight) -> Part:
+    s = sight.session
+    rows = [
+        (f"phase-{number}", render("session-phase.html", name=f"phase-{number}", **phase._asdict()))
+        for number, phase in enumerate(bounded(phases(s)))
+    ]
+    planned = [task for task in s.tasks if task.status != "dropped"]
+    done = sum(task.status == "completed" for task in planned)
+    return _listed("plan", rows, render("session-plan.html", done=done, total=len(planned), any=bool(s.tasks)))
+
+
+def decisions(_: Keeper, sight: Sight) -> Part:
+    made = sight.session.decisions
+    rows = _latest("decision", "session-decision.html", made)
+    empty = '<p class="muted">None so far: <code>holdfast decide "what" --why "because"</code></p>'
+    return _listed("decisions", rows, _heading("decisions", "Decisions", len(rows), len(made), empty))
+
+
+def notes(_: Keeper, sight: Sight) -> Part:
+    made = sight.session.notes
+    rows = _latest("note", "session-note.html", made)
+    empty = '<p class="muted">None so far: <code>holdfast note "what to remember"</code></p>'
+    return _listed("notes", rows, _heading("notes", "Notes", len(rows), len(made), empty))
+
+
+def errors(_: Keeper, sight: Sight) -> Part:
+    made = sight.session.errors
+    rows = _latest("error", "session-error.html", made, FEW)
+    return _listed("errors", rows, _heading("errors", "Errors", len(rows), len(made)))
+
+
+def _latest(name: str, template: str, made: Sequence[object], most: int = SOME) -> list[tuple[str, str]]:
+    """Newest first; each keeps its name while others come after it."""
+    first = max(len(made) - most, 0)
+    return [
+        (f"{name}-{first + number}", render(template, name=f"{name}-{first + number}", one=one))
+        for number, one in reversed(list(enumerate(made[first:])))
+    ]
+
+
+def files(keeper: Keeper, sight: Sight) -> Part:
+    found, total = session_files.files(keeper, sight.state, sight.root)
+    rows = [(one.name, render("session-file.html", one=one, more=session_files.CHANGES)) for one in found]
+    heading = render(
+        "session-files.html", shown=len(rows), total=total, here=sight.root is not None, past=sight.at is not None
+    )
+    return _listed("files", rows, heading)
+
+
+def context(_: Keeper, sight: Sight) -> Part:
+    c = sight.session.context
+    by = sorted(c.by_agent.items(), key=lambda one: -one[1])
+    return Part({"context": render("session-context.html", c=c, by=by[:FEW], total=len(by))})
+
+
+def conflicts(_: Keeper, sight: Sight) -> Part:
+    rows = [
+        (f"conflict-{one.conflict.id}-{number}",
+         render("session-conflict.html", name=f"conflict-{one.conflict.id}-{number}", d=one, id=sight.session.id,
+                values=[_spelled(value.value) for value in one.conflict.values], past=sight.at is not None))
+        for number, one in enumerate(sight.conflicts[:SOME])
+    ]  # fmt: skip
+    heading = _heading("conflicts", "Conflicts", len(rows), len(sight.conflicts), which="first")
+    return _listed("conflicts", rows, heading)
+
+
+def _spelled(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def events(_: Keeper, sight: Sight) -> Part:
+    log = sight.log
+    rows = [(session_log.name(event), session_log.row(event)) for event in log.latest]
+    heading = render("session-events.html", shown=len(rows), total=log.then, at=sight.at)
+    return _listed("events", rows, heading)
+
+
+_PARTS: Final[tuple[Callable[[Keeper, Sight], Part], ...]] = (
+    head, time, conflicts, plan, decisions, files, context, notes, errors, events,
+)  # fmt: skip

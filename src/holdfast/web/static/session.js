@@ -1,0 +1,188 @@
+// The page of a session: time travel, the event log, and the clocks of its work time.
+import { say } from "./actions.js";
+import { hold, show } from "./live.js";
+
+const byId = (name) => document.getElementById(name);
+const bar = document.querySelector(".travelling");
+const slider = byId("moment");
+const here = `/session/${bar.dataset.session}`;
+const live = "live" in document.body.dataset;
+
+async function asked(address) {
+  const answer = await fetch(address, { headers: { Accept: "application/json" } });
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.error.message);
+  return told;
+}
+
+// ── time travel ──────────────────────────────────────────────────────────────────────────────────────────
+
+let wanted = null; // the event that is asked for next: only the latest wish counts
+let busy = false;
+let returning = false; // to the present, which is on its way
+
+const travel = () => byId("travel").dataset;
+const past = () => travel().at !== undefined;
+
+// The slider follows what the page shows.
+function settle() {
+  if (returning && past()) return;
+  returning = false;
+  const { count, total } = travel();
+  slider.max = total;
+  if (wanted === null) slider.value = count;
+  slider.disabled = Number(total) < 2;
+  slider.setAttribute("aria-valuetext", byId("travel").textContent.trim().replace(/\s+/g, " "));
+  bar.classList.toggle("past", past());
+}
+
+async function go() {
+  if (busy) return;
+  busy = true;
+  while (wanted !== null) {
+    const number = wanted;
+    wanted = null;
+    returning = false;
+    if (number >= Number(travel().total)) {
+      now();
+      continue;
+    }
+    hold(true);
+    try {
+      const told = await asked(`${here}/as-of?${new URLSearchParams({ n: number, from: travel().count })}`);
+      if (returning) continue; // somebody had enough of it meanwhile
+      if (told.at === null) {
+        now();
+        continue;
+      }
+      byId("earlier").replaceChildren();
+      show(told);
+      history.replaceState(null, "", `${here}?${new URLSearchParams({ at: told.at })}`);
+    } catch (error) {
+      say("That moment cannot be shown.", { bad: true, hint: error.message });
+      if (live && !past()) hold(false);
+    }
+  }
+  busy = false;
+  settle();
+}
+
+// Back to the present: what happened meanwhile comes by the stream.
+function now() {
+  wanted = null;
+  if (!live) {
+    location.href = here;
+    return;
+  }
+  returning = true;
+  history.replaceState(null, "", here);
+  byId("earlier").replaceChildren();
+  hold(false);
+}
+
+function step(by) {
+  wanted = Math.max(Number(slider.value) + by, 1);
+  slider.value = wanted;
+  go();
+}
+
+slider.addEventListener("input", () => {
+  wanted = Number(slider.value);
+  go();
+});
+document.addEventListener("click", (event) => {
+  if (!live || !event.target.closest("[data-now]")) return;
+  event.preventDefault();
+  now();
+});
+document.addEventListener("keydown", (event) => {
+  if (!past() || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("textarea, select, dialog[open], input:not(#moment)")) return;
+  if (event.key === "Escape") now();
+  else if (event.target !== slider && event.key === "ArrowLeft") step(-1);
+  else if (event.target !== slider && event.key === "ArrowRight") step(1);
+  else return;
+  event.preventDefault();
+});
+
+// A hash is short until somebody points at it.
+document.addEventListener("pointerover", ({ target }) => {
+  const hash = target.closest?.("button.hash");
+  if (hash && !hash.title) hash.title = hash.dataset.copy;
+});
+
+// ── the event log ────────────────────────────────────────────────────────────────────────────────────────
+
+const more = byId("more-events");
+
+function remaining() {
+  const { left } = byId("events-heading").dataset;
+  const count = Number(left) - byId("earlier").childElementCount;
+  more.hidden = count <= 0;
+  more.textContent = `Show earlier events (${count.toLocaleString("en")} more)`;
+}
+
+more.addEventListener("click", async () => {
+  const last = byId("earlier").lastElementChild ?? byId("events").lastElementChild;
+  const { at } = byId("events-heading").dataset;
+  const before = last.querySelector("[data-event]").dataset.event;
+  more.disabled = true;
+  try {
+    const told = await asked(`${here}/events?${new URLSearchParams({ before, until: at ?? "" })}`);
+    const made = document.createElement("template");
+    made.innerHTML = told.rows.join("");
+    byId("earlier").append(made.content);
+  } finally {
+    more.disabled = false;
+    remaining();
+  }
+});
+
+// What new events push out of the first hundred goes on top of the earlier ones, where somebody looks at those.
+new MutationObserver((changes) => {
+  if (byId("earlier").childElementCount === 0) return;
+  const pushed = changes.flatMap((one) => [...one.removedNodes]).filter((one) => one.id && !one.isConnected);
+  byId("earlier").prepend(...pushed);
+  remaining();
+}).observe(byId("events"), { childList: true });
+
+// An event whole, asked for when it is opened. (`toggle` does not bubble.)
+document.addEventListener("toggle", async ({ target }) => {
+  if (!target.open || !target.dataset.event || target.querySelector("pre")) return;
+  const text = document.createElement("pre");
+  target.append(text);
+  try {
+    text.textContent = (await asked(`${here}/events/${target.dataset.event}`)).text;
+  } catch (error) {
+    text.textContent = error.message;
+  }
+}, true);
+
+// ── work time ────────────────────────────────────────────────────────────────────────────────────────────
+
+function exact(seconds) {
+  const two = (number) => String(number).padStart(2, "0");
+  return `${Math.floor(seconds / 3600).toLocaleString("en")}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+}
+
+// Elapsed is the sum of what is shown for worked and paused, in every second.
+function count() {
+  const seconds = {};
+  for (const clock of document.querySelectorAll("#law [data-kind]")) {
+    const { kind, ms, from } = clock.dataset;
+    const length = from === undefined ? Number(ms) : Math.max(Date.now() - Number(from), 0);
+    seconds[kind] = kind === "elapsed" ? seconds.working + seconds.paused : Math.floor(length / 1000);
+    const text = exact(seconds[kind]);
+    if (clock.textContent !== text) clock.textContent = text;
+  }
+}
+
+document.addEventListener("shown", () => {
+  settle();
+  remaining();
+  count();
+});
+settle();
+remaining();
+count();
+setInterval(() => document.hidden || count(), 1000);

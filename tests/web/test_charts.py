@@ -1,0 +1,190 @@
+"""Charts over time: whatever a session holds, the drawing is well-formed, within bounds, and shows nothing raw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from xml.etree import ElementTree as ET
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.core.times import DAY, EARLIEST, HOUR, LATEST, MINUTE
+from holdfast.web.charts import gantt, strip
+from holdfast.web.charts.axis import Axis, Offset, Period, quiet
+from holdfast.web.charts.gantt import Lane
+from holdfast.web.charts.strip import Pause
+
+START = 1_795_000_000_000
+_HOSTILE = st.sampled_from(
+    ["<script>x</script>", "\"'><svg onload=x>", "a\x00\x1b[31m\u202eb", "]]>&amp;&", "\ud800"]
+)
+_WORDS = st.text(max_size=30) | _HOSTILE
+_MOMENTS = st.integers(START - DAY, START + 40 * DAY) | st.integers(EARLIEST, LATEST)
+_STATUSES = st.sampled_from([*gantt.FORMS, "<odd>"])
+
+
+@st.composite
+def _lanes(draw: st.DrawFn) -> Lane:
+    times = sorted(draw(st.lists(_MOMENTS, max_size=8)))
+    runs: list[tuple[int, int | None]] = list(zip(times[::2], times[1::2], strict=False))
+    if len(times) % 2:
+        runs.append((times[-1], None))
+    failed = tuple(until for _, until in runs if until is not None and draw(st.booleans()))
+    return Lane(draw(_WORDS), draw(_WORDS), draw(_STATUSES), tuple(runs), failed)
+
+
+@st.composite
+def _pauses(draw: st.DrawFn) -> Pause:
+    since = draw(_MOMENTS)
+    return Pause(
+        draw(st.sampled_from([*strip.KINDS, "odd"])),
+        draw(st.none() | _WORDS),
+        since,
+        draw(st.none() | st.integers(0, 3 * DAY).map(lambda length: since + length)),
+    )
+
+
+_PERIODS = st.builds(
+    lambda since, length, live: Period.of(since, since + length, live=live),
+    _MOMENTS,
+    st.integers(0, 60 * DAY) | st.integers(0, 3 * MINUTE) | st.integers(0, LATEST),
+    st.booleans(),
+)
+
+
+def _zone(minutes: int) -> Offset:
+    return lambda _: timedelta(minutes=minutes)
+
+
+_OFFSETS = st.integers(-14 * 60, 14 * 60).map(_zone)
+
+
+def _axis(period: Period, lanes: list[Lane], pauses: list[Pause]) -> Axis:
+    spans = [(one.since, period.end if one.until is None else one.until) for one in pauses]
+    return Axis(period, quiet(spans, gantt.busy(lanes, period.end)))
+
+
+def _within(drawing: str) -> None:
+    """Well-formed, and every place between the edges."""
+    top = ET.fromstring(drawing)
+    height = float(top.attrib["height"])
+    for one in top.iter():
+        left = _share(one.attrib.get("x", "0%"))
+        assert 0 <= left <= 100
+        assert left + _share(one.attrib.get("width", "0%")) <= 100.001 or one is top
+        for name in ("x1", "x2"):
+            assert 0 <= _share(one.attrib.get(name, "0%")) <= 100
+        low = float(one.attrib.get("y", 0))
+        assert 0 <= low <= height
+        assert low + float(one.attrib.get("height", 0)) <= height or one is top
+        for name in ("y1", "y2"):
+            assert 0 <= float(one.attrib.get(name, 0)) <= height
+        assert one.tag in ("svg", "g", "rect", "line", "text", "title")
+        assert not any(name.startswith("on") or name == "style" for name in one.attrib)
+
+
+def _share(written: str) -> float:
+    assert written.endswith("%")
+    return float(written[:-1])
+
+
+def _texts(drawing: str) -> Iterator[str]:
+    for one in ET.fromstring(drawing).iter():
+        yield one.text or ""
+
+
+@given(st.lists(_lanes(), max_size=12), st.lists(_pauses(), max_size=8), _PERIODS, _OFFSETS)
+def test_agents_of_any_session_are_drawn_well_formed_and_within(
+    lanes: list[Lane], pauses: list[Pause], period: Period, offset: Offset
+) -> None:
+    """Any ids, tasks, times and statuses, in any zone: XML that a parser reads, nothing outside, nothing raw."""
+    drawn = gantt.chart(lanes, _axis(period, lanes, pauses), offset)
+    _within(str(drawn.drawing))
+    assert len(drawn.names) == len(lanes)
+    assert all(text.isprintable() for text in _texts(drawn.drawing))
+
+
+@given(st.lists(_pauses(), max_size=12), _PERIODS, _OFFSETS)
+def test_the_work_time_of_any_session_is_drawn_well_formed_and_within(
+    pauses: list[Pause], period: Period, offset: Offset
+) -> None:
+    """Any pauses, lasting or not, overlapping or outside: XML that a parser reads, nothing outside."""
+    drawn = strip.chart(pauses, _axis(period, [], pauses), offset)
+    _within(str(drawn))
+    assert all(text.isprintable() for text in _texts(drawn))
+
+
+@given(_PERIODS, st.lists(_pauses(), max_size=8), st.lists(st.integers(0, 10**6), min_size=2, max_size=20))
+def test_what_is_later_is_never_further_left(period: Period, pauses: list[Pause], shares: list[int]) -> None:
+    """Folds or not, the axis keeps the order of moments, from edge to edge."""
+    axis = _axis(period, [], pauses)
+    length = period.until - period.since
+    places = [axis.x(period.since + length * share // 10**6) for share in sorted(shares)]
+    assert places == sorted(places)
+    assert axis.x(period.since) == 0
+    assert axis.x(period.until) == 100
+
+
+@given(st.integers(0, 40 * DAY), st.integers(0, 10_000))
+def test_a_drawing_does_not_change_with_every_moment(length: int, later: int) -> None:
+    """While a session goes on its charts change in steps of a four-hundredth, and have room for what comes."""
+    one, two = (Period.of(START, START + length + more, live=True) for more in (0, later))
+    assert one.now is not None
+    assert one.now >= START + length
+    assert one.until > one.now
+    if later * 500 < length and one.now == two.now:
+        assert one == two
+    assert len({Period.of(START, START + 10 * HOUR + ms, live=True) for ms in range(0, 60_000, 500)}) <= 2
+
+
+def test_a_night_is_folded_and_an_hours_work_stays_to_be_seen() -> None:
+    """Of a day with a night in it the two hours of work take most of the width."""
+    night = Pause("manual", "night", START + HOUR, START + 15 * HOUR)
+    period = Period.of(START, START + 16 * HOUR, live=False)
+    axis = _axis(period, [], [night])
+    assert axis.folds == [(night.since, night.until)]
+    assert axis.x(START + HOUR) > 45
+    assert axis.x(START + 15 * HOUR) < 55
+    assert "in which nothing happened" in strip.chart([night], axis, lambda _: timedelta())
+
+
+def test_a_night_in_which_an_agent_works_is_not_folded() -> None:
+    """What an agent did while the person slept is drawn in its length."""
+    night = Pause("manual", "night", START + HOUR, START + 15 * HOUR)
+    lane = Lane("a", "b", "completed", ((START + HOUR, START + 15 * HOUR),))
+    assert _axis(Period.of(START, START + 16 * HOUR, live=False), [lane], [night]).folds == []
+
+
+def test_each_status_has_a_form_or_a_sign_of_its_own() -> None:
+    """Who works, is done, failed, pauses or is gone is told apart without colours."""
+    told = {gantt.FORMS[status] for status in ("running", "completed", "error", "paused", "gone")}
+    assert len({form for form, _ in told}) == len({sign for _, sign in told}) == 5
+    lanes = [
+        Lane(status, "", status, ((START, None if status == "running" else START + HOUR),)) for status in gantt.FORMS
+    ]
+    drawn = gantt.chart(lanes, Axis(Period.of(START, START + 2 * HOUR, live=True)), lambda _: timedelta())
+    assert 'fill="url(#stripes)"' in drawn.drawing
+    assert drawn.drawing.count("now-line") == 1
+
+
+def test_what_is_not_drawn_is_counted() -> None:
+    """Of many agents those at work and the latest are drawn, and the rest is told in a line."""
+    lanes = [
+        Lane(f"a{n}", "", "running" if n == 3 else "completed", ((START + n, START + n + 1),)) for n in range(250)
+    ]
+    drawn = gantt.chart(lanes, Axis(Period.of(START, START + HOUR, live=False)), lambda _: timedelta(), most=50)
+    assert [lane.label for lane in drawn.names] == ["a3", *(f"a{n}" for n in range(201, 250))]
+    assert drawn.left_out == "and 200 more agents: 200 completed"
+    assert len(re.findall("<g ", drawn.drawing)) == 50
+
+
+def test_of_a_thousand_pauses_the_longest_are_drawn() -> None:
+    """The strip is bounded too; a pause that lasts is always in it."""
+    pauses = [Pause("idle", None, START + n * HOUR, START + n * HOUR + n + 1) for n in range(1000)]
+    pauses.append(Pause("manual", None, START + 1001 * HOUR, None))
+    kept = strip.drawn(pauses)
+    assert len(kept) == strip.MOST
+    assert kept[-1] is pauses[-1]
+    assert list(kept) == sorted(kept, key=lambda one: one.since)

@@ -1,0 +1,606 @@
+"""The page of a session, in a real browser: everything it shows, live, and at any moment of its life."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+from dashboard import Ground, serving
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+from samples import LONG, hostile, rich
+
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.model import Session
+from holdfast.core.times import DAY, HOUR, MINUTE, millis, text
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentFailed,
+    AgentStarted,
+    Data,
+    FileChanged,
+    MessageExchanged,
+    NoteAdded,
+    TaskAdded,
+)
+from holdfast.keeper.following import Change
+from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.report import phases
+from holdfast.keeper.session import KeptSession
+from holdfast.store.interface import Draft
+from holdfast.web.live import difference
+from holdfast.web.pages import Asked
+from holdfast.web.pages.session import SESSION, as_of
+from holdfast.web.pages.session_log import earlier
+from holdfast.web.pages.session_log import one as one_event
+from holdfast.web.pages.session_regions import bounded
+from holdfast.web.rendering import stamp
+from holdfast.web.serving import Dashboard
+
+Browse = Callable[[str], "Opened"]
+WIDE: Final[ViewportSize] = {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
+    return Ground(tmp_path_factory.mktemp("session"))
+
+
+@pytest.fixture(scope="module")
+def dashboard(ground: Ground) -> Iterator[Dashboard]:
+    with serving(ground) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def sample(ground: Ground) -> str:
+    """The rich session, which nobody changes."""
+    return rich(ground)
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, dashboard: Dashboard) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport=WIDE)
+    made.set_default_timeout(10_000)
+    made.request.get(dashboard.address, max_redirects=0)  # leaves the cookie there
+    yield made
+    made.close()
+
+
+class Opened:
+    """A page, and whatever its browser complains of."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.page: Page = context.new_page()
+        self.complaints: list[str] = []
+        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.goto(address)
+
+    def live(self) -> Page:
+        self.page.locator("#pulse[data-state=live]").wait_for()
+        return self.page
+
+
+@pytest.fixture
+def browse(context: BrowserContext, dashboard: Dashboard) -> Iterator[Callable[[str], Opened]]:
+    """Opens pages; none of them may have had anything to complain of in the end."""
+    made: list[Opened] = []
+
+    def opened(path: str) -> Opened:
+        made.append(Opened(context, dashboard.origin + path))
+        return made[-1]
+
+    yield opened
+    for one in made:
+        assert one.complaints == []
+        assert one.page.evaluate("window.hurt") is None
+        one.page.close()
+
+
+def _slide(page: Page, number: int) -> None:
+    page.locator("#moment").evaluate(
+        "(slider, to) => { slider.value = to; slider.dispatchEvent(new Event('input')); }", number
+    )
+
+
+# ── what it shows ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_everything_of_a_session_is_on_its_page(browse: Browse, ground: Ground, sample: str) -> None:
+    """Goal, facts, what waits, agents, time, plan, decisions, files and hashes, context, notes, errors, events."""
+    page = browse(f"/session/{sample}").live()
+    expect(page).to_have_title(re.compile("Add sign-in with passkeys"))
+    expect(page.locator("h1")).to_have_text("Add sign-in with passkeys")
+    head = page.locator("#head")
+    for words in ("in progress", "harbour", "desk", "auth", "optimize", "web", "security", "55%", "Passkeys instead"):
+        expect(head).to_contain_text(words)
+    expect(head.get_by_role("button", name="Pause", exact=True)).to_be_visible()
+    expect(page.locator("#attention")).to_contain_text("Agent test-1 failed")
+    expect(page.locator("#gantt svg")).to_have_attribute("aria-label", re.compile("3 agents"))
+    assert page.locator("#gantt .bar-run, #gantt .bar-failed, #gantt .bar-done").count() == 3
+    assert page.locator("#gantt .now-line").count() == 1
+    assert page.locator("#strip .pause-manual").count() == 1
+    page.get_by_text("Agents in words").click()
+    for words in ("backend-architect", "The flow has four steps", "the browser did not start", "31,000"):
+        expect(page.locator("#agents")).to_contain_text(words)
+    page.get_by_text("Pauses in words").click()
+    expect(page.locator("#pauses")).to_contain_text("paused (lunch)")
+    expect(page.locator("#plan")).to_contain_text("py_webauthn it is")
+    expect(page.locator("#plan h3")).to_have_text(["Design", "Build"])
+    expect(page.locator("#decisions li li")).to_have_text(["✓ py_webauthn", "fido2", "own code"])
+    expect(page.locator("#decisions")).to_contain_text("Kept well, and small")
+    expect(page.locator("#files .landing")).to_have_text(["✓ landed"] * 3)
+    with ground.keeper() as keeper:
+        document = keeper.session(sample).document()
+        events = keeper.events(sample)
+    copied = page.locator("#files button.hash").first
+    assert copied.get_attribute("data-copy") == document.files[-1].hash_after
+    expect(copied).to_have_text(str(document.files[-1].hash_after)[:10])
+    expect(page.locator("#context")).to_contain_text("131,000 tokens")
+    expect(page.locator("#notes")).to_contain_text("ask Tove")
+    expect(page.locator("#errors")).to_contain_text("transient")
+    expect(page.locator("#conflicts-title")).to_be_hidden()
+    expect(page.locator("#events > li")).to_have_count(len(events))
+    expect(page.locator("#events > li").last).to_contain_text("session.started")
+
+
+def test_worked_and_paused_are_elapsed_in_every_second(browse: Browse, sample: str) -> None:
+    """The three clocks are read again and again while they run: the sum always holds to the second."""
+    page = browse(f"/session/{sample}").live()
+    seen = set()
+    for _ in range(8):
+        worked, paused, elapsed = (
+            sum(int(part.replace(",", "")) * unit for part, unit in zip(words.split(":"), (3600, 60, 1), strict=True))
+            for words in page.evaluate("[...document.querySelectorAll('.law b')].map((one) => one.textContent)")
+        )
+        assert worked + paused == elapsed
+        seen.add(elapsed)
+        page.wait_for_timeout(200)
+    assert len(seen) > 1
+
+
+def test_an_event_is_shown_whole_when_it_is_opened(browse: Browse, ground: Ground, sample: str) -> None:
+    """Its JSON is asked for then, and is that of `log --json`."""
+    page = browse(f"/session/{sample}").live()
+    row = page.locator("#events > li").filter(has_text="decision.made")
+    row.locator("summary").click()
+    expect(row.locator("pre")).to_contain_text('"type": "decision.made"')
+    shown = msgspec.json.decode(row.locator("pre").inner_text())
+    with ground.keeper() as keeper:
+        assert shown["hash"] in {event.hash for event in keeper.events(sample)}
+
+
+def test_hostile_text_is_only_text(browse: Browse, ground: Ground) -> None:
+    """Every field of hostile sessions is shown as it is written; nothing of it runs, nothing breaks the page."""
+    for session in hostile(ground):
+        page = browse(f"/session/{session}").live()
+        assert page.locator("main script, main img, main a[href^='javascript']").count() == 0
+        assert page.locator("#events > li").count() > 10
+
+
+@pytest.mark.parametrize("width", [360, 390, 1280])
+def test_nothing_is_wider_than_the_window(browse: Browse, ground: Ground, width: int) -> None:
+    """A goal of 300 characters, on a phone and on a wide screen."""
+    session = rich(ground, f"wide{width}", LONG)
+    page = browse(f"/session/{session}").live()
+    page.set_viewport_size({"width": width, "height": 800})
+    expect(page.locator("h1")).to_have_text(LONG)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_an_empty_session_says_what_to_do_next(browse: Browse, ground: Ground) -> None:
+    """Nothing happened yet: each part names the command that would fill it."""
+    with ground.keeper("empty") as keeper:
+        session = keeper.start("Begin")
+    page = browse(f"/session/{session.id}").live()
+    for words in ("holdfast task add", "holdfast decide", "holdfast note", "holdfast context", "holdfast run"):
+        expect(page.locator("main")).to_contain_text(words)
+    expect(page.locator("#moment")).to_be_disabled()
+
+
+def test_what_landed_is_told_for_each_file(browse: Browse, ground: Ground) -> None:
+    """As it was left, changed since, and not there any more; earlier changes of a file stand under it."""
+    with ground.keeper("landing") as keeper:
+        session = keeper.start("Change files")
+        place = ground.project("landing")
+        for name in ("kept.txt", "changed.txt", "lost.txt"):
+            (place / name).write_text("one")
+            session.changed(name, "created")
+        (place / "kept.txt").write_text("two")
+        session.changed("kept.txt", "modified")
+        (place / "changed.txt").write_text("other")
+        (place / "lost.txt").unlink()
+    page = browse(f"/session/{session.id}").live()
+    expect(page.locator("#files > li")).to_have_count(3)
+    for name, words in (("kept", "✓ landed"), ("changed", "≠ changed since"), ("lost", "✗ not landed")):
+        row = page.locator("#files > li").filter(has_text=f"{name}.txt")
+        expect(row.locator(".landing")).to_have_text(words)
+    expect(page.locator("#files details")).to_have_count(1)
+
+
+def test_a_file_that_somebody_else_changes_is_noticed(ground: Ground) -> None:
+    """What is remembered of a file holds only as long as the file is the same."""
+    with ground.keeper("noticed") as keeper:
+        session = keeper.start("Change a file")
+        place = ground.project("noticed") / "a.txt"
+        place.write_text("one")
+        os.utime(place, (1_700_000_000, 1_700_000_000))
+        session.changed("a.txt", "created")
+
+        def landing() -> str:
+            shot = SESSION.shot(keeper, Asked({"id": session.id}))
+            return shot.regions[shot.lists["files"][0]]
+
+        assert "✓ landed" in landing()
+        assert "✓ landed" in landing()
+        place.write_text("two")
+        os.utime(place, (1_700_000_000, 1_700_000_000))
+        assert "≠ changed since" in landing()
+        place.unlink()
+        assert "✗ not landed" in landing()
+
+
+def test_of_a_long_plan_what_is_done_is_left_out_first(ground: Ground) -> None:
+    """Open tasks stay as long as there is room, and what is not shown is counted."""
+    with ground.keeper("plan") as keeper:
+        session = keeper.start("Plan")
+        for number in range(6):
+            session.add_task(f"Task {number}", task_id=f"t{number}", phase="One" if number < 4 else "Two")
+        for name in ("t0", "t2", "t5"):
+            session.finish_task(name)
+        groups = phases(session.document())
+    told = [
+        (one.title, [task.id for task in one.tasks], one.over, one.open)
+        for most in (6, 4, 2)
+        for one in bounded(groups, most)
+    ]
+    assert told == [
+        ("One", ["t0", "t1", "t2", "t3"], 0, 0), ("Two", ["t4", "t5"], 0, 0),
+        ("One", ["t1", "t3"], 2, 0), ("Two", ["t4", "t5"], 0, 0),
+        ("One", ["t1", "t3"], 2, 0), ("Two", [], 1, 1),
+    ]  # fmt: skip
+
+
+# ── live ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_part_changes_by_itself(browse: Browse, ground: Ground) -> None:
+    """What another keeper records is on the page within a moment, region by region, without loading it again."""
+    with ground.keeper("live") as keeper:
+        session = keeper.start("Watch me")
+        page = browse(f"/session/{session.id}").live()
+        page.evaluate("window.same = true")
+        session.edit(goal="Watch me closely", scope="eyes", progress=0.25)
+        expect(page.locator("h1")).to_have_text("Watch me closely")
+        agent = session.agent("a-1", type="coder", task="Look", pid=None)
+        expect(page.locator("#gantt .bar-run")).to_have_count(1)
+        agent.fail("nothing to see", category="logical")
+        expect(page.locator("#gantt .bar-failed")).to_have_count(1)
+        expect(page.locator("#attention")).to_contain_text("nothing to see")
+        expect(page.locator("#errors")).to_contain_text("nothing to see")
+        session.add_task("Blink", task_id="t1", phase="Eyes")
+        expect(page.locator("#plan")).to_contain_text("Blink")
+        session.finish_task("t1", outcome="both eyes")
+        expect(page.locator("#plan li.completed")).to_contain_text("both eyes")
+        session.decide("Left", options=["Left", "Right"], why="nearer")
+        expect(page.locator("#decisions")).to_contain_text("nearer")
+        (ground.project("live") / "seen.txt").write_text("seen")
+        session.changed("seen.txt", "created", agent="a-1")
+        expect(page.locator("#files")).to_contain_text("seen.txt")
+        session.measure_context(50_000, window=200_000, agent="a-1")
+        expect(page.locator("#context")).to_contain_text("50,000")
+        session.note("Look twice")
+        expect(page.locator("#notes")).to_contain_text("Look twice")
+        expect(page.locator("#events > li").first).to_contain_text("note.added")
+        session.pause("rest")
+        expect(page.locator("#strip .pause-manual")).to_have_count(1)
+        expect(page.locator("#head .status")).to_have_text("paused")
+        assert page.evaluate("window.same") is True
+
+
+def test_one_event_sends_little_again(ground: Ground) -> None:
+    """A note changes its own rows and counts, and none of the large parts."""
+    session_id = rich(ground, "little")
+    with ground.keeper("little") as keeper:
+        asked = Asked({"id": session_id})
+        before = SESSION.shot(keeper, asked)
+        again = difference(before, SESSION.shot(keeper, asked))
+        keeper.session(session_id).note("one more")
+        news = difference(before, SESSION.shot(keeper, asked))
+    assert again is None, "nothing happened, and yet something would be sent"
+    assert news is not None
+    put = news["put"]
+    assert isinstance(put, dict)
+    allowed = {"head", "travel", "law", "strip", "gantt", "notes-heading", "note-1", "events-heading"}
+    assert {name for name in put if not name.startswith("event-")} <= allowed
+    assert sum(name.startswith("event-") for name in put) == 1
+
+
+def test_time_that_passes_sends_nothing(ground: Ground) -> None:
+    """Whether somebody works, pauses or idles: a second later every region is what it was."""
+    with ground.keeper("works") as one, ground.keeper("idles") as two, ground.keeper("pauses") as three:
+        start = one.now() - 5 * HOUR - 20_000
+        working = one.start("Works", at=start).message("user", at=one.now() - MINUTE)
+        idle = two.start("Idles", at=start)
+        paused = three.start("Pauses", at=start).pause("rain", at=start + HOUR)
+        asked = [Asked({"id": kept.id}) for kept in (working, idle, paused)]
+        before = [SESSION.shot(one, words) for words in asked]
+        time.sleep(1.1)
+        again = [difference(then, SESSION.shot(one, words)) for then, words in zip(before, asked, strict=True)]
+    assert again == [None, None, None]
+
+
+def test_a_change_concerns_the_page_of_its_session_only() -> None:
+    """Other sessions' events leave it alone; what is past is never touched; a name that is no id might be any."""
+    session, other = "a" * 36, "b" * 36
+
+    def concerned(name: str, who: str, at: str = "", *, beyond: bool = False) -> bool:
+        return SESSION.concerns(Change(1, frozenset({who}), beyond), Asked({"id": name}, {"at": at} if at else {}))
+
+    assert concerned(session, session)
+    assert not concerned(session, other)
+    assert concerned(session, other, beyond=True)
+    assert not concerned(session, session, "2026-11-15T09:00:00Z")
+    assert concerned("alias", other)
+
+
+# ── conflicts ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _disputed(ground: Ground, top: Path) -> str:
+    """A session whose goal this device and another one changed without knowing of each other."""
+    elsewhere = Ground(top / "elsewhere")
+    with (
+        ground.keeper("disputed") as here,
+        Keeper.open(
+            str(elsewhere.project("disputed")), home=str(elsewhere.home), actor="ben", device="laptop"
+        ) as there,
+    ):
+        session = here.start("Ship it").id
+        _carry(here, there, session)
+        KeptSession(here, session).edit(goal="Ship on Friday")
+        KeptSession(there, session).edit(goal="Ship on Monday", progress=0.4)
+        _carry(there, here, session)
+    return session
+
+
+def _carry(source: Keeper, target: Keeper, session: str) -> None:
+    with target.store().transaction() as transaction:
+        transaction.receive(source.events(session))
+
+
+def test_conflicts_show_both_sides_and_are_settled_there(browse: Browse, ground: Ground, tmp_path: Path) -> None:
+    """Every value, whose it is and which stands; taking the other one settles it, on the page too."""
+    session = _disputed(ground, tmp_path)
+    page = browse(f"/session/{session}").live()
+    conflict = page.locator("#conflicts article")
+    expect(conflict).to_have_count(1)
+    expect(conflict.locator("h3")).to_contain_text("open")
+    sides = conflict.locator(".sides > li")
+    expect(sides).to_have_count(2)
+    for words in ("Ship on Friday", "Ship on Monday", "desk", "laptop", "40% done there"):
+        expect(conflict).to_contain_text(words)
+    other = sides.filter(has_not_text="stands for now")
+    chosen = other.locator(".words").inner_text()
+    other.get_by_role("button").click()
+    expect(conflict.locator("h3")).to_contain_text("settled")
+    expect(page.locator("h1")).to_have_text(chosen)
+
+
+# ── time travel ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _moments(ground: Ground, session: str) -> list[int]:
+    with ground.keeper() as keeper:
+        return sorted({event.at for event in keeper.events(session)})
+
+
+def test_the_slider_shows_the_whole_page_as_it_was(browse: Browse, ground: Ground, sample: str) -> None:
+    """Moved back, every part is as of that event, a banner says so, nothing can be done there; then back to now."""
+    page = browse(f"/session/{sample}").live()
+    total = page.locator("#events > li").count()
+    _slide(page, 10)
+    banner = page.locator("#travel")
+    expect(banner).to_contain_text(f"of {total} events")
+    expect(banner).to_contain_text("As of")
+    expect(page.locator("#events > li")).to_have_count(10)
+    expect(page.locator("#decisions > li")).to_have_count(0)
+    expect(page.locator("#files > li")).to_have_count(0)
+    expect(page.locator("#gantt .bar-run")).to_have_count(1)
+    expect(page.locator("#head .actions")).to_have_count(0)
+    assert "at=" in page.url
+    page.get_by_role("link", name="Back to now").click()
+    expect(page.locator("#events > li")).to_have_count(total)
+    expect(page.locator("#decisions > li")).to_have_count(1)
+    expect(page.locator("#head .actions")).to_have_count(1)
+    assert page.url.endswith(f"/session/{sample}")
+
+
+def test_arrow_keys_step_by_one_event(browse: Browse, ground: Ground, sample: str) -> None:
+    """On the slider, and anywhere once one travels; Escape leads back."""
+    page = browse(f"/session/{sample}").live()
+    moments = _moments(ground, sample)
+    slider, banner = page.locator("#moment"), page.locator("#travel")
+    slider.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(banner).to_contain_text(stamp(moments[-2]))
+    page.keyboard.press("ArrowLeft")
+    expect(banner).to_contain_text(stamp(moments[-3]))
+    page.keyboard.press("ArrowRight")
+    expect(banner).to_contain_text(stamp(moments[-2]))
+    page.locator("#main").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(banner).to_contain_text(stamp(moments[-3]))
+    page.keyboard.press("Escape")
+    expect(banner).to_contain_text("Move back to see")
+    expect(slider).to_have_value(str(page.locator("#events > li").count()))
+
+
+def test_an_address_leads_to_a_moment(browse: Browse, ground: Ground, sample: str) -> None:
+    """By RFC 3339 or milliseconds; such a page is not live, and leads back to one that is."""
+    at = _moments(ground, sample)[8]
+    for written in (text(at), str(at)):
+        page = browse(f"/session/{sample}?at={written}").page
+        expect(page.locator("#travel")).to_contain_text(f"As of {stamp(at)}")
+        expect(page.locator("#pulse")).to_be_hidden()
+    page.locator("#main").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#travel")).to_contain_text(stamp(_moments(ground, sample)[9]))
+    page.get_by_role("link", name="Back to now").click()
+    page.locator("#pulse[data-state=live]").wait_for()
+
+
+def test_news_wait_while_somebody_travels(browse: Browse, ground: Ground) -> None:
+    """What happens meanwhile does not disturb the past; back in the present it is there."""
+    session_id = rich(ground, "waits")
+    page = browse(f"/session/{session_id}").live()
+    other = browse(f"/session/{session_id}").live()
+    _slide(page, 10)
+    expect(page.locator("#events > li")).to_have_count(10)
+    with ground.keeper("waits") as keeper:
+        keeper.session(session_id).note("While you were away")
+    expect(other.locator("#notes")).to_contain_text("While you were away")
+    expect(page.locator("#notes")).not_to_contain_text("While you were away")
+    expect(page.locator("#events > li")).to_have_count(10)
+    page.keyboard.press("Escape")
+    expect(page.locator("#notes")).to_contain_text("While you were away")
+
+
+def test_every_step_of_the_slider_shows_another_moment(ground: Ground) -> None:
+    """From the end to the beginning and back, one moment at a time, though events share moments; none is left out."""
+    with ground.keeper("steps") as keeper:
+        start = keeper.now() - HOUR
+        session = keeper.start("Steps", at=start)
+        for number in range(6):
+            session.note(f"{number}", at=start + number // 3 * MINUTE)
+        moments = sorted({event.at for event in keeper.events(session.id)})
+        total = len(keeper.events(session.id))
+
+        def step(number: int, come_from: int) -> tuple[int | None, int]:
+            told = msgspec.json.decode(
+                as_of(keeper, Asked({"id": session.id}, {"n": str(number), "from": str(come_from)})).content
+            )
+            return None if told["at"] is None else millis(told["at"]), told["n"]
+
+        place, seen = total, []
+        while True:
+            at, reached = step(place - 1, place)
+            if reached == place:
+                break
+            assert at is not None
+            seen.append(at)
+            place = reached
+        assert seen == moments[-2::-1]
+        forth = []
+        while (found := step(place + 1, place))[0] is not None:
+            forth.append(found[0])
+            place = found[1]
+        assert forth == moments[1:-1]
+
+
+def test_what_is_no_moment_is_said(ground: Ground, sample: str) -> None:
+    """Words that are no time, and times before the session began."""
+    with ground.keeper() as keeper:
+        for written in ("soon", "99999999999999999", "2026-13-01T00:00:00Z"):
+            with pytest.raises(Invalid):
+                SESSION.shot(keeper, Asked({"id": sample}, {"at": written}))
+        with pytest.raises(NotFound):
+            SESSION.shot(keeper, Asked({"id": sample}, {"at": "2001-01-01T00:00:00Z"}))
+        with pytest.raises(NotFound):
+            one_event(keeper, Asked({"id": sample, "hash": "0" * 64}))
+
+
+# ── a long session ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _long(ground: Ground) -> str:
+    """10,000 events, 300 agents, 1,000 files."""
+    with ground.keeper("haul") as keeper:
+        start = keeper.now() - 10 * DAY
+        session = keeper.start("A long haul", at=start).id
+        made: list[Data] = []
+        for number in range(300):
+            name = f"agent-{number}"
+            made.append(AgentStarted(id=name, type="coder", task=f"Piece {number} of the work"))
+            made.append(
+                AgentFailed(id=name, category="logical", message="it did not work out")
+                if number % 5 == 0
+                else AgentCompleted(id=name, summary="It is done, and well", tokens=100 * number)
+            )
+            made.append(TaskAdded(id=f"t{number}", text=f"Task {number} of the plan"))
+            made.append(NoteAdded(text=f"Note {number}: something to remember"))
+        made += [
+            FileChanged(
+                path=f"src/part{number % 7}/file{number}.py", action="modified", agent=f"agent-{number % 300}",
+                lines_added=3, lines_removed=1, hash_before="ab" * 32, hash_after="cd" * 32,
+            )
+            for number in range(1000)
+        ]  # fmt: skip
+        made += [MessageExchanged(role="user")] * (10_000 - 1 - len(made))
+        with keeper.transaction() as transaction:
+            for number, data in enumerate(made, start=1):
+                transaction.record(session, Draft(data, start + number * DAY // 1000, "ada"))
+    return session
+
+
+def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse, ground: Ground) -> None:
+    """The page is under 200 kB, every list says how much it leaves out, earlier events come on request, and time
+    travel works in it as in a short one."""
+    session = _long(ground)
+    page = browse(f"/session/{session}").live()
+    assert len(page.request.get(page.url).body()) < 200_000
+    expect(page.locator("#events-title")).to_contain_text("latest 100 of 10,000")
+    expect(page.locator("#agents-title")).to_contain_text("60 of 300")
+    expect(page.locator("#gantt .rest")).to_contain_text("and 240 more agents")
+    expect(page.locator("#files-title")).to_contain_text("50 changed last of 1,000")
+    expect(page.locator("#notes-title")).to_contain_text("latest 30 of 300")
+    more = page.get_by_role("button", name="Show earlier events (9,900 more)")
+    more.click()
+    expect(page.locator("#earlier > li")).to_have_count(100)
+    expect(page.locator("#more-events")).to_contain_text("9,800 more")
+    with ground.keeper("haul") as keeper:
+        keeper.session(session).note("one more")
+        log = [event.hash for event in sorted(keeper.events(session), key=lambda event: event.position, reverse=True)]
+        new = len(log) - 10_000
+        expect(page.locator("#events")).to_contain_text("one more")
+        expect(page.locator("#earlier > li")).to_have_count(100 + new)
+        expect(page.locator("#more-events")).to_contain_text("9,800 more")
+        shown = page.evaluate("[...document.querySelectorAll('[data-event]')].map((one) => one.dataset.event)")
+    assert shown == log[: 200 + new]
+    _slide(page, 5000)
+    expect(page.locator("#travel")).to_contain_text(f"5,000 of {10_000 + new:,} events")
+    expect(page.locator("#earlier > li")).to_have_count(0)
+
+
+def test_earlier_events_come_until_there_are_none(ground: Ground, sample: str) -> None:
+    """Page by page, each event once, in the order of the log."""
+    with ground.keeper() as keeper:
+        events = sorted(keeper.events(sample), key=lambda event: event.position, reverse=True)
+        told = msgspec.json.decode(
+            earlier(keeper, Asked({"id": sample}, {"before": events[4].hash})).content, type=dict[str, object]
+        )
+        rows = told["rows"]
+        assert isinstance(rows, list)
+        assert len(rows) == len(events) - 5
+        assert told["left"] == 0
+        assert all(event.hash in row for event, row in zip(events[5:], rows, strict=True))
+        with pytest.raises(NotFound):
+            earlier(keeper, Asked({"id": sample}, {"before": "nothing"}))
+
+
+def test_the_past_is_told_as_the_keeper_tells_it(ground: Ground, sample: str) -> None:
+    """At every moment of a session, what the page counts is what the document of that moment holds."""
+    with ground.keeper() as keeper:
+        for at in _moments(ground, sample)[::5]:
+            document: Session = keeper.session(sample).document(at=at)
+            lists = SESSION.shot(keeper, Asked({"id": sample}, {"at": str(at)})).lists
+            assert len(lists["decisions"]) == len(document.decisions)
+            assert len(lists["notes"]) == len(document.notes)
+            assert len(lists["agents"]) == len(document.agents)
+            assert len(lists["files"]) == len({change.path for change in document.files})
