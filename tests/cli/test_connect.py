@@ -11,6 +11,10 @@ from pathlib import Path
 import pytest
 from calling import Calling
 
+from holdfast.capture.registry import CONNECTABLE, NAMES
+from holdfast.cli.table import COMMANDS
+from holdfast.keeper.captures import installing
+
 
 @pytest.fixture
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
@@ -31,9 +35,14 @@ def test_connect_says_what_it_changes(cli: Calling, settings: Path) -> None:
     """The answer names files and what became of them; for people, the lines that are new and what to do next."""
     (one,) = cli.document("connect", "claude")["connections"]
     assert (one["agent"], one["scope"], one["obstacles"]) == ("claude", "user", [])
-    assert one["files"] == [{"path": str(settings), "change": "edited"}]
+    servers = settings.parents[1] / ".claude.json"
+    assert one["files"] == [
+        {"path": str(settings), "change": "edited"},
+        {"path": str(servers), "change": "created"},
+    ]
+    assert one["server"] == str(servers)
     (again,) = cli.document("connect", "claude")["connections"]
-    assert again["files"] == [{"path": str(settings), "change": "unchanged"}]
+    assert [file["change"] for file in again["files"]] == ["unchanged", "unchanged"]
     cli.document("disconnect", "claude")
     said = cli("connect", "claude", "goose").out
     assert f"edited {settings}" in said
@@ -48,8 +57,9 @@ def test_disconnect_restores(cli: Calling, settings: Path) -> None:
     before = settings.read_bytes()
     cli("connect", "claude")
     (one,) = cli.document("disconnect", "claude")["connections"]
-    assert one["files"] == [{"path": str(settings), "change": "restored"}]
+    assert {"path": str(settings), "change": "restored"} in one["files"]
     assert settings.read_bytes() == before
+    assert not (settings.parents[1] / ".claude.json").exists()
     assert "was not connected" in cli("disconnect", "claude").out
 
 
@@ -69,14 +79,18 @@ def test_exit_codes(cli: Calling, settings: Path) -> None:
 
 
 def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
-    """All eight are listed: the program on the PATH, traces of use, the connection, what stands in the way."""
+    """All are listed: the program on the PATH, traces of use, the connection, the server, what stands in the way."""
     program = tmp_path / "bin" / "codex"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     cli("connect", "claude", "goose")
     found = {one["name"]: one for one in cli.document("agents")["agents"]}
-    assert len(found) == 8
+    assert len(found) == 9
+    assert found["claude"]["server"] == {
+        "scope": "user", "path": str(settings.parents[1] / ".claude.json"), "missing": None,
+    }  # fmt: skip
+    assert found["goose"]["server"] is None
     assert (found["claude"]["title"], found["claude"]["found"], found["claude"]["connected"]) == (
         "Claude Code",
         True,
@@ -92,6 +106,46 @@ def test_agents(cli: Calling, settings: Path, tmp_path: Path) -> None:
     said = cli("agents").out
     assert "disableAllHooks" in said
     assert "holdfast connect codex" in said
+
+
+def test_the_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--no-mcp` leaves it out; without its extra the agent is connected all the same, and told how to get it."""
+    servers = settings.parents[1] / ".claude.json"
+    (one,) = cli.document("connect", "claude", "--no-mcp")["connections"]
+    assert (one["server"], one["notes"], servers.exists()) == (None, [], False)
+    assert {one["name"]: one["server"] for one in cli.document("agents")["agents"]}["claude"] is None
+    assert "created" in cli("connect", "claude").out
+    assert "yes" in cli("agents").out
+    monkeypatch.setattr(installing, "can_serve", lambda: False)
+    assert "pip install 'holdfast[mcp]'" in cli("connect", "claude").out
+    assert not servers.exists()
+    assert "holdfast[mcp]" in cli.refused(1, "connect", "claude-desktop")["hint"]
+
+
+def test_the_table_knows_who_can_be_connected() -> None:
+    """What completion and help offer is what there is; hooks and the past stay those of the eight agents."""
+    declared = {command.name: command.params for command in COMMANDS}
+    offered = {name: next(one.choices for one in declared[name] if one.name in ("agents", "agent"))
+               for name in ("connect", "disconnect", "hook", "backfill")}  # fmt: skip
+    assert offered["connect"] == offered["disconnect"] == CONNECTABLE
+    assert offered["hook"] == offered["backfill"] == NAMES
+
+
+def test_claude_desktop(cli: Calling, nobodys_environment: Path) -> None:
+    """It is connected, shown and disconnected by name; it has no hooks, no past and no project."""
+    config = nobodys_environment / ".config" / "Claude" / "claude_desktop_config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text('{"globalShortcut": ""}')
+    assert "holdfast connect claude-desktop" in cli("agents").out
+    said = cli("connect", "claude-desktop").out
+    assert "Claude Desktop  connected for you" in said
+    assert "backfill" not in said
+    assert cli.refused(4, "connect", "claude-desktop", "--scope", "project")
+    assert cli.refused(4, "backfill", "claude-desktop")
+    found = {one["name"]: one for one in cli.document("agents")["agents"]}["claude-desktop"]
+    assert (found["connected"], found["server"]["path"]) == ("user", str(config))
+    cli("disconnect", "claude-desktop")
+    assert config.read_text() == '{"globalShortcut": ""}'
 
 
 def test_agents_tell_of_a_script_that_is_gone(cli: Calling, settings: Path) -> None:

@@ -44,6 +44,7 @@ def everything(room: Room) -> dict[str, bytes | None]:
         path = Path(room.root, own)
         if path.exists():
             found |= {own: None, **{f"{own}/{name}": held for name, held in tree(path).items()}}
+    found |= {own: Path(room.root, own).read_bytes() for own in judge.ALONE if Path(room.root, own).is_file()}
     return found
 
 

@@ -132,7 +132,7 @@ def wide(place: Path) -> list[str]:
     found = []
     for path in place.rglob("*"):
         info = path.lstat()
-        due = 0o700 if stat.S_ISDIR(info.st_mode) or path.name == "hook" else 0o600
+        due = 0o700 if stat.S_ISDIR(info.st_mode) or path.name in ("hook", "holdfast-mcp") else 0o600
         if stat.S_IMODE(info.st_mode) != due:
             found.append(f"{path.relative_to(place)} is {stat.S_IMODE(info.st_mode):04o}")
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from connecting_ground import MINE, Ground
 
-from holdfast.capture.registry import NAMES
+from holdfast.capture.registry import CONNECTABLE, NAMES
 from holdfast.core.errors import Conflict, Invalid
 from holdfast.keeper.captures import found
 from holdfast.keeper.captures.connecting import connect
@@ -31,8 +31,13 @@ def ground(tmp_path: Path) -> Ground:
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
 @pytest.mark.parametrize("scope", ["user", "project"])
 def test_all_agents_there_and_back(ground: Ground, scope: str, umask: int) -> None:
-    """All eight connected, connected again without a change, disconnected: every file is what it was."""
+    """Everything connected, connected again without a change, disconnected: every file is what it was."""
+    names = CONNECTABLE if scope == "user" else NAMES
     ground.have_settings()
+    (ground.me / ".claude.json").write_text('{"numStartups": 3, "mcpServers": {"other": {"command": "x"}}}')
+    (ground.me / ".codex").mkdir()
+    (ground.me / ".codex" / "config.toml").write_bytes(b'model = "gpt"\r\n# mine')
+    (ground.project / "opencode.jsonc").write_text('{ // mine\n  "mcp": {},\n}\n')
     (ground.me / ".gemini").mkdir()
     (ground.me / ".gemini" / "settings.json").write_text('{"a":1}')
     (ground.project / ".cursor").mkdir()
@@ -40,22 +45,24 @@ def test_all_agents_there_and_back(ground: Ground, scope: str, umask: int) -> No
     before = ground.picture()
     old = os.umask(umask)
     try:
-        done = ground.connect(*NAMES, scope=scope)
-        assert [one.agent for one in done] == list(NAMES)
+        done = ground.connect(*names, scope=scope)
+        assert [one.agent for one in done] == list(names)
         assert all(one.is_new for one in done)
-        assert not any(one.is_new for one in ground.connect(*NAMES, scope=scope))
-        assert {one.name: one.connected for one in found.find(ground.keeper, ground.places)} == dict.fromkeys(
-            NAMES, scope
-        )
+        assert not any(one.is_new for one in ground.connect(*names, scope=scope))
+        seen = {one.name: one for one in found.find(ground.keeper, ground.places)}
+        assert {name: seen[name].connected for name in names} == dict.fromkeys(names, scope)
+        assert {name for name, one in seen.items() if one.server is not None} == {
+            one.agent for one in done if one.server is not None
+        }
         wide = [path for path in ground.home.rglob("*") if path.stat().st_mode & 0o077]
         assert wide == []
-        assert len(ground.memory()) == len(NAMES)
-        assert all(one.is_new for one in ground.disconnect(*NAMES))
+        assert len(ground.memory()) == len(names)
+        assert all(one.is_new for one in ground.disconnect(*names))
     finally:
         os.umask(old)
     assert ground.picture() == before
     assert ground.memory() == []
-    assert not any(one.is_new for one in ground.disconnect(*NAMES))
+    assert not any(one.is_new for one in ground.disconnect(*CONNECTABLE))
 
 
 def test_what_is_there_stays(ground: Ground) -> None:
@@ -91,8 +98,7 @@ def test_our_own_file_edited_since(ground: Ground) -> None:
     with pytest.raises(Conflict, match=r"holdfast\.js"):
         ground.connect("opencode")
     (done,) = ground.disconnect("opencode")
-    aside = done.files[0].aside
-    assert aside is not None
+    (aside,) = (one.aside for one in done.files if one.aside is not None)
     assert Path(aside).read_text().endswith("// mine\n")
     assert not path.exists()
 
@@ -223,3 +229,14 @@ def test_the_status_line(ground: Ground) -> None:
     (done,) = ground.connect("claude")
     assert json.loads(ground.claude.read_text())["statusLine"]["command"] == "mine"
     assert any("status line stays" in note for note in done.notes)
+
+
+def test_a_directory_made_for_two(ground: Ground) -> None:
+    """Connected one after the other and disconnected in either order: whoever goes last takes it away."""
+    before = ground.picture()
+    for first, last in (("opencode", "claude-desktop"), ("claude-desktop", "opencode")):
+        ground.connect("opencode")
+        ground.connect("claude-desktop")
+        ground.disconnect(first)
+        ground.disconnect(last)
+        assert ground.picture() == before

@@ -123,8 +123,12 @@ for owner, name in ((kept, "remember"), (kept, "forget"), (files, "write_atomic"
     counted(owner, name)
 me, project, home, what = sys.argv[1:5]
 places = Places(me, project, {"PATH": ""}, sys.platform)
-getattr(connecting, what)(Keeper.open(project, home=home), places, ["claude", "goose", "cline"])
+names = ["claude", "codex", "goose", "cline", "claude-desktop"]
+getattr(connecting, what)(Keeper.open(project, home=home), places, names)
 """
+
+
+_KILLED = ("claude", "codex", "goose", "cline", "claude-desktop")
 
 
 def _killed(ground: Ground, what: str, after: int) -> int:
@@ -132,25 +136,26 @@ def _killed(ground: Ground, what: str, after: int) -> int:
     return subprocess.run([sys.executable, "-c", _KILL, *words], check=False).returncode
 
 
-@pytest.mark.parametrize("after", range(1, 140, 9))
+@pytest.mark.parametrize("after", range(1, 190, 12))
 @pytest.mark.parametrize("what", ["connect", "disconnect"])
 def test_killed_between_any_two_steps(ground: Ground, what: str, after: int) -> None:
     """Whenever it is killed, the next connect connects, and the next disconnect restores every byte."""
     ground.have_settings()
+    (ground.me / ".claude.json").write_text('{\n  "numStartups": 3\n}')
+    (ground.me / ".codex").mkdir()
+    (ground.me / ".codex" / "config.toml").write_text('model = "gpt"')
     before = ground.picture()
     if what == "disconnect":
-        ground.connect("claude", "goose", "cline")
+        ground.connect(*_KILLED)
     assert _killed(ground, what, after) in (0, 9)
-    ground.connect("claude", "goose", "cline")
-    assert {one.name for one in found.find(ground.keeper, ground.places) if one.connected} == {
-        "claude",
-        "goose",
-        "cline",
-    }
-    ground.disconnect("claude", "goose", "cline")
+    ground.connect(*_KILLED)
+    seen = found.find(ground.keeper, ground.places)
+    assert {one.name for one in seen if one.connected} == set(_KILLED)
+    assert {one.name for one in seen if one.server} == {"claude", "codex", "claude-desktop"}
+    ground.disconnect(*_KILLED)
     assert ground.picture() == before
     assert _killed(ground, "connect", after) in (0, 9)
-    ground.disconnect("claude", "goose", "cline")
+    ground.disconnect(*_KILLED)
     assert ground.picture() == before
 
 
@@ -178,8 +183,8 @@ def test_two_at_once(ground: Ground) -> None:
     words = [str(ground.me), str(ground.project), str(ground.home), "connect", "100000"]
     running = [subprocess.Popen([sys.executable, "-c", _KILL, *words]) for _ in range(4)]
     assert [one.wait() for one in running] == [0] * 4
-    assert not ground.connect("claude", "goose", "cline")[0].is_new
-    ground.disconnect("claude", "goose", "cline")
+    assert not ground.connect(*_KILLED)[0].is_new
+    ground.disconnect(*_KILLED)
     assert ground.claude.read_text() == MINE
 
 

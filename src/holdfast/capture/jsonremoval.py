@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.capture.jsonedit import Path, Receipt
 from holdfast.capture.jsontree import Document, Member, Node
+from holdfast.capture.serving import called
 
 # What is left of a line has more than blanks in it.
 _LINE_GOES_ON: Final = re.compile(r"[ \t]*+[^ \t\r\n]")
@@ -23,13 +24,15 @@ def holds(text: str, ours: Ours, file: str) -> bool:
 
 
 def texts(text: str, file: str) -> Iterator[str]:
-    """Every text in it that is a value."""
+    """Every text in it that is a value, and what is started by each entry that starts something."""
     document = Document(text, file)
     left = [document.root] if document.root is not None else []
     while left:
         node = left.pop()
         if isinstance(node.value, str):
             yield node.value
+        elif document.is_object(node) and node.child("command") is not None:
+            yield called(document.plain(node))
         left += [member.node for member in node.members or ()]
 
 
@@ -78,8 +81,10 @@ def _is_ours(document: Document, container: Node, member: Member, at: Path, ours
     node = member.node
     if node.members is None:
         return isinstance(node.value, str) and ours(node.value)
-    if document.is_list(container) or _below(at, member) in whole:
+    if document.is_list(container):
         return _is_entry(document, node, ours)
+    if _below(at, member) in whole:
+        return _is_entry(document, node, ours) or ours(called(document.plain(node)))
     return False
 
 

@@ -187,14 +187,14 @@ def _number_or_word(written: str) -> Json:
     return value
 
 
-def decoded(data: bytes, file: str) -> str:
+def decoded(data: bytes, file: str, *, kind: str = "JSON") -> str:
     """The text of a settings file, from which exactly these bytes can be had again."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise Invalid(
-            f"{shown(file)} is not JSON: it is not UTF-8 (line {line})",
+            f"{shown(file)} is not {kind}: it is not UTF-8 (line {line})",
             hint="Save it as UTF-8, then try again; nothing was changed.",
             file=file,
         ) from None

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from holdfast.capture.interface import Agent, Heard, Payload
 
 NAMES: Final = ("claude", "codex", "gemini", "opencode", "copilot", "cursor", "goose", "cline")
+# Programs that run no hooks and leave no transcripts: all they get is the MCP server.
+SERVED: Final = {"claude-desktop": "Claude Desktop"}
+CONNECTABLE: Final = (*NAMES, *SERVED)
 _SHOWING: Final = ("claude",)  # the agents that have a status line
 
 
@@ -22,6 +25,14 @@ def agent(name: str) -> Agent:
         raise Invalid(f"{name[:40]!a} is no agent Holdfast knows", hint=f"Agents are {', '.join(NAMES)}.")
     found: Agent = import_module(f"holdfast.capture.{name}.hooks").AGENT
     return found
+
+
+def title(name: str) -> str:
+    """What people call a program that can be connected."""
+    if name not in CONNECTABLE:
+        known = ", ".join(CONNECTABLE)
+        raise Invalid(f"{name[:40]!a} is no agent Holdfast knows", hint=f"What can be connected: {known}.")
+    return SERVED[name] if name in SERVED else agent(name).title
 
 
 def status(name: str) -> Callable[[Payload], Heard | None]:

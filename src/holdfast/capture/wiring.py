@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from holdfast.capture.interface import Scope
 from holdfast.capture.places import Places
+from holdfast.capture.serving import Server
 from holdfast.core.canonical import Json
 
 # What a hook does: hand the payload over and leave (`tell`); the same, and let it be taken in soon (`stir`); or
@@ -20,7 +21,7 @@ Command = Callable[[Manner], str]
 
 
 class Entry(NamedTuple):
-    """Something to stand in a JSON file that is shared with others.
+    """Something to stand in a JSON or TOML file that is shared with others.
 
     `at` leads to a list, to which `value` is added, or (`only`) to a value that is set if nothing stands there.
     """
@@ -31,10 +32,12 @@ class Entry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What becomes of one file: entries in a JSON file (made if it is not there), or a file of our own."""
+    """What becomes of one file: entries in a shared file (made if it is not there), or a file of our own."""
 
     path: str
     entries: tuple[Entry, ...] = ()
+    # Where nothing of ours is to stand.
+    bare: tuple[tuple[str, ...], ...] = ()
     content: bytes | None = None
     executable: bool = False
 
@@ -50,10 +53,13 @@ class Wiring(Protocol):
     def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
         """What a connection consists of. The command lines in it are made by `command`."""
 
+    def server(self, places: Places, scope: Scope, server: Server) -> Change | None:
+        """What tells the agent of the MCP server; None where it cannot be told in this scope."""
+
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         """What keeps the hooks from being run though they stand there, in sentences that say what to do."""
 
 
 def wiring(name: str) -> Wiring:
-    found: Wiring = import_module(f"holdfast.capture.{name}.wiring").WIRING
+    found: Wiring = import_module(f"holdfast.capture.{name.replace('-', '_')}.wiring").WIRING
     return found

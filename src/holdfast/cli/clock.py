@@ -56,13 +56,3 @@ def day_name(ms: int, now: int) -> str:
 
 def _day(there: str, here: str) -> str:
     return f"{MONTHS[int(there[5:7]) - 1]} {int(there[8:10])}" if there[:4] == here[:4] else there[:10]
-
-
-def midnight(date: str) -> int:
-    """The first moment of a local day, `2026-11-15`."""
-    day = millis(f"{date}T00:00:00.000Z")
-    guess = day
-    for _ in range(3):  # the offset is that of midnight itself, not of some hours before or after
-        offset = local_offset(guess)
-        guess = day - (offset.days * 86_400 + offset.seconds) * 1000
-    return guess

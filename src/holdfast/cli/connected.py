@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.capture.registry import agent
+from holdfast.capture.registry import title
 from holdfast.cli.notes import public_path
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.keeper.wording import count, one_line
@@ -29,6 +29,7 @@ def public(one: Connected) -> dict[str, object]:
             | ({} if file.aside is None else {"aside": public_path(file.aside)})
             for file in one.files
         ],
+        "server": None if one.server is None else public_path(one.server),
         "obstacles": list(one.obstacles),
         "notes": list(one.notes),
     }
@@ -36,7 +37,7 @@ def public(one: Connected) -> dict[str, object]:
 
 def painted(paint: Paint, one: Connected, verdict: str, *, lines: bool = True) -> list[Painted]:
     """One agent: what it is now, its files, what was added to them, what stands in the way."""
-    out = [paint.join(paint.bold(agent(one.agent).title), "  ", paint.green(verdict))]
+    out = [paint.join(paint.bold(title(one.agent)), "  ", paint.green(verdict))]
     out += _files(paint, one.files)
     if lines:
         out += _added(paint, one.files)
@@ -72,7 +73,7 @@ def _added(paint: Paint, files: Sequence[Touched]) -> Iterator[Painted]:
 
 
 def _difference(file: Touched) -> list[str]:
-    if file.change not in ("created", "edited") or not file.path.endswith(".json"):
+    if file.change not in ("created", "edited") or not file.path.endswith((".json", ".toml")):
         return []
     before, after = ((text or b"").decode(errors="replace").splitlines() for text in (file.before, file.after))
     return [

@@ -24,7 +24,7 @@ _OUTCOME = Option(("--outcome",), "what came of it")
 _FORMAT = Argument("format", "which of the four formats", choices=FORMAT_NAMES)
 _OUT = Option(("-o", "--out"), "where to write it (default: standard output)", kind="path", metavar="OUT")
 _PROGRAM = Argument("agent", "which agent", choices=AGENT_NAMES)
-_PROGRAMS = Argument("agents", "which agents", many=True, choices=AGENT_NAMES, metavar="AGENT")
+_PROGRAMS = Argument("agents", "which agents", many=True, choices=(*AGENT_NAMES, "claude-desktop"), metavar="AGENT")
 _SCOPE = Option(("--scope",), "for everything you do, or for this project alone", choices=("user", "project"))
 _REMOTE = Option(("--remote",), "only this one", metavar="NAME")
 _ARTIFACT = Option(("--artifact",), "a file it made", many=True, name="artifacts", metavar="F")
@@ -243,7 +243,10 @@ COMMANDS: tuple[Command, ...] = (
         _contract("summary", "what the contract and its directory hold, as Markdown"),
     )),
     # ── Agents ───────────────────────────────────────────────────────────────────────────────────────────
-    Command("connect", "let agents' sessions record themselves", (_PROGRAMS, _SCOPE), _at("connect"), group=AGENTS),
+    Command("connect", "let agents' sessions record themselves", (
+        _PROGRAMS, _SCOPE,
+        Option(("--no-mcp",), "without the MCP server", kind="flag"),
+    ), _at("connect"), group=AGENTS),
     Command("disconnect", "take Holdfast out of agents' settings again", (_PROGRAMS,), _at("connect", "disconnect"),
             group=AGENTS),
     Command("agents", "which agents were found, which are connected", (), _at("agents"), group=AGENTS),

@@ -40,6 +40,7 @@ def hooks(keeper: Keeper, _: Store | None) -> Check:
     return (
         _script(keeper, standing, seen)
         or _left_behind(seen)
+        or _server(keeper, seen)
         or _hindered(seen)
         or _heard({one.agent for one in standing} | {one.name for one in seen if one.connected is not None})
     )
@@ -52,13 +53,13 @@ def _could_stand(connection: Connection) -> bool:
 
 def _seen(keeper: Keeper) -> list[Found]:
     """What stands in agents' settings, remembered or not: as far as we know where to look."""
-    from holdfast.capture.registry import NAMES
+    from holdfast.capture.registry import CONNECTABLE
     from holdfast.keeper.captures import found
 
     seen: list[Found] = []
     if keeper.places is None:
         return seen
-    for name in NAMES:
+    for name in CONNECTABLE:
         try:
             seen.append(found.look(keeper, keeper.places, name))
         except (HoldfastError, ImportError):
@@ -111,7 +112,7 @@ def _script(keeper: Keeper, standing: list[Connection], seen: list[Found]) -> Ch
 def _left_behind(seen: list[Found]) -> Check | None:
     """Hooks of a Holdfast that is not this one, and not there any more."""
     left = [
-        (f"{other.path} has hooks of a Holdfast that is gone ({other.home})", other.scope)
+        (f"{other.path} has hooks or a server of a Holdfast that is gone ({other.home})", other.scope)
         for one in seen
         for other in one.leftovers
         # In files that are shared, the other one is probably somebody else's: it matters if nobody is heard.
@@ -132,8 +133,27 @@ def _hindered(seen: list[Found]) -> Check | None:
     return Check("hooks", "warning", " ".join(told[:_SHOWN]), "holdfast agents shows all that stands in the way")
 
 
+def _server(keeper: Keeper, seen: list[Found]) -> Check | None:
+    """Agents that are told of an MCP server which nobody can start."""
+    lost = [(one.name, one.server) for one in seen if one.server is not None and one.server.missing is not None]
+    if not lost:
+        return None
+    told = [f"{server.path} has the MCP server, but {server.missing}, which it calls, is not there"
+            for _, server in lost]  # fmt: skip
+    here = keeper.place.root if keeper.places is None else keeper.places.project
+    own = [(name, None) for name, server in lost if server.scope == "user"]
+    fix = _connect(keeper, own) if own else f"Put the program on the PATH; {here} shares what it is called."
+    return Check("hooks", "warning", "; ".join(told[:_SHOWN]), fix)
+
+
 def _heard(names: set[str]) -> Check:
-    return Check("hooks", "ok", f"{', '.join(sorted(names))} can be heard" if names else "no agent is connected")
+    from holdfast.capture.registry import SERVED
+
+    heard, served = sorted(names - set(SERVED)), sorted(names & set(SERVED))
+    told = ([f"{', '.join(heard)} can be heard"] if heard else []) + (
+        [f"{', '.join(served)} can start the MCP server"] if served else []
+    )
+    return Check("hooks", "ok", "; ".join(told) or "no agent is connected")
 
 
 def waiting(keeper: Keeper, _: Store | None) -> Check:

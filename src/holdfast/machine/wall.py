@@ -85,6 +85,18 @@ def local_offset(ms: int) -> timedelta:
     return timedelta(0)
 
 
+def midnight(date: str) -> int:
+    """The first moment of a day in this machine's zone, `2026-11-15`."""
+    from holdfast.core.times import millis
+
+    day = millis(f"{date}T00:00:00.000Z")
+    guess = day
+    for _ in range(3):  # the offset is that of midnight itself, not of some hours before or after
+        offset = local_offset(guess)
+        guess = day - (offset.days * 86_400 + offset.seconds) * 1000
+    return guess
+
+
 def _possible(ms: int) -> bool:
     return BUILD_DATE < ms < _LAST
 

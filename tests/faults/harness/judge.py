@@ -21,7 +21,9 @@ KNOWN = {
 }  # fmt: skip
 
 
-AGENTS = (".claude", ".gemini", ".config")  # directories of agents in a person's home, as far as they are tried here
+# Directories and files of agents in a person's home, as far as they are tried here.
+AGENTS = (".claude", ".codex", ".gemini", ".config")
+ALONE = (".claude.json",)
 
 
 class View(NamedTuple):
@@ -80,6 +82,7 @@ def agents_files(root: str) -> tuple[tuple[str, bytes | None], ...]:
         if os.path.isdir(os.path.join(root, own))
         if not os.path.basename(name).startswith(files.PREFIX)
     ]
+    found += [(own, _bytes(os.path.join(root, own))) for own in ALONE if os.path.isfile(os.path.join(root, own))]
     return tuple(sorted(found, key=lambda one: one[0]))
 
 

@@ -70,9 +70,11 @@ _BRANCHED: Steps = (
 # Settings of people: with comments, line ends and blanks of their own, all of which come back.
 _SETTINGS: Steps = (
     ("write", "../.claude/settings.json", '{\n\t"model":  "opus",\n\t"hooks": {"Stop": [] }\n}  \n'),
+    ("write", "../.claude.json", '{"numStartups": 3, "mcpServers": {}}'),
+    ("write", "../.codex/config.toml", 'model = "gpt"\r\n# mine'),
     ("write", "../.gemini/settings.json", '// mine\r\n{\r\n  "theme": "x", // so\r\n}'),
 )
-AGENTS = ("claude", "gemini", "opencode")
+AGENTS = ("claude", "codex", "gemini", "opencode", "claude-desktop")
 _CONNECTED: Steps = (*_SETTINGS, ("connect", *AGENTS))
 _SAID = "".join(
     f'{{"type": "{role}", "uuid": "u{number}", "timestamp": "2026-01-0{number}T10:00:00Z", "sessionId": "talk",'
@@ -137,9 +139,9 @@ VERBS: tuple[Verb, ...] = (
     Verb(("start", "on a branch", "--branch"), _GIT),
     Verb(("stop", "--keep"), _BRANCHED, in_parts=True),
     Verb(("stop", "--discard"), _BRANCHED, in_parts=True),
-    Verb(("connect", "claude"), (*_BEGUN, *_SETTINGS)),
+    Verb(("connect", "claude"), (*_BEGUN, *_SETTINGS), in_parts=True),
     Verb(("connect", *AGENTS), _SETTINGS, in_parts=True),
-    Verb(("disconnect", "claude"), _CONNECTED),
+    Verb(("disconnect", "claude"), _CONNECTED, in_parts=True),
     Verb(("disconnect", *AGENTS), _CONNECTED, in_parts=True),
     Verb(("uninstall",), _CONNECTED, in_parts=True),
     Verb(("init", "--connect", "claude", "--mirror", "craft", "--backfill", "no"), _SETTINGS, in_parts=True),

@@ -7,6 +7,7 @@ from typing import Final
 
 from holdfast.capture.interface import Scope
 from holdfast.capture.places import Places
+from holdfast.capture.serving import NAME, Server
 from holdfast.capture.settings import settings_in
 from holdfast.capture.sources import names
 from holdfast.capture.wiring import Change, Command, Entry, Manner, Wiring
@@ -57,6 +58,13 @@ class ClaudeCodeWiring:
     def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
         entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
         return (Change(settings(places, scope), entries),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> Change | None:
+        # Not among its other settings: Claude Code looks for servers here.
+        own = places.environ.get("CLAUDE_CONFIG_DIR", "").strip()
+        user = os.path.join(_home(places), ".claude.json") if own else places.in_home(".claude.json")
+        path = user if scope == "user" else places.in_project(".mcp.json")
+        return Change(path, (Entry(("mcpServers", NAME), {"type": "stdio", **server.entry}, only=True),))
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         found = [

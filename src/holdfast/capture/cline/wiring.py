@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.capture.interface import Scope
 from holdfast.capture.places import Places
-from holdfast.capture.wiring import Change, Command, Manner
+from holdfast.capture.wiring import Change, Command, Manner, Wiring
 
 MANNERS: Final[dict[str, Manner]] = {
     "TaskStart": "ask",
@@ -31,7 +31,7 @@ OURS: Final = "Holdfast keeps the session. `holdfast disconnect cline` takes thi
 
 class ClineWiring:
     name = "cline"
-    programs = ("cline",)
+    programs: tuple[str, ...] = ("cline",)
 
     def traces(self, places: Places) -> tuple[str, ...]:
         return (
@@ -51,6 +51,9 @@ class ClineWiring:
             )
             for event, manner in MANNERS.items()
         )
+
+    def server(self, *_: object, **__: object) -> None:
+        return None  # the editors it lives in keep its servers each in a place of their own
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         found = []
@@ -80,4 +83,4 @@ def _for_powershell(command: str) -> bytes:
     return f"# {OURS}\r\ncmd.exe /d /c '{quoted}'\r\n".encode()
 
 
-WIRING: Final = ClineWiring()
+WIRING: Final[Wiring] = ClineWiring()

@@ -8,6 +8,7 @@ from typing import Final
 from holdfast.capture.codex import trust
 from holdfast.capture.interface import Scope
 from holdfast.capture.places import Places
+from holdfast.capture.serving import NAME, Server
 from holdfast.capture.wiring import Change, Command, Entry, Manner
 from holdfast.core.canonical import Json
 
@@ -31,6 +32,7 @@ HOOKS: Final[dict[str, Manner]] = {
 PATIENCE: Final[dict[Manner, int]] = {"tell": 5, "stir": 5, "ask": 10}
 _SHORT: Final = {"Interrupt": 3, "SessionEnd": 3}
 
+_HANDED_ON: Final = ("HOLDFAST_HOME", "HOLDFAST_STORE", "XDG_DATA_HOME")
 _MANAGED: Final = {"win32": "C:\\ProgramData\\OpenAI\\Codex"}
 
 
@@ -46,6 +48,16 @@ class CodexWiring:
     def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
         entries = tuple(_entry(event, manner, command) for event, manner in HOOKS.items())
         return (Change(hooks_file(places, scope), entries),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> Change | None:
+        values: dict[str, Json] = {"command": server.command}
+        if server.args:
+            values["args"] = list(server.args)
+        if scope == "project":
+            # Codex hands on little of its environment; where somebody's home is stays theirs to say.
+            values["env_vars"] = list(_HANDED_ON)
+        top = home(places) if scope == "user" else places.in_project(".codex")
+        return Change(os.path.join(top, "config.toml"), (Entry(("mcp_servers", NAME), values, only=True),))
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         path = os.path.join(home(places), "config.toml")

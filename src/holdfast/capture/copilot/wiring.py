@@ -12,8 +12,9 @@ from typing import Final
 
 from holdfast.capture.interface import Scope
 from holdfast.capture.places import Places
+from holdfast.capture.serving import NAME, Server
 from holdfast.capture.settings import settings_in
-from holdfast.capture.wiring import Change, Command, Manner
+from holdfast.capture.wiring import Change, Command, Entry, Manner
 from holdfast.core.canonical import Json
 
 _FILE: Final = "holdfast.json"
@@ -45,6 +46,13 @@ class CopilotWiring:
         hooks: dict[str, Json] = {event: [_hook(manner, command, windows)] for event, manner in MANNERS.items()}
         content = json.dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"
         return (Change(hook_file(places, scope), content=content.encode()),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> Change | None:
+        if scope == "project":
+            return None
+        entry: dict[str, Json] = {"type": "local", **server.entry, "tools": ["*"]}
+        path = os.path.join(_home(places), "mcp-config.json")
+        return Change(path, (Entry(("mcpServers", NAME), entry, only=True),))
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         files = [os.path.join(_home(places), "settings.json")]

@@ -10,6 +10,7 @@ from typing import Final
 from holdfast.capture.interface import Payload, Scope
 from holdfast.capture.payload import part
 from holdfast.capture.places import Places
+from holdfast.capture.serving import NAME, Server
 from holdfast.capture.settings import settings_in
 from holdfast.capture.wiring import Change, Command, Entry, Manner
 from holdfast.core.canonical import Json
@@ -49,6 +50,10 @@ class CursorWiring:
 
     def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
         return (Change(hooks_file(places, scope), (Entry(("version",), VERSION, only=True), *_entries(command))),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> Change | None:
+        place = places.in_home if scope == "user" else places.in_project
+        return Change(place(".cursor", "mcp.json"), (Entry(("mcpServers", NAME), server.entry, only=True),))
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         path = hooks_file(places, scope)

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 from holdfast.capture.interface import Payload, Scope
 from holdfast.capture.payload import part
 from holdfast.capture.places import Places
+from holdfast.capture.serving import NAME as SERVER
+from holdfast.capture.serving import Server
 from holdfast.capture.settings import settings_in
 from holdfast.capture.wiring import Change, Command, Entry, Manner
 from holdfast.core.canonical import Json
@@ -59,6 +61,9 @@ class GeminiWiring:
 
     def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
         return (Change(settings(places, scope), tuple(_entries(command))),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> Change | None:
+        return Change(settings(places, scope), (Entry(("mcpServers", SERVER), server.entry, only=True),))
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         return (*_switched_off(places, scope), *_untrusted(places))

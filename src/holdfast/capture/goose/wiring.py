@@ -14,7 +14,7 @@ from holdfast.capture.interface import Scope
 from holdfast.capture.payload import part
 from holdfast.capture.places import Places
 from holdfast.capture.settings import content, settings_in
-from holdfast.capture.wiring import Change, Command, Manner
+from holdfast.capture.wiring import Change, Command, Manner, Wiring
 from holdfast.core.canonical import Json
 
 PLUGIN: Final = "holdfast"
@@ -38,7 +38,7 @@ class GooseWiring:
     """`wiring.Wiring` for Goose."""
 
     name = "goose"
-    programs = ("goose",)
+    programs: tuple[str, ...] = ("goose",)
 
     def traces(self, places: Places) -> tuple[str, ...]:
         return (_config(places), data(places))
@@ -55,6 +55,9 @@ class GooseWiring:
             Change(os.path.join(top, "plugin.json"), content=_written(manifest)),
             Change(os.path.join(top, "hooks", "hooks.json"), content=_written(hooks)),
         )
+
+    def server(self, *_: object, **__: object) -> None:
+        return None  # its servers stand in YAML, among everything else it is told
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         found: list[str] = []
@@ -135,4 +138,4 @@ def _switched_off(path: str, top: str) -> bool:
     return entry.get("enabled") is False
 
 
-WIRING: Final = GooseWiring()
+WIRING: Final[Wiring] = GooseWiring()

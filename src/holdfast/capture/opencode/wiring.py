@@ -10,9 +10,12 @@ from typing import Final, get_args
 
 from holdfast.capture.interface import Scope
 from holdfast.capture.places import Places
-from holdfast.capture.wiring import Change, Command, Manner
+from holdfast.capture.serving import NAME, Server
+from holdfast.capture.wiring import Change, Command, Entry, Manner
+from holdfast.core.canonical import Json
 
 _FILE: Final = "holdfast.js"
+_SCHEMA: Final = "https://opencode.ai/config.json"
 
 
 class OpencodeWiring:
@@ -24,6 +27,12 @@ class OpencodeWiring:
 
     def changes(self, places: Places, scope: Scope, command: Command) -> tuple[Change, ...]:
         return (Change(plugin(places, scope), content=written(command)),)
+
+    def server(self, places: Places, scope: Scope, server: Server) -> Change | None:
+        entry: dict[str, Json] = {"type": "local", "command": [server.command, *server.args], "enabled": True}
+        # The first line it would otherwise add by itself, to a file that it did not make.
+        entries = (Entry(("$schema",), _SCHEMA, only=True), Entry(("mcp", NAME), entry, only=True))
+        return Change(config(places, scope), entries)
 
     def obstacles(self, places: Places, scope: Scope) -> tuple[str, ...]:
         found = []
@@ -41,6 +50,13 @@ def plugin(places: Places, scope: Scope) -> str:
     """The plugin file of a scope."""
     top = places.config("opencode") if scope == "user" else places.in_project(".opencode")
     return os.path.join(top, "plugins", _FILE)
+
+
+def config(places: Places, scope: Scope) -> str:
+    """The settings of a scope, in whichever of their names they are there."""
+    top = places.config("opencode") if scope == "user" else places.project
+    usual, other = os.path.join(top, "opencode.json"), os.path.join(top, "opencode.jsonc")
+    return other if os.path.lexists(other) and not os.path.lexists(usual) else usual
 
 
 def written(command: Command) -> bytes:

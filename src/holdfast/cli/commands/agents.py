@@ -29,13 +29,18 @@ def public(one: Found) -> dict[str, object]:
         "found": one.found,
         "connected": one.connected,
         "script_missing": one.silent,
+        "server": None if one.server is None else {
+            "scope": one.server.scope,
+            "path": public_path(one.server.path),
+            "missing": None if one.server.missing is None else public_path(one.server.missing),
+        },
         "program": None if one.program is None else public_path(one.program),
         "obstacles": list(one.obstacles),
         "leftovers": [
             {"path": public_path(left.path), "home": public_path(left.home), "gone": left.gone}
             for left in one.leftovers
         ],
-    }
+    }  # fmt: skip
 
 
 def table(paint: Paint, found: list[Found]) -> Painted:
@@ -44,11 +49,14 @@ def table(paint: Paint, found: list[Found]) -> Painted:
             paint.bold(one.name),
             one.title,
             _way(paint, one),
+            _server(paint, one),
             one.program or ("used here" if one.found else paint.dim("not found")),
         ]
         for one in found
     ]
-    return paint.table(rows, [Column("Agent"), Column("Name"), Column("Connected"), Column("Found", weight=1)])
+    return paint.table(
+        rows, [Column("Agent"), Column("Name"), Column("Connected"), Column("Server"), Column("Found", weight=1)]
+    )
 
 
 def _way(paint: Paint, one: Found) -> Painted:
@@ -59,6 +67,12 @@ def _way(paint: Paint, one: Found) -> Painted:
     return paint.green(WAYS[one.connected])
 
 
+def _server(paint: Paint, one: Found) -> Painted:
+    if one.server is None:
+        return paint.dim("no")
+    return paint.green("yes") if one.server.missing is None else paint.yellow("missing")
+
+
 def _painted(paint: Paint, found: list[Found]) -> Painted:
     from holdfast.keeper.captures.found import commands
 
@@ -67,8 +81,10 @@ def _painted(paint: Paint, found: list[Found]) -> Painted:
         told = list(one.obstacles) if one.connected else []
         if one.silent:
             told.append(f"Hooks stand in {one.files[0]}, but Holdfast's script is not in this home yet.")
+        if one.server is not None and one.server.missing is not None:
+            told.append(f"{one.server.path} has the MCP server, but {one.server.missing} is not there.")
         told += [
-            f"{left.path} has hooks of {'a Holdfast that is gone' if left.gone else 'another home'} ({left.home})."
+            f"{left.path} calls {'a Holdfast that is gone' if left.gone else 'another home'} ({left.home})."
             for left in one.leftovers
         ]
         for sentence in told:

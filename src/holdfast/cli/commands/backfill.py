@@ -6,11 +6,11 @@ import os
 import sys
 
 from holdfast.cli.call import Call
-from holdfast.cli.clock import midnight
 from holdfast.cli.paint import Column, Paint, Painted, terminal
 from holdfast.cli.places import places
 from holdfast.core.times import span
 from holdfast.keeper.wording import count
+from holdfast.machine.wall import midnight
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,9 +1,12 @@
-"""`holdfast connect AGENT… [--scope user|project]`, `disconnect AGENT…`: Holdfast's hooks in agents' own settings."""
+"""`holdfast connect AGENT… [--scope user|project] [--no-mcp]`, `disconnect AGENT…`: Holdfast's hooks and server
+in agents' own settings.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holdfast.capture.registry import SERVED
 from holdfast.cli.call import Call
 from holdfast.cli.connected import painted, public
 from holdfast.cli.paint import Paint, Painted
@@ -18,7 +21,8 @@ def run(call: Call) -> None:
     from holdfast.keeper.captures.connecting import connect
 
     scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
-    done = connect(call.keeper, places(call), call.parsed.texts("agents"), scope)
+    wanted = not call.parsed.flag("no_mcp")
+    done = connect(call.keeper, places(call), call.parsed.texts("agents"), scope, server=wanted)
     call.answer(
         {"connections": [public(one) for one in done]},
         lambda paint: Painted("") if call.quiet else _connected(paint, done),
@@ -42,10 +46,13 @@ def _connected(paint: Paint, done: list[Connected]) -> Painted:
         lines += painted(
             paint, one, f"connected {where}" if one.is_new or one.revived else f"is connected already, {where}"
         )
-    names = " ".join(one.agent for one in done)
+    names = " ".join(one.agent for one in done if one.agent not in SERVED)
     lines.append(paint.plain(""))
-    lines.append(paint.dim("Sessions record themselves from now on: work as usual, then holdfast status."))
-    lines.append(paint.dim(f"holdfast backfill {names} takes in what was done before."))
+    if names:
+        lines.append(paint.dim("Sessions record themselves from now on: work as usual, then holdfast status."))
+        lines.append(paint.dim(f"holdfast backfill {names} takes in what was done before."))
+    else:
+        lines.append(paint.dim("Start it anew: it reads its settings when it opens."))
     return Painted("\n".join(lines))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.cli.call import Call
-from holdfast.cli.clock import Clock, midnight
+from holdfast.cli.clock import Clock
 from holdfast.cli.describe import status_word
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Row
 from holdfast.core.times import span
 from holdfast.keeper.wording import percent
+from holdfast.machine.wall import midnight
 
 
 def run(call: Call) -> None:

@@ -43,11 +43,11 @@ class Outcome(NamedTuple):
 
 
 def run(call: Call) -> int:
-    from holdfast.capture.registry import agent
+    from holdfast.capture.registry import title
     from holdfast.keeper.captures.found import find
 
     for name in _named(call):
-        agent(name)  # says so, before anything is asked or done
+        title(name)  # says so, before anything is asked or done
     where = places(call)
     found = find(call.keeper, where)
     wanted = _wanted(call, found)

@@ -1,4 +1,5 @@
-"""Connecting agents, and disconnecting them: their own settings get Holdfast's hooks, and are what they were again.
+"""Connecting agents, and disconnecting them: their own settings get Holdfast's hooks and its MCP server, and are what
+they were again.
 
 Everything is worked out and parsed before anything is written: settings that cannot be read, a file that is not ours,
 an agent that would be heard twice, stop all of it. What is written is remembered first (`connections`).
@@ -11,16 +12,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.capture.interface import Scope
-from holdfast.capture.registry import agent as known
-from holdfast.core.errors import Conflict
+from holdfast.capture.registry import SERVED, title
+from holdfast.capture.serving import NAME, called
+from holdfast.core.errors import Conflict, Failed, Invalid
 from holdfast.keeper.captures import found, installing, steps
 from holdfast.keeper.captures.connections import Connection, Connections
+from holdfast.keeper.captures.editing import decoded, editing
 from holdfast.keeper.captures.steps import Step, What
 from holdfast.machine import files
 from holdfast.machine.locks import locked
 
 if TYPE_CHECKING:
     from holdfast.capture.places import Places
+    from holdfast.capture.wiring import Change
     from holdfast.keeper.keeper import Keeper
 
 
@@ -46,70 +50,124 @@ class Connected(NamedTuple):
     project: str | None = None
     # Whether everything stood there, and was not heard for want of the script.
     revived: bool = False
+    # The file that tells the agent of the MCP server.
+    server: str | None = None
 
     @property
     def is_new(self) -> bool:
         return any(one.change != "unchanged" for one in self.files)
 
 
-_SHARED: Final = "These hooks are the project's: whoever shares it loses them too, once this change reaches them."
+_SHARED: Final = "What stood there is the project's: whoever shares it loses it too, once this change reaches them."
+
+_EXTRA: Final = "pip install 'holdfast[mcp]'"
+
+
+class _Plan(NamedTuple):
+    """Everything about one agent, before anything is written."""
+
+    connection: Connection
+    planned: list[Step]
+    # Where a server of ours stands that is not wanted (any more).
+    back: list[Step]
+    notes: list[str]
+    server: str | None = None
+
 
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def connect(keeper: Keeper, places: Places, agents: Sequence[str], scope: Scope = "user") -> list[Connected]:
-    """Let these agents' hooks call Holdfast. Safe to repeat: what is there stays, what is missing is mended."""
-    names = [known(name).name for name in dict.fromkeys(agents)]
+def connect(
+    keeper: Keeper, places: Places, agents: Sequence[str], scope: Scope = "user", *, server: bool = True
+) -> list[Connected]:
+    """Let these agents' hooks call Holdfast, and tell them of its MCP server, if that can be started and is wanted.
+
+    Safe to repeat: what is there stays, what is missing is mended.
+    """
+    names = list(dict.fromkeys(agents))
+    for name in names:
+        _refuse_in_vain(name, scope, server=server)
     keeper.home.prepare()
     memory = Connections(keeper.home.path)
     with locked(memory.lock, what="connect"):
-        plans = [_plan(keeper, places, memory, name, scope) for name in names]
+        plans = [_plan(keeper, places, memory, name, scope, server=server) for name in names]
         silent = not found.script_stands(keeper.home.path)
         rewritten = installing.install(keeper.home.path, system=places.system)
         own = keeper.store_path == keeper.home.store
         installing.note_store(keeper.home.path, None if own else f"sqlite:///{keeper.store_path.lstrip(os.sep)}")
-        return [_carry_out(keeper, places, memory, *plan, rewritten=rewritten, silent=silent) for plan in plans]
+        return [_carry_out(keeper, places, memory, plan, rewritten=rewritten, silent=silent) for plan in plans]
 
 
-def _plan(
-    keeper: Keeper, places: Places, memory: Connections, name: str, scope: Scope
-) -> tuple[Connection, list[Step]]:
+def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
+    """Whoever gets nothing but the server is not connected without it."""
+    called_by_people = title(name)
+    if name not in SERVED:
+        return
+    if scope == "project":
+        raise Invalid(f"{called_by_people} has no settings of a project", hint=f"holdfast connect {name}")
+    if not server:
+        raise Invalid(f"{called_by_people} takes nothing but the MCP server", hint="Leave out --no-mcp.")
+    if not installing.can_serve():
+        raise Failed(f"{called_by_people} takes nothing but the MCP server, which is not installed", hint=_EXTRA)
+
+
+def _plan(keeper: Keeper, places: Places, memory: Connections, name: str, scope: Scope, *, server: bool) -> _Plan:
     home = keeper.home.path
     project = places.project if scope == "project" else None
-    _refuse_twice(keeper, places, memory, name, scope)
+    if name not in SERVED:
+        _refuse_twice(keeper, places, memory, name, scope)
     connection = memory.of(name, scope, project)
     if connection is None:
         stood = scope == "project" and found.heard_through(home, places, name) == scope
         connection = Connection(agent=name, scope=scope, project=project, stood=stood)
-    whose = found.ours_or_gone(home) if scope == "user" else found.ours(home)
-    planned = [
-        steps.to_connect(change, connection.of(change.path), whose)
-        for change in found.changes(home, places, name, scope)
-    ]
-    return connection, planned
+    whose = found.all_ours(home, scope)
+    wanted = server and installing.can_serve()
+    changes = found.changes(home, places, name, scope, with_server=wanted)
+    made = {one for other in memory.all() for file in other.files for one in file.made}
+    planned = [steps.sharing(steps.to_connect(change, connection.of(change.path), whose), made) for change in changes]
+    served = found.server(home, places, name, scope)
+    if served is None:
+        return _Plan(connection, planned, [], [])
+    if not wanted:
+        back: Step | None = None
+        if all(change.path != served.path for change in changes):
+            kept = connection.of(served.path)
+            back = steps.to_forget(served, whose) if kept is None else steps.to_disconnect(kept, whose)
+        missing = [f"The MCP server is not installed: {_EXTRA}, then connect again."] if server else []
+        return _Plan(connection, planned, [] if back is None else [back], missing)
+    if _is_told(served, planned):
+        return _Plan(connection, planned, [], [], served.path)
+    theirs = f"{served.path} has another server called {NAME}, which stays as it is."
+    return _Plan(connection, planned, [], [theirs])
+
+
+def _is_told(served: Change, planned: list[Step]) -> bool:
+    """Whether the server that will stand there is ours."""
+    after = next(step.after for step in planned if step.kept.path == served.path)
+    data = editing(served.path).plain(decoded(after or b"", served.path), served.path)
+    entry = next(one for one in served.entries if called(one.value))
+    return called(steps.at_path(data, entry.at)) == called(entry.value)
 
 
 def _carry_out(
-    keeper: Keeper,
-    places: Places,
-    memory: Connections,
-    connection: Connection,
-    planned: list[Step],
-    *,
-    rewritten: bool,
-    silent: bool,
+    keeper: Keeper, places: Places, memory: Connections, plan: _Plan, *, rewritten: bool, silent: bool
 ) -> Connected:
+    connection, planned = plan.connection, plan.planned
     # Files remembered from another place of the agent's settings stay connected, and remembered.
     known_before = bool(connection.files)
     of_now = {step.kept.path for step in planned}
     elsewhere = [one for one in connection.files if one.path not in of_now]
     connection.files = elsewhere + [step.kept for step in planned]
     memory.remember(connection)
-    for step in planned:
+    for step in (*planned, *plan.back):
         steps.carry_out(step, now=keeper.now())
-    notes = []
+    if any(connection.of(step.kept.path) for step in plan.back):
+        gone = {step.kept.path for step in plan.back}
+        connection.files = [one for one in connection.files if one.path not in gone]
+        memory.remember(connection)
+    notes = list(plan.notes)
     revived = silent and all(step.change == "unchanged" for step in planned)
-    if revived:
+    if revived and connection.agent not in SERVED:
         notes.append("Its hooks stood there already; the script they call is made only now.")
     elif rewritten and known_before:
         notes.append("The hook script is written anew, for the Holdfast that runs now.")
@@ -118,35 +176,31 @@ def _carry_out(
     return Connected(
         connection.agent,
         connection.scope,
-        [Touched(step.kept.path, step.change, step.before, step.after) for step in planned],
+        [Touched(step.kept.path, step.change, step.before, step.after) for step in (*planned, *plan.back)],
         found.obstacles(places, connection.agent, connection.scope),
         tuple(notes),
         connection.project,
         revived,
+        plan.server,
     )
 
 
 def _other_status_line(home: str, planned: list[Step]) -> bool:
-    from holdfast.capture.jsontree import Document, decoded
-
-    for step in planned:
-        document = Document(decoded(step.after or b"", step.kept.path), step.kept.path)
-        plain = document.plain(document.root) if document.root is not None else None
-        line = plain.get("statusLine") if isinstance(plain, dict) else None
-        command = line.get("command") if isinstance(line, dict) else None
-        return not (isinstance(command, str) and found.ours(home)(command))
-    return False
+    settings = planned[0]
+    data = editing(settings.kept.path).plain(decoded(settings.after or b"", settings.kept.path), settings.kept.path)
+    command = steps.at_path(data, ("statusLine", "command"))
+    return not (isinstance(command, str) and found.ours(home)(command))
 
 
 def _refuse_twice(keeper: Keeper, places: Places, memory: Connections, name: str, scope: Scope) -> None:
     """An agent heard through two configurations would do everything twice."""
-    title = known(name).title
+    program = title(name)
     heard = found.heard_through(keeper.home.path, places, name)
     if name == "claude":
         plugin = found.plugin_at(places)
         if plugin is not None:
             raise Conflict(
-                f"{title} is heard through Holdfast's plugin already, which {plugin} switches on",
+                f"{program} is heard through Holdfast's plugin already, which {plugin} switches on",
                 hint="Keep the plugin, or disable it (claude plugin disable holdfast) and connect again.",
                 file=plugin,
             )
@@ -154,18 +208,18 @@ def _refuse_twice(keeper: Keeper, places: Places, memory: Connections, name: str
         return
     if heard == "project" and not found.script_stands(keeper.home.path):
         raise Conflict(
-            f"{title}'s hooks stand in this project already, but Holdfast's script is not in this home yet",
+            f"{program}'s hooks stand in this project already, but Holdfast's script is not in this home yet",
             hint=f"holdfast connect {name} --scope project makes it.",
         )
     if heard is not None:
         raise Conflict(
-            f"{title} is connected in the scope of {_words(heard)} already",
+            f"{program} is connected in the scope of {_words(heard)} already",
             hint=f"holdfast disconnect {name} first, or leave it as it is.",
         )
     for one in memory.all():
         if one.agent == name and one.scope == "project" and stands(keeper.home.path, one):
             raise Conflict(
-                f"{title} is connected in the scope of a project already: {files.shown(one.project or '')}",
+                f"{program} is connected in the scope of a project already: {files.shown(one.project or '')}",
                 hint=f"holdfast disconnect {name} --project {files.shown(one.project or '')} first.",
             )
 
@@ -175,8 +229,8 @@ def _words(scope: str) -> str:
 
 
 def stands(home: str, connection: Connection) -> bool:
-    """Whether anything of a remembered connection is still in its files."""
-    ours = found.ours(home)
+    """Whether the hooks of a remembered connection are still in its files; the server, of who gets nothing else."""
+    ours = found.all_ours(home, connection.scope) if connection.agent in SERVED else found.ours(home)
     return any(ours(line) for kept in connection.files for line in found.lines(kept.path))
 
 
@@ -184,8 +238,10 @@ def stands(home: str, connection: Connection) -> bool:
 
 
 def disconnect(keeper: Keeper, places: Places, agents: Sequence[str]) -> list[Connected]:
-    """Take Holdfast's hooks out of these agents' settings: of the user's, and of this project's."""
-    names = [known(name).name for name in dict.fromkeys(agents)]
+    """Take Holdfast out of these agents' settings: of the user's, and of this project's."""
+    names = list(dict.fromkeys(agents))
+    for name in names:
+        title(name)  # says so, if there is no such agent
     memory = Connections(keeper.home.path)
     if not memory.are_there:
         return [forgotten(keeper, places, name) for name in names]
@@ -203,7 +259,7 @@ def disconnect(keeper: Keeper, places: Places, agents: Sequence[str]) -> list[Co
 
 
 def plan_back(home: str, connection: Connection) -> tuple[Connection, list[Step]]:
-    whose = found.ours_or_gone(home) if connection.scope == "user" else found.ours(home)
+    whose = found.all_ours(home, connection.scope)
     return connection, [steps.to_disconnect(kept, whose) for kept in reversed(connection.files)]
 
 
@@ -225,7 +281,7 @@ def forgotten(keeper: Keeper, places: Places, name: str) -> Connected:
     planned: list[Step] = []
     notes: tuple[str, ...] = ()
     for scope in found.SCOPES:
-        whose = found.ours_or_gone(home) if scope == "user" else found.ours(home)
+        whose = found.all_ours(home, scope)
         for change in found.changes(home, places, name, scope):
             step = steps.to_forget(change, whose)
             if step is not None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Container, Iterable, Iterator
 from shutil import which
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from holdfast.capture import script
+from holdfast.capture import script, serving
 from holdfast.capture.interface import Scope
-from holdfast.capture.jsonremoval import texts
-from holdfast.capture.jsontree import Document, decoded
-from holdfast.capture.registry import NAMES, agent
+from holdfast.capture.registry import CONNECTABLE, SERVED, title
 from holdfast.capture.wiring import Change, wiring
+from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
-from holdfast.keeper.captures.connections import Connections
-from holdfast.keeper.captures.steps import Ours, current
+from holdfast.keeper.captures.connections import Connections, Kept
+from holdfast.keeper.captures.editing import Ours, decoded, editing
+from holdfast.keeper.captures.installing import can_serve
+from holdfast.keeper.captures.steps import at_path, current
 from holdfast.machine import files
 
 if TYPE_CHECKING:
@@ -25,10 +27,20 @@ if TYPE_CHECKING:
 Way = Literal["user", "project", "plugin"]
 SCOPES: tuple[Scope, ...] = ("user", "project")
 _PLUGIN = "holdfast@"
+_SHARED = (".json", ".jsonc", ".toml")  # as far as others have a part in them
+
+
+class Registered(NamedTuple):
+    """Our MCP server in an agent's settings."""
+
+    scope: Scope
+    path: str
+    # The program that it starts, if that is not there.
+    missing: str | None = None
 
 
 class Leftover(NamedTuple):
-    """Hooks of a Holdfast that is not this one: its script is gone, or it has another home."""
+    """Hooks or the server of a Holdfast that is not this one: its script is gone, or it has another home."""
 
     path: str
     home: str
@@ -47,6 +59,9 @@ class Found(NamedTuple):
     # Where its hooks stand, and whether the script they call is missing: then nothing is heard.
     files: tuple[str, ...] = ()
     silent: bool = False
+    server: Registered | None = None
+    # Whether it can be connected as things are: some get nothing but the server.
+    able: bool = True
 
     @property
     def found(self) -> bool:
@@ -55,21 +70,27 @@ class Found(NamedTuple):
     @property
     def ready(self) -> bool:
         """Whether it is here, and would be heard only once it is connected."""
-        return self.silent or (self.found and self.connected is None)
+        return self.able and (self.silent or (self.found and self.connected is None))
 
 
 def find(keeper: Keeper, places: Places) -> list[Found]:
     """All agents Holdfast knows, in their usual order."""
     made = _made(keeper)
-    return [look(keeper, places, name, made) for name in NAMES]
+    return [look(keeper, places, name, made) for name in CONNECTABLE]
 
 
 def _made(keeper: Keeper) -> set[str]:
-    """Directories that are there because of us: no trace of an agent."""
+    """What is there because of us: no trace of an agent."""
     try:
-        return {one for kept in Connections(keeper.home.path).all() for file in kept.files for one in file.made}
+        kept = [file for one in Connections(keeper.home.path).all() for file in one.files]
+        return {one for file in kept for one in (*file.made, *((file.path,) if _is_untouched(file) else ()))}
     except HoldfastError:
         return set()
+
+
+def _is_untouched(file: Kept) -> bool:
+    """Whether a file that was made for us holds nothing of anybody else's yet."""
+    return not file.existed and digest(current(file.path) or b"") == file.wrote
 
 
 def look(keeper: Keeper, places: Places, name: str, made: Container[str] = ()) -> Found:
@@ -79,7 +100,7 @@ def look(keeper: Keeper, places: Places, name: str, made: Container[str] = ()) -
     way, where = standing(keeper.home.path, places, name)
     one = Found(
         name,
-        agent(name).title,
+        title(name),
         next((found for found in programs if found is not None), None),
         tuple(trace for trace in wired.traces(places) if os.path.lexists(trace) and trace not in made),
         way,
@@ -87,6 +108,8 @@ def look(keeper: Keeper, places: Places, name: str, made: Container[str] = ()) -
         tuple(leftovers(keeper.home.path, places, name)),
         where,
         way in SCOPES and not script_stands(keeper.home.path),
+        registered(keeper.home.path, places, name),
+        name not in SERVED or can_serve(),
     )
     if not one.found and way is None:
         return one  # nothing stands in the way of who is not here
@@ -116,19 +139,28 @@ def ours(home: str) -> Ours:
     return lambda line: script.is_call(line) and script.home_of(line) in (None, home)
 
 
-def ours_or_gone(home: str) -> Ours:
-    """The same; also one whose script is gone, with the home it was in."""
+def all_ours(home: str, scope: Scope) -> Ours:
+    """Whether a text is one of ours in the files of a scope, hook or server. Among a person's own, also one whose
+    script is gone, with the home it was in; among a project's, the server that everybody shares.
+    """
+    hooked = ours(home)
 
-    def known(line: str) -> bool:
-        return script.is_call(line) and (script.home_of(line) in (None, home) or is_gone(line))
+    def known(text: str) -> bool:
+        if scope == "project":
+            return hooked(text) or serving.is_shared(text)
+        return hooked(text) or serving.home_of(text) == home or is_gone(text)
 
     return known
 
 
-def is_gone(line: str) -> bool:
-    """Whether the script that a command line calls is no longer there."""
-    at = script.home_of(line)
+def is_gone(text: str) -> bool:
+    """Whether the script that a hook or a server of ours calls is no longer there."""
+    at = _home_of(text)
     return at is not None and not os.path.lexists(script_path(at))
+
+
+def _home_of(text: str) -> str | None:
+    return script.home_of(text) if script.is_call(text) else serving.home_of(text)
 
 
 def script_path(home: str) -> str:
@@ -146,10 +178,14 @@ def heard_through(home: str, places: Places, name: str) -> Way | None:
 
 
 def standing(home: str, places: Places, name: str) -> tuple[Way | None, tuple[str, ...]]:
-    """The same, with the files in which these hooks stand."""
+    """The same, with the files in which these hooks stand. Who gets the server alone is connected by that."""
+    if name in SERVED:
+        served = registered(home, places, name)
+        return (None, ()) if served is None else (served.scope, (served.path,))
     known = ours(home)
     for scope in SCOPES:
-        where = tuple(path for path in paths(home, places, name, scope) if any(map(known, lines(path))))
+        hooked = [change.path for change in _hooks(home, places, name, scope)]
+        where = tuple(path for path in hooked if any(map(known, lines(path))))
         if where:
             return scope, where
     plugin = plugin_at(places) if name == "claude" else None
@@ -159,13 +195,59 @@ def standing(home: str, places: Places, name: str) -> tuple[Way | None, tuple[st
 def leftovers(home: str, places: Places, name: str) -> Iterator[Leftover]:
     for scope in SCOPES:
         for path in paths(home, places, name, scope):
-            for other in dict.fromkeys(script.home_of(line) for line in lines(path) if script.is_call(line)):
+            for other in dict.fromkeys(_home_of(line) for line in lines(path)):
                 if other is not None and other != home:
                     yield Leftover(path, other, not os.path.lexists(script_path(other)), scope)
 
 
-def changes(home: str, places: Places, name: str, scope: Scope) -> tuple[Change, ...]:
+def registered(home: str, places: Places, name: str) -> Registered | None:
+    """Where an agent is told of our server, if it is."""
+    for scope in SCOPES:
+        change = server(home, places, name, scope)
+        call = "" if change is None else standing_server(change)
+        mine = serving.is_shared(call) if scope == "project" else serving.home_of(call) == home
+        if change is None or not mine:
+            continue
+        if scope == "project":
+            program = serving.SHARED.command
+            there = which(program, path=places.environ.get("PATH", "")) is not None
+        else:
+            program = os.path.join(home, script.DIRECTORY, serving.PYTHON if os.name == "nt" else serving.SCRIPT)
+            there = os.path.isfile(program)
+        return Registered(scope, change.path, None if there else program)
+    return None
+
+
+def standing_server(change: Change) -> str:
+    """What is started by the entry that stands where our server's belongs; empty for nothing."""
+    data = read(change.path)
+    return next((text for entry in change.entries if (text := serving.called(at_path(data, entry.at)))), "")
+
+
+def changes(home: str, places: Places, name: str, scope: Scope, *, with_server: bool = True) -> tuple[Change, ...]:
     """What a connection of this agent consists of."""
+    hooked = _hooks(home, places, name, scope)
+    served = server(home, places, name, scope)
+    if served is None:
+        return hooked
+    together = any(one.path == served.path for one in hooked)
+    if not with_server:
+        bare = tuple(entry.at for entry in served.entries)
+        return tuple(one._replace(bare=bare) if one.path == served.path else one for one in hooked)
+    if not together:
+        return (*hooked, served)
+    return tuple(
+        one._replace(entries=one.entries + served.entries) if one.path == served.path else one for one in hooked
+    )
+
+
+def server(home: str, places: Places, name: str, scope: Scope) -> Change | None:
+    """What tells an agent of the MCP server; None where it cannot be told."""
+    python = os.path.abspath(sys.executable)
+    return wiring(name).server(places, scope, serving.server(home, scope, python=python, system=places.system))
+
+
+def _hooks(home: str, places: Places, name: str, scope: Scope) -> tuple[Change, ...]:
     shared = script.shared_home(places, home) if scope == "project" else None
     wanted = wiring(name).changes(
         places, scope, script.command(home, name, scope, shared=shared, system=places.system)
@@ -189,11 +271,21 @@ def lines(path: str) -> list[str]:
         data = current(path)
         if data is None:
             return []
-        if path.endswith(".json"):
-            return list(texts(decoded(data, path), path))
+        if path.endswith(_SHARED):
+            # Settings can be large; most have nothing of ours.
+            return list(editing(path).texts(decoded(data, path), path)) if b"hold" in data or b"hook" in data else []
     except HoldfastError:
         return []
     return data.decode(errors="replace").splitlines()
+
+
+def read(path: str) -> object:
+    """What stands in a shared file, as data; what cannot be read holds nothing."""
+    try:
+        data = current(path)
+        return None if data is None or b"holdfast" not in data else editing(path).plain(decoded(data, path), path)
+    except HoldfastError:
+        return None
 
 
 def plugin_at(places: Places) -> str | None:
@@ -202,13 +294,7 @@ def plugin_at(places: Places) -> str | None:
 
     local = places.in_project(".claude", "settings.local.json")
     for path in (settings(places, "user"), settings(places, "project"), local):
-        try:
-            data = current(path)
-            document = Document(decoded(data or b"", path), path)
-        except HoldfastError:
-            continue
-        plain = document.plain(document.root) if document.root is not None else None
-        switched = plain.get("enabledPlugins") if isinstance(plain, dict) else None
+        switched = at_path(read(path), ("enabledPlugins",))
         if isinstance(switched, dict) and any(
             key.startswith(_PLUGIN) and value not in (False, None) for key, value in switched.items()
         ):

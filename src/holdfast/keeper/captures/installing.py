@@ -1,4 +1,6 @@
-"""The hook script in the home: made with the interpreter and the packages that run now, and tried before use."""
+"""The scripts in the home, for hooks and for the MCP server: made with the interpreter and the packages that run now;
+the one for hooks is tried before use.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
-from holdfast.capture import script, spool
+from holdfast.capture import script, serving, spool
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.machine import files
 
@@ -17,6 +19,8 @@ _PAYLOAD = b'{"hook_event_name": "Trial"}'
 _PATIENCE = 10.0
 _TRIAL = f"{files.PREFIX}trial-"
 _SHELL = "/bin/sh"
+_EXECUTABLE = (script.SCRIPT, serving.SCRIPT)
+_SERVING = "mcp"  # what the extra brings
 
 
 def installation(home: str) -> script.Installation:
@@ -34,13 +38,21 @@ def installation(home: str) -> script.Installation:
     return script.Installation(home, os.path.abspath(sys.executable), tuple(places), package)
 
 
+def can_serve() -> bool:
+    """Whether the MCP server would start: its extra is installed. Nothing of it is loaded."""
+    found = find_spec(_SERVING)
+    return found is not None and found.origin is not None
+
+
 def scripts(home: str, *, by_dd: bool, system: str) -> dict[str, bytes]:
     """What stands in the directory of hooks, by name."""
     made = installation(home)
-    texts = {script.ASKING: script.asking(made)}
+    store = os.path.join(home, script.DIRECTORY, script.STORE)
+    texts = {script.ASKING: script.asking(made), serving.PYTHON: serving.serving_python(made, store)}
     if system == "win32":
         texts[script.WINDOWS_SCRIPT] = script.windows_script(made)
     else:
+        texts[serving.SCRIPT] = serving.serving_script(made)
         texts[script.SCRIPT] = script.hook_script(made, by_dd=by_dd)
     return {name: text.encode() for name, text in texts.items()}
 
@@ -57,7 +69,7 @@ def install(home: str, *, system: str) -> bool:
     for name, content in wanted.items():
         path = os.path.join(directory, name)
         files.write_atomic(path, content)
-        if name == script.SCRIPT:
+        if name in _EXECUTABLE:
             os.chmod(path, 0o700)
     return True
 
@@ -77,7 +89,7 @@ def is_current(home: str, *, system: str) -> bool:
     for by_dd in (True, False):
         wanted = scripts(home, by_dd=by_dd, system=system)
         if all(_stands(os.path.join(directory, name), content) for name, content in wanted.items()):
-            return system == "win32" or os.access(os.path.join(directory, script.SCRIPT), os.X_OK)
+            return all(os.access(os.path.join(directory, name), os.X_OK) for name in _EXECUTABLE if name in wanted)
     return False
 
 
@@ -140,7 +152,8 @@ def remove(home: str) -> bool:
     there = os.path.isdir(directory) and not os.path.islink(directory)
     _clear_trials(home)
     left = files.temporaries(directory) if there else []  # of a process that was killed while it wrote
-    for name in (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING, script.STORE, *left):
+    own = (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING, script.STORE, serving.SCRIPT, serving.PYTHON)
+    for name in (*own, *left):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(os.path.join(directory, name))
     with contextlib.suppress(OSError):

@@ -6,24 +6,23 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Container, Iterable
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.capture import script
-from holdfast.capture.jsonedit import Path, Receipt, insert
-from holdfast.capture.jsonremoval import holds, remove
-from holdfast.capture.jsontree import Document, decoded
+from holdfast.capture.jsonedit import Path, Receipt
+from holdfast.capture.serving import called
 from holdfast.capture.wiring import Change, Entry
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError
 from holdfast.core.times import HOUR
 from holdfast.keeper.captures.connections import LARGEST, Kept
+from holdfast.keeper.captures.editing import Ours, decoded, editing
 from holdfast.machine import aside, files
 
 What = Literal["created", "edited", "unchanged", "restored", "removed", "set aside"]
-Ours = Callable[[str], bool]
 _WHAT: Final = "the agent's settings"
 
 
@@ -56,11 +55,13 @@ def to_connect(change: Change, kept: Kept | None, ours: Ours) -> Step:
 
 
 def _shared(change: Change, kept: Kept | None, before: bytes | None, ours: Ours) -> Step:
+    data = {} if before is None else editing(change.path).plain(decoded(before, change.path), change.path)
+    change = change._replace(entries=tuple(_as_it_stands(entry, data) for entry in change.entries))
     base, was = _base(change, kept, before, ours)
     text = "" if base is None else decoded(base, change.path)
-    new, receipt = insert(text, change.entries, change.path)
+    new, receipt = editing(change.path).insert(text, change.entries, change.path)
     after = new.encode()
-    if before is not None and _stands(decoded(before, change.path), change.entries, ours, change.path):
+    if before is not None and _stands(data, change, ours):
         after = before
         if kept is not None:
             return Step(kept, "unchanged", before, after)
@@ -75,6 +76,13 @@ def _shared(change: Change, kept: Kept | None, before: bytes | None, ours: Ours)
     return Step(remembered, what, before, after)
 
 
+def _as_it_stands(entry: Entry, data: object) -> Entry:
+    """A server keeps what its person added to its entry, as long as it is the same server."""
+    standing = at_path(data, entry.at)
+    same = entry.only and called(standing) and called(standing) == called(entry.value)
+    return entry._replace(value=standing) if same else entry  # type: ignore[arg-type]
+
+
 def _base(change: Change, kept: Kept | None, before: bytes | None, ours: Ours) -> tuple[bytes | None, Receipt | None]:
     """The file as it would be without us; and, if it was edited since, what was made for us in it back then."""
     if before is None:
@@ -82,36 +90,44 @@ def _base(change: Change, kept: Kept | None, before: bytes | None, ours: Ours) -
     if kept is not None and digest(before) == kept.wrote:
         return (kept.original if kept.existed else None), None
     text = decoded(before, change.path)
-    if not holds(text, ours, change.path):
+    by = editing(change.path)
+    if not any(map(ours, by.texts(text, change.path))):
         return before, None
     receipt = kept.receipt if kept is not None else None
-    rest = remove(text, ours, receipt, change.path, whole=alone(change))
+    rest = by.remove(text, ours, receipt, change.path, whole=alone(change))
     if kept is not None and not kept.existed and not rest.strip("\ufeff \t\r\n"):
         return None, None
     return rest.encode(), receipt
 
 
-def _stands(text: str, entries: tuple[Entry, ...], ours: Ours, path: str) -> bool:
+def _stands(data: object, change: Change, ours: Ours) -> bool:
     """Whether everything stands there already, and nothing else of ours: wherever somebody moved it."""
-    document = Document(text, path)
-    if document.root is None:
+    if any(ours(called(at_path(data, at))) for at in change.bare):
         return False
-    data = document.plain(document.root)
     wanted = 0
-    for entry in entries:
-        place = data
-        for key in entry.at:
-            if not isinstance(place, dict) or key not in place:
-                return False
-            place = place[key]
+    for entry in change.entries:
+        place = at_path(data, entry.at)
+        if place is None:
+            return False
         if entry.only:
             if place == entry.value:
                 wanted += _calls(place, ours)
+            elif ours(called(place)):
+                return False  # a server of ours, but not this one
         elif not isinstance(place, list) or entry.value not in place:
             return False
         else:
             wanted += _calls(entry.value, ours)
     return wanted == _calls(data, ours)
+
+
+def at_path(data: object, at: Path) -> object:
+    """What stands at a path; None for nothing."""
+    for key in at:
+        if not isinstance(data, dict) or key not in data:
+            return None
+        data = data[key]
+    return data
 
 
 def _calls(value: object, ours: Ours) -> int:
@@ -146,6 +162,19 @@ def _own(change: Change, kept: Kept | None, before: bytes | None) -> Step:
     return Step(remembered, "edited", before, content, change.executable)
 
 
+def sharing(step: Step, made: Container[str]) -> Step:
+    """The same, with directories above its file that were made for other agents: whoever goes last removes them."""
+    if step.kept.existed:
+        return step
+    above, shared = os.path.dirname(os.path.realpath(step.kept.path)), []
+    while above != os.path.dirname(above):
+        if above in made and above not in step.kept.made:
+            shared.append(above)
+        above = os.path.dirname(above)
+    own = sorted([*shared, *step.kept.made], key=len)
+    return step._replace(kept=msgspec.structs.replace(step.kept, made=own))
+
+
 def _missing(path: str) -> list[str]:
     """The directories that have to be made for a file, outermost first."""
     found: list[str] = []
@@ -173,10 +202,12 @@ def to_disconnect(kept: Kept, ours: Ours) -> Step:
 
 def _edited(kept: Kept, ours: Ours, before: bytes, whole: Iterable[Path] = ()) -> Step:
     """Our entries are taken out of a file that others edited."""
-    text = decoded(before, kept.path)
-    if not holds(text, ours, kept.path):
+    text, by = decoded(before, kept.path), editing(kept.path)
+    if not any(map(ours, by.texts(text, kept.path))):
         return Step(kept, "unchanged", before, before)
-    rest = remove(text, ours, kept.receipt, kept.path, whole=whole)
+    rest = by.remove(text, ours, kept.receipt, kept.path, whole=whole)
+    if rest == text:
+        return Step(kept, "unchanged", before, before)
     if not kept.existed and not rest.strip("\ufeff \t\r\n"):
         return Step(kept, "removed", before, None)
     return Step(kept, "edited", before, rest.encode())
@@ -197,8 +228,8 @@ def to_forget(change: Change, ours: Ours) -> Step | None:
 
 
 def alone(change: Change) -> set[Path]:
-    """Where a value is set that is no entry of a list."""
-    return {entry.at for entry in change.entries if entry.only}
+    """Where a value is set that is no entry of a list, or was set once."""
+    return {*(entry.at for entry in change.entries if entry.only), *change.bare}
 
 
 # ── doing it ─────────────────────────────────────────────────────────────────────────────────────────────

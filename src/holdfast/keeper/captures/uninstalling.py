@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.capture import glances, script, spool
-from holdfast.capture.registry import NAMES
+from holdfast.capture.registry import CONNECTABLE
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.captures import connecting, installing, opened
 from holdfast.keeper.captures.connecting import Connected
@@ -28,7 +28,7 @@ class Uninstalled(NamedTuple):
 
 
 def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
-    """Disconnect everything, then remove the hook script. One file that resists does not keep the others."""
+    """Disconnect everything, then remove the scripts. One file that resists does not keep the others."""
     home = keeper.home.path
     done: list[Connected] = []
     removed: list[str] = []
@@ -49,7 +49,7 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
                     problems.append(error.message)
                     resisting.add(connection.agent)
     # Where taking back failed, what is remembered stays the way to do it: entries are not picked out of the file.
-    for name in (one for one in NAMES if one not in resisting):
+    for name in (one for one in CONNECTABLE if one not in resisting):
         try:
             left = connecting.forgotten(keeper, places, name)
         except HoldfastError as error:
