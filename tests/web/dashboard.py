@@ -34,7 +34,7 @@ def serving(ground: Ground, project: str = "harbour", *, like: Dashboard | None 
     """The dashboard, answering; or one like an earlier one, as if that had only been away."""
     dashboard = Dashboard(lambda: ground.keeper(project), None if like is None else like.secrets.port)
     if like is not None:
-        dashboard.secrets.token = like.secrets.token
+        dashboard.secrets.__dict__.update(like.secrets.__dict__)
     thread = threading.Thread(target=dashboard.serve, daemon=True)
     thread.start()
     try:

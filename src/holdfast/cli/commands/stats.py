@@ -17,7 +17,9 @@ def run(call: Call) -> None:
     by = call.parsed.text("by") or "scope"
     found = call.keeper.hours(by, at=call.at)
     if call.parsed.flag("csv") and not call.json:
-        _csv(found)
+        from holdfast.keeper.spreadsheet import csv_of
+
+        put(csv_of(found.by, found.lines, type(found.total)))
         return
     call.answer(
         {"by": by, "lines": found.lines, "total": found.total},
@@ -92,23 +94,3 @@ def _hill(paint: Paint, position: int) -> str:
         "uphill" if position < 5 else "downhill"
     )  # fmt: skip
     return paint.join(f"{position:>2} ", paint.dim(words))
-
-
-def _csv(found: Table) -> None:
-    import csv
-    import io
-
-    text = io.StringIO()
-    fields = [name for name in type(found.total).__struct_fields__ if name != "key"]
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([found.by, *fields])
-    for line in found.lines:
-        values = [getattr(line, name) for name in fields]
-        writer.writerow([_cell(line.key), *(" ".join(v) if isinstance(v, list) else v for v in values)])
-    put(text.getvalue())
-
-
-def _cell(value: str | None) -> str:
-    """A text that no spreadsheet takes for a formula."""
-    text = value or ""
-    return f"'{text}" if text[:1] in tuple("=+-@\t\r") else text

@@ -1,0 +1,134 @@
+"""A calendar of the last 53 weeks: a square for each day, the darker the more was worked.
+
+Two drawings side by side, the weeks that are over and the one that is not: while somebody works, only the small one
+is sent again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from holdfast.core.times import HOUR, MINUTE, span
+from holdfast.keeper.wording import count
+
+WEEKS: Final = 53
+_PITCH: Final = 14  # from one square to the next; hours.css knows their size, and the widths that come of it
+_SIDE: Final = 11
+_LEFT: Final = 30
+_TOP: Final = 16
+_HEIGHT: Final = _TOP + 7 * _PITCH + 2
+_PAST: Final = _LEFT + (WEEKS - 1) * _PITCH
+_THIS: Final = _PITCH + 2
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+# How much work one step may stand for: the scale changes seldom, and its limits are round.
+_UNITS: Final = (15 * MINUTE, 30 * MINUTE, *(hours * HOUR for hours in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)))
+
+
+class Worked(NamedTuple):
+    working_ms: int
+    paused_ms: int
+    sessions: int
+
+
+class Calendar(NamedTuple):
+    # Each has an id of its own: `heat-past`, `heat-week`.
+    past: Markup
+    this_week: Markup
+    # What the five steps mean, in words, the lightest first.
+    steps: tuple[str, ...]
+
+
+def first_day(today: date) -> date:
+    """The Monday on which the calendar begins."""
+    return today - timedelta(days=today.weekday(), weeks=WEEKS - 1)
+
+
+def calendar(days: Mapping[date, Worked], today: date) -> Calendar:
+    """Days that are not in the calendar are left out; a day without work has its square all the same."""
+    first = first_day(today)
+    shown = [first + timedelta(days=number) for number in range((today - first).days + 1)]
+    unit = _unit(days[day].working_ms for day in shown if day in days)
+    cut = (WEEKS - 1) * 7
+    squares = [
+        _square(day, days.get(day), unit, number // 7, this_week=number >= cut, now=day == today)
+        for number, day in enumerate(shown)
+    ]
+    past, this = Markup("").join(squares[:cut]), Markup("").join(squares[cut:])
+    names = Markup("").join(
+        Markup('<text x="0" y="{}">{}</text>').format(_TOP + row * _PITCH + _SIDE - 2, _WEEKDAYS[row])
+        for row in (0, 2, 4)
+    )
+    return Calendar(
+        _drawing("heat-past", _PAST, f"Hours worked each day from {in_words(first)}", names + _months(first) + past),
+        _drawing("heat-week", _THIS, "Hours worked each day of this week", this),
+        ("nothing", *(f"up to {_length(unit * step)}" for step in (1, 2, 3)), "more"),
+    )
+
+
+def in_words(day: date) -> str:
+    """`Tue 3 Nov 2026`, whatever language the machine speaks."""
+    return f"{_WEEKDAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+def told(day: date, worked: Worked | None) -> str:
+    """`Tue 3 Nov 2026: 4 h 12 min worked, 38 min paused, 3 sessions`"""
+    if worked is None or not worked.sessions:
+        return f"{in_words(day)}: nothing"
+    rest = f"{span(worked.paused_ms)} paused, " if worked.paused_ms else ""
+    return f"{in_words(day)}: {span(worked.working_ms)} worked, {rest}{count(worked.sessions, 'session')}"
+
+
+def step(working_ms: int, unit: int) -> int:
+    """Which of the five steps: 0 only for nothing at all."""
+    return 0 if working_ms <= 0 else min(-(-working_ms // unit), 4)
+
+
+def _unit(amounts: Iterable[int]) -> int:
+    """The smallest unit with which nine of ten days fit on the scale."""
+    worked = sorted(amount for amount in amounts if amount > 0)
+    usual = worked[(len(worked) - 1) * 9 // 10] if worked else 0
+    return next((unit for unit in _UNITS if usual <= 4 * unit), _UNITS[-1])
+
+
+def _length(ms: int) -> str:
+    return f"{ms // MINUTE} min" if ms < HOUR else f"{ms / HOUR:g} h"
+
+
+@lru_cache(maxsize=4096)
+def _square(day: date, worked: Worked | None, unit: int, column: int, *, this_week: bool, now: bool) -> Markup:
+    """Most days never change again, and the calendar is drawn often."""
+    return Markup(
+        '<rect{} class="s{}{}" x="{}" y="{}" role="img" tabindex="{}" data-day="{}"><title>{}</title></rect>'
+    ).format(
+        # The days that are sent again have ids: so the focus stays where it is.
+        Markup(' id="at-{}"').format(day.isoformat()) if this_week else "",
+        step(worked.working_ms, unit) if worked else 0, " today" if now else "",
+        1 if this_week else _LEFT + column * _PITCH, _TOP + day.weekday() * _PITCH, 0 if now else -1, day.isoformat(),
+        told(day, worked) + (" (today)" if now else ""),
+    )  # fmt: skip
+
+
+def _months(first: date) -> Markup:
+    """The name of a month above the week in which it begins."""
+    begins = [
+        (column, end.month) for column in range(WEEKS - 1) if (end := first + timedelta(days=7 * column + 6)).day <= 7
+    ]
+    if begins[0][0] > 2:  # there is room for the month that had begun before
+        begins.insert(0, (0, first.month))
+    return Markup("").join(
+        Markup('<text x="{}" y="9">{}</text>').format(_LEFT + column * _PITCH, _MONTHS[month - 1])
+        for column, month in begins
+        if column < WEEKS - 2
+    )
+
+
+def _drawing(name: str, width: int, label: str, inside: Markup) -> Markup:
+    return Markup('<svg class="days" id="{}" viewBox="0 0 {} {}" role="group" aria-label="{}">{}</svg>').format(
+        name, width, _HEIGHT, label, inside
+    )

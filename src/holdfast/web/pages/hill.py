@@ -1,0 +1,120 @@
+"""Hill: how far the scopes of each project are. A dot is dragged to where the scope is now."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from markupsafe import Markup, escape
+
+from holdfast.core.times import DAY
+from holdfast.keeper.hills import Hill, hills
+from holdfast.keeper.wording import one_line
+from holdfast.web.charts import hill as chart
+from holdfast.web.pages import Asked, Page, Shot
+from holdfast.web.rendering import render
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Row
+    from holdfast.keeper.following import Change
+    from holdfast.keeper.keeper import Keeper
+
+_OTHERS: Final = 20  # projects in progress that have no hill yet
+_FOLDED: Final = 7 * DAY  # a scope that has been done for this long is out of the way
+
+
+class Scope(NamedTuple):
+    """A line of the list."""
+
+    dot: chart.Dot
+    words: str
+    moved_at: int | None
+
+
+class HillPage:
+    name = "hill"
+    title = "Hill"
+
+    def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
+        open_rows = _latest(keeper.history(limit=None, all_projects=True, unfinished=True))
+        now = keeper.now()
+        projects: dict[str, list[Hill]] = {}
+        for one in hills(keeper):
+            projects.setdefault(one.project, []).append(one)
+        regions: dict[str, Markup] = {}
+        # In one order, whatever moves: what somebody holds must not go elsewhere.
+        for name in sorted(projects, key=lambda name: (one_line(name).casefold(), name)):
+            key = _key(name)
+            regions[f"hill-{key}"] = _project(key, name, projects[name], open_rows.get(name), now)
+        others = [(_key(name), row) for name, row in sorted(open_rows.items()) if name not in projects]
+        about = {
+            "hill-heading": render(
+                "hill-heading.html", scopes=sum(map(len, projects.values())), projects=len(projects)
+            ),
+            "hill-others": render("hill-others.html", others=others[:_OTHERS], words=list(enumerate(chart.WORDS))),
+        }
+        return Shot({**about, **regions}, {"hills": tuple(regions)})
+
+    def concerns(self, change: Change, _: Asked, /) -> bool:
+        return bool(change.sessions) or change.beyond
+
+    def extras(self, _keeper: Keeper, _asked: Asked, /) -> dict[str, object]:
+        return {}
+
+
+def _latest(rows: Sequence[Row]) -> dict[str, Row]:
+    """By project, the session that was worked on last: there a scope is added."""
+    found: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: (row.updated_at, row.id), reverse=True):
+        if not row.archived:
+            found.setdefault(row.project, row)
+    return found
+
+
+def _project(key: str, name: str, scopes: Sequence[Hill], at: Row | None, now: int) -> Markup:
+    done = [one for one in scopes if one.position == chart.LAST and now - (one.moved_at or 0) > _FOLDED]
+    shown = sorted((one for one in scopes if one not in done), key=_in_order)
+    keys = _keys(name, shown)
+    dots = [
+        chart.Dot(keys[number], one.scope, one.position, one.session, number + 1) for number, one in enumerate(shown)
+    ]
+    label = f"Hill of {one_line(name)}"
+    return render(
+        "hill-project.html",
+        key=key,
+        name=name,
+        lines=[Scope(dot, chart.WORDS[dot.position], one.moved_at) for dot, one in zip(dots, shown, strict=True)],
+        done=done,
+        wide=chart.drawing(dots, chart.WIDE, label) if dots else None,
+        narrow=chart.drawing(dots, chart.NARROW, label) if dots else None,
+        at=at,
+        words=list(enumerate(chart.WORDS)),
+        names=[escape(one.scope) for one in shown],
+    )
+
+
+def _in_order(one: Hill) -> tuple[list[tuple[int, str]], str]:
+    """By name, numbers in it as numbers: `part 2` comes before `part 10`."""
+    pieces = re.split(r"([0-9]{1,18})", one_line(one.scope).casefold())
+    return [(int(piece), "") if number % 2 else (-1, piece) for number, piece in enumerate(pieces)], one.scope
+
+
+def _keys(name: str, scopes: Sequence[Hill]) -> list[str]:
+    """A name for the element of each. Two projects of one name may have a scope of one name."""
+    seen: Counter[str] = Counter()
+    keys = []
+    for one in scopes:
+        seen[one.scope] += 1
+        keys.append(_key(f"{name}\0{one.scope}\0{seen[one.scope]}"))
+    return keys
+
+
+def _key(text: str) -> str:
+    """A name for an element, of a name that may be anything."""
+    return sha256(text.encode(errors="replace")).hexdigest()[:12]
+
+
+HILL: Final[Page] = HillPage()

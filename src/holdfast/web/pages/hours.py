@@ -1,0 +1,240 @@
+"""Hours: how much was worked, day by day, and on what; the law of work time is there to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+from markupsafe import Markup, escape
+
+from holdfast.core.errors import Invalid
+from holdfast.core.times import MINUTE
+from holdfast.keeper.hours import Hours, HoursMemo, hours
+from holdfast.keeper.spreadsheet import csv_of
+from holdfast.keeper.statistics import Line
+from holdfast.machine.wall import midnight
+from holdfast.web.charts import heat
+from holdfast.web.charts import sum as sums
+from holdfast.web.pages import Asked, Page, Part, Shot
+from holdfast.web.rendering import local, render
+
+if TYPE_CHECKING:
+    from holdfast.keeper.following import Change
+    from holdfast.keeper.keeper import Keeper
+
+# By the word in the address: what it is called, and how many days it has.
+PERIODS: Final[dict[str, tuple[str, int | None]]] = {
+    "7d": ("7 days", 7), "30d": ("30 days", 30), "year": ("a year", 365), "all": ("all time", None),
+}  # fmt: skip
+_USUAL: Final = "30d"
+_WHOLE: Final = "whole"  # in the address that the stream asks for: it waits until everything is added up
+_QUICK: Final = 500  # sessions that are added up while the person waits
+_QUARTER: Final = 15 * MINUTE
+_KEPT: Final = 200  # months as they were drawn
+_ROWS: Final = 40
+_MONTHS: Final = 14  # whose days are listed; of earlier ones the sum is
+
+
+class Month(NamedTuple):
+    name: str
+    total: Line
+    days: Sequence[tuple[str, Line]]
+    most: int
+
+
+class Memory:
+    """What was added up once in this home."""
+
+    def __init__(self) -> None:
+        self.memo = HoursMemo()
+        self.warm = False
+
+
+class HoursPage:
+    name = "hours"
+    title = "Hours"
+
+    def __init__(self) -> None:
+        self._memories: dict[str, Memory] = {}
+        self._drawn: dict[object, Markup] = {}
+
+    def shot(self, keeper: Keeper, asked: Asked, /) -> Shot:
+        chosen = _chosen(asked)
+        memory = self._memory(keeper)
+        if not memory.warm and _WHOLE not in asked.query and (count := _sessions(keeper)) > _QUICK:
+            return Shot(
+                {"hours-heading": render("hours-heading.html", adding=count, found=None, ever=True, chosen=chosen)}
+            )
+        now = keeper.now()
+        today = local(now).date()
+        found, year = self._added_up(
+            keeper, chosen.project, _since(chosen.period, today), midnight(heat.first_day(today).isoformat())
+        )
+        nothing = not found.total.sessions and not year.total.sessions
+        ever = not nothing or bool(keeper.project_names())
+        regions = {
+            "hours-heading": render("hours-heading.html", adding=0, found=found, ever=ever, chosen=chosen),
+        }
+        if nothing:
+            return Shot(regions, {"hours-days": ()})
+        drawn = heat.calendar({_date(line): _worked(line) for line in year.days if line.key}, today)
+        months = _by_month(found.days)
+        named = {f"month-{month}": self._month(month, of, latest=not at) for at, (month, of) in enumerate(months)}
+        regions |= {
+            "hours-total": render("hours-total.html", total=found.total, sums=sums),
+            "heat-past": drawn.past,
+            "heat-week": drawn.this_week,
+            "heat-legend": render("hours-legend.html", steps=drawn.steps),
+            **{
+                f"hours-{what}s": render("hours-table.html", by=what, chosen=chosen, sums=sums, **_table(lines))
+                for what, lines in (("project", found.projects), ("scope", found.scopes))
+            },
+            "hours-days-heading": render("hours-days-heading.html", chosen=chosen, days=len(found.days)),
+            **named,
+        }
+        return Shot(regions, {"hours-days": tuple(named)})
+
+    def concerns(self, change: Change, _: Asked, /) -> bool:
+        return bool(change.sessions) or change.beyond
+
+    def extras(self, keeper: Keeper, asked: Asked, /) -> dict[str, object]:
+        chosen = _chosen(asked)
+        return {
+            "chosen": chosen,
+            "periods": [(word, told) for word, (told, _) in PERIODS.items()],
+            # What comes back to the server has to be as it was, whatever is in it.
+            "projects": [(escape(name), name) for name in keeper.project_names()],
+            "whole": "/hours?" + urlencode({**asked.query, _WHOLE: "yes"}),
+        }
+
+    def csv(self, keeper: Keeper, asked: Asked) -> Part:
+        """`by`, and what the page was asked for: the same numbers, to keep."""
+        chosen = _chosen(asked)
+        by = asked.text("by", "day")
+        today = local(keeper.now()).date()
+        (found,) = self._added_up(keeper, chosen.project, _since(chosen.period, today))
+        tables = {"day": found.days, "scope": found.scopes, "project": found.projects}
+        if by not in tables:
+            raise Invalid("there is no such table", hint=f"By {', '.join(tables)}.")
+        name = f"hours-by-{by}-{chosen.period}-to-{today.isoformat()}.csv"
+        return Part(csv_of(by, tables[by]).encode(), "text/csv; charset=utf-8", name)
+
+    def _month(self, month: str, of: Month, *, latest: bool) -> Markup:
+        """Drawn once: most months are over."""
+        lines = (of.total, *(line for _, line in of.days))
+        key = (month, of.most, latest, *(msgspec.structs.astuple(line) for line in lines))
+        if key not in self._drawn:
+            if len(self._drawn) > _KEPT:
+                self._drawn.clear()
+            self._drawn[key] = render("hours-month.html", month=month, of=of, sums=sums, latest=latest)
+        return self._drawn[key]
+
+    def _memory(self, keeper: Keeper) -> Memory:
+        return self._memories.setdefault(keeper.home.path, Memory())
+
+    def _added_up(self, keeper: Keeper, project: str | None, *since: int | None) -> list[Hours]:
+        memory = self._memory(keeper)
+        found = [hours(keeper, memory.memo, project=project, since=moment) for moment in since]
+        memory.warm = True
+        return found
+
+
+# ── what is asked for ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Chosen(NamedTuple):
+    period: str
+    project: str | None
+
+    def address(self, **other: str) -> str:
+        """This page with something else chosen."""
+        words = {"period": self.period, "project": self.project or "", **other}
+        return "/hours?" + urlencode({name: word for name, word in words.items() if word})
+
+    def download(self, by: str) -> str:
+        words = {"by": by, "period": self.period, "project": self.project or ""}
+        return "/hours.csv?" + urlencode({name: word for name, word in words.items() if word})
+
+    @property
+    def words(self) -> str:
+        told, days = PERIODS[self.period]
+        return told if days is None else f"the last {told.removeprefix('a ')}"
+
+
+def _chosen(asked: Asked) -> Chosen:
+    period = asked.text("period", _USUAL)
+    return Chosen(period if period in PERIODS else _USUAL, asked.text("project") or None)
+
+
+def _since(period: str, today: date) -> int | None:
+    days = PERIODS[period][1]
+    return None if days is None else midnight((today - timedelta(days=days - 1)).isoformat())
+
+
+def _sessions(keeper: Keeper) -> int:
+    store = keeper.existing_store()
+    return 0 if store is None else sum(1 for _ in store.sessions())
+
+
+# ── what is shown ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _date(line: Line) -> date:
+    return date.fromisoformat(line.key or "0001-01-01")
+
+
+def _in_month(line: Line) -> str:
+    """`Tue 3 Nov`: the year stands above."""
+    return heat.in_words(_date(line)).rpartition(" ")[0]
+
+
+def _worked(line: Line) -> heat.Worked:
+    return heat.Worked(line.working_ms, line.paused_ms, line.sessions)
+
+
+def _added(lines: Sequence[Line], key: str | None = None) -> Line:
+    total = Line(key=key)
+    for line in lines:
+        total.sessions += line.sessions
+        total.elapsed_ms += line.elapsed_ms
+        total.working_ms += line.working_ms
+        total.paused_ms += line.paused_ms
+    return total
+
+
+def _table(lines: Sequence[Line]) -> dict[str, object]:
+    there = [line for line in lines if line.sessions]  # a scope may have a hill and no session
+    return {
+        "lines": there[:_ROWS],
+        "rest": _added(there[_ROWS:]) if len(there) > _ROWS else None,
+        "others": max(len(there) - _ROWS, 0),
+        "most": max((line.working_ms for line in there), default=0),
+    }
+
+
+def _by_month(lines: Sequence[Line]) -> list[tuple[str, Month]]:
+    """Days by month, the latest first."""
+    months: dict[str, list[Line]] = {}
+    for line in sorted(lines, key=lambda line: line.key or "", reverse=True):
+        months.setdefault((line.key or "")[:7], []).append(line)
+    # Against a round length of time: when today becomes the longest day, not all the others are drawn anew.
+    longest = max((line.working_ms for line in lines), default=0)
+    most = _QUARTER << max((-(-longest // _QUARTER) - 1).bit_length(), 0)
+    return [
+        (
+            month,
+            Month(
+                f"{date.fromisoformat(month + '-01'):%B %Y}", _added(days),
+                [(_in_month(line), line) for line in days] if number < _MONTHS else [], most,
+            ),
+        )
+        for number, (month, days) in enumerate(months.items())
+    ]  # fmt: skip
+
+
+_PAGE: Final = HoursPage()
+HOURS: Final[Page] = _PAGE
+HOURS_CSV: Final = _PAGE.csv

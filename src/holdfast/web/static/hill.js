@@ -1,0 +1,162 @@
+// Dots on a hill are moved with the mouse, a finger or the arrow keys. The dot goes there at once; the server hears of it
+// when the person lets go, and a dot that may not be there goes back. Meanwhile nothing is put under the person's hand.
+import { release } from "./live.js";
+import { send } from "./actions.js";
+
+const KEYS = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 5, PageDown: -5, Home: -10, End: 10 };
+const LAST = 10;
+const holds = new Map(); // by region, how many things there are not over yet
+let held = null; // the dot that is being moved: where it was, where it is, and by which pointer
+
+const within = (position) => Math.min(Math.max(position, 0), LAST);
+const regionOf = (dot) => dot.closest(".hill-of");
+
+function hold(region, change) {
+  const count = (holds.get(region) ?? 0) + change;
+  if (count > 0) {
+    holds.set(region, count);
+    region.dataset.held = "";
+  } else {
+    holds.delete(region);
+    delete region.dataset.held;
+    release();
+  }
+}
+
+// The same hill as charts/hill.py draws.
+function place(dot, position) {
+  const { left, pitch, base, rise } = dot.ownerSVGElement.dataset;
+  const x = Number(left) + position * pitch;
+  const y = base - (rise * (1 - Math.cos((2 * Math.PI * position) / LAST))) / 2;
+  dot.setAttribute("transform", `translate(${x} ${y})`);
+}
+
+function told(dot, position) {
+  const words = dot.ownerSVGElement.dataset.words.split("|")[position];
+  dot.setAttribute("aria-valuenow", position);
+  dot.setAttribute("aria-valuetext", `${position} of ${LAST}, ${words}`);
+  dot.classList.toggle("done", position === LAST);
+  const region = regionOf(dot);
+  region.querySelector(".where-now").textContent = `${position} of ${LAST}, ${words}`;
+  const key = dot.id.slice(dot.id.indexOf("-") + 1);
+  const stand = region.querySelector(`[data-stand="${key}"]`);
+  if (stand) {
+    const number = Object.assign(document.createElement("span"), { className: "number", textContent: `${position}/10` });
+    stand.replaceChildren(`${words} `, number);
+  }
+}
+
+function take(dot, pointer) {
+  const from = Number(dot.getAttribute("aria-valuenow"));
+  held = { dot, pointer, from, at: from, was: dot.getAttribute("transform"), region: regionOf(dot) };
+  hold(held.region, 1);
+  dot.classList.add("held");
+}
+
+function putBack({ dot, from, was }) {
+  dot.setAttribute("transform", was);
+  told(dot, from);
+}
+
+async function letGo() {
+  const { dot, from, at, region } = held;
+  const moved = held;
+  held = null;
+  dot.classList.remove("held");
+  if (at === from) {
+    putBack(moved);
+  } else {
+    place(dot, at);
+    dot.classList.add("sent");
+    const words = new URLSearchParams({ scope: decodeURIComponent(dot.dataset.scope), position: String(at) });
+    const done = await send(`/session/${dot.dataset.session}/hill`, words);
+    // It stays where it was put until the drawing says so too: what was drawn before must not take it back.
+    if (done) await redrawn(region.id);
+    else putBack(moved);
+    dot.classList.remove("sent");
+  }
+  region.querySelector(".where-now").textContent = "";
+  hold(region, -1);
+}
+
+// Once the region has come anew; or soon, if it came while nobody waited for it.
+function redrawn(name) {
+  return new Promise((go) => {
+    const heard = (event) => {
+      if (event && !event.detail.includes(name)) return;
+      document.removeEventListener("shown", heard);
+      clearTimeout(late);
+      go();
+    };
+    const late = setTimeout(heard, 1000);
+    document.addEventListener("shown", heard);
+  });
+}
+
+function giveUp() {
+  const moved = held;
+  held = null;
+  moved.dot.classList.remove("held");
+  putBack(moved);
+  moved.region.querySelector(".where-now").textContent = "";
+  hold(moved.region, -1);
+}
+
+const dotOf = (event) => event.target.closest?.(".dot");
+
+document.addEventListener("pointerdown", (event) => {
+  const dot = dotOf(event);
+  if (!dot || event.button !== 0 || !event.isPrimary) return;
+  if (held) letGo();
+  if (dot.classList.contains("sent")) return;
+  event.preventDefault();
+  take(dot, event.pointerId);
+  dot.focus({ preventScroll: true });
+  dot.setPointerCapture(event.pointerId);
+});
+
+document.addEventListener("pointermove", (event) => {
+  if (held?.pointer !== event.pointerId) return;
+  const { left, pitch } = held.dot.ownerSVGElement.dataset;
+  const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(held.dot.ownerSVGElement.getScreenCTM().inverse());
+  const position = within((x - left) / pitch);
+  place(held.dot, position);
+  if (Math.round(position) !== held.at) {
+    held.at = Math.round(position);
+    told(held.dot, held.at);
+  }
+});
+
+document.addEventListener("pointerup", (event) => held?.pointer === event.pointerId && letGo());
+document.addEventListener("pointercancel", (event) => held?.pointer === event.pointerId && giveUp());
+
+// A finger on a dot moves the dot, not the page: browsers heed `touch-action` on whole drawings only.
+document.addEventListener("touchstart", (event) => dotOf(event) && event.preventDefault(), { passive: false });
+
+document.addEventListener("keydown", (event) => {
+  const dot = dotOf(event);
+  if (!dot || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key in KEYS) {
+    event.preventDefault();
+    if (dot.classList.contains("sent")) return;
+    if (!held) take(dot, null);
+    held.at = within(held.at + KEYS[event.key]);
+    place(dot, held.at);
+    told(dot, held.at);
+  } else if (event.key === "Enter" && held) {
+    event.preventDefault();
+    letGo();
+  } else if (event.key === "Escape" && held) {
+    event.preventDefault();
+    giveUp();
+  }
+});
+document.addEventListener("focusout", (event) => {
+  if (held && held.pointer === null && dotOf(event) === held.dot) letGo();
+});
+// Who sends the form with Enter has written to the end: what came of it may be drawn. Before the button is shut.
+document.addEventListener(
+  "submit",
+  (event) => event.target.closest(".adding form")?.querySelector("button").focus(),
+  { capture: true },
+);

@@ -1,0 +1,93 @@
+"""The calendar of hours."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markupsafe import Markup
+
+from holdfast.core.times import DAY, HOUR, MINUTE, span
+from holdfast.web.charts import heat
+
+SVG = "{http://www.w3.org/2000/svg}"
+WORKED = st.builds(
+    heat.Worked,
+    working_ms=st.integers(0, 40 * DAY),
+    paused_ms=st.integers(0, DAY),
+    sessions=st.integers(1, 5_000),
+)
+TODAYS = st.dates(date(1990, 1, 1), date(2200, 1, 1))
+
+
+def parsed(markup: Markup) -> ET.Element:
+    return ET.fromstring(str(markup).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1))
+
+
+def squares(drawn: heat.Calendar) -> dict[date, ET.Element]:
+    found = [*parsed(drawn.past).iter(f"{SVG}rect"), *parsed(drawn.this_week).iter(f"{SVG}rect")]
+    return {date.fromisoformat(one.attrib["data-day"]): one for one in found}
+
+
+def words(square: ET.Element) -> str:
+    title = square.find(f"{SVG}title")
+    assert title is not None
+    return title.text or ""
+
+
+@settings(max_examples=15)
+@given(TODAYS, st.data())
+def test_every_day_has_its_square_inside_the_drawing_and_says_its_numbers(today: date, data: st.DataObject) -> None:
+    """53 weeks from a Monday on, today the last and the only one marked; nothing leaves the drawing."""
+    first = heat.first_day(today)
+    reach = st.integers(-30, (today - first).days + 30).map(lambda number: first + timedelta(days=number))
+    days = data.draw(st.dictionaries(reach, WORKED, max_size=40))
+    drawn = heat.calendar(days, today)
+    found = squares(drawn)
+    assert first.weekday() == 0
+    assert sorted(found) == [first + timedelta(days=number) for number in range((today - first).days + 1)]
+    assert (today - first).days // 7 == heat.WEEKS - 1
+    for day, one in found.items():
+        assert words(one).removesuffix(" (today)") == heat.told(day, days.get(day))
+        assert ("today" in one.attrib["class"]) == (day == today) == (one.attrib["tabindex"] == "0")
+        worked = days.get(day)
+        assert one.attrib["class"].startswith("s0") == (worked is None or worked.working_ms == 0)
+    for part in (drawn.past, drawn.this_week):
+        root = parsed(part)
+        _, _, width, height = map(float, root.attrib["viewBox"].split())
+        for one in root.iter(f"{SVG}rect"):
+            assert 0 <= float(one.attrib["x"]) <= width - 11
+            assert 0 <= float(one.attrib["y"]) <= height - 11
+        for text in root.iter(f"{SVG}text"):
+            assert 0 <= float(text.attrib["x"]) <= width - 20
+
+
+@settings(max_examples=15)
+@given(st.lists(st.integers(0, 40 * DAY), max_size=50))
+def test_more_work_is_never_a_lighter_step(amounts: list[int]) -> None:
+    """The five steps keep the order of what was worked, and most days do not share the last one."""
+    today = date(2026, 11, 15)
+    days = {today - timedelta(days=n): heat.Worked(ms, 0, 1) for n, ms in enumerate(amounts)}
+    found = squares(heat.calendar(days, today))
+    steps = sorted((worked.working_ms, int(found[day].attrib["class"][1])) for day, worked in days.items())
+    assert [step for _, step in steps] == sorted(step for _, step in steps)
+
+
+def test_a_day_is_told_of_in_words() -> None:
+    """What a square says when it is pointed at."""
+    worked = heat.Worked(4 * HOUR + 12 * MINUTE, 38 * MINUTE, 3)
+    assert heat.told(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 38 min paused, 3 sessions"
+    assert heat.told(date(2026, 11, 4), None) == "Wed 4 Nov 2026: nothing"
+    assert span(worked.working_ms) in heat.told(date(2026, 11, 3), worked)
+
+
+def test_months_are_named_once_each_and_not_over_one_another() -> None:
+    """Names of months stand at least three weeks apart."""
+    for number in range(0, 400, 5):
+        root = parsed(heat.calendar({}, date(2026, 1, 1) + timedelta(days=number)).past)
+        at = [float(one.attrib["x"]) for one in root.iter(f"{SVG}text") if one.attrib["y"] == "9"]
+        assert len(at) >= 11
+        assert all(right - left >= 3 * 14 for left, right in pairwise(at))

@@ -1,0 +1,303 @@
+"""The page Hill: dots that are moved with mouse, finger and keys, and what is done elsewhere meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from dashboard import Ground, serving
+from playwright.sync_api import Browser, Locator, Page, expect
+from samples import HOSTILE, LONG
+
+from holdfast.core.times import DAY
+from holdfast.keeper.hills import hills
+from holdfast.web.pages import Asked
+from holdfast.web.pages.hill import HILL
+from holdfast.web.serving import Dashboard
+
+
+class Hills:
+    """A ground with two hills, and the dashboard that shows them."""
+
+    def __init__(self, ground: Ground, dashboard: Dashboard) -> None:
+        self.ground = ground
+        self.dashboard = dashboard
+
+    def put(self, scope: str, position: int, project: str = "harbour") -> None:
+        with self.ground.keeper(project) as keeper:
+            keeper.session().hill(scope, position)
+
+    def at(self, scope: str, project: str = "harbour") -> int | None:
+        with self.ground.keeper(project) as keeper:
+            return next((one.position for one in hills(keeper) if (one.project, one.scope) == (project, scope)), None)
+
+    def moves(self, scope: str) -> int:
+        """How often it was moved."""
+        with self.ground.keeper() as keeper:
+            events = [event for event in keeper.events(keeper.session().id) if event.type == "hill.moved"]
+        return sum(msgspec.json.decode(event.data or b"")["scope"] == scope for event in events)
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hills]:
+    ground = Ground(tmp_path_factory.mktemp("hills"))
+    for project in ("harbour", "lighthouse"):
+        with ground.keeper(project) as keeper:
+            session = keeper.start("Something large", scope="all of it")
+            session.hill("lamp", 2)
+    with serving(ground) as dashboard:
+        yield Hills(ground, dashboard)
+
+
+@contextmanager
+def opened(browser: Browser, there: Hills, *, width: int = 1280, refused: bool = False) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": width, "height": 900}, has_touch=width < 500)
+    page = context.new_page()
+    bad: list[str] = []
+    page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: bad.append(str(error)))
+    page.goto(there.dashboard.address)
+    page.goto(f"{there.dashboard.origin}/hill")
+    expect(page.locator("#pulse[data-state=live]")).to_be_visible()
+    try:
+        yield page
+        assert [text for text in bad if not (refused and "409" in text)] == []
+        assert page.evaluate("window.hurt") is None
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        context.close()
+
+
+def project(page: Page, name: str = "harbour") -> Locator:
+    return page.locator(".hill-of").filter(has=page.get_by_role("heading", name=name, exact=True))
+
+
+def dot(page: Page, scope: str, name: str = "harbour") -> Locator:
+    return project(page, name).get_by_role("slider", name=scope, exact=True)
+
+
+def middle(one: Locator) -> tuple[float, float]:
+    box = one.locator(".face").bounding_box()
+    assert box is not None
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def x_of(page: Page, position: int, name: str = "harbour") -> float:
+    """Where on the screen a position is."""
+    found = (
+        project(page, name)
+        .locator("svg.hill:visible")
+        .evaluate(
+            "(svg, at) => new DOMPoint(Number(svg.dataset.left) + at * svg.dataset.pitch, 0)"
+            ".matrixTransform(svg.getScreenCTM()).x",
+            position,
+        )
+    )
+    return float(found)
+
+
+def line(page: Page, scope: str) -> Locator:
+    return project(page).locator(".scopes li").filter(has=page.get_by_role("link", name=scope, exact=True))
+
+
+def test_a_dot_is_dragged_with_the_mouse(browser: Browser, there: Hills) -> None:
+    """It snaps to the nearest position when let go, is kept once, and the list says the same."""
+    there.put("mouse", 2)
+    with opened(browser, there) as page:
+        one = dot(page, "mouse")
+        expect(one).to_have_attribute("aria-valuenow", "2")
+        x, y = middle(one)
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x_of(page, 5), y, steps=4)
+        expect(one).to_have_attribute("aria-valuenow", "5")
+        assert there.at("mouse") == 2
+        page.mouse.move(x_of(page, 7) + 8, y + 60, steps=4)
+        page.mouse.up()
+        expect(page.locator(".toast")).to_contain_text("mouse: 7 of 10, making it happen.")
+        expect(line(page, "mouse")).to_contain_text("making it happen 7/10")
+        assert there.at("mouse") == 7
+        assert there.moves("mouse") == 2
+        expect(dot(page, "mouse")).to_have_attribute("aria-valuetext", "7 of 10, making it happen")
+
+
+def test_a_dot_is_dragged_with_a_finger(browser: Browser, there: Hills) -> None:
+    """On a phone: the page does not scroll away under it, and the ends of the hill hold it."""
+    there.put("finger", 4)
+    with opened(browser, there, width=390) as page:
+        one = dot(page, "finger")
+        one.scroll_into_view_if_needed()
+        x, y = middle(one)
+        touch = page.context.new_cdp_session(page)
+
+        def say(kind: str, *places: tuple[float, float]) -> None:
+            points = [{"x": x, "y": y} for x, y in places]
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        say("touchStart", (x, y))
+        for step in range(1, 6):
+            say("touchMove", (x + step * 20, y + step * 6))
+        say("touchMove", (389, y))
+        expect(dot(page, "finger")).to_have_attribute("aria-valuenow", "10")
+        say("touchEnd")
+        expect(page.locator(".toast")).to_contain_text("finger: 10 of 10, done.")
+        assert there.at("finger") == 10
+
+
+def test_a_dot_is_moved_with_keys(browser: Browser, there: Hills) -> None:
+    """Arrow keys go step by step, Enter keeps it once, Escape puts it back; the focus stays where it was."""
+    there.put("keys", 3)
+    with opened(browser, there) as page:
+        dot(page, "keys").focus()
+        for key in ("ArrowRight", "ArrowUp", "ArrowRight", "ArrowLeft"):
+            page.keyboard.press(key)
+        expect(dot(page, "keys")).to_have_attribute("aria-valuetext", "5 of 10, at the crest")
+        assert there.at("keys") == 3
+        page.keyboard.press("Enter")
+        expect(page.locator(".toast")).to_contain_text("keys: 5 of 10, at the crest.")
+        expect(line(page, "keys")).to_contain_text("at the crest 5/10")
+        expect(page.locator("[data-held]")).to_have_count(0)
+        expect(dot(page, "keys")).to_be_focused()
+        page.keyboard.press("End")
+        expect(dot(page, "keys")).to_have_attribute("aria-valuenow", "10")
+        page.keyboard.press("Escape")
+        expect(dot(page, "keys")).to_have_attribute("aria-valuenow", "5")
+        page.keyboard.press("Tab")
+        assert there.at("keys") == 5
+        assert there.moves("keys") == 2
+
+
+def test_leaving_a_dot_keeps_where_it_was_moved_to(browser: Browser, there: Hills) -> None:
+    """Who tabs on has decided."""
+    there.put("left", 3)
+    with opened(browser, there) as page:
+        dot(page, "left").focus()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("Tab")
+        expect(page.locator(".toast")).to_contain_text("left: 2 of 10, figuring out.")
+        assert there.at("left") == 2
+        assert there.moves("left") == 2
+
+
+def test_what_is_refused_goes_back(browser: Browser, there: Hills) -> None:
+    """The dot, the list and the numbers are as they were, and the reason is said."""
+    there.put("firm", 6)
+    with opened(browser, there, refused=True) as page:
+        page.evaluate("document.body.dataset.word = 'wrong'")
+        before = dot(page, "firm").get_attribute("transform")
+        dot(page, "firm").focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        expect(page.locator(".toast.bad")).to_contain_text("not from a page of this dashboard")
+        expect(dot(page, "firm")).to_have_attribute("aria-valuenow", "6")
+        expect(dot(page, "firm")).to_have_attribute("transform", before or "")
+        expect(line(page, "firm")).to_contain_text("making it happen 6/10")
+        assert there.at("firm") == 6
+
+
+def test_a_dot_that_is_held_is_not_taken_away(browser: Browser, there: Hills) -> None:
+    """What moves elsewhere moves here at once, but not under the person's hand: that waits until they let go."""
+    there.put("mine", 3)
+    there.put("yours", 1)
+    with opened(browser, there) as page:
+        there.put("yours", 2)
+        expect(dot(page, "yours")).to_have_attribute("aria-valuenow", "2")
+        x, y = middle(dot(page, "mine"))
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x_of(page, 6), y, steps=3)
+        held = dot(page, "mine").get_attribute("transform")
+        there.put("yours", 9)
+        there.put("mine", 1)
+        there.put("lamp", 8, "lighthouse")
+        expect(dot(page, "lamp", "lighthouse")).to_have_attribute("aria-valuenow", "8")
+        assert dot(page, "mine").get_attribute("transform") == held
+        expect(dot(page, "mine")).to_have_attribute("aria-valuenow", "6")
+        expect(dot(page, "yours")).to_have_attribute("aria-valuenow", "2")
+        page.mouse.up()
+        expect(dot(page, "yours")).to_have_attribute("aria-valuenow", "9")
+        expect(line(page, "mine")).to_contain_text("making it happen 6/10")
+        assert there.at("mine") == 6
+
+
+def test_a_scope_is_added_without_dragging(browser: Browser, there: Hills) -> None:
+    """By a form: its name, and a position in words."""
+    with opened(browser, there) as page:
+        region = project(page, "lighthouse")
+        region.get_by_text("Add or move a scope").click()
+        region.get_by_label("Position").select_option("6")
+        region.get_by_label("Scope", exact=True).fill("  the stairs & <b>steps</b> ")
+        page.keyboard.press("Enter")
+        expect(page.locator(".toast")).to_contain_text("6 of 10, making it happen.")
+        expect(dot(page, "the stairs & <b>steps</b>", "lighthouse")).to_have_attribute("aria-valuenow", "6")
+        assert there.at("the stairs & <b>steps</b>", "lighthouse") == 6
+
+
+def test_only_whole_positions_on_the_hill_are_taken(browser: Browser, there: Hills) -> None:
+    """Whatever is sent instead is refused with a sentence; nothing is kept."""
+    with opened(browser, there) as page:
+        with there.ground.keeper() as keeper:
+            session = keeper.session().id
+        word = page.evaluate("document.body.dataset.word")
+        for position in ("11", "-1", "", "5.5", "٣", "1e1", "9" * 500):
+            answer = page.request.post(
+                f"{there.dashboard.origin}/session/{session}/hill",
+                form={"scope": "odd", "position": position},
+                headers={"Accept": "application/json", "X-Holdfast-Word": word, "Origin": there.dashboard.origin},
+            )
+            assert answer.status == 400
+            assert "position on the hill" in answer.json()["error"]["message"]
+        assert there.at("odd") is None
+
+
+def test_where_there_is_no_hill_it_says_how_to_begin(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """And the first scope appears while one looks."""
+    ground = Ground(tmp_path_factory.mktemp("flat"))
+    with serving(ground) as dashboard, opened(browser, Hills(ground, dashboard)) as page:
+        expect(page.locator(".empty")).to_contain_text("holdfast hill SCOPE 3")
+        with ground.keeper() as keeper:
+            session = keeper.start("Something")
+            expect(page.locator("#hill-others")).to_contain_text("harbour")
+            session.hill("first", 3)
+        expect(dot(page, "first")).to_have_attribute("aria-valuenow", "3")
+        expect(page.locator(".empty")).to_have_count(0)
+
+
+def test_hostile_and_endless_names_stay_names(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """They do nothing, push nothing away, and can be moved like any other."""
+    ground = Ground(tmp_path_factory.mktemp("evil"))
+    names = [*(words.replace("\x1b", "") for words in HOSTILE), LONG[:200]]
+    with ground.keeper() as keeper:
+        session = keeper.start("Something")
+        for number, words in enumerate(names):
+            session.hill(words, number)
+    with serving(ground) as dashboard:
+        evil = Hills(ground, dashboard)
+        for width in (1280, 360):
+            with opened(browser, evil, width=width) as page:
+                expect(page.get_by_role("slider")).to_have_count(len(names))
+                for one in page.get_by_role("slider").all():
+                    one.focus()
+                    page.keyboard.press("ArrowRight" if width > 500 else "ArrowLeft")
+                    page.keyboard.press("Enter")
+                    expect(page.locator("[data-held]")).to_have_count(0)
+        assert [evil.at(words) for words in names] == list(range(len(names)))
+
+
+def test_what_was_done_long_ago_is_folded_away(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A scope that has been done for a week has no dot any more; it is still named."""
+    ground = Ground(tmp_path_factory.mktemp("done"))
+    with ground.keeper() as keeper:
+        now = keeper.now()
+        session = keeper.start("Something", at=now - 30 * DAY)
+        session.hill("old", 10, at=now - 8 * DAY)
+        session.hill("new", 10, at=now - DAY)
+        shot = HILL.shot(keeper, Asked())
+    (region,) = (html for name, html in shot.regions.items() if name in shot.lists["hills"])
+    assert region.count('role="slider"') == 2  # wide and narrow
+    assert "1 scope done earlier" in region
+    assert ">old<" in region

@@ -1,0 +1,242 @@
+"""The page Hours: the calendar, the sum that has to add up, the tables and their files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import pytest
+from dashboard import Ground, serving
+from playwright.sync_api import Browser, Page, expect
+from samples import HOSTILE, LONG, many, typical
+
+from holdfast.core.times import DAY, HOUR, MINUTE
+from holdfast.core.vocabulary import Project, SessionCompleted, SessionStarted
+from holdfast.keeper.following import Change
+from holdfast.machine.wall import local_offset
+from holdfast.store.interface import Draft
+from holdfast.web.pages import Asked
+from holdfast.web.pages.hours import HOURS, HOURS_CSV, HoursPage
+from holdfast.web.serving import Dashboard
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
+    made = Ground(tmp_path_factory.mktemp("hours"))
+    typical(made)
+    with made.keeper("lamp") as keeper:
+        now = keeper.now()
+        for number, scope in enumerate((*HOSTILE, "=1+1", LONG[:200])):
+            at = now - (number + 3) * DAY
+            session = keeper.start("Something", scope=scope.replace("\x1b", ""), replace=True, at=at)
+            session.message("user", at=at + 7 * MINUTE)
+            session.pause("tea", at=at + 9 * MINUTE)
+            session.resume(at=at + 20 * MINUTE)
+            session.complete(at=at + HOUR + 123)
+    return made
+
+
+@pytest.fixture(scope="module")
+def dashboard(ground: Ground) -> Iterator[Dashboard]:
+    with serving(ground) as made:
+        yield made
+
+
+@contextmanager
+def opened(browser: Browser, dashboard: Dashboard, where: str, width: int = 1280) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    page = context.new_page()
+    bad: list[str] = []
+    page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: bad.append(str(error)))
+    page.goto(dashboard.address)
+    page.goto(dashboard.origin + where)
+    try:
+        yield page
+        assert bad == []
+        assert page.evaluate("window.hurt") is None
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        context.close()
+
+
+def ms(written: str) -> int:
+    found = re.fullmatch(r"(?:([\d,]+) h )?(?:(\d+) min )?(\d+)\.(\d{3}) s", written.strip())
+    assert found is not None, written
+    hours, minutes, seconds, milli = (int((part or "0").replace(",", "")) for part in found.groups())
+    return hours * HOUR + minutes * MINUTE + seconds * 1000 + milli
+
+
+def seconds(clocked: str) -> int:
+    hours, minutes, rest = clocked.replace(",", "").split(":")
+    return int(hours) * 3600 + int(minutes) * 60 + int(rest)
+
+
+def test_the_law_is_there_to_be_seen(browser: Browser, dashboard: Dashboard) -> None:
+    """Working + paused = elapsed, as printed, in the sum and in every row of every table."""
+    with opened(browser, dashboard, "/hours?period=year") as page:
+        working, paused, elapsed = (ms(text) for text in page.locator("#hours-total dd").all_text_contents())
+        assert working > 0
+        assert working + paused == elapsed
+        rows = page.locator("table.hours tbody tr").all()
+        assert len(rows) > 20
+        for row in rows:
+            cells = row.locator("td").all_text_contents()
+            assert seconds(cells[1]) + seconds(cells[3]) == seconds(cells[4])
+
+
+def test_a_day_tells_of_itself_and_leads_to_its_row(browser: Browser, dashboard: Dashboard) -> None:
+    """By keys: from today to the days before; Enter shows the line of the table with the same numbers."""
+    with opened(browser, dashboard, "/hours?period=year") as page:
+        today = page.locator(".heat .today")
+        expect(today).to_have_count(1)
+        today.focus()
+        expect(page.locator("#heat-said")).to_contain_text("(today)")
+        page.keyboard.press("ArrowLeft")
+        told = page.evaluate("document.activeElement.querySelector('title').textContent")
+        day = page.evaluate("document.activeElement.dataset.day")
+        expect(page.locator("#heat-said")).to_have_text(told)
+        assert re.fullmatch(r"\w{3} \d+ \w{3} \d{4}: .* worked, .*\d+ sessions?", told)
+        page.keyboard.press("Enter")
+        row = page.locator(f"#day-{day}")
+        expect(row).to_be_in_viewport()
+        assert seconds(row.locator("td").nth(1).text_content() or "") > 0
+
+
+def test_period_and_project_are_chosen(browser: Browser, dashboard: Dashboard) -> None:
+    """By links and a list; what is shown says so, and the address can be kept."""
+    with opened(browser, dashboard, "/hours") as page:
+        expect(page.locator(".periods [aria-current]")).to_have_text("30 days")
+        page.get_by_role("link", name="7 days").click()
+        expect(page.locator("#hours-heading")).to_contain_text("in the last 7 days")
+        page.get_by_label("Project", exact=True).select_option("lighthouse")
+        page.wait_for_url("**/hours?*project=lighthouse*")
+        expect(page.locator("#hours-heading")).to_contain_text("on lighthouse")
+        expect(page.locator("#hours-projects tbody tr")).to_have_count(1)
+        assert "period=7d" in page.url
+
+
+def test_what_is_worked_elsewhere_is_added_while_one_looks(
+    browser: Browser, ground: Ground, dashboard: Dashboard
+) -> None:
+    """A session that ends in a terminal is in the tables within a moment; what did not change is not sent."""
+    with opened(browser, dashboard, "/hours?period=year") as page:
+        expect(page.locator("#pulse[data-state=live]")).to_be_visible()
+        page.evaluate("document.querySelector('#heat-past').same = true")
+        with ground.keeper("brand-new") as keeper:
+            at = keeper.now() - 2 * MINUTE
+            keeper.start("Just now", scope="fresh", at=at).complete(at=at + MINUTE)
+        expect(page.locator("#hours-projects")).to_contain_text("brand-new")
+        expect(page.locator("#hours-scopes")).to_contain_text("fresh")
+        assert page.evaluate("document.querySelector('#heat-past').same") is True
+
+
+def test_the_tables_are_files_to_keep(browser: Browser, dashboard: Dashboard) -> None:
+    """The download has the numbers of the page to the millisecond, and no formula in it."""
+    with opened(browser, dashboard, "/hours?period=year") as page:
+        with page.expect_download() as waited:
+            page.locator("#hours-scopes").get_by_role("link", name="CSV").click()
+        assert waited.value.suggested_filename.startswith("hours-by-scope-year-to-")
+        rows = list(csv.DictReader(io.StringIO(waited.value.path().read_text())))
+        assert "'=1+1" in [row["scope"] for row in rows]
+        for row in rows:
+            assert int(row["working_ms"]) + int(row["paused_ms"]) == int(row["elapsed_ms"])
+        answer = page.request.get(f"{dashboard.origin}/hours.csv?by=nothing")
+        assert answer.status == 400
+
+
+def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, dashboard: Dashboard) -> None:
+    """The calendar scrolls by itself, and shows today first."""
+    with opened(browser, dashboard, "/hours?period=all", width=360) as page:
+        expect(page.locator(".heat .today")).to_be_in_viewport(ratio=0.5)
+        assert page.evaluate("document.querySelector('.heat').scrollLeft") > 100
+
+
+def test_where_nothing_was_worked_it_says_what_to_do(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """No empty charts; and the first session appears without a reload."""
+    ground = Ground(tmp_path_factory.mktemp("idle"))
+    with serving(ground) as dashboard, opened(browser, dashboard, "/hours") as page:
+        expect(page.locator(".empty")).to_contain_text("holdfast start")
+        expect(page.locator(".calendar")).to_be_hidden()
+        expect(page.locator("#pulse[data-state=live]")).to_be_visible()
+        with ground.keeper() as keeper:
+            at = keeper.now() - MINUTE
+            keeper.start("The first", scope="one", at=at).complete(at=at + 30_000)
+        expect(page.locator(".calendar")).to_be_visible()
+        expect(page.locator("#hours-scopes")).to_contain_text("one")
+
+
+def test_thousands_of_sessions_are_added_up_while_the_page_is_already_there(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The page comes at once and says what it does; the numbers follow by the stream, and then stay at hand."""
+    ground = Ground(tmp_path_factory.mktemp("years"))
+    many(ground, 700)
+    with serving(ground) as dashboard, opened(browser, dashboard, "/hours?period=all") as page:
+        answer = page.request.get(f"{dashboard.origin}/static/hours.js")
+        assert answer.ok
+        expect(page.locator("#hours-heading")).to_contain_text("700 sessions", timeout=30_000)
+        expect(page.locator("#hours-total")).to_be_visible(timeout=30_000)
+        expect(page.locator(".adding")).to_have_count(0)
+        page.reload()
+        expect(page.locator("#hours-total")).to_be_visible()
+
+
+def test_the_first_page_of_many_says_that_it_adds_up(
+    ground: Ground, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Without waiting; whoever asks for the whole gets it, and from then on everybody does."""
+    there = Ground(tmp_path_factory.mktemp("first"))
+    many(there, 501)
+    fresh = HoursPage()
+    with there.keeper() as keeper:
+        assert "Adding up 501 sessions" in fresh.shot(keeper, Asked()).regions["hours-heading"]
+        assert "hours-total" in fresh.shot(keeper, Asked(query={"whole": "yes"})).regions
+        assert "hours-total" in fresh.shot(keeper, Asked()).regions
+
+
+def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Every day of two years was worked on: still under 200 kB, and a change sends little of it."""
+    ground = Ground(tmp_path_factory.mktemp("long"))
+    with ground.keeper() as keeper:
+        now = keeper.now()
+        where = Project(id="p" * 32, name="harbour")
+        with keeper.transaction() as transaction:
+            for number in range(730, 0, -1):
+                session = f"{number:08x}-0000-7000-8000-{number:012x}"
+                at = now - number * DAY
+                started = SessionStarted(goal="Long", project=where, device="desk", scope=f"scope {number % 90}")
+                transaction.record(session, Draft(started, at, "ada"))
+                transaction.record(session, Draft(SessionCompleted(), at + DAY - MINUTE, "ada"))
+        page = HoursPage()
+        asked = Asked(query={"period": "all", "whole": "yes"})
+        before = page.shot(keeper, asked)
+        assert sum(map(len, before.regions.values())) < 190_000
+        keeper.start("Now", scope="scope 7", replace=True, at=keeper.now()).note("x")
+        after = page.shot(keeper, asked)
+        sent = {name for name, html in after.regions.items() if before.regions.get(name) != html}
+        assert "heat-past" not in sent
+        assert sum(len(after.regions[name]) for name in sent) < 60_000
+
+
+def test_the_file_by_day_has_the_days_of_the_person(ground: Ground) -> None:
+    """Cut at local midnights, none before the period."""
+    with ground.keeper() as keeper:
+        text = HOURS_CSV(keeper, Asked(query={"by": "day", "period": "7d"})).content.decode()
+        now = keeper.now()
+        today = (datetime.fromtimestamp(now / 1000, UTC) + local_offset(now)).date()
+        days = [row["day"] for row in csv.DictReader(io.StringIO(text))]
+    assert days
+    assert all(0 <= (today - datetime.fromisoformat(day).date()).days < 7 for day in days)
+
+
+def test_only_what_may_change_hours_is_heard() -> None:
+    """A place without sessions is no news."""
+    assert HOURS.concerns(Change(3, frozenset({"a"}), beyond=False), Asked())
+    assert not HOURS.concerns(Change(3, frozenset(), beyond=False), Asked())
