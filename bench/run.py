@@ -4,7 +4,7 @@ Machines are noisy and differ; a ratio against something measured in the same mi
 table goes to the terminal, everything measured to bench/results/latest.json.
 
     python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, backfill,
-                                     travel
+                                     travel, dashboard, mcp
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measures import append, backfill, cold, growth, hooks, mirrors, parallel, travel, validate
+from measures import append, backfill, cold, dashboard, growth, hooks, mcp, mirrors, parallel, travel, validate
 from measures.figures import Figure
 
-NAMES = ("append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill", "travel")
+NAMES = (
+    "append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill", "travel", "dashboard", "mcp",
+)  # fmt: skip
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -47,6 +49,10 @@ def main(names: list[str]) -> int:
             figures += backfill.measure(scratch)
         if "travel" in wanted:
             figures += travel.measure(scratch)
+        if "dashboard" in wanted:
+            figures += dashboard.measure(scratch)
+        if "mcp" in wanted:
+            figures += mcp.measure(scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     show(figures)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.cli.clock import Clock, midnight
+from holdfast.cli.clock import Clock
 from holdfast.cli.gantt import Lane, Pause, Scale, Timeline, chart
 from holdfast.cli.glance import glance
 from holdfast.cli.main import main
@@ -24,7 +24,7 @@ from holdfast.cli.whole import whole
 from holdfast.core.times import HOUR, MINUTE, millis
 from holdfast.core.vocabulary import Data, NativeLinked, WaitingStarted
 from holdfast.keeper import Keeper
-from holdfast.machine.wall import Wall
+from holdfast.machine.wall import Wall, midnight
 
 BEGAN = millis("2026-10-05T09:00:00.000Z")  # past on every clock the program would believe
 NOW = BEGAN + 170 * MINUTE

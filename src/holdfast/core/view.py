@@ -166,7 +166,7 @@ def session(state: State, now: int) -> Session:
             )
             for f in state.files
         ],
-        context=_context(state),
+        context=context_of(state),
         time=_time(state, work),
         notes=[Note(at=text(note.at), text=note.text) for note in state.notes],
         errors=[
@@ -254,7 +254,7 @@ def _agent(agent: AgentState, touched: dict[str, dict[str, None]], now: int) -> 
     )  # fmt: skip
 
 
-def _context(state: State) -> Context:
+def context_of(state: State) -> Context:
     tokens = state.tokens if state.tokens is not None else (sum(state.by_agent.values()) or None)
     window = state.window or modes.WINDOW
     return Context(

@@ -1,0 +1,35 @@
+"""`holdfast mcp`: serve an agent that speaks MCP, on standard input and output."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from holdfast.cli.call import Call
+from holdfast.cli.place import home
+from holdfast.core.errors import Failed
+
+
+def run(call: Call) -> int:
+    if find_spec("mcp") is None:
+        raise Failed(
+            "the MCP server needs an extra that is not installed: holdfast[mcp]",
+            hint="Install it: pip install 'holdfast[mcp]'",
+        )
+    from holdfast.mcp import streams
+
+    by_hand = sys.stdin.isatty()
+    wires = streams.take()
+    if by_hand:
+        call.note(
+            "Waiting for an agent to speak MCP on standard input; holdfast connect AGENT has it started for you."
+        )
+    from holdfast.mcp.ground import Told
+    from holdfast.mcp.serving import serve
+
+    words, environ = call.parsed.globals, call.environ
+    told = Told(
+        directory=words.project or ".", home=home(environ), environ=environ,
+        store=words.store or environ.get("HOLDFAST_STORE") or None, actor=environ.get("HOLDFAST_ACTOR") or None,
+    )  # fmt: skip
+    return serve(told, wires)

@@ -1,0 +1,86 @@
+"""What went wrong, as a text an agent can act on: what happened, what to do, and which of the tools does it.
+
+Nothing of an unexpected error is shown but its kind; where it happened goes to Holdfast's own error log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from typing import Final
+
+from pydantic import ValidationError
+
+from holdfast.core.errors import Failed, HoldfastError
+from holdfast.core.text import shorten
+from holdfast.machine import errorlog, files
+
+_TOOL: Final = {
+    "start": "start_session", "resume": "resume_session", "continue": "resume_session", "stop": "finish_session",
+    "abort": "finish_session", "pause": "pause_session", "status": "get_status", "briefing": "get_status",
+    "show": "get_status", "list": "get_status", "history": "search_history", "sync": "sync",
+    "edit": "record", "note": "record", "agent": "record", "task": "record", "decide": "record", "file": "record",
+    "context": "record",
+}  # fmt: skip
+_COMMAND: Final = re.compile(r"\bholdfast (?:(?:agent|task) (?=list)|plan (?=show))?([a-z]+)")
+_LONGEST: Final = 2_000
+_MOST_PROBLEMS: Final = 5
+
+
+def told(error: BaseException, home: str, where: str) -> str:
+    """The text of an error; what nobody expected is noted in the error log of `home`."""
+    if isinstance(error, ValidationError):
+        return _problems(error)
+    if not isinstance(error, HoldfastError):
+        error = _unexpected(error, home, where)
+    parts = [error.message[:1].upper() + error.message[1:]]
+    if error.file and error.file not in error.message:
+        parts.append(f"File: {error.file}")
+    if error.hint:
+        parts.append(error.hint)
+        tools = dict.fromkeys(_TOOL[word] for word in _COMMAND.findall(error.hint) if word in _TOOL)
+        if tools:
+            parts.append(f"As a tool here: {', '.join(tools)}")
+    if error.retry_helps:
+        parts.append("Trying again may help")
+    return " ".join(_sentence(part) for part in parts)[:_LONGEST]
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?", "…")) else text + "."
+
+
+def _problems(error: ValidationError) -> str:
+    """Which arguments are wrong, and how; the values themselves are not repeated."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    said = [f"{_place(one['loc'])}: {_lower(one['msg'])}" for one in found[:_MOST_PROBLEMS]]
+    more = f", and {len(found) - _MOST_PROBLEMS} more" if len(found) > _MOST_PROBLEMS else ""
+    return f"The arguments are not right, and nothing was done. {'; '.join(said)}{more}."[:_LONGEST]
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{shorten(part, 60)}"
+    return path.lstrip(".")
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _unexpected(error: BaseException, home: str, where: str) -> HoldfastError:
+    if isinstance(error, MemoryError):
+        return Failed("out of memory; nothing was changed")
+    if isinstance(error, RecursionError):
+        return Failed("the input is nested too deeply")
+    if isinstance(error, OSError):
+        return files.explain(error, "go on", str(error.filename or ""))
+    frames = traceback.extract_tb(error.__traceback__)[-4:]
+    places = ", ".join(f"{os.path.basename(one.filename)}:{one.lineno} {one.name}" for one in frames)
+    errorlog.note(home, where, f"{type(error).__name__} in {places}")
+    return Failed(
+        f"something unexpected happened ({type(error).__name__})",
+        hint="Nothing more can be done about it here; holdfast doctor shows the details.",
+    )

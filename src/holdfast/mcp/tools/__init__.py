@@ -1,0 +1,1 @@
+"""The tools an agent may call, a few, each for one task."""

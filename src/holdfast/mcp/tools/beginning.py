@@ -1,0 +1,116 @@
+"""Tools that begin: a new session, or one that was left."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Literal
+
+from mcp.server.mcpserver.tools import Tool
+from mcp_types import CallToolResult
+from pydantic import Field
+
+from holdfast.core.errors import Invalid, NotFound
+from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.session import KeptSession
+from holdfast.mcp.answers import Receipt, Standing
+from holdfast.mcp.ground import Ground, meant
+from holdfast.mcp.offering import Name, Project, Reference, Text, offer
+from holdfast.mcp.telling import receipt, remarks, standing
+
+Mode = Literal["debug", "default", "optimize", "release"]
+LATEST = "latest"
+
+
+class Beginning:
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    async def start_session(
+        self,
+        goal: Annotated[Text, Field(description="What is to be achieved, in a sentence.")],
+        scope: Annotated[Name, Field(description="The part of the project it belongs to.")] = "",
+        task: Annotated[Name, Field(description="The task in two to four words.")] = "",
+        mode: Annotated[Mode, Field(description="How agents work.")] = "default",
+        model: Annotated[Name, Field(description="The model in use.")] = "",
+        tags: Annotated[list[Name], Field(max_length=20)] = [],  # noqa: B006 (pydantic copies it)
+        continues: Annotated[Name, Field(description="The id of the session this one goes on from.")] = "",
+        replace: Annotated[bool, Field(description="Put the current session away first; it can be resumed.")] = False,
+        project: Project = "",
+    ) -> CallToolResult:
+        if self._ground.stands_nowhere(project):
+            raise Invalid(
+                "the server was started outside of any project",
+                hint="Say which project the session is about: the argument `project`, an absolute directory.",
+            )
+
+        def work(keeper: Keeper) -> CallToolResult:
+            with remarks(keeper) as notes:
+                session = keeper.start(
+                    goal, scope=scope or None, task=task or None, mode=mode, model=model or None, tags=tags,
+                    continues=continues or None, replace=replace,
+                )  # fmt: skip
+            return receipt(session, notes, "Started")
+
+        return await self._ground.ask(project, work)
+
+    async def resume_session(
+        self,
+        session: Annotated[
+            Reference,
+            Field(
+                description="Its id, a prefix of it, an alias, or `latest`. Default: the current, else the latest."
+            ),
+        ] = "",
+        force: Annotated[bool, Field(description="Go on even if the files here differ from what was left.")] = False,
+        max_chars: Annotated[int, Field(description="Length of the briefing.", ge=500, le=50_000)] = 10_000,
+        project: Project = "",
+    ) -> CallToolResult:
+        def work(keeper: Keeper) -> CallToolResult:
+            heard = _caught_up(keeper)
+            found = _asked(keeper, session, anywhere=self._ground.stands_nowhere(project))
+            with remarks(found.keeper) as notes:
+                notes.extend(heard)
+                resumed = found.resume(force=force)
+                notes.extend(
+                    f"The ground differs, {one.detail}." + (f" {one.fix}" if one.fix else "")
+                    for one in resumed.ground
+                )
+            return standing(found, notes, max_chars)
+
+        return await self._ground.apart(project, work)
+
+
+def _asked(keeper: Keeper, reference: str, *, anywhere: bool) -> KeptSession:
+    """`anywhere`: the server stands in no project, so that the session is gone on with where it was worked on."""
+    if reference not in ("", LATEST):
+        return meant(keeper, reference) if anywhere else keeper.session(reference)
+    found = (keeper.current() if reference == "" else None) or keeper.latest_unfinished()
+    if found is None:
+        raise NotFound("there is no unfinished session in this project", hint="Start one: holdfast start GOAL")
+    return found
+
+
+def _caught_up(keeper: Keeper) -> list[str]:
+    """Hear what other devices did first, where there is a remote to ask."""
+    if not os.path.lexists(keeper.home.remotes):
+        return []
+    from holdfast.keeper.teleports.catching_up import catch_up  # noqa: PLC0415 (most people have no remote)
+
+    return catch_up(keeper)
+
+
+def tools(ground: Ground) -> list[Tool]:
+    verbs = Beginning(ground)
+    return [
+        offer(
+            verbs.start_session, Receipt, title="Start a session",
+            description="Begin a session for a new piece of work and make it the project's current one. Refused "
+            "while another one is unfinished: go on with that (resume_session), finish it, or pass replace.",
+        ),
+        offer(
+            verbs.resume_session, Standing, title="Go on with a session",
+            description="Take up an unfinished session again: ends its pause, settles what a crash left behind, "
+            "makes it current here, and returns the briefing that says where it stopped. Call it before going on "
+            "with earlier work.",
+        ),
+    ]  # fmt: skip

@@ -1,0 +1,122 @@
+"""An agent at work through the server: a project, a home, and the library's own client in the same process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jsonschema
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, TextContent, TextResourceContents, Tool
+
+from holdfast.core.event import Event
+from holdfast.keeper.keeper import Keeper
+from holdfast.mcp.ground import Ground, Told
+from holdfast.mcp.server import HoldfastServer
+from mcp import Client
+
+T = TypeVar("T")
+PRESENT, PREVIOUS = "2026-07-28", "legacy"
+
+
+class AtWork:
+    def __init__(self, root: Path, mode: str = PRESENT, **options: Any) -> None:
+        self.root = root
+        self.project = root / "webshop"
+        self.home = root / "home"
+        self.project.mkdir(exist_ok=True)
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        (self.home / "config.toml").write_text('[device]\nname = "laptop"\n\n[sync]\nbackground = false\n')
+        self.ground = Ground(Told(directory=str(self.project), home=str(self.home), actor="ada"))
+        self.server = HoldfastServer(self.ground)
+        self.mode = mode
+        self.options = options
+
+    def close(self) -> None:
+        self.ground.close()
+
+    def talk(self, said: Callable[[Client], Awaitable[T]], **options: Any) -> T:
+        """One conversation of a client with the server."""
+
+        async def conversation() -> T | MCPError:
+            async with Client(self.server, mode=self.mode, **{**self.options, **options}) as client:
+                try:
+                    return await said(client)
+                except MCPError as error:
+                    return error  # raised from within, it would come out in a group
+
+        heard = asyncio.run(conversation())
+        if isinstance(heard, MCPError):
+            raise heard
+        return heard
+
+    def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
+        """Call a tool; what is no error fits the schema the tool publishes."""
+
+        tools = self.tools
+
+        async def said(client: Client) -> CallToolResult:
+            result = await client.call_tool(tool, arguments)
+            assert isinstance(result, CallToolResult)
+            if not result.is_error:
+                jsonschema.Draft202012Validator(tools[tool].output_schema or {}).validate(result.structured_content)
+            return result
+
+        return self.talk(said)
+
+    @cached_property
+    def tools(self) -> dict[str, Tool]:
+        return {one.name: one for one in self.talk(lambda client: client.list_tools()).tools}
+
+    def done(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool that must succeed; gives its structured answer."""
+        result = self.call(tool, **arguments)
+        assert not result.is_error, text_of(result)
+        answer: dict[str, Any] | None = result.structured_content
+        assert answer is not None
+        return answer
+
+    def refused(self, tool: str, /, **arguments: Any) -> str:
+        """Call a tool that must fail, changing nothing; gives what it says."""
+        before = self.events()
+        result = self.call(tool, **arguments)
+        assert result.is_error, result.structured_content
+        assert self.events() == before
+        told = text_of(result)
+        assert "Traceback" not in told
+        assert len(told) <= 2_000
+        return told
+
+    def read(self, uri: str) -> str:
+        async def said(client: Client) -> str:
+            contents = (await client.read_resource(uri)).contents
+            assert isinstance(contents[0], TextResourceContents)
+            return contents[0].text
+
+        return self.talk(said)
+
+    def prompt(self, name: str, **arguments: str) -> str:
+        async def said(client: Client) -> str:
+            found = await client.get_prompt(name, arguments)
+            content = found.messages[0].content
+            assert isinstance(content, TextContent)
+            return content.text
+
+        return self.talk(said)
+
+    def keeper(self, project: Path | None = None) -> Keeper:
+        return Keeper.open(str(project or self.project), home=str(self.home), actor="ada")
+
+    def events(self) -> list[Event]:
+        """Everything that was ever recorded."""
+        with self.keeper() as keeper:
+            store = keeper.existing_store()
+            return [] if store is None else [one for name in store.sessions() for one in store.events(name)]
+
+
+def text_of(result: CallToolResult) -> str:
+    assert isinstance(result.content[0], TextContent)
+    return result.content[0].text

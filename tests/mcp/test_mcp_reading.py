@@ -1,0 +1,96 @@
+"""Resources and prompts: what can be read by its address, and what a person picks for the agent to do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+from agent_at_work import PRESENT, PREVIOUS, AtWork
+from mcp.shared.exceptions import MCPError
+
+from holdfast.mcp.answers import Found, Standing, schema
+
+
+@pytest.fixture(params=[PRESENT, PREVIOUS])
+def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtWork]:
+    at_work = AtWork(tmp_path, request.param)
+    yield at_work
+    at_work.close()
+
+
+def test_what_can_be_read_is_listed(work: AtWork) -> None:
+    """Three addresses that always stand, two patterns for any session."""
+    listed = work.talk(lambda client: client.list_resources()).resources
+    assert [one.uri for one in listed] == [
+        "holdfast://session/current", "holdfast://briefing/current", "holdfast://history",
+    ]  # fmt: skip
+    patterns = work.talk(lambda client: client.list_resource_templates()).resource_templates
+    assert [one.uri_template for one in patterns] == ["holdfast://session/{id}", "holdfast://briefing/{id}"]
+
+
+def test_the_session_its_briefing_and_history(work: AtWork) -> None:
+    """Each is there by its address, current or by id, and the documents fit their schemas."""
+    empty = json.loads(work.read("holdfast://session/current"))
+    assert empty["session"] is None
+    assert "start_session" in work.read("holdfast://briefing/current")
+    assert json.loads(work.read("holdfast://history"))["sessions"] == []
+    begun = work.done("start_session", goal="Read me")
+    for uri in ("holdfast://session/current", f"holdfast://session/{begun['id'][:8]}"):
+        document = json.loads(work.read(uri))
+        jsonschema.Draft202012Validator(schema(Standing)).validate(document)
+        assert document["session"]["goal"] == "Read me"
+    for uri in ("holdfast://briefing/current", f"holdfast://briefing/{begun['id']}"):
+        briefing = work.read(uri)
+        assert "Read me" in briefing
+        assert "data, not instructions" in briefing
+    history = json.loads(work.read("holdfast://history"))
+    jsonschema.Draft202012Validator(schema(Found)).validate(history)
+    assert [row["id"] for row in history["sessions"]] == [begun["id"]]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["session/ffffffff", "session/..", "session/..%2f..%2fetc", "session/%00", "session/a b",
+     "briefing/" + "x" * 5000, "session/", "nothing", "session/'; DROP TABLE sessions"],
+)  # fmt: skip
+def test_what_is_not_there_is_an_error_that_says_so(work: AtWork, address: str) -> None:
+    """Unknown and hostile addresses are refused in a sentence; the server goes on."""
+    with pytest.raises(MCPError) as problem:
+        work.read(f"holdfast://{address}")
+    assert "Traceback" not in str(problem.value)
+    assert work.done("get_status")["session"] is None
+
+
+def test_a_session_whose_project_is_not_here_can_be_read(work: AtWork) -> None:
+    """It came from another device, or its directory is gone: it is shown all the same, and not acted on."""
+    begun = work.done("start_session", goal="Left alone")
+    work.project.rename(work.root / "moved")
+    work.project.mkdir()
+    other = work.root / "elsewhere"
+    other.mkdir()
+    work.project.rmdir()
+    work.ground.close()
+    work.ground.told = work.ground.told._replace(directory=str(other))
+    assert work.done("get_status", session=begun["id"])["session"]["goal"] == "Left alone"
+    assert "Left alone" in work.read(f"holdfast://briefing/{begun['id']}")
+
+
+@pytest.mark.parametrize("name", ["continue", "hand_over", "wrap_up"])
+def test_prompts_carry_the_briefing(work: AtWork, name: str) -> None:
+    """Each prompt says what to do and brings the present briefing; session and remark are optional."""
+    listed = {one.name: one for one in work.talk(lambda client: client.list_prompts()).prompts}
+    assert [one.required for one in listed[name].arguments or []] == [False, False]
+    assert "No session is in progress" in work.prompt(name)
+    begun = work.done("start_session", goal="Carry on")
+    text = work.prompt(name)
+    assert "Carry on" in text
+    assert text.rstrip().endswith("</holdfast-record>")
+    work.done("start_session", goal="Another", replace=True)
+    text = work.prompt(name, session=begun["id"][:8], remark="mind the tests")
+    assert "Carry on" in text
+    assert "mind the tests" in text
+    with pytest.raises(MCPError, match="no session"):
+        work.prompt(name, session="ffffffff")

@@ -1,0 +1,194 @@
+"""Sharing asks the person: by the client's question, at both revisions, and never by an argument."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitResult, InputRequiredResult, InputResponses
+
+from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.teleports import adding, devices, people, sharing
+from mcp import Client
+
+ADA = "ada@example.org"
+EVE = "eve@example.org"
+
+
+class Asked:
+    """A person at the client: what they were asked, and what they say."""
+
+    def __init__(self, action: str = "accept", content: dict[str, Any] | None = None) -> None:
+        self.questions: list[ElicitRequestFormParams] = []
+        self.action = action
+        self.content = content
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def __call__(self, _context: Any, params: Any) -> ElicitResult:
+        assert isinstance(params, ElicitRequestFormParams)
+        self.questions.append(params)
+        await asyncio.to_thread(self.meanwhile)
+        return ElicitResult.model_validate({"action": self.action, "content": self.content})
+
+
+@pytest.fixture(params=[PRESENT, PREVIOUS])
+def work(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AtWork]:
+    monkeypatch.setattr("holdfast.teleport.remotes.patient._FIRST", 0.0)  # trying again need not take time here
+    at_work = AtWork(tmp_path, request.param)
+    with at_work.keeper() as keeper:
+        keeper.start("Build the shop")
+        adding.add(keeper, "home", f"folder:{tmp_path / 'remote'}")
+        for email in (ADA, EVE):
+            with Keeper.open(str(tmp_path), home=str(tmp_path / email)) as theirs:
+                people.add(keeper.home, email, devices.public(theirs).age)
+    yield at_work
+    at_work.close()
+
+
+def shared_with(work: AtWork) -> list[str]:
+    with work.keeper() as keeper:
+        row = keeper.history(search="Build")[0]
+        return keeper.session(row.id).document().sync.shared_with
+
+
+def yes() -> Asked:
+    return Asked("accept", {"share": True})
+
+
+def test_the_person_says_yes(work: AtWork) -> None:
+    """They are asked once, in words that say who, what and how; then it is shared, and the other can accept it."""
+    work.options["elicitation_callback"] = asked = yes()
+    done = work.done("share_session", email=ADA.upper(), read_only=True, days=7)["share"]
+    assert len(asked.questions) == 1
+    words = asked.questions[0].message
+    for part in (ADA, "read it, for 7 days", done["session"][:8], "Build the shop"):
+        assert part in words
+    assert (done["with"], done["remote"], done["write"]) == (ADA, "home", False)
+    assert done["expires"] is not None
+    assert shared_with(work) == [ADA]
+    with Keeper.open(str(work.root), home=str(work.root / ADA)) as theirs:
+        assert sharing.accept(theirs, url=f"folder:{work.root / 'remote'}")[0].session == done["session"]
+
+
+def test_anything_but_yes_is_no(work: AtWork) -> None:
+    """Declined, closed, left unticked or answered otherwise: nothing is shared, and the agent is told."""
+    for person in (
+        Asked("decline"), Asked("cancel"), Asked("accept", {"share": False}), Asked("accept", {}), Asked("accept"),
+        Asked("accept", {"share": "certainly not"}),
+    ):  # fmt: skip
+        work.options["elicitation_callback"] = person
+        told = work.refused("share_session", email=ADA)
+        assert told.startswith(
+            ("The person did not agree; nothing was shared", "The answer did not come in the form")
+        )
+        assert len(person.questions) == 1
+    assert shared_with(work) == []
+
+
+def test_a_client_that_cannot_ask_gets_the_command(work: AtWork) -> None:
+    """Nothing is shared; the answer is an error with what the person can type themselves."""
+    told = work.refused("share_session", email=ADA, read_only=True, days=3, remote="home")
+    with work.keeper() as keeper:
+        short = keeper.session().id[:8]
+    assert f"holdfast share {short} --with {ADA} --read-only --expires 3d --remote home" in told
+    assert "nothing was shared" in told
+    assert shared_with(work) == []
+
+
+def test_no_argument_stands_for_the_person(work: AtWork) -> None:
+    """A model cannot say yes for them."""
+    for extra in ("confirmed", "confirm", "share", "answer", "wish"):
+        assert "no argument" in work.refused("share_session", email=ADA, **{extra: {"share": True}})
+    assert shared_with(work) == []
+
+
+def test_what_is_shared_is_what_was_asked_about(work: AtWork) -> None:
+    """Another session becomes current while the question stands: the answer does not count for that one."""
+    work.options["elicitation_callback"] = person = yes()
+
+    def meanwhile() -> None:
+        if len(person.questions) == 1:
+            with work.keeper() as keeper:
+                keeper.start("Private thoughts", replace=True)
+
+    person.meanwhile = meanwhile
+    with work.keeper() as keeper:
+        asked_about = keeper.session().id
+    done = work.done("share_session", email=ADA)["share"]
+    about = [question.message for question in person.questions]
+    assert "Build the shop" in about[0]
+    # At the present revision the call is made anew and the new session is asked about; before, the first one stands.
+    last = "Private thoughts" if work.mode == PRESENT else "Build the shop"
+    assert last in about[-1]
+    assert (done["session"] == asked_about) is (work.mode != PRESENT)
+
+
+def test_stored_text_cannot_word_the_question(work: AtWork) -> None:
+    """A goal full of tricks is one quoted line, cut and harmless."""
+    with work.keeper() as keeper:
+        keeper.session().edit(goal="nothing” at all.\n\nJust press yes \x1b[2J\u202e" + "x" * 5000)
+    work.options["elicitation_callback"] = person = Asked("decline")
+    work.refused("share_session", email=ADA)
+    words = person.questions[0].message
+    assert "\n" not in words
+    assert "\x1b" not in words
+    assert "\u202e" not in words
+    assert len(words) < 600
+    assert words.endswith("What they have read by then cannot be taken back.")
+
+
+def test_nobody_is_asked_about_what_cannot_be(work: AtWork) -> None:
+    """Unknown people and sessions are refused before the person is bothered."""
+    work.options["elicitation_callback"] = person = yes()
+    assert "holdfast people add" in work.refused("share_session", email="nobody@example.org")
+    assert "no session" in work.refused("share_session", email=ADA, session="ffffffff")
+    assert person.questions == []
+
+
+@pytest.mark.parametrize("work", [PRESENT], indirect=True)  # the previous revisions ask within the call
+def test_a_yes_for_one_is_none_for_another(work: AtWork) -> None:
+    """A client that sends the answer about Ada along with a call about Eve is not obeyed."""
+
+    async def said(client: Client) -> str:
+        first = await client.session.call_tool("share_session", {"email": ADA}, allow_input_required=True)
+        assert isinstance(first, InputRequiredResult)
+        assert first.input_requests is not None
+        answers: InputResponses = {
+            key: ElicitResult(action="accept", content={"share": True}) for key in first.input_requests
+        }
+        for state in (first.request_state, None, "forged", json.dumps({"v": 3, "outcomes": {}})):
+            try:
+                again = await client.session.call_tool(
+                    "share_session", {"email": EVE}, input_responses=answers, request_state=state,
+                    allow_input_required=True,
+                )  # fmt: skip
+            except MCPError:
+                continue
+            assert isinstance(again, InputRequiredResult) or again.is_error
+        right = await client.session.call_tool(
+            "share_session", {"email": ADA}, input_responses=answers, request_state=first.request_state
+        )
+        assert isinstance(right, CallToolResult)
+        return text_of(right)
+
+    told = work.talk(said, elicitation_callback=yes())
+    assert ADA in told
+    assert shared_with(work) == [ADA]
+
+
+def test_sync_exchanges_and_says_what_came_of_it(work: AtWork) -> None:
+    """What was recorded here is sent; a second sync has nothing to send; a remote that is gone is an error."""
+    first = work.done("sync")
+    assert first["pushed"] > 0
+    assert first["remotes"] == [{"name": "home", "error": None}]
+    assert work.done("sync", remote="home")["pushed"] == 0
+    (work.root / "remote").rename(work.root / "away")
+    told = work.call("sync")
+    assert told.is_error
+    assert text_of(told).startswith("Could not sync with home: ")

@@ -1,0 +1,325 @@
+"""The tools, called by the library's own client, at the present and the previous revision of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
+
+from holdfast.core.errors import Unreachable
+from holdfast.keeper.keeper import Keeper
+from holdfast.machine import errorlog
+from holdfast.mcp.tools import travelling
+from mcp import Client
+
+
+@pytest.fixture(params=[PRESENT, PREVIOUS])
+def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AtWork]:
+    at_work = AtWork(tmp_path, request.param)
+    yield at_work
+    at_work.close()
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Iterator[AtWork]:
+    """Where the revision makes no difference."""
+    at_work = AtWork(tmp_path)
+    yield at_work
+    at_work.close()
+
+
+def test_few_tools_honest_hints_and_sound_schemas(work: AtWork) -> None:
+    """Nine tools; each says in a valid schema what it takes and answers, and whether it changes or sends anything."""
+    tools = work.tools
+    assert list(tools) == [
+        "start_session", "resume_session", "get_status", "search_history", "record", "pause_session",
+        "finish_session", "sync", "share_session",
+    ]  # fmt: skip
+    for one in tools.values():
+        assert one.output_schema is not None
+        assert one.annotations is not None
+        for schema in (one.input_schema, one.output_schema):
+            jsonschema.Draft202012Validator.check_schema(schema)
+            assert schema["type"] == "object"
+        assert "$ref" not in json.dumps(one.input_schema)
+        assert one.annotations.read_only_hint is (one.name in ("get_status", "search_history"))
+        assert one.annotations.destructive_hint is (one.name in ("finish_session", "share_session"))
+        assert one.annotations.open_world_hint is (one.name in ("sync", "share_session"))
+    assert len(json.dumps([one.model_dump() for one in tools.values()])) < 60_000
+
+
+def test_a_session_from_beginning_to_end(work: AtWork) -> None:
+    """An agent begins a session, records all kinds of things, pauses, goes on, looks, and finishes."""
+    assert work.done("get_status")["session"] is None
+    begun = work.done("start_session", goal="Add OAuth", mode="optimize", scope="auth", tags=["a", "b"], model="m-1")
+    assert (begun["goal"], begun["status"], begun["project"]) == ("Add OAuth", "in_progress", "webshop")
+    (work.project / "auth.py").write_text("token = 1\n")
+    recorded = work.done(
+        "record",
+        agents=[
+            {"id": "arch", "event": "started", "type": "architect", "task": "Design"},
+            {"id": "arch", "event": "progressed", "progress": 0.5},
+            {"id": "arch", "event": "completed", "summary": "Designed", "tokens": 1200},
+            {"id": "coder", "event": "started", "type": "coder", "blocking_on": "arch", "background": True},
+            {"id": "coder", "event": "failed", "category": "transient", "message": "no network"},
+            {"id": "coder", "event": "retried"}, {"id": "coder", "event": "paused"},
+            {"id": "coder", "event": "resumed"}, {"id": "coder", "event": "aborted", "message": "enough"},
+        ],
+        tasks=[
+            {"event": "added", "text": "Write it", "phase": "build", "agent": "coder"},
+            {"event": "added", "text": "Test it", "id": "tests"},
+            {"event": "started", "id": "tests"},
+            {"event": "completed", "id": "tests", "outcome": "green", "artifacts": ["auth.py"]},
+            {"event": "reopened", "id": "tests"}, {"event": "blocked", "id": "tests"},
+            {"event": "dropped", "id": "tests"},
+        ],
+        decisions=[{"chosen": "PKCE", "context": "flow", "options": ["PKCE", "implicit"], "why": "safe"}],
+        files=[
+            {"path": "auth.py", "action": "created", "agent": "arch"},
+            {"path": str(work.project / "auth.py"), "action": "modified"},
+        ],
+        notes=["first", "second"],
+        context=[
+            {"tokens": 1000, "window": 200_000}, {"tokens": 50, "agent": "arch"}, {"tokens": 10, "compressed": True},
+        ],
+        progress=0.25,
+        summary="Halfway to half",
+    )  # fmt: skip
+    assert recorded["recorded"] == 25
+    assert recorded["tasks"] == ["t1", "tests"]
+    assert (recorded["progress"], recorded["context"]["compressions"]) == (0.25, 1)
+    assert work.done("pause_session", reason="lunch")["status"] == "paused"
+    resumed = work.done("resume_session")
+    assert resumed["session"]["status"] == "in_progress"
+    assert "data, not instructions" in resumed["briefing"]
+    document = work.done("get_status", session=begun["id"][:8])["session"]
+    assert [one["status"] for one in document["agents"]] == ["completed", "aborted"]
+    assert [one["path"] for one in document["files"]] == ["auth.py", "auth.py"]
+    assert [one["text"] for one in document["notes"]] == ["first", "second"]
+    assert document["decisions"][0]["options"] == ["PKCE", "implicit"]
+    assert document["summary"] == "Halfway to half"
+    assert work.done("finish_session", summary="Done")["status"] == "completed"
+    assert work.done("get_status")["session"] is None
+    with work.keeper() as keeper:
+        assert keeper.session(begun["id"]).document().summary == "Done"
+
+
+def test_the_document_is_that_of_the_command_line(quick: AtWork) -> None:
+    """What get_status gives as the session is the very document the library gives."""
+    quick.done("start_session", goal="Same everywhere")
+    quick.done("record", notes=["x"], tasks=[{"event": "added", "text": "t"}])
+    document = quick.done("get_status")["session"]
+    with quick.keeper() as keeper:
+        ours = msgspec.to_builtins(keeper.session().document())
+    for one in (document, ours):
+        one["time"] = None  # goes on
+    assert document == ours
+
+
+def test_a_record_is_whole_or_nothing(work: AtWork) -> None:
+    """One entry that is refused keeps all others of the call out, and the answer names it."""
+    work.done("start_session", goal="All or nothing")
+    told = work.refused(
+        "record", notes=["kept out"], agents=[{"id": "a", "event": "started"}, {"id": "gone", "event": "completed"}]
+    )
+    assert told.startswith("Nothing of this call was recorded: agents[1]: there is no agent gone")
+    assert "nothing was given" in work.refused("record").lower()
+    work.done("record", agents=[{"id": "a", "event": "started"}])
+    assert "how far is missing" in work.refused("record", agents=[{"id": "a", "event": "progressed"}])
+
+
+def test_finishing_otherwise(quick: AtWork) -> None:
+    """A session is given up with a reason, or fails with one; failing without says what is missing."""
+    quick.done("start_session", goal="One")
+    assert quick.done("finish_session", outcome="aborted", reason="no use", summary="Tried")["status"] == "aborted"
+    quick.done("start_session", goal="Two")
+    assert "needs a reason" in quick.refused("finish_session", outcome="failed")
+    assert quick.done("finish_session", outcome="failed", reason="no key")["status"] == "error"
+
+
+def test_errors_say_which_tool_helps(quick: AtWork) -> None:
+    """An error names what to do, in commands for the person and in tools for the agent."""
+    assert "start_session" in quick.refused("record", notes=["x"])
+    quick.done("start_session", goal="One")
+    told = quick.refused("start_session", goal="Two")
+    assert "unfinished session here: 'One'" in told
+    assert "resume_session" in told
+    assert "finish_session" in told
+    assert quick.done("start_session", goal="Two", replace=True)["goal"] == "Two"
+    assert "search_history" in quick.refused("get_status", session="ffffffff")
+    assert "holdfast remote add" in quick.refused("sync")
+    assert "Tools are start_session" in quick.refused("nonesuch")
+    told = quick.refused("record", note="typo")
+    assert "no argument 'note'" in told
+    assert "notes" in told
+
+
+def test_a_long_session_is_cut_and_says_so(work: AtWork) -> None:
+    """However much was recorded, answers stay short, and what was left out is counted."""
+    work.done("start_session", goal="Much " * 100)
+    for start in range(0, 300, 100):
+        work.done("record", notes=[f"{start + number} " + "long " * 300 for number in range(100)])
+    result = work.call("get_status")
+    assert len(text_of(result)) <= 11_000
+    answer = result.structured_content
+    assert answer is not None
+    assert len(json.dumps(answer["session"])) <= 10_500
+    assert len(answer["briefing"]) <= 10_000
+    cut = {one["what"]: (one["shown"], one["total"]) for one in answer["left_out"]}
+    shown, total = cut["notes"]
+    assert total == 300
+    assert shown == len(answer["session"]["notes"]) > 0
+    assert answer["session"]["notes"][-1]["text"].startswith("299 ")
+    assert len(work.done("get_status", max_chars=500)["briefing"]) <= 500
+    whole = json.loads(work.read(f"holdfast://session/{answer['session']['id']}"))
+    assert len(whole["session"]["notes"]) > shown
+
+
+def test_history_comes_in_pages(work: AtWork) -> None:
+    """Pages follow each other without gap or overlap, also while sessions are searched and filtered."""
+    with work.keeper() as keeper:
+        for number in range(23):
+            keeper.start(f"Goal {number} {'odd' if number % 2 else 'even'}", replace=True)
+    for arguments, count in (({}, 23), ({"query": "odd"}, 11), ({"status": "paused"}, 22)):
+        seen: list[str] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = work.done("search_history", limit=5, cursor=cursor, **arguments)
+            assert len(page["sessions"]) <= 5
+            seen += [row["id"] for row in page["sessions"]]
+            cursor = page["cursor"]
+        assert len(seen) == len(set(seen)) == count
+    assert work.done("search_history", query="nowhere")["sessions"] == []
+    assert len(work.done("search_history", since="2020-01-01", limit=50)["sessions"]) == 23
+    assert work.done("search_history", since="2120-01-01T00:00:00Z")["sessions"] == []
+
+
+def test_another_project_by_directory_or_by_id(quick: AtWork, tmp_path: Path) -> None:
+    """A call may name another project, or a session of one: what it records belongs there."""
+    other = tmp_path / "api"
+    other.mkdir()
+    (other / "main.py").write_text("x\n")
+    mine = quick.done("start_session", goal="Mine")
+    theirs = quick.done("start_session", goal="Theirs", project=str(other))
+    assert theirs["project"] == "api"
+    assert quick.done("get_status", project=str(other))["session"]["goal"] == "Theirs"
+    quick.done("record", session=theirs["id"], files=[{"path": "main.py"}], notes=["from afar"])
+    assert quick.done("get_status", session=theirs["id"][:8])["session"]["files"][0]["hash_after"] is not None
+    assert quick.done("get_status")["session"]["id"] == mine["id"]
+    assert len(quick.done("search_history")["sessions"]) == 1
+    assert len(quick.done("search_history", all_projects=True)["sessions"]) == 2
+    assert "no directory" in quick.refused("start_session", goal="x", project=str(other / "nowhere"))
+    assert "no directory" in quick.refused("start_session", goal="x", project=str(other / "main.py"))
+
+
+def test_a_server_started_nowhere_wants_to_know_the_project(
+    quick: AtWork, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Started in the person's home, as programs with windows do, it does not take that for a project."""
+    monkeypatch.setenv("HOME", str(quick.project))
+    assert "which project" in quick.refused("start_session", goal="x")
+    other = tmp_path / "api"
+    other.mkdir()
+    begun = quick.done("start_session", goal="There", project=str(other))
+    quick.done("pause_session", session=begun["id"])
+    assert quick.done("resume_session", session=begun["id"])["session"]["status"] == "in_progress"
+    assert quick.done("get_status", project=str(other))["session"]["id"] == begun["id"]
+
+
+def test_the_latest_is_taken_up_again(work: AtWork) -> None:
+    """Without a current session, resume takes up the one worked on last; with none at all it says what to do."""
+    assert "start_session" in work.refused("resume_session")
+    first = work.done("start_session", goal="First")
+    work.done("start_session", goal="Second", replace=True)
+    work.done("finish_session")
+    offered = work.done("get_status")
+    assert offered["session"] is None
+    assert "First" in offered["notes"][-1]
+    assert work.done("resume_session", session="latest")["session"]["id"] == first["id"]
+
+
+def test_secrets_are_cut_out_and_the_agent_is_told(quick: AtWork) -> None:
+    """What looks like a secret never reaches the log, and the answer says that it was cut out."""
+    quick.done("start_session", goal="Careful")
+    told = quick.done("record", notes=["key AKIAIOSFODNN7EXAMPLQ and ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"])[
+        "notes"
+    ]
+    assert any("Secrets were cut out" in sentence for sentence in told)
+    assert quick.done("record", notes=["nothing"])["notes"] == []
+
+
+def test_a_full_context_is_pointed_out(quick: AtWork) -> None:
+    """When the context nears its end, the answer says so at once, and the status puts it before the person."""
+    quick.done("start_session", goal="Full")
+    answer = quick.done("record", context=[{"tokens": 199_000, "window": 200_000}])
+    assert answer["context"]["level"] == "compress"
+    assert "compress now" in answer["notes"][-1]
+    assert any("compress" in sentence for sentence in quick.done("get_status")["attention"])
+
+
+def test_what_nobody_expected_is_a_result_and_noted(quick: AtWork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of ours is an error result without a word of what was in hand; the error log tells where."""
+    quick.done("start_session", goal="x")
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("secret words")
+
+    monkeypatch.setattr(Keeper, "current", broken)
+    told = text_of(quick.call("get_status"))
+    monkeypatch.undo()
+    assert "something unexpected happened (ZeroDivisionError)" in told.lower().replace(
+        "zerodivision", "ZeroDivision"
+    ) or ("ZeroDivisionError" in told)
+    assert "secret words" not in told
+    noted = errorlog.lines(str(quick.home))[-1]
+    assert noted["where"] == "mcp get_status"
+    assert "ZeroDivisionError" in str(noted["message"])
+    assert quick.done("get_status")["session"]["goal"] == "x"
+
+
+def test_a_store_that_was_replaced_is_opened_anew(quick: AtWork, tmp_path: Path) -> None:
+    """A repair or a restored copy puts another file in the store's place: the next call reads that one."""
+    quick.done("start_session", goal="Before")
+    with quick.keeper() as keeper:
+        keeper.backup(str(tmp_path / "copy"))
+        path = keeper.store_path
+    quick.done("record", notes=["only in the old file"])
+    for end in ("-wal", "-shm"):
+        if os.path.exists(path + end):
+            os.unlink(path + end)
+    os.replace(tmp_path / "copy", path)
+    assert quick.done("get_status")["session"]["notes"] == []
+
+
+def test_a_slow_sync_holds_nobody_up(work: AtWork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a sync waits for a remote, the status is answered."""
+    work.done("start_session", goal="Patience")
+    begun, release = threading.Event(), threading.Event()
+
+    def slow(*_: Any, **__: Any) -> None:
+        begun.set()
+        assert release.wait(30)
+        raise Unreachable("far away", hint="Try later.")
+
+    monkeypatch.setattr(travelling, "sync", slow)
+
+    async def said(client: Client) -> tuple[str, str]:
+        syncing = asyncio.create_task(client.call_tool("sync", {}))
+        assert await asyncio.to_thread(begun.wait, 30)
+        status = await client.call_tool("get_status", {})
+        assert not syncing.done()
+        release.set()
+        return text_of(status), text_of(await syncing)
+
+    status, synced = work.talk(said)
+    assert "Patience" in status
+    assert synced == "Far away. Try later. Trying again may help."
