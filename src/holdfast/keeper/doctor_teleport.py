@@ -120,38 +120,18 @@ def _remembered(keeper: Keeper, remote: Remote) -> Iterator[tuple[str, str | Non
     """What is known of it here: where this device stands, and what was turned away."""
     from holdfast.keeper.teleports import opening, travelling
     from holdfast.keeper.teleports.admitting import held_back
-    from holdfast.keeper.teleports.remotes import rejoining
-    from holdfast.keeper.teleports.standing import met
+    from holdfast.keeper.teleports.standing import advice, met
     from holdfast.teleport import held
     from holdfast.teleport.hearing import name_of
     from holdfast.teleport.memory import Memory
 
     stands = met(keeper, remote)
-    if stands.status == "pending":
-        words = _words(keeper)
-        yield (
-            "this device waits to be let in",
-            f"On one that belongs to the vault: holdfast device approve {words}",
-        )
-    elif stands.status == "removed":
-        yield (
-            "this device was removed from the vault",
-            f"holdfast remote remove {remote.name}; to join again: holdfast remote add {remote.name} {remote.url}",
-        )
-    elif stands.status == "other-keys":
-        yield "this device has new keys, and the vault knows it by others", f"Ask to join again: {rejoining(remote)}"
-    elif stuck := travelling.unsendable(keeper, remote):
+    yield from advice(stands, _words(keeper))
+    if stands.status not in ("pending", "removed", "other-keys") and (stuck := travelling.unsendable(keeper, remote)):
         yield (
             f"{count(stuck, 'session')} with events that this device may not send: they are of keys it does not have",
             f"On a device that lets others in: holdfast device approve {_words(keeper)} --admin; then sync both.",
         )
-    if stands.held and not stands.confirmed:
-        yield (
-            f"{count(stands.held, 'earlier session')} held back until you have confirmed that the vault is yours",
-            f"With the words that another of your devices shows: holdfast remote confirm {remote.name} WORDS",
-        )
-    if stands.error is not None:
-        yield f"the last sync failed: {stands.error}", "holdfast sync tries it again."
     memory = Memory(keeper.store(), remote.vault)
     vault = opening.remembered(keeper, remote)
     for device, waits in held.waiting(memory).items():

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.machine.collecting import uncollected
-from holdfast.teleport import bygone, founding, heads, held, joining, removing, sharing, tending
+from holdfast.teleport import asking, bygone, founding, heads, held, joining, removing, sharing, tending
 from holdfast.teleport.hearing import look, name_of
 from holdfast.teleport.memory import Turned
 from holdfast.teleport.pulling import Pull
@@ -99,6 +99,7 @@ def _exchange(
         where = heads.name_of(vault.id, push.writer, push.own.there)
         vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
     tending.tend(vault, listing, main, lost=lost or put_back)
+    asking.remember(vault, listing)
     if vault.membership.is_member(vault.me):
         if lost or put_back:
             bygone.restore(push, listing)

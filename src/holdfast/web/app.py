@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -96,6 +96,7 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
         exception_handlers={HoldfastError: answering.refused, HTTPException: answering.turned_away},
         lifespan=running,
     )
+    app.router.redirect_slashes = False  # an address has one spelling
     app.state.desk = desk
     app.state.live = live
     return app
@@ -108,9 +109,9 @@ def address(request: Request) -> str:
 
 def placed(where: str) -> Place | None:
     """The page that an address means."""
-    split = urlsplit(where)
-    found = parts(split.path)
+    path, _, query = where.partition("?")
+    found = parts(path)
     if found is None:
         return None
     page, words = found
-    return Place(where, page, Asked(words, dict(parse_qsl(split.query, keep_blank_values=True))))
+    return Place(where, page, Asked(words, dict(parse_qsl(query, keep_blank_values=True))))

@@ -6,12 +6,14 @@ somebody else's: what would hide or reorder something is spelled out first (`wor
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import jinja2
 from markupsafe import Markup, escape
 
+from holdfast.core.lifecycle import session_allows
 from holdfast.core.times import MINUTE, millis, span
 from holdfast.keeper import wording
 from holdfast.machine.wall import local_offset
@@ -22,6 +24,9 @@ def _seen(value: object) -> object:
         return ""
     return value if isinstance(value, Markup) or not isinstance(value, str) else wording.visible(value, lines=True)
 
+
+# The word of the server that is answering (`gate.Secrets.word`): the forms of its pages say it.
+SPOKEN: ContextVar[str] = ContextVar("word", default="")
 
 _TEMPLATES: Final = jinja2.Environment(
     loader=jinja2.PackageLoader("holdfast.web", "templates"),
@@ -37,6 +42,11 @@ _TEMPLATES: Final = jinja2.Environment(
 
 def render(template: str, /, **words: object) -> Markup:
     return Markup(_TEMPLATES.get_template(template).render(**words))  # noqa: S704 (escaped by the template)
+
+
+def word_field() -> Markup:
+    """What a form holds that works without scripts too."""
+    return Markup('<input type="hidden" name="word" value="{}">').format(SPOKEN.get())
 
 
 # ── times ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -111,4 +121,5 @@ _TEMPLATES.filters |= {
     "span": span,
     "stamp": stamp,
 }
+_TEMPLATES.globals |= {"allows": session_allows, "word_field": word_field}
 _TEMPLATES.globals |= {"bar": bar, "counting": counting, "STATUS": wording.STATUS, "pause_words": wording.pause_words}

@@ -83,9 +83,7 @@ def known(keeper: Keeper) -> Listed:
     failed: dict[str, HoldfastError] = {}
     for remote in remotes.load(keeper.home):
         vault = opening.remembered(keeper, remote)
-        found += sorted(
-            _members(keeper, vault, remote), key=lambda one: (not one.this, one.status == "removed", one.name)
-        )
+        found += remembered(keeper, vault, remote)
         if remote.kind != "vault" or not vault.membership.is_admin(vault.me):
             continue
         try:
@@ -97,6 +95,11 @@ def known(keeper: Keeper) -> Listed:
         except HoldfastError as error:
             failed[remote.name] = error
     return Listed(found, failed)
+
+
+def remembered(keeper: Keeper, vault: Vault, remote: Remote) -> list[Known]:
+    """The devices of a vault as this one knows them, itself first: the remote is not asked."""
+    return sorted(_members(keeper, vault, remote), key=lambda one: (not one.this, one.status == "removed", one.name))
 
 
 def _members(keeper: Keeper, vault: Vault, remote: Remote) -> list[Known]:

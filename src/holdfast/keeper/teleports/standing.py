@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.core.errors import Conflict
 from holdfast.keeper.teleports import opening, remotes
 from holdfast.keeper.teleports.remotes import Remote
+from holdfast.keeper.wording import count
 from holdfast.teleport import joining, key_files, words
 from holdfast.teleport.memory import Memory
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holdfast.keeper.keeper import Keeper
 
 
@@ -55,6 +58,33 @@ def _status(keeper: Keeper, remote: Remote) -> str:
     if standing.place == "member" and standing.shut_out:
         status = "removed"  # the entry that says so is sealed with a key that a removed device does not get
     return status
+
+
+def advice(one: Met, fingerprint: str) -> Iterator[tuple[str, str | None]]:
+    """What is wrong or waits between this device and a remote, and what to do about it."""
+    remote = one.remote
+    if one.status == "pending":
+        yield (
+            "this device waits to be let in",
+            f"On one that belongs to the vault: holdfast device approve {fingerprint}",
+        )
+    elif one.status == "removed":
+        yield (
+            "this device was removed from the vault",
+            f"holdfast remote remove {remote.name}; to join again: holdfast remote add {remote.name} {remote.url}",
+        )
+    elif one.status == "other-keys":
+        yield (
+            "this device has new keys, and the vault knows it by others",
+            f"Ask to join again: {remotes.rejoining(remote)}",
+        )
+    if one.held and not one.confirmed:
+        yield (
+            f"{count(one.held, 'earlier session')} held back until you have confirmed that the vault is yours",
+            f"With the words that another of your devices shows: holdfast remote confirm {remote.name} WORDS",
+        )
+    if one.error is not None:
+        yield f"the last sync failed: {one.error}", "holdfast sync tries it again."
 
 
 def all_met(keeper: Keeper) -> list[Met]:

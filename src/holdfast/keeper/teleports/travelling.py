@@ -29,6 +29,9 @@ _GONE: Final = "this device's keys are gone"
 _STUCK: Final = "some of it is by keys that this device does not have, and cannot be sent from here: holdfast doctor"
 # Where the store remembers of a work tree that its session was deleted on another device.
 GONE: Final = "gone/"
+# What is looked at to count what waits: nobody reads on from there.
+_MOST_EVENTS: Final = 2_000
+_MOST_SESSIONS: Final = 200
 _WORST_FIRST: Final = ("error", "pending", "synced")
 
 
@@ -144,6 +147,31 @@ def unsendable(keeper: Keeper, remote: Remote) -> int:
         if state is not None and not state.deleted and remote in _taking(keeper, state):
             found += _waits(keeper, memory, standing, state).stuck
     return found
+
+
+class Unsent(NamedTuple):
+    """How many sessions hold something that a remote was not sent, and whether there may be more than these."""
+
+    sessions: int
+    more: bool
+
+
+def unsent(keeper: Keeper, remote: Remote) -> Unsent:
+    """Counted among what came into the store since the last push: asked often, it looks at no more than that."""
+    store, memory = keeper.store(), Memory(keeper.store(), remote.vault)
+    standing = memory.standing()
+    if remote.session is not None:
+        sessions, more = {remote.session}, False
+    else:
+        arrived = store.arrived(memory.own(keeper.home.writer(keeper.store_path)).place, _MOST_EVENTS)
+        sessions = {one.event.session for one in arrived}
+        more = len(arrived) == _MOST_EVENTS or len(sessions) > _MOST_SESSIONS
+    found = 0
+    for session in sorted(sessions)[:_MOST_SESSIONS]:
+        state = store.state(session)
+        if state is not None and not state.deleted and remote in _taking(keeper, state):
+            found += any(_waits(keeper, memory, standing, state))
+    return Unsent(found, more and found > 0)
 
 
 def gone(keeper: Keeper) -> tuple[str, str] | None:

@@ -1,0 +1,161 @@
+"""History: every session there is, found as the person types.
+
+The first page of what is found is kept up to date, row by row; what comes after it is asked for while scrolling, from
+the last row that is there. A row that has not changed is not drawn again: most of them never do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+from markupsafe import Markup, escape
+
+from holdfast.core.errors import Invalid
+from holdfast.core.text import shorten
+from holdfast.core.times import millis, span
+from holdfast.keeper import finding
+from holdfast.keeper.wording import STATUS, one_line, percent
+from holdfast.machine.wall import midnight
+from holdfast.store.interface import Filter
+from holdfast.web.encoding import encoded
+from holdfast.web.pages import Asked, Part, Shot
+from holdfast.web.rendering import local, render
+
+if TYPE_CHECKING:
+    from holdfast.core.model import Row
+    from holdfast.keeper.following import Change
+    from holdfast.keeper.keeper import Keeper
+
+AT_ONCE: Final = 60
+_MOST: Final = 1_200  # for whoever comes back to where they had scrolled to
+_LONGEST: Final = 300  # characters of a goal
+_LONGEST_NAME: Final = 60
+_MOST_NAMES: Final = 500
+_BETWEEN: Final = Markup("\x1e")  # stands in no text: what cannot be seen is spelled out
+_WORDS: Final = ("q", "status", "project", "archived", "since")
+UNFINISHED: Final = "unfinished"
+
+
+class _Line(NamedTuple):
+    """A row in the words it is shown with."""
+
+    row: Row
+    goal: str
+    done: str
+    worked: str
+    day: str
+    clock: str
+
+
+class History:
+    name = "history"
+    title = "History"
+
+    def __init__(self) -> None:
+        self._drawn: dict[object, Markup] = {}
+        self._projects: tuple[object, list[str]] = (None, [])
+
+    def shot(self, keeper: Keeper, asked: Asked) -> Shot:
+        rows = found(keeper, asked, AT_ONCE + 1)
+        shown = rows[:AT_ONCE]
+        last = shown[-1].id if len(rows) > AT_ONCE else None
+        drawn = self.rows(shown)
+        about = {
+            "history-count": render("history-count.html", shown=len(shown), more=last is not None),
+            "history-state": render("history-state.html", any=bool(shown), narrowed=bool(_words(asked))),
+            "history-more": render("history-more.html", href=None if last is None else _address(asked, last)),
+        }
+        return Shot({**about, **drawn}, {"history-latest": tuple(drawn)})
+
+    def concerns(self, _: Change, __: Asked) -> bool:
+        return True
+
+    def extras(self, keeper: Keeper, asked: Asked) -> dict[str, object]:
+        # What comes back to the server has to be as it was, whatever is in it; what is to be seen is spelled out.
+        words = {name: escape(asked.text(name)) for name in _WORDS}
+        names = self._names(keeper)
+        chosen = asked.text("project")
+        if chosen and chosen not in names:
+            names = [chosen, *names]
+        projects = [(escape(name), shorten(one_line(name), _LONGEST_NAME)) for name in names[:_MOST_NAMES]]
+        return {"words": words, "statuses": STATUS, "projects": projects, "at_once": AT_ONCE}
+
+    def rows(self, rows: list[Row]) -> dict[str, Markup]:
+        """By name, each row drawn."""
+        if len(self._drawn) > 20 * _MOST:
+            self._drawn.clear()
+        drawn = self._drawn
+        keys = [msgspec.structs.astuple(row) for row in rows]
+        new = [row for row, key in zip(rows, keys, strict=True) if key not in drawn]
+        if new:
+            made = render("history-rows.html", rows=[_line(row) for row in new], between=_BETWEEN)
+            for row, html in zip(new, made.split(_BETWEEN), strict=True):
+                drawn[msgspec.structs.astuple(row)] = html
+        return {f"row-{row.id}": drawn[key] for row, key in zip(rows, keys, strict=True)}
+
+    def _names(self, keeper: Keeper) -> list[str]:
+        """Of the projects. They change with events only, and asking for them takes longer than for the page."""
+        store = keeper.existing_store()
+        known = None if store is None else (keeper.store_path, store.latest_place())
+        if self._projects[0] != known:
+            self._projects = (known, keeper.project_names())
+        return self._projects[1]
+
+
+def found(keeper: Keeper, asked: Asked, limit: int) -> list[Row]:
+    status, archived, since = asked.text("status"), asked.text("archived"), asked.text("since")
+    if archived not in ("", "yes", "no"):
+        raise Invalid("archived is yes or no", hint="Leave it out for both.")
+    keeper.absorb()
+    wanted = Filter(
+        search=asked.text("q") or None,
+        status=None if status in ("", UNFINISHED) else status,
+        unfinished=status == UNFINISHED,
+        name=asked.text("project") or None,
+        archived={"yes": True, "no": False}.get(archived),
+        since=midnight(since[:20]) if since else None,
+        before=finding.place_of(keeper.existing_store(), asked.text("before") or None),
+        limit=limit,
+    )
+    return finding.listed(keeper, wanted)
+
+
+def more(keeper: Keeper, asked: Asked) -> Part:
+    """For the page's script: the first page of something else, or what comes after its last row."""
+    if not asked.text("before"):
+        shot = HISTORY.shot(keeper, asked)
+        names = shot.lists["history-latest"]
+        rows = "".join(shot.regions[name] for name in names)
+        put = {name: html for name, html in shot.regions.items() if name.startswith("history-")}
+        return _part({"rows": rows, "put": put, "more": 'href="' in put["history-more"]})
+    wanted = asked.text("limit")
+    limit = min(max(int(wanted), 1), _MOST) if wanted.isdecimal() and len(wanted) < len("10000") else AT_ONCE
+    rows_found = found(keeper, asked, limit + 1)
+    drawn = HISTORY.rows(rows_found[:limit])
+    return _part({"rows": "".join(drawn.values()), "more": len(rows_found) > limit})
+
+
+def _part(content: dict[str, object]) -> Part:
+    return Part(encoded({"holdfast": 1, **content}), "application/json")
+
+
+def _words(asked: Asked) -> dict[str, str]:
+    return {name: text for name in _WORDS if (text := asked.text(name))}
+
+
+def _address(asked: Asked, last: str) -> str:
+    """Where the rest is, for a browser that runs no scripts."""
+    return "/history?" + urlencode({**_words(asked), "before": last})
+
+
+def _line(row: Row) -> _Line:
+    began = local(millis(row.created_at))
+    return _Line(
+        row=row, goal=shorten(one_line(row.goal), _LONGEST), done=percent(row.progress), worked=span(row.working_ms),
+        day=f"{began.day} {began:%b %Y}", clock=f"{began:%H:%M}",
+    )  # fmt: skip
+
+
+HISTORY: Final = History()

@@ -1,0 +1,215 @@
+"""The page Devices: what is remembered of vaults and those who belong to them, and syncing because somebody asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from dashboard import Ground, serving
+from playwright.sync_api import Browser, Page, expect
+from vaults import NAMES, Vaults, everything
+
+from holdfast.core.errors import Unreachable
+from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.teleports import opening, syncing
+from holdfast.keeper.teleports.syncing import Synced
+from holdfast.web.actions import syncing as action
+from holdfast.web.pages import Asked
+from holdfast.web.pages.devices import DEVICES
+from holdfast.web.serving import Dashboard
+
+
+class Looked:
+    def __init__(self, vaults: Vaults, dashboard: Dashboard) -> None:
+        self.vaults = vaults
+        self.dashboard = dashboard
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
+    """A vault in which something of everything happened."""
+    vaults = Vaults(Ground(tmp_path_factory.mktemp("vaults")))
+    everything(vaults)
+    with serving(vaults.ground) as dashboard:
+        yield Looked(vaults, dashboard)
+
+
+@contextmanager
+def opened(browser: Browser, dashboard: Dashboard, *, width: int = 1280, complains: bool = False) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    page = context.new_page()
+    bad: list[str] = []
+    page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: bad.append(str(error)))
+    page.goto(dashboard.address)
+    page.goto(f"{dashboard.origin}/devices")
+    expect(page.locator("#pulse")).to_have_attribute("data-state", "live")
+    try:
+        yield page
+        assert page.evaluate("window.hurt") is None
+        assert bad == [] or complains
+    finally:
+        context.close()
+
+
+def founded(top: Path) -> Vaults:
+    """A vault with this device alone, and a session that is there already."""
+    vaults = Vaults(Ground(top))
+    with vaults.ground.keeper() as keeper:
+        keeper.start("Lay the cable")
+    vaults.found()
+    return vaults
+
+
+# ── what it shows ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_shows_the_vault_and_who_belongs_to_it(browser: Browser, there: Looked) -> None:
+    """This device, the vault's words, members and removed ones, who asks, what waits and what was turned away."""
+    with there.vaults.ground.keeper() as keeper:
+        from holdfast.keeper.teleports import devices, standing
+
+        mine, met = devices.public(keeper).words, standing.all_met(keeper)[0]
+    with opened(browser, there.dashboard) as page:
+        expect(page.locator("#devices-here")).to_contain_text("desk")
+        expect(page.locator("#devices-here")).to_contain_text(mine)
+        remote = page.locator(".remote")
+        expect(remote).to_contain_text(f"folder:{there.vaults.folder}")
+        expect(remote).to_contain_text(met.words)
+        expect(remote).to_contain_text("this device belongs here")
+        expect(page.locator(".lines dd", has_text="1 session")).to_be_visible()
+        members = page.locator(".members tbody tr")
+        expect(members).to_have_count(3)
+        expect(members.nth(0)).to_contain_text("(this device)")
+        expect(members.nth(1)).to_contain_text("laptop")
+        expect(members.nth(2)).to_contain_text("was removed")
+        expect(page.locator(".asking li")).to_contain_text(NAMES[0])
+        expect(page.locator(".turned tbody tr")).to_contain_text("it is not what its author put there")
+        expect(page.locator("#devices-people")).to_contain_text("tove@example.org")
+
+
+def test_names_of_devices_are_only_text(browser: Browser, there: Looked) -> None:
+    """What somebody calls their device runs nowhere, and the command that is copied holds words only."""
+    with opened(browser, there.dashboard) as page:
+        copied = page.locator(".asking [data-copy]").get_attribute("data-copy") or ""
+        assert copied.removeprefix("holdfast device approve ").replace("-", "").isalpha()
+        expect(page.locator(".members")).to_contain_text(NAMES[2])
+
+
+@pytest.mark.parametrize("width", [1280, 390, 360])
+def test_nothing_sticks_out_of_the_window(browser: Browser, there: Looked, width: int) -> None:
+    """Fingerprints and names of packs are long, and no page is wider than its window."""
+    with opened(browser, there.dashboard, width=width) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_alone_it_says_how_a_second_device_comes(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Without a remote there is a command to run, and the vault appears once it was run."""
+    vaults = Vaults(Ground(tmp_path_factory.mktemp("alone")))
+    with serving(vaults.ground) as dashboard, opened(browser, dashboard) as page:
+        expect(page.get_by_text("holdfast remote add home")).to_be_visible()
+        expect(page.get_by_text("encrypted on this device before it leaves")).to_be_visible()
+        expect(page.get_by_role("button", name="Sync now")).to_have_count(0)
+        vaults.found()
+        expect(page.locator(".remote")).to_contain_text("this device belongs here")
+        expect(page.get_by_text("holdfast remote add home")).to_have_count(0)
+
+
+def test_drawing_asks_no_remote(there: Looked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often the page is drawn, nothing that could be slow or away is touched."""
+
+    def away(*_: object, **__: object) -> None:
+        raise AssertionError("the remote was asked")
+
+    monkeypatch.setattr(opening, "open_remote", away)
+    with there.vaults.ground.keeper() as keeper:
+        shot = DEVICES.shot(keeper, Asked())
+        assert shot == DEVICES.shot(keeper, Asked())
+    assert len(shot.lists["devices-remotes"]) == 1
+
+
+# ── syncing ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_syncing_says_what_came_of_it(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What waited is sent, what others wrote comes, the page shows both without being loaded again."""
+    vaults = founded(tmp_path_factory.mktemp("syncing"))
+    vaults.join("laptop", 1)
+    vaults.write("laptop", 1, "Paint the boat")
+    with vaults.ground.keeper() as keeper:
+        keeper.session().note("More rope")
+    with serving(vaults.ground) as dashboard, opened(browser, dashboard) as page:
+        waits = page.locator("dt", has_text="Waits to be sent").locator("xpath=following-sibling::dd[1]")
+        expect(waits).to_have_text("1 session")
+        page.get_by_role("button", name="Sync now").click()
+        expect(page.locator(".toast")).to_contain_text("Synced: sent")
+        expect(page.locator(".toast")).to_contain_text("received")
+        expect(waits).to_have_text("nothing")
+        expect(page.get_by_role("button", name="Sync now")).to_be_enabled()
+    with vaults.ground.keeper() as keeper:
+        assert {row.goal for row in keeper.history(all_projects=True)} == {"Lay the cable", "Paint the boat"}
+
+
+def test_a_remote_that_is_gone_is_told(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer says what is wrong, and the page keeps saying so until a sync succeeds."""
+    monkeypatch.setattr("holdfast.teleport.remotes.patient._FIRST", 0.0)
+    vaults = founded(tmp_path_factory.mktemp("gone"))
+    aside = vaults.folder.rename(vaults.folder.with_name("unmounted"))
+    with serving(vaults.ground) as dashboard, opened(browser, dashboard, complains=True) as page:
+        page.get_by_role("button", name="Sync now").click()
+        expect(page.locator(".toast.bad")).to_contain_text("home:")
+        expect(page.locator(".remote .attention")).to_contain_text("The last sync failed")
+        aside.rename(vaults.folder)
+        page.get_by_role("button", name="Sync now").click()
+        expect(page.locator(".remote .attention")).to_have_count(0)
+
+
+def test_a_slow_remote_holds_up_nothing_and_two_clicks_are_one_sync(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one sync waits for its remote, pages load, and another click only says that it is under way."""
+    vaults = founded(tmp_path_factory.mktemp("slow"))
+    asked, answer = threading.Semaphore(0), threading.Event()
+    times: list[int] = []
+
+    def slow(keeper: Keeper, *_: object, **__: object) -> Synced:
+        times.append(1)
+        asked.release()
+        answer.wait(20)
+        raise Unreachable("it did not answer")
+
+    monkeypatch.setattr(syncing, "sync", slow)
+    try:
+        with serving(vaults.ground) as dashboard, opened(browser, dashboard, complains=True) as page:
+            page.get_by_role("button", name="Sync now").click()
+            assert asked.acquire(timeout=10)
+            expect(page.get_by_role("button", name="Syncing…")).to_be_disabled()
+            other = page.context.new_page()
+            other.goto(f"{dashboard.origin}/devices")
+            other.get_by_role("button", name="Sync now").click()
+            expect(other.locator(".toast")).to_contain_text("under way already")
+            answer.set()
+            expect(page.locator(".toast.bad")).to_contain_text("it did not answer")
+            expect(page.get_by_role("button", name="Sync now")).to_be_enabled()
+            assert len(times) == 1
+    finally:
+        answer.set()
+
+
+def test_who_waits_long_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some time the answer is that it takes its time: the page shows the rest."""
+    vaults = founded(tmp_path)
+    answer = threading.Event()
+    monkeypatch.setattr(syncing, "sync", lambda *_, **__: answer.wait(20))
+    monkeypatch.setattr(action, "_PATIENCE", 0.05)
+    with vaults.ground.keeper() as keeper:
+        try:
+            assert action.sync(keeper, "", {}).text.startswith("It takes its time")
+            assert "under way already" in action.sync(keeper, "", {}).text
+        finally:
+            answer.set()

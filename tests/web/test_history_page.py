@@ -1,0 +1,338 @@
+"""The page History: found as somebody types, endless, live, and quick with thousands of sessions."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from dashboard import Ground, serving
+from playwright.sync_api import Browser, Page, Route, expect
+from samples import HOSTILE, LONG, hostile, many
+
+from holdfast.core.errors import Invalid
+from holdfast.keeper.keeper import Keeper
+from holdfast.web.pages import Asked
+from holdfast.web.pages.history import AT_ONCE, HISTORY, more
+from holdfast.web.rendering import render
+from holdfast.web.serving import Dashboard
+
+MANY = 1_000
+
+
+class Listing:
+    def __init__(self, ground: Ground, dashboard: Dashboard) -> None:
+        self.ground = ground
+        self.dashboard = dashboard
+
+    def keeper(self, project: str = "harbour") -> Keeper:
+        return self.ground.keeper(project)
+
+
+@pytest.fixture(scope="module")
+def listing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listing]:
+    """Many sessions of one project, an archived one and a long one of another."""
+    ground = Ground(tmp_path_factory.mktemp("history"))
+    many(ground, MANY)
+    with ground.keeper("lighthouse") as keeper:
+        keeper.start("Polish the lens", tags=["brass"], at=keeper.now() - 5_000).complete(at=keeper.now() - 4_000)
+        keeper.archive(keeper.history(limit=1)[0].id)
+        keeper.start(LONG, at=keeper.now() - 3_000)
+    with serving(ground) as dashboard:
+        yield Listing(ground, dashboard)
+
+
+@contextmanager
+def opened(browser: Browser, dashboard: Dashboard, where: str = "/history", *, width: int = 1280) -> Iterator[Page]:
+    """The page in a browser of its own; whatever it complains of is a failure."""
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    page = context.new_page()
+    bad: list[str] = []
+    page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: bad.append(str(error)))
+    page.goto(dashboard.address)
+    page.goto(dashboard.origin + where)
+    expect(page.locator("#pulse")).to_have_attribute("data-state", "live")
+    try:
+        yield page
+        assert page.evaluate("window.hurt") is None
+        assert bad == []
+    finally:
+        context.close()
+
+
+def until(page: Page, true: str) -> None:
+    """Wait for something that the page's policy would not let a waiting script look for."""
+    deadline = time.monotonic() + 20
+    while not page.evaluate(true):
+        assert time.monotonic() < deadline, true
+        page.wait_for_timeout(20)
+
+
+def goals(page: Page) -> list[str]:
+    return page.locator("#history tbody .goal").all_inner_texts()
+
+
+# ── what is found ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_finds_while_somebody_types(browser: Browser, listing: Listing) -> None:
+    """The rows follow the words, the address follows too, and a reload shows the same."""
+    with opened(browser, listing.dashboard) as page:
+        page.keyboard.press("/")
+        page.keyboard.type("polish len", delay=20)
+        expect(page.locator("#history tbody tr")).to_have_count(1)
+        expect(page.locator("#history-count")).to_have_text("1 session")
+        assert goals(page) == ["Polish the lens"]
+        assert page.url.endswith("/history?q=polish+len")
+        page.reload()
+        assert goals(page) == ["Polish the lens"]
+        expect(page.locator("#history-q")).to_have_value("polish len")
+
+
+def test_filters_are_kept_in_the_address_and_go_back(browser: Browser, listing: Listing) -> None:
+    """Each choice narrows the listing, and the browser's own button takes it back."""
+    with opened(browser, listing.dashboard) as page:
+        page.select_option("#history-project", "lighthouse")
+        expect(page.locator("#history tbody tr")).to_have_count(2)
+        page.select_option("#history-archived", "no")
+        expect(page.locator("#history tbody tr")).to_have_count(1)
+        assert page.url.endswith("/history?project=lighthouse&archived=no")
+        page.go_back()
+        expect(page.locator("#history tbody tr")).to_have_count(2)
+        expect(page.locator("#history-archived")).to_have_value("")
+        page.select_option("#history-status", "unfinished")
+        expect(page.locator("#history tbody tr")).to_have_count(1)
+
+
+def test_an_answer_that_comes_late_is_not_shown(browser: Browser, listing: Listing) -> None:
+    """Of two questions the later one counts, whichever is answered first."""
+    with opened(browser, listing.dashboard) as page:
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            if "q=number&" in route.request.url + "&":
+                held.append(route)
+            else:
+                route.continue_()
+
+        page.route("**/history/rows?*", hold)
+        page.fill("#history-q", "number")
+        page.wait_for_timeout(250)
+        page.fill("#history-q", "polish")
+        expect(page.locator("#history tbody tr")).to_have_count(1)
+        for route in held:
+            route.abort()
+        assert len(held) == 1
+        page.wait_for_timeout(100)
+        assert goals(page) == ["Polish the lens"]
+        expect(page.locator(".toast")).to_have_count(0)
+
+
+def test_nothing_found_says_so_and_leads_back(browser: Browser, listing: Listing) -> None:
+    """What fits nothing is told apart from having nothing, and one button shows all again."""
+    with opened(browser, listing.dashboard, "/history?q=zeppelin") as page:
+        expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
+        expect(page.locator("#history")).to_be_hidden()
+        page.get_by_role("link", name="Show all sessions").click()
+        expect(page.locator("#history tbody tr")).to_have_count(AT_ONCE)
+        assert page.url.endswith("/history")
+        expect(page.locator("#history-q")).to_have_value("")
+
+
+def test_without_any_session_it_says_what_to_do(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An empty home is told how sessions begin; the first one appears by itself."""
+    ground = Ground(tmp_path_factory.mktemp("nothing"))
+    with serving(ground) as dashboard, opened(browser, dashboard) as page:
+        expect(page.get_by_role("heading", name="No sessions yet")).to_be_visible()
+        expect(page.get_by_text("holdfast start")).to_be_visible()
+        with ground.keeper() as keeper:
+            keeper.start("The very first")
+        expect(page.locator("#history tbody .goal")).to_have_text(["The very first"])
+        expect(page.get_by_role("heading", name="No sessions yet")).to_have_count(0)
+
+
+# ── scrolling ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_goes_on_to_the_very_end(browser: Browser, listing: Listing) -> None:
+    """Scrolling brings every session once, in order, and the count says when that is all."""
+    with opened(browser, listing.dashboard) as page:
+        page.evaluate(
+            """async () => {
+                const end = document.getElementById("history-end"), until = performance.now() + 20000;
+                while (!end.hidden && performance.now() < until) {
+                    scrollTo(0, document.documentElement.scrollHeight);
+                    await new Promise((go) => setTimeout(go, 10));
+                }
+            }"""
+        )
+        expect(page.locator("#history-count")).to_have_text(f"{MANY + 2:,} sessions")
+        ids = page.eval_on_selector_all("#history tbody tr", "rows => rows.map((one) => one.id)")
+        with listing.keeper() as keeper:
+            assert ids == [f"row-{row.id}" for row in keeper.history(limit=None, all_projects=True)]
+
+
+def test_who_comes_back_is_where_they_were(browser: Browser, listing: Listing) -> None:
+    """After looking at a session far down, going back shows the same rows at the same place."""
+    with opened(browser, listing.dashboard) as page:
+        for rows in (2 * AT_ONCE, 3 * AT_ONCE):
+            page.locator("#history tbody tr").last.scroll_into_view_if_needed()
+            until(page, f"document.querySelectorAll('#history tbody tr').length >= {rows}")
+        row = page.locator("#history tbody tr").nth(150)
+        row.scroll_into_view_if_needed()
+        name = row.get_attribute("id")
+        page.wait_for_timeout(100)
+        place = f"document.getElementById('{name}').getBoundingClientRect().top"
+        before = page.evaluate(place)
+        page.goto(listing.dashboard.origin + "/now")
+        page.go_back()
+        until(page, f"document.getElementById('{name}') !== null")
+        until(page, f"Math.abs({place} - {before}) < 60")
+
+
+def test_without_scripts_it_leads_on(browser: Browser, listing: Listing) -> None:
+    """The rest is a link, the search is a form: nothing needs a script."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(listing.dashboard.address)
+    page.goto(listing.dashboard.origin + "/history?q=number")
+    first = page.locator("#history tbody tr").first.get_attribute("id")
+    page.get_by_role("link", name="Earlier sessions").click()
+    expect(page.locator("#history tbody tr")).to_have_count(AT_ONCE)
+    assert page.locator(f"#{first}").count() == 0
+    page.fill("#history-q", "polish")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator("#history tbody tr")).to_have_count(1)
+    context.close()
+
+
+def test_keys_walk_through_the_rows(browser: Browser, listing: Listing) -> None:
+    """j and k move, an arrow leaves the search, Enter opens the session."""
+    with opened(browser, listing.dashboard) as page:
+        page.keyboard.press("/")
+        page.keyboard.press("ArrowDown")
+        rows = page.locator("#history tbody tr")
+        expect(rows.nth(0)).to_be_focused()
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        page.keyboard.press("k")
+        expect(rows.nth(1)).to_be_focused()
+        session = (rows.nth(1).get_attribute("id") or "").removeprefix("row-")
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/session/{session}")
+
+
+# ── live ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_happens_meanwhile_is_shown_in_place(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A new session comes in on top, none gets lost below it; typed text and the place on the page stay."""
+    ground = Ground(tmp_path_factory.mktemp("meanwhile"))
+    many(ground, 200)
+    with serving(ground) as dashboard, opened(browser, dashboard) as page:
+        page.locator("#history tbody tr").last.scroll_into_view_if_needed()
+        until(page, "document.querySelectorAll('#history tbody tr').length >= 120")
+        watched = page.locator("#history tbody tr").nth(70)
+        watched.scroll_into_view_if_needed()
+        name = watched.get_attribute("id")
+        page.wait_for_timeout(100)
+        place = f"document.getElementById('{name}').getBoundingClientRect().top"
+        before = page.evaluate(place)
+        with ground.keeper("shed") as keeper:
+            keeper.start("Hang the oars up")
+        expect(page.locator("#history-latest tr .goal").first).to_have_text("Hang the oars up")
+        assert abs(page.evaluate(place) - before) < 2
+        ids = page.eval_on_selector_all("#history tbody tr", "rows => rows.map((one) => one.id)")
+        with ground.keeper() as keeper:
+            wanted = [f"row-{row.id}" for row in keeper.history(limit=len(ids), all_projects=True)]
+        assert ids == wanted
+        assert page.locator("#history-latest tr").count() == AT_ONCE
+
+        page.fill("#history-q", "oars")
+        expect(page.locator("#history tbody tr")).to_have_count(1)
+        page.focus("#history-q")
+        with ground.keeper("shed") as keeper:
+            keeper.session().complete(summary="They hang")
+        expect(page.locator("#history tbody .status")).to_have_text("completed")
+        with ground.keeper("boat") as keeper:
+            keeper.start("New oars")
+        expect(page.locator("#history tbody .goal")).to_have_text(["New oars", "Hang the oars up"])
+        with ground.keeper("shed") as keeper:
+            keeper.start("Something else", replace=True)
+        page.wait_for_timeout(300)
+        expect(page.locator("#history tbody tr")).to_have_count(2)
+        expect(page.locator("#history-q")).to_have_value("oars")
+        expect(page.locator("#history-q")).to_be_focused()
+
+
+# ── hostile, long, narrow ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hostile_text_is_only_text(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Goals, project names and the search itself do nothing but be seen."""
+    ground = Ground(tmp_path_factory.mktemp("hostile"))
+    hostile(ground)
+    with ground.keeper("<img src=x onerror=window.hurt=1>") as keeper:
+        keeper.start("A project with a name", replace=True)
+    with serving(ground) as dashboard:
+        with opened(browser, dashboard) as page:
+            assert HOSTILE[0] in goals(page)
+            page.select_option("#history-project", "<img src=x onerror=window.hurt=1>")
+            expect(page.locator("#history tbody tr")).to_have_count(1)
+            page.fill("#history-q", HOSTILE[2])
+            expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
+        with opened(browser, dashboard, "/history?q=%22%3E%3Cscript%3Ewindow.hurt%3D1%3C%2Fscript%3E&status=%22%3E"):
+            pass
+
+
+@pytest.mark.parametrize("width", [1280, 390, 360])
+def test_nothing_sticks_out(browser: Browser, listing: Listing, width: int) -> None:
+    """A goal of 300 characters takes two lines, and no page is wider than its window."""
+    with opened(browser, listing.dashboard, "/history?project=lighthouse", width=width) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        height = page.locator("#history tbody tr .goal a").first.bounding_box()
+        assert height is not None
+        assert height["height"] < 60
+
+
+# ── what the server does ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_page_is_small_and_an_unchanged_row_is_drawn_once(listing: Listing) -> None:
+    """The whole page stays far below its limit, and drawing it again draws no row again."""
+    with listing.keeper() as keeper:
+        asked = Asked()
+        shot = HISTORY.shot(keeper, asked)
+        again = HISTORY.shot(keeper, asked)
+        assert len(shot.lists["history-latest"]) == AT_ONCE
+        assert all(shot.regions[name] is again.regions[name] for name in shot.lists["history-latest"])
+        words = HISTORY.extras(keeper, asked)
+        html = render(
+            "history.html", page=HISTORY, shot=shot, asked=asked, version="", word="", address="/history", **words
+        )
+    assert len(html) < 100_000
+
+
+def test_rows_after_a_row_are_answered_in_pieces(listing: Listing) -> None:
+    """From the last row on, at most as many as were asked for, until there are no more."""
+    with listing.keeper() as keeper:
+        last = keeper.history(limit=MANY, all_projects=True)[-1].id
+        piece = json.loads(more(keeper, Asked({}, {"before": last, "limit": "1"})).content)
+        assert piece["more"] is True
+        assert piece["rows"].count("<tr") == 1
+        rest = json.loads(more(keeper, Asked({}, {"before": last, "limit": "9"})).content)
+        assert rest["more"] is False
+        assert rest["rows"].count("<tr") == 2
+
+
+def test_what_cannot_be_meant_is_said_to_be_so(listing: Listing) -> None:
+    """A date that is none and a choice that is none are refused, not passed over."""
+    with listing.keeper() as keeper:
+        for words in ({"since": "yesterday"}, {"since": "2026-13-40"}, {"archived": "perhaps"}):
+            with pytest.raises(Invalid):
+                HISTORY.shot(keeper, Asked({}, words))
+        found = HISTORY.shot(keeper, Asked({}, {"since": "2026-01-01", "limit": "x"}))
+        assert found.lists["history-latest"]

@@ -1,0 +1,92 @@
+"""Devices of one person that share a folder: what the page of devices is looked at with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dashboard import Ground
+from samples import HOSTILE
+
+from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.teleports import adding, devices, people, syncing
+from holdfast.teleport.keys import DeviceKeys
+
+NAMES = (HOSTILE[0], HOSTILE[6], HOSTILE[7])
+
+
+class Vaults:
+    """The device whose page is looked at, others beside it, and the folder between them."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.folder = ground.top / "folder"
+        self.url = f"folder:{self.folder}"
+        quiet(ground.home)
+
+    def other(self, name: str, number: int = 0) -> Keeper:
+        """Another device, with a home of its own."""
+        home = self.ground.top / f"other{number}"
+        quiet(home)
+        return Keeper.open(str(self.ground.project("elsewhere")), home=str(home), actor="ada", device=name)
+
+    def found(self) -> None:
+        with self.ground.keeper() as keeper:
+            adding.add(keeper, "home", self.url)
+            syncing.sync(keeper)
+
+    def ask(self, name: str, number: int) -> str:
+        """This device asks to join; gives its fingerprint."""
+        with self.other(name, number) as keeper:
+            adding.add(keeper, "home", self.url)
+            return devices.public(keeper).words
+
+    def join(self, name: str, number: int) -> None:
+        words = self.ask(name, number)
+        with self.ground.keeper() as keeper:
+            devices.approve(keeper, words)
+        with self.other(name, number) as keeper:
+            syncing.sync(keeper)
+
+    def sync(self) -> None:
+        with self.ground.keeper() as keeper:
+            syncing.sync(keeper)
+
+    def write(self, name: str, number: int, goal: str) -> None:
+        """Something recorded on another device, and sent."""
+        with self.other(name, number) as keeper:
+            keeper.start(goal, replace=True)
+            syncing.sync(keeper)
+
+    def spoil(self) -> None:
+        """The newest pack in the folder is not what was put there."""
+        newest = max(self.folder.rglob("p/*/*"), key=lambda path: path.stat().st_mtime_ns)
+        newest.chmod(0o600)
+        newest.write_bytes(newest.read_bytes()[:-20] + b"\0" * 20)
+
+
+def quiet(home: Path) -> None:
+    """Nothing happens by itself there: what a test sees is what it did."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    config = home / "config.toml"
+    if not config.exists():
+        config.write_text("[sync]\nbackground = false\n")
+
+
+def everything(vaults: Vaults) -> None:
+    """A device that belongs, one that was removed, one that asks; something sent, waiting and turned away."""
+    with vaults.ground.keeper() as keeper:
+        keeper.start("Lay the cable to the lighthouse")
+        people.add(keeper.home, "tove@example.org", DeviceKeys.generate().public.age)
+    vaults.found()
+    vaults.join("laptop", 1)
+    vaults.write("laptop", 1, "Paint the boat")
+    vaults.sync()
+    vaults.join(NAMES[2], 2)
+    with vaults.ground.keeper() as keeper:
+        devices.remove(keeper, NAMES[2])
+    vaults.ask(NAMES[0], 3)
+    vaults.write("laptop", 1, "Mend the net")
+    vaults.spoil()
+    vaults.sync()
+    with vaults.ground.keeper() as keeper:
+        keeper.session().note("Buy more rope")
