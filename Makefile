@@ -26,6 +26,7 @@ lint: $(READY)                    ## style, types, layers
 docs: $(READY)                    ## regenerate the pages made from code
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/picture.py
+	@$(BIN)/python docs/screens.py
 
 bench: $(READY)                   ## ratios within one run, as a table and bench/results/*.json
 	@$(BIN)/python -m pip install -q --group bench

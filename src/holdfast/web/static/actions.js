@@ -1,61 +1,109 @@
 // What a person does on a page: forms are sent without leaving it, and what came of them is said in a corner.
-const dialogs = new Map();
 
-export function say(text, { bad = false, hint = "" } = {}) {
-  const toast = document.createElement("div");
-  toast.className = bad ? "toast bad" : "toast";
-  toast.append(Object.assign(document.createElement("p"), { textContent: text }));
-  if (hint) toast.append(Object.assign(document.createElement("p"), { textContent: hint, className: "hint" }));
+const make = (name, words, ...inside) => {
+  const element = Object.assign(document.createElement(name), words);
+  element.append(...inside);
+  return element;
+};
+
+// Says something in a corner. What is to be copied stays until it is put away.
+export function say(text, { bad = false, hint = "", more = [], command = null } = {}) {
+  const toast = make("div", { className: bad ? "toast bad" : "toast" }, make("p", { textContent: text }));
+  const buttons = make("menu", {});
+  if (command) {
+    toast.append(make("p", {}, make("code", { textContent: command })));
+    buttons.append(make("button", { type: "button", textContent: "Copy" }));
+    buttons.firstChild.dataset.copy = command;
+  }
+  for (const line of [...more, ...hint.split("\n")].filter(Boolean)) {
+    toast.append(make("p", { textContent: line, className: "hint" }));
+  }
+  buttons.append(make("button", { type: "button", className: "quiet", textContent: "Close", onclick: () => toast.remove() }));
+  toast.append(buttons);
   document.getElementById("toasts").append(toast);
-  setTimeout(() => toast.remove(), bad ? 12_000 : 5_000);
+  if (!command) setTimeout(() => toast.remove(), bad || more.length ? 15_000 : 5_000);
 }
 
-// Sends a change to the server; says whether it was made.
-export async function send(address, words) {
+async function post(address, words) {
   try {
     const answer = await fetch(address, {
       method: "POST",
       headers: { Accept: "application/json", "X-Holdfast-Word": document.body.dataset.word },
       body: words,
     });
-    const told = await answer.json();
-    if (answer.ok) say(told.said);
-    else say(told.error.message, { bad: true, hint: told.error.hint ?? "" });
-    return answer.ok;
+    return { ok: answer.ok, ...(await answer.json()) };
   } catch {
-    say("The server of this page does not answer; nothing was changed.", { bad: true });
-    return false;
+    return { ok: false, error: { message: "The server of this page does not answer; nothing was changed." } };
   }
+}
+
+const praise = (told) => say(told.said, { more: told.more ?? [], command: told.copy });
+const blame = ({ error }) => say(error.message, { bad: true, hint: error.hint ?? "" });
+
+// Sends a change to the server, and tells what came of it; says whether it was made.
+export async function send(address, words) {
+  const told = await post(address, words);
+  if (told.ok) praise(told);
+  else blame(told);
+  return told.ok;
 }
 
 async function submitted(event) {
   const form = event.target.closest("form[data-action]");
   if (!form) return;
   event.preventDefault();
-  const question = form.dataset.confirm;
+  const question = form.querySelector("[data-confirm]:checked")?.dataset.confirm ?? form.dataset.confirm;
   if (question && !confirm(question)) return;
   const words = new URLSearchParams(new FormData(form, event.submitter));
   const buttons = form.querySelectorAll("button");
   for (const button of buttons) button.disabled = true;
-  const done = await send(form.action, words);
+  const told = await post(form.action, words);
   for (const button of buttons) button.disabled = false;
-  if (!done) return;
-  form.reset();
-  form.closest("dialog")?.close();
+  if (event.submitter?.isConnected && document.activeElement === document.body) event.submitter.focus();
+  const dialog = form.closest("dialog");
+  if (told.ok) {
+    form.reset();
+    dialog?.close();
+    praise(told);
+  } else if (told.dialog) {
+    // A refusal may name a dialog that shows how to go on.
+    await ask(told.dialog, form.action.split("/session/")[1].split("/")[0]);
+  } else if (dialog) {
+    tell(form, told.error);
+  } else blame(told);
 }
 
-// Dialogs are asked for when they are first needed.
+// What is behind an open dialog cannot be read: its own trouble is told in it.
+function tell(form, error) {
+  form.querySelector(".trouble")?.remove();
+  const hints = (error.hint ?? "").split("\n").filter(Boolean);
+  const trouble = make("div", { className: "trouble", role: "alert" }, make("p", { textContent: error.message }),
+    ...hints.map((line) => make("p", { textContent: line, className: "hint" })));
+  form.querySelector("menu").before(trouble);
+}
+
+// Dialogs are asked for when they are needed, so that they show what is so now. When one closes, the focus goes back to
+// what opened it: to the same button, if the page was brought up to date meanwhile.
 async function ask(name, session) {
-  const address = `/session/${session}/dialog/${name}`;
-  const answer = await fetch(address, { headers: { Accept: "text/html" } });
-  if (!answer.ok) return say("That cannot be done now.", { bad: true });
+  const opener = document.activeElement;
+  const same = `[data-dialog="${CSS.escape(name)}"][data-session="${CSS.escape(session)}"]`;
+  const answer = await fetch(`/session/${session}/dialog/${name}?piece`, { headers: { Accept: "text/html, application/json" } });
+  if (!answer.ok) {
+    const told = await answer.json();
+    return say(told.error.message, { bad: true, hint: told.error.hint ?? "" });
+  }
   const made = document.createElement("template");
   made.innerHTML = await answer.text();
   const dialog = made.content.firstElementChild;
-  dialogs.get(name)?.remove();
-  dialogs.set(name, dialog);
+  for (const other of document.querySelectorAll("body > dialog[data-asked][open]")) other.close();
+  dialog.dataset.asked = "";
   document.body.append(dialog);
-  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    const back = opener?.isConnected ? opener : document.querySelector(same);
+    const menu = back?.closest("details:not([open])") ?? (back ? null : document.getElementById(`more-${session}`));
+    (menu?.querySelector("summary") ?? back)?.focus();
+  });
   dialog.showModal();
 }
 
@@ -68,13 +116,30 @@ async function copy(button) {
   }
 }
 
+// Menus close when something else is done, and with Escape.
+function shut(except) {
+  for (const menu of document.querySelectorAll("details.more[open]")) if (!menu.contains(except)) menu.open = false;
+}
+
 export function act() {
   document.addEventListener("submit", submitted);
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-copy], [data-dialog], [data-close]");
+    shut(event.target);
+    const button = event.target.closest("[data-copy], [data-dialog], [data-close], .menu a");
     if (!button) return;
     if (button.dataset.copy !== undefined) copy(button);
-    else if (button.dataset.dialog) ask(button.dataset.dialog, button.dataset.session);
-    else button.closest("dialog").close();
+    else if (button.dataset.dialog) {
+      event.preventDefault(); // the form around it is for whoever has no scripts
+      ask(button.dataset.dialog, button.dataset.session).catch(() =>
+        say("The server of this page does not answer.", { bad: true }));
+    } else button.closest("dialog")?.close();
+    const menu = button.closest("details.more");
+    if (menu) menu.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.activeElement?.closest("details.more[open]");
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
   });
 }

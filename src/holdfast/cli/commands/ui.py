@@ -1,0 +1,44 @@
+"""`holdfast ui`: the dashboard in the browser, until Ctrl-C."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from holdfast.cli.call import Call, put
+from holdfast.cli.places import places
+from holdfast.core.errors import Failed
+from holdfast.keeper.keeper import Keeper
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.capture.places import Places
+
+
+def run(call: Call) -> None:
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
+        raise Failed("the dashboard is not installed", hint="pip install 'holdfast[ui]'")
+    from holdfast.web.serving import Dashboard
+
+    where = places(call)
+    dashboard = Dashboard(lambda: _keeper(call, where), call.parsed.integer("port"))
+    if call.json:
+        api, token = f"{dashboard.origin}/api/v1", dashboard.secrets.token
+        call.answer({"url": dashboard.address, "api": api, "token": token}, lambda _: "")
+    else:
+        put(f"Holdfast's dashboard: {dashboard.address}\n")
+        call.note("The address is yours alone. Ctrl-C ends it.")
+    if not call.parsed.flag("no_open"):
+        import threading
+        import webbrowser
+
+        # The browser is started with an address on its command line, which others here can read: it is good once.
+        threading.Thread(target=webbrowser.open, args=(dashboard.ticket(),), daemon=True).start()
+    dashboard.serve()
+
+
+def _keeper(call: Call, where: Places) -> Keeper:
+    """One more keeper of the same place; it looks at mirrored files before everything it does."""
+    keeper = call.open_keeper()
+    keeper.looks_once = False
+    keeper.places = where
+    return keeper

@@ -1,0 +1,234 @@
+"""The gate: everything that is asked of the dashboard passes here first.
+
+The dashboard listens on loopback, where every page in the person's browser and every program on the machine can
+knock. So: the Host must be ours (a name that was pointed at 127.0.0.1 is not), whoever asks needs the secret of this
+run (a cookie that no other site can send along, or a bearer token), and whoever changes something must come from our
+own pages and carry the word that only they know. What goes out may load nothing from elsewhere and run no script but
+ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.core.errors import Refused
+from holdfast.web import answering
+from holdfast.web.rendering import SPOKEN
+
+LARGEST: Final = 1 << 20  # bytes of a request: notes are short
+_LONGEST: Final = 32 << 10  # bytes of what stands before it
+ENTRY: Final = "/enter/"
+OPEN: Final = ("/static/",)  # nothing in there is anybody's
+SAFE: Final = ("GET", "HEAD", "OPTIONS")
+WORD: Final = "x-holdfast-word"
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+# A file to be saved is no page: wherever it is opened, it may do nothing here.
+_SANDBOX: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Not `no-referrer`: with that, browsers would not say where a form comes from.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
+}
+
+_SHUT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
+<meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/holdfast.css"></head>
+<body><main class="alone"><h1>This dashboard is private</h1>
+<p>Open it with the address that <code>holdfast ui</code> printed in the terminal. If that was a while ago,
+run <code>holdfast ui</code> again.</p></main></body></html>"""
+
+
+class Secrets:
+    """What lets somebody in: made anew for every run, kept nowhere."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.token = secrets.token_urlsafe(32)
+        self.cookie = f"holdfast-{port}"
+        # Browsers send cookies to every port of this machine. What they hold opens this door, and is not the token.
+        self.pass_ = self._derived(b"cookie")
+        # What our own pages say when they change something.
+        self.word = self._derived(b"word")
+        self._tickets: set[str] = set()
+        self._lock = threading.Lock()
+
+    def _derived(self, purpose: bytes) -> str:
+        return hmac.new(self.token.encode(), purpose, hashlib.sha256).hexdigest()
+
+    def ticket(self) -> str:
+        """Lets somebody in once: it may stand in a command line, where others on the machine can read it."""
+        made = secrets.token_urlsafe(24)
+        with self._lock:
+            self._tickets.add(made)
+        return made
+
+    def admits(self, shown: str) -> bool:
+        with self._lock:
+            if shown in self._tickets:
+                self._tickets.discard(shown)
+                return True
+        return same(shown, self.token)
+
+
+def same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
+
+
+class Gate:
+    """ASGI middleware: in front of everything."""
+
+    def __init__(self, app: ASGIApp, *, secrets: Secrets) -> None:
+        self.app = app
+        self.secrets = secrets
+        names = ("127.0.0.1", "localhost", "[::1]")
+        self.hosts = frozenset(f"{name}:{secrets.port}" for name in names)
+        if secrets.port == 80:  # which browsers leave out
+            self.hosts |= frozenset(names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self.app(scope, receive, send)
+            return
+        SPOKEN.set(self.secrets.word)
+        out = _Sealed(scope, send)
+        answer = self._refusal(scope) or self._entering(scope) or self._stranger(scope)
+        if answer is not None:
+            await answer(scope, receive, out)
+            return
+        try:
+            await self.app(scope, _bounded(receive), out)
+        except ClientDisconnect:
+            return  # in the middle of what they had to say
+        except Exception as error:
+            if out.begun:  # nothing can be said any more
+                raise
+            await (await answering.broken(Request(scope), error))(scope, receive, out)
+
+    # ── who may come in ──────────────────────────────────────────────────────────────────────────────────
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "").lower()
+        if host not in self.hosts or len(headers.getlist("host")) != 1:
+            return PlainTextResponse("Holdfast's dashboard is reached by its own address only.\n", 421)
+        if not scope["path"].startswith("/"):
+            return PlainTextResponse("This is no proxy.\n", 400)
+        if sum(len(piece) for line in headers.raw for piece in line) + len(scope["query_string"]) > _LONGEST:
+            return PlainTextResponse("That is more than a request may begin with.\n", 431)
+        if not _short(headers):
+            return PlainTextResponse("That is more than a request may hold.\n", 413)
+        origin = headers.get("origin")
+        if origin is not None and (origin.lower() != f"http://{host}" or len(headers.getlist("origin")) != 1):
+            return PlainTextResponse("This came from another site.\n", 403)
+        site = headers.get("sec-fetch-site", "none")
+        navigates = (
+            scope["method"] in SAFE
+            and headers.get("sec-fetch-mode") == "navigate"
+            and headers.get("sec-fetch-dest", "document") == "document"
+        )
+        if site not in ("none", "same-origin") and not navigates:
+            return PlainTextResponse("This came from another site.\n", 403)
+        return None
+
+    def _entering(self, scope: Scope) -> Response | None:
+        path: str = scope["path"]
+        if not path.startswith(ENTRY) or scope["method"] != "GET":
+            return None
+        if not self.secrets.admits(path.removeprefix(ENTRY)):
+            return HTMLResponse(_SHUT, 401)
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self.secrets.cookie, self.secrets.pass_, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _stranger(self, scope: Scope) -> Response | None:
+        path: str = scope["path"]
+        headers = Headers(scope=scope)
+        safe = scope["method"] in SAFE
+        if safe and path.startswith(OPEN):
+            return None
+        scheme, _, shown = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and same(shown.strip(), self.secrets.token):
+            scope["program"] = True  # no browser sends this by itself
+            return None
+        if not self._has_pass(headers):
+            return self._unknown(Request(scope))
+        # A browser says where a change comes from. One that does not has to say the word in a header: no form can.
+        if not safe and not (headers.get("origin") or same(headers.get(WORD, ""), self.secrets.word)):
+            return PlainTextResponse("Changes are made from the dashboard's own pages.\n", 403)
+        return None
+
+    def _unknown(self, request: Request) -> Response:
+        if answering.wants_document(request):
+            said = Refused("this needs the token of this run", hint="holdfast ui --json --no-open prints it.")
+            answer = answering.error(request, said, code=401)
+        elif "text/html" in request.headers.get("accept", ""):
+            answer = HTMLResponse(_SHUT, 401)
+        else:
+            answer = PlainTextResponse("Who are you?\n", 401)
+        answer.headers["www-authenticate"] = "Bearer"
+        return answer
+
+    def _has_pass(self, headers: Headers) -> bool:
+        """Among the cookies, which may be of other programs on this machine, and of the same name."""
+        pieces = (piece.strip().partition("=") for line in headers.getlist("cookie") for piece in line.split(";"))
+        return any(name == self.secrets.cookie and same(value, self.secrets.pass_) for name, _, value in pieces)
+
+
+class _Sealed:
+    """What goes out: nothing without the headers that bind it."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.path: str = scope["path"]
+        self.send = send
+        self.begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers[name] = value
+            if "content-disposition" in headers:
+                headers["content-security-policy"] = _SANDBOX
+            # What is shown is the person's: it stays out of the browser's cache.
+            headers["cache-control"] = "no-cache" if self.path.startswith(OPEN) else "no-store"
+        await self.send(message)
+
+
+def _short(headers: Headers) -> bool:
+    length = headers.get("content-length", "0")
+    return length.isascii() and length.isdigit() and int(length[:12]) <= LARGEST
+
+
+def _bounded(receive: Receive) -> Receive:
+    """A body without a length is read up to the same limit."""
+    taken = 0
+
+    async def bounded() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        if taken > LARGEST:
+            raise HTTPException(413, "it is too large")
+        return message
+
+    return bounded

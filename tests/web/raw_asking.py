@@ -1,0 +1,95 @@
+"""Asking a dashboard for things as no library would: exactly these lines, over a socket."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from typing import Final, NamedTuple
+
+import httpx
+from dashboard import Ground
+from samples import rich
+
+from holdfast.web.gate import HEADERS
+from holdfast.web.serving import HOST, Dashboard
+
+FORM: Final = "application/x-www-form-urlencoded"
+MEMBER: Final = "Cookie: COOKIE"
+OURS: Final = f"Origin: http://{HOST}:PORT"
+
+
+class House:
+    """A dashboard with one session in progress, and somebody who belongs there."""
+
+    def __init__(self, ground: Ground, dashboard: Dashboard) -> None:
+        self.ground = ground
+        self.session = rich(ground)
+        self.keeper = ground.keeper()
+        self.dashboard = dashboard
+        self.secrets = dashboard.secrets
+        self.port = dashboard.secrets.port
+        self.own = f"{HOST}:{self.port}"
+        self.cookie = f"{self.secrets.cookie}={self.secrets.pass_}"
+
+    def events(self) -> int:
+        """How much has happened in the session."""
+        return len(self.keeper.events(self.session))
+
+    def said(self, text: str) -> str:
+        """The words of a test with what only this run knows."""
+        return (
+            text.replace("COOKIE", self.cookie).replace("PORT", str(self.port)).replace("TOKEN", self.secrets.token)
+            .replace("WORD", self.secrets.word).replace("ID", self.session)
+        )  # fmt: skip
+
+
+class Answer(NamedTuple):
+    code: int
+    headers: httpx.Headers
+    body: bytes
+
+
+def ask(house: House, head: str, body: bytes = b"") -> Answer:
+    """Send exactly these lines, as no library would."""
+    with socket.create_connection((HOST, house.port), timeout=10) as made:
+        with contextlib.suppress(ConnectionError):  # it may have heard enough
+            made.sendall(house.said(head).replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
+        return read_answer(made)
+
+
+def read_answer(made: socket.socket, *, stream: bool = False) -> Answer:
+    taken = b""
+    while b"\r\n\r\n" not in taken and (piece := _piece(made)):
+        taken += piece
+    if not taken:
+        return Answer(400, httpx.Headers(), b"")  # cut off
+    head, _, body = taken.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = httpx.Headers([(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)])
+    while not stream and len(body) < int(headers.get("content-length", 0)) and (piece := _piece(made)):
+        body += piece
+    return Answer(int(first.split(" ")[1]), headers, body)
+
+
+def _piece(made: socket.socket) -> bytes:
+    with contextlib.suppress(ConnectionError):
+        return made.recv(65536)
+    return b""
+
+
+def get(path: str = "/now", *lines: str, host: str = f"{HOST}:PORT") -> str:
+    return "\n".join([f"GET {path} HTTP/1.1", *([f"Host: {host}"] if host else []), *lines])
+
+
+def post(*lines: str, path: str = "/session/ID/note", method: str = "POST") -> str:
+    form = [] if any(line.lower().startswith("content-type") for line in lines) else [f"Content-Type: {FORM}"]
+    return "\n".join([f"{method} {path} HTTP/1.1", f"Host: {HOST}:PORT", *form, *lines])
+
+
+def bound(answer: Answer) -> None:
+    """That an answer carries everything that binds it."""
+    for name, value in HEADERS.items():
+        assert answer.headers.get_list(name) == [value], name
+    assert "no-" in answer.headers["cache-control"]
+    assert "access-control-allow-origin" not in answer.headers
+    assert "server" not in answer.headers

@@ -1,0 +1,280 @@
+"""What a person does from a page, in a real browser: each action is seen through a keeper, each refusal says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from acting_room import Room, entered, git_in, repository
+from dashboard import Ground
+from playwright.sync_api import Browser, expect
+from samples import LONG, rich
+
+from holdfast.core.times import MINUTE
+from holdfast.formats import registry
+from holdfast.formats.text.reading import read
+from holdfast.web.actions.said import said
+
+TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Room]:
+    with entered(tmp_path_factory.mktemp("actions"), browser) as room:
+        yield room
+
+
+@pytest.fixture
+def room(made: Room) -> Iterator[Room]:
+    yield made
+    made.quiet()
+
+
+# ── pausing and going on ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pause_and_resume(room: Room) -> None:
+    """One press each; the button becomes the other by itself."""
+    session = room.begin("pausing")
+    room.button("Pause").click()
+    room.said("Paused.")
+    expect(room.button("Resume")).to_be_visible()
+    assert room.seen(session).status == "paused"
+    room.button("Resume").click()
+    room.said("Resumed.")
+    expect(room.button("Pause")).to_be_visible()
+    assert room.seen(session).status == "in_progress"
+    with room.ground.keeper("pausing") as keeper:  # it is current where its project is
+        current = keeper.current()
+        assert current is not None
+        assert current.id == session
+
+
+def test_pause_with_a_reason_by_keyboard(room: Room) -> None:
+    """The menu opens with the keyboard, the field has the focus, Enter sends it, the focus comes back."""
+    session = room.begin("reasons")
+    summary = room.page.locator(".actions details.more summary")
+    summary.focus()
+    room.page.keyboard.press("Enter")
+    room.page.keyboard.press("Tab")
+    room.page.keyboard.press("Enter")
+    expect(room.page.locator("#pause-reason")).to_be_focused()
+    room.page.keyboard.type("the dentist")
+    room.page.keyboard.press("Enter")
+    expect(room.button("Resume")).to_be_visible()
+    expect(room.page.locator("dialog[open]")).to_have_count(0)
+    expect(summary).to_be_focused()
+    room.said("Paused.")
+    assert room.seen(session).time.pauses[-1].reason == "the dentist"
+
+
+def test_escape_closes_menu_and_dialog(room: Room) -> None:
+    """Nothing is done, and the focus is where it was."""
+    session = room.begin("escaping")
+    before = room.seen(session)
+    summary = room.page.locator(".actions details.more summary")
+    summary.click()
+    expect(room.page.locator(".menu")).to_be_visible()
+    room.page.keyboard.press("Escape")
+    expect(room.page.locator(".menu")).not_to_be_visible()
+    expect(summary).to_be_focused()
+    room.button("Note").click()
+    expect(room.page.locator("#note-text")).to_be_focused()
+    room.page.keyboard.type("never mind")
+    room.page.keyboard.press("Escape")
+    expect(room.page.locator("dialog[open]")).to_have_count(0)
+    expect(room.button("Note")).to_be_focused()
+    assert room.seen(session).notes == before.notes
+
+
+def test_a_page_that_is_behind_is_told_why_not(room: Room) -> None:
+    """What somebody did meanwhile in a terminal is refused with a reason, and nothing is recorded."""
+    session = room.begin("behind")
+    shown = room.dialog("pause")
+    with room.ground.keeper("behind") as keeper:
+        keeper.session(session).pause("from a terminal")
+    expect(room.button("Resume")).to_be_visible()
+    shown.get_by_role("button", name="Pause").click()
+    room.told("the session is paused already")
+    reasons = [pause.reason for pause in room.seen(session).time.pauses if pause.kind == "manual"]
+    assert reasons[-1] == "from a terminal"
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_note_is_kept_without_its_secrets(room: Room) -> None:
+    """What was cut out is said; lines stay lines."""
+    session = room.begin("noting")
+    room.button("Note").click()
+    room.page.locator("#note-text").fill(f"First line\nthe key is {TOKEN}")
+    room.page.get_by_role("button", name="Keep").click()
+    room.said("Secrets were cut out before anything was stored: 1 github_token.")
+    assert room.seen(session).notes[-1].text == "First line\nthe key is [redacted:github_token]"
+    room.button("Note").click()
+    room.page.locator("#note-text").fill("   ")
+    room.page.get_by_role("button", name="Keep").click()
+    room.told("the note is empty")
+
+
+def test_edit_changes_what_was_changed(room: Room) -> None:
+    """Only what the person touched is recorded: the rest may have moved on since."""
+    session = room.begin("editing")
+    shown = room.dialog("edit")
+    expect(shown.get_by_label("Goal")).to_be_focused()
+    with room.ground.keeper("editing") as keeper:
+        keeper.session(session).edit(progress=0.8)
+    shown.get_by_label("Goal").fill(LONG)
+    shown.get_by_label("Scope").fill("billing")
+    shown.get_by_label("Mode").select_option("release")
+    shown.get_by_label("Add tags, with commas between").fill("urgent, for Tove")
+    shown.get_by_role("button", name="Change").click()
+    room.said("Changed.")
+    found = room.seen(session)
+    assert (found.goal, found.scope, found.mode, found.progress) == (LONG, "billing", "release", 0.8)
+    assert found.summary == "Passkeys instead of passwords"
+    assert found.tags == ["web", "security", "urgent", "for Tove"]
+    shown = room.dialog("edit")
+    shown.get_by_label("Progress, in percent").fill("95")
+    shown.get_by_role("button", name="Change").click()
+    room.said("Changed.")
+    assert room.seen(session).progress == 0.95
+    shown = room.dialog("edit")
+    shown.get_by_role("button", name="Change").click()
+    room.told("nothing was given to change")
+
+
+def test_what_else_happened_is_said_once(tmp_path: Path) -> None:
+    """Trouble with mirrored files and reminders are told with the action that met them, and not with the next."""
+    with Ground(tmp_path).keeper() as keeper:
+        keeper.told.append("A mirrored file was left alone.")
+        keeper.recorder.reached.append(("break_40", 40 * MINUTE))
+        first, second = said("Noted.", keeper, keeper), said("Noted.", keeper)
+    assert first.more == ("A mirrored file was left alone.", "40 minutes of work: a good moment for a break.")
+    assert second.more == ()
+
+
+# ── stopping and putting away ────────────────────────────────────────────────────────────────────────────
+
+
+def test_stop_completes(room: Room) -> None:
+    """After a look at what that means; then only what may follow is offered."""
+    session = room.begin("stopping")
+    shown = room.dialog("stop")
+    shown.get_by_label("Why?").fill("it works")
+    shown.get_by_role("button", name="Complete").click()
+    room.said("Completed: ")
+    assert room.seen(session).status == "completed"
+    expect(room.button("Pause")).to_have_count(0)
+    expect(room.button("Note")).to_have_count(0)
+    room.page.locator(".actions details.more summary").click()
+    expect(room.page.locator(".menu [data-dialog=edit]")).to_have_count(0)
+    room.page.keyboard.press("Escape")
+
+
+def test_archive_and_take_out(room: Room) -> None:
+    """The dialog offers the one that can be done."""
+    session = room.begin("archiving")
+
+    def archived() -> bool:
+        with room.ground.keeper("archiving") as keeper:
+            return keeper.is_archived(keeper.state(session))
+
+    room.dialog("archive").get_by_role("button", name="Archive").click()
+    room.said("Archived.")
+    assert archived()
+    room.dialog("archive").get_by_role("button", name="Take it out").click()
+    room.said("Taken out of the archive.")
+    assert not archived()
+
+
+@pytest.mark.parametrize("what", ["keep", "discard"])
+def test_stop_with_a_branch(room: Room, what: str) -> None:
+    """It is kept as one commit, or discarded once the person has confirmed that; also elsewhere than here."""
+    place = repository(room.ground.project(f"branch-{what}"))
+    with room.ground.keeper(f"branch-{what}") as keeper:
+        session = keeper.start("Branch off", branch=True).id
+    (place / "work.txt").write_text("work\n")
+    git_in(place, "add", ".")
+    git_in(place, "commit", "-q", "-m", "work")
+    room.look(session)
+    shown = room.dialog("stop")
+    shown.locator(f"[name=branch][value={what}]").check()
+    if what == "discard":
+        room.page.once("dialog", lambda asked: asked.dismiss())
+        shown.get_by_role("button", name="Complete").click()
+        expect(shown).to_be_visible()
+        assert room.seen(session).status == "in_progress"
+        room.page.once("dialog", lambda asked: asked.accept())
+    shown.get_by_role("button", name="Complete").click()
+    room.said("Merged as " if what == "keep" else "brings it back.")
+    assert room.seen(session).status == "completed"
+    assert git_in(place, "branch", "--format=%(refname:short)").split() == ["main"]
+    assert (place / "work.txt").exists() == (what == "keep")
+
+
+def test_copy_the_resume_command(room: Room) -> None:
+    """The command that goes on with it, for a terminal anywhere."""
+    session = room.begin("copying it's")
+    room.button("Copy resume command").click()
+    room.said("Copied.")
+    place = room.ground.project("copying it's")
+    quoted = "'" + str(place).replace("'", "'\"'\"'") + "'"
+    copied = room.page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"cd {quoted} && holdfast resume {session[:8]}"
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_files_to_keep(room: Room) -> None:
+    """Each format and report is saved as what the command would write."""
+    session = room.begin("saving")
+    for form in (*registry.NAMES, "md", "html"):
+        kind = "report" if form in ("md", "html") else "export"
+        room.page.locator(".actions details.more summary").click()
+        with room.page.expect_download() as found:
+            room.page.locator(f".menu a[href='/session/{session}/{kind}?format={form}']").click()
+        content = Path(found.value.path()).read_bytes()
+        end = {"md": "report.md", "html": "report.html", "contract": "contract.yaml"}.get(form, f"{form}.json")
+        assert found.value.suggested_filename == f"session-{session}-{end}"
+        if kind == "report":
+            assert "Work in saving" in content.decode()
+        else:
+            rules = registry.named(form)
+            value = read(content, end).value
+            shape = rules.detects(value)
+            assert shape is not None
+            assert [one for one in rules.problems(value, shape) if one.severity == "error"] == []
+        expect(room.page.locator(".menu")).not_to_be_visible()
+
+
+# ── without scripts ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_everything_works_without_scripts(room: Room, browser: Browser) -> None:
+    """Forms are forms: a dialog is a page, an action leads back to the session, a refusal is a page that says why."""
+    session = rich(room.ground, "plain", "Work without scripts")
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(room.dashboard.address)
+    here = f"{room.dashboard.origin}/session/{session}"
+    page.goto(here)
+    page.get_by_role("button", name="Pause", exact=True).first.click()
+    page.wait_for_url(here)
+    assert room.seen(session).status == "paused"
+    page.get_by_role("button", name="Note", exact=True).first.click()
+    page.wait_for_url(f"{here}/dialog/note?")
+    page.get_by_label("What should be remembered?").fill(f"two\nlines {TOKEN}")
+    page.get_by_role("button", name="Keep").click()
+    expect(page.get_by_text("Secrets were cut out")).to_be_visible()
+    assert room.seen(session).notes[-1].text == "two\nlines [redacted:github_token]"
+    page.get_by_role("link", name="Back", exact=True).click()
+    page.wait_for_url(here)
+    page.locator("details.more summary").first.click()
+    page.get_by_role("button", name="Edit…").click()
+    page.get_by_role("button", name="Change").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("That did not work")
+    expect(page.get_by_text("nothing was given to change")).to_be_visible()
+    context.close()
