@@ -21,7 +21,7 @@ from holdfast.keeper.session import KeptSession
 from holdfast.web.serving import Dashboard
 
 IMAGES = Path(__file__).parent / "images"
-WIDE, HIGH = 1200, 760
+WIDE, HIGH = 1200, 800
 
 
 def main() -> int:
@@ -41,18 +41,24 @@ def main() -> int:
                 page = browser.new_page(
                     viewport={"width": WIDE, "height": HIGH}, color_scheme="dark" if scheme == "dark" else "light"
                 )
-                _photograph(page, dashboard, path, IMAGES / f"{name}.png")
+                _photograph(page, dashboard, path, IMAGES / f"{name}.png", top)
             browser.close()
         dashboard.stop()
         thread.join(10)
     return 0
 
 
-def _photograph(page: Page, dashboard: Dashboard, path: str, where: Path) -> None:
+def _photograph(page: Page, dashboard: Dashboard, path: str, where: Path, top: Path) -> None:
     page.goto(dashboard.address)
     page.goto(dashboard.origin + path)
     page.locator("#pulse[data-state=live]").wait_for()
     page.wait_for_timeout(300)
+    # The scratch directory stands for somebody's home.
+    page.evaluate(
+        """top => { const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (walk.nextNode()) walk.currentNode.data = walk.currentNode.data.replace(top, "~"); }""",
+        str(top),
+    )
     page.screenshot(path=where)
 
 
@@ -71,8 +77,12 @@ def _fill(top: Path) -> str:
     with _keeper(top, "atlas") as keeper:
         at = keeper.now() - 50 * MINUTE
         other = keeper.start("Make the nightly export restartable", scope="export", mode="optimize", at=at)
-        agent = other.agent("export-1", type="backend", task="Checkpoint after each table", pid=None, at=at + MINUTE)
-        agent.progress(0.4, at=at + 20 * MINUTE)
+        agent = other.agent(
+            "export-1", type="backend", task="Checkpoint after each table", background=True, pid=None, at=at + MINUTE
+        )
+        for minutes in range(4, 24, 4):
+            other.message("user", at=at + minutes * MINUTE)
+        agent.progress(0.4, at=at + 24 * MINUTE)
         other.measure_context(52_000, window=200_000, at=at + 44 * MINUTE)
         other.edit(progress=0.35, at=at + 46 * MINUTE)
         other.message("user", at=at + 49 * MINUTE)
@@ -130,7 +140,7 @@ def _login(keeper: Keeper, project: Path) -> str:
     reviewer.fail("No answer from the model", category="transient", at=later(2))
     session.pause("Stand-up", at=next(clock))
     session.resume(at=later(10))
-    for _ in range(8):
+    for _ in range(16):
         session.message("user", at=later(2))
     _changed(session, project, "src/pages/login.html", "ui-1", next(clock))
     page.progress(0.65, at=next(clock))

@@ -217,7 +217,7 @@ def test_stop_with_a_branch(room: Room, what: str) -> None:
 def test_copy_the_resume_command(room: Room) -> None:
     """The command that goes on with it, for a terminal anywhere."""
     session = room.begin("copying it's")
-    room.button("Copy resume command").click()
+    room.button("Copy the resume command").click()
     room.said("Copied.")
     place = room.ground.project("copying it's")
     quoted = "'" + str(place).replace("'", "'\"'\"'") + "'"

@@ -12,7 +12,7 @@ from holdfast.keeper.wording import count, one_line, open_pause
 from holdfast.store.interface import Filter
 
 if TYPE_CHECKING:
-    from holdfast.core.model import Agent, Session
+    from holdfast.core.model import Agent, Row, Session
     from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Store
@@ -45,16 +45,21 @@ def glance(keeper: Keeper, session_id: str, *, at: int | None = None, state: Sta
     return _glance(keeper, keeper.store(), state, at)
 
 
-def now(keeper: Keeper) -> list[Glance]:
-    """Every unfinished session of all projects that is not archived: what waits for the person first, then the one
-    that something happened in last.
-    """
+def unfinished(keeper: Keeper) -> list[Row]:
+    """Every unfinished session of all projects that is not archived; where something happened last, first."""
     keeper.absorb()
     store = keeper.existing_store()
-    if store is None:
-        return []
+    found = [] if store is None else store.rows(Filter(unfinished=True, archived=False))
+    return sorted(found, key=lambda row: (row.updated_at, row.id), reverse=True)
+
+
+def now(keeper: Keeper, most: int | None = None) -> list[Glance]:
+    """The unfinished sessions (of very many, so many that something happened in last): what waits for the person
+    first, then the latest.
+    """
     found: list[Glance] = []
-    for row in store.rows(Filter(unfinished=True, archived=False)):
+    for row in unfinished(keeper)[:most]:
+        store = keeper.store()
         state = store.state(row.id)
         if state is not None and not state.deleted:  # somebody may have deleted it just now
             found.append(_glance(keeper, store, state, None))

@@ -75,6 +75,8 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
 
     async def stream(request: Request) -> Response:
         """`page` and `version`, once for each page that is open, in turn."""
+        if request.method == "HEAD":  # which would never end
+            return Response(media_type="text/event-stream")
         asked = zip(request.query_params.getlist("page"), request.query_params.getlist("version"), strict=False)
         places = [(place, version) for where, version in asked if (place := placed(where)) is not None]
         return StreamingResponse(

@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from holdfast.core.times import span
-from holdfast.keeper.wording import pause_words
-from holdfast.web.charts.axis import Axis, Offset
+from holdfast.core.model import Session
+from holdfast.core.times import MINUTE, millis, span
+from holdfast.keeper.wording import count, pause_words
+from holdfast.web.charts.axis import Axis, Offset, Period, quiet
 
 HEIGHT: Final = 52
 MOST: Final = 200  # pauses that are drawn, the longest ones
+_FEW: Final = 40  # on a card
 KINDS: Final = ("manual", "idle", "task", "timeout")
 _FILLS: Final = {"manual": "hatch", "task": "dots", "timeout": "stripes"}
 
@@ -32,6 +34,35 @@ def drawn(pauses: Sequence[Pause], most: int = MOST) -> Sequence[Pause]:
         return pauses
     longest = sorted(pauses, key=lambda one: (one.until is not None, one.since - (one.until or one.since)))[:most]
     return sorted(longest, key=lambda one: one.since)
+
+
+def pauses_of(session: Session) -> list[Pause]:
+    return [
+        Pause(one.kind, one.reason, millis(one.started_at), None if one.ended_at is None else millis(one.ended_at))
+        for one in session.time.pauses
+    ]
+
+
+def small(session: Session) -> Markup:
+    """The strip alone, for a card: long quiet stretches folded, the rest to scale."""
+    since = millis(session.started_at or session.created_at)
+    period = Period.of(since, since + session.time.elapsed_ms, live=session.ended_at is None)
+    pauses = pauses_of(session)
+    axis = Axis(
+        period._replace(until=period.end), quiet([(one.since, one.until or period.end) for one in pauses], ())
+    )
+    left, wide = axis.stretch(since, period.end)
+    parts = [Markup('<rect class="worked" x="{}%" width="{}%" height="8"/>').format(left, wide)]
+    for pause in drawn(pauses, _FEW):
+        left, wide = axis.stretch(pause.since, period.end if pause.until is None else pause.until, least=0.5)
+        kind = pause.kind if pause.kind in KINDS else "idle"
+        parts.append(
+            Markup('<g class="pause-{}"><rect x="{}%" width="{}%" height="8"/></g>').format(kind, left, wide)
+        )
+    named = f"Worked {span(session.time.working_ms // MINUTE * MINUTE)}, with {count(len(pauses), 'pause')}"
+    return Markup('<svg class="small-strip" width="100%" height="8" role="img" aria-label="{}">{}</svg>').format(
+        named, Markup("").join(parts)
+    )
 
 
 def chart(pauses: Sequence[Pause], axis: Axis, offset: Offset) -> Markup:

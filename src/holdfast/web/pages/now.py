@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.times import millis
 from holdfast.keeper import overview
+from holdfast.web.charts.strip import small
 from holdfast.web.pages import Asked, Page, Shot
 from holdfast.web.rendering import render
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from holdfast.core.model import Session
     from holdfast.keeper.following import Change
     from holdfast.keeper.keeper import Keeper
+
+# Sessions that nobody ended pile up: the latest ones are looked at, some of them shown in full, others in a line.
+LOOKED_AT: Final = 60
+CARDS: Final = 24
+OTHERS: Final = 100
 
 
 def as_of(session: Session) -> int:
@@ -25,11 +31,23 @@ class Now:
     title = "Now"
 
     def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
-        found = overview.now(keeper)
-        cards = {f"card-{one.session.id}": render("card.html", one=one, now=as_of(one.session)) for one in found}
+        rows = overview.unfinished(keeper)
+        found = overview.now(keeper, LOOKED_AT)
+        cards = {
+            f"card-{one.session.id}": render("card.html", one=one, now=as_of(one.session), strip=small(one.session))
+            for one in found[:CARDS]
+        }
         waiting = sum(bool(one.attention) for one in found)
-        heading = render("now-heading.html", total=len(found), waiting=waiting)
-        return Shot({"now-heading": heading, **cards}, {"cards": tuple(cards)})
+        shown = {one.session.id for one in found[:CARDS]}
+        others = [row for row in rows if row.id not in shown]
+        return Shot(
+            {
+                "now-heading": render("now-heading.html", total=len(rows), waiting=waiting),
+                **cards,
+                "others": render("now-others.html", others=others[:OTHERS], left=max(len(others) - OTHERS, 0)),
+            },
+            {"cards": tuple(cards)},
+        )
 
     def concerns(self, _: Change, __: Asked, /) -> bool:
         return True

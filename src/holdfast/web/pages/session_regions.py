@@ -102,12 +102,7 @@ def time(_: Keeper, sight: Sight) -> Part:
     period = Period.of(since, max(until, since), live=sight.live)
     agents = _lanes(sight)
     lanes = [lane for _, _, _, lane in agents]
-    pauses = [
-        strip.Pause(
-            one.kind, one.reason, millis(one.started_at), None if one.ended_at is None else millis(one.ended_at)
-        )
-        for one in s.time.pauses
-    ]
+    pauses = strip.pauses_of(s)
     spans = [(one.since, period.end if one.until is None else one.until) for one in pauses]
     axis = Axis(period, quiet(spans, gantt.busy(lanes, period.end)))
     chart = gantt.chart(lanes, axis, local_offset)

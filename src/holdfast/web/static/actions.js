@@ -85,6 +85,16 @@ function tell(form, error) {
 // Dialogs are asked for when they are needed, so that they show what is so now. When one closes, the focus goes back to
 // what opened it: to the same button, if the page was brought up to date meanwhile.
 async function ask(name, session) {
+  // Until it is there, what the person types is meant for it: no key may do something else.
+  document.body.dataset.asking = "";
+  try {
+    await open(name, session);
+  } finally {
+    delete document.body.dataset.asking;
+  }
+}
+
+async function open(name, session) {
   const opener = document.activeElement;
   const same = `[data-dialog="${CSS.escape(name)}"][data-session="${CSS.escape(session)}"]`;
   const answer = await fetch(`/session/${session}/dialog/${name}?piece`, { headers: { Accept: "text/html, application/json" } });

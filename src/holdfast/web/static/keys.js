@@ -21,8 +21,8 @@ function search() {
 export function listen() {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || busy(event.target)) return;
+    if ("asking" in document.body.dataset) return event.preventDefault();
     const item = document.activeElement?.closest("[data-item]");
-    const within = item ?? document.getElementById("main");
     if (/^[1-5]$/.test(event.key)) location.href = PAGES[Number(event.key) - 1];
     else if (event.key === "j") move(1);
     else if (event.key === "k") move(-1);
@@ -30,7 +30,9 @@ export function listen() {
     else if (event.key === "/") search();
     else if (event.key === "?") document.getElementById("keys").showModal();
     else if (event.key === "p" || event.key === "n") {
-      const button = within.querySelector(`[data-key="${event.key}"]`);
+      // On a list, of the one that was gone to; on a session's own page, of that one.
+      const key = `[data-key="${event.key}"]`;
+      const button = item ? item.querySelector(key) : document.querySelector(`${key}:not([data-item] *)`);
       if (!button) return;
       button.click();
     } else return;

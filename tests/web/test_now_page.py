@@ -1,0 +1,108 @@
+"""Now: what is going on, what waits for the person, and that it stays small whatever piles up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from dashboard import Ground, serving
+from playwright.sync_api import Browser, Page, expect
+from samples import LONG, many, rich, typical
+
+from holdfast.core.times import HOUR
+from holdfast.web.pages import Asked
+from holdfast.web.pages.now import CARDS, NOW
+from holdfast.web.serving import Dashboard
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ground, Dashboard]]:
+    ground = Ground(tmp_path_factory.mktemp("now"))
+    typical(ground)
+    rich(ground, "other", LONG)
+    with serving(ground) as dashboard:
+        yield ground, dashboard
+
+
+@pytest.fixture
+def page(browser: Browser, served: tuple[Ground, Dashboard]) -> Iterator[Page]:
+    context = browser.new_context()
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(served[1].address)
+    yield page
+    context.close()
+    assert not wrong
+
+
+def test_a_card_says_what_a_person_wants_to_know(page: Page) -> None:
+    """Goal, project, progress, context, time with its pauses, who runs, and what waits, in one card."""
+    card = page.locator(".card", has_text="Add sign-in with passkeys")
+    for words in ("harbour", "in progress", "55%", "81%", "paused", "1 running:", "build-1"):
+        expect(card).to_contain_text(words)
+    expect(card.get_by_label("Waits for you")).to_contain_text("Agent test-1 failed: the browser did not start")
+    expect(card.locator(".small-strip")).to_have_attribute("aria-label", "Worked 11 min, with 4 pauses")
+    # What waits for the person comes first.
+    expect(page.locator(".card").first).to_contain_text("Agent test-1 failed")
+    expect(page.locator(".card").last).to_contain_text("Rewrite the page on backups")
+
+
+def test_a_long_goal_stays_in_its_card(page: Page) -> None:
+    """Three hundred characters are cut after three lines, and nothing reaches beyond the window."""
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        box = page.locator(".card h2", has_text="billing pipeline").bounding_box()
+        assert box is not None
+        assert box["height"] < 100
+
+
+def test_everything_can_be_done_by_keys(page: Page, served: tuple[Ground, Dashboard]) -> None:
+    """j goes to the next card, n notes, p pauses and resumes, Enter opens, 2 leads to History."""
+    ground, _ = served
+    page.locator("#pulse[data-state=live]").wait_for()
+    page.keyboard.press("p")  # nothing was gone to yet: nothing is paused
+    for _ in range(3):
+        page.keyboard.press("j")
+    focused = page.locator(".card:focus")
+    expect(focused).to_contain_text("Rewrite the page on backups")
+    page.keyboard.press("n")
+    expect(page.locator("dialog[open] textarea")).to_be_focused()
+    page.keyboard.type("By keys alone")
+    page.keyboard.press("Tab")
+    page.get_by_role("button", name="Keep").press("Enter")
+    expect(page.locator("#toasts")).to_contain_text("Noted")
+    with ground.keeper("harbour-docs") as keeper:
+        assert keeper.session().document().notes[-1].text == "By keys alone"
+    page.locator(".card", has_text="Rewrite the page on backups").focus()
+    page.keyboard.press("p")
+    expect(page.locator("#toasts")).to_contain_text("Resumed")
+    card = page.locator(".card", has_text="Rewrite the page on backups")
+    expect(card.locator(".status")).to_have_text("in progress")
+    card.focus()
+    page.keyboard.press("p")
+    expect(card.locator(".status")).to_have_text("paused")
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_visible()
+    page.keyboard.press("Escape")
+    card.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/session/*")
+    page.keyboard.press("2")
+    page.wait_for_url("**/history")
+
+
+def test_what_nobody_ended_does_not_bury_the_rest(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Of hundreds of unfinished sessions some are cards, some are lines, the rest a number; the page stays small."""
+    ground = Ground(tmp_path_factory.mktemp("piled-up"))
+    many(ground, 400, unfinished=400)
+    with ground.keeper() as keeper:
+        latest = keeper.start("The one that is worked on", at=keeper.now() - HOUR)
+        shot = NOW.shot(keeper, Asked())
+    assert len(shot.lists["cards"]) == CARDS
+    assert f"card-{latest.id}" in shot.lists["cards"]
+    assert "401 sessions in progress" in shot.regions["now-heading"]
+    assert "and 277 more" in shot.regions["others"]
+    assert sum(map(len, shot.regions.values())) < 150_000
