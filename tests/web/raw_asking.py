@@ -54,10 +54,11 @@ def ask(house: House, head: str, body: bytes = b"") -> Answer:
     with socket.create_connection((HOST, house.port), timeout=10) as made:
         with contextlib.suppress(ConnectionError):  # it may have heard enough
             made.sendall(house.said(head).replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
-        return read_answer(made)
+        return read_answer(made, stream=head.startswith("HEAD "))
 
 
 def read_answer(made: socket.socket, *, stream: bool = False) -> Answer:
+    """What was answered; of a stream, and of what has no body, only what comes with its head."""
     taken = b""
     while b"\r\n\r\n" not in taken and (piece := _piece(made)):
         taken += piece

@@ -78,6 +78,8 @@ class Tree(msgspec.Struct):
     trouble: dict[str, str] = {}
     # format -> files in our places that we did not write, as they were when they were looked at
     strange: dict[str, dict[str, Strange]] = {}
+    # format -> session -> what was last taken in: the event it was made as of, and those that came of it
+    lines: dict[str, dict[str, list[str]]] = {}
     # format -> how far the log was when the files were last brought up to date
     as_of: dict[str, str] = {}
     # format -> how many of the sessions that were begun or taken up here have been noticed

@@ -7,7 +7,7 @@ log gets a conflict with both. Whatever no event can say is kept for the format 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.canonical import Json, digest
@@ -42,10 +42,12 @@ def absorb(
     base: Document | None,
     ground: Ground,
     known: Container[str | None] = (),
+    after: Sequence[str] = (),
 ) -> Absorbed:
     """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it.
 
-    `known` are the keys of the session's events: what came in under one of them is no news.
+    `known` are the keys of the session's events: what came in under one of them is no news. `after` are the events
+    that came of the writer's own words before: who goes back and forth says the same anew each time.
     """
     rules = configured(rules, ground.models)
     state = transaction.state(session)
@@ -64,7 +66,7 @@ def absorb(
         return Absorbed(state.count - before, 0)
     heard = rules.changes(ours, together.document, state, ground)
     found = [Heard(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
-    source = digest(written(base or {}), written(theirs))[:32]
+    source = digest(written(base or {}), written(theirs), *(one.encode() for one in after))[:32]
     recorder.hear(transaction, session, [*heard, *found], keys=_keys(f"{rules.name}:{source}"))
     _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines)
     return Absorbed(state.count - before, len(found))

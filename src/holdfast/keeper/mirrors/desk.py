@@ -68,8 +68,9 @@ class Desk:
         shown = None if file is None else file.session or None
         written = self.memory.written(self.place.main)
         taken = take_file(
-            self.keeper, value, one.rules, shown=shown, written=written.__contains__, made_current=made_current,
-            edited=edited, file_of=lambda place: inside(self.root, one.part(path, place)),
+            self.keeper, value, one.rules, shown=shown, written=written.__contains__,
+            lines=self.tree.lines.setdefault(one.name, {}), made_current=made_current, edited=edited,
+            file_of=lambda place: inside(self.root, one.part(path, place)),
         )  # fmt: skip
         sessions = self.tree.sessions.setdefault(one.name, [])
         new = taken.session not in sessions

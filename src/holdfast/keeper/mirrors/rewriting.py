@@ -74,14 +74,17 @@ class Rewriting:
         wanted = one.wanted(self._root, showing, as_left)
         as_of = {each.state.session: each.as_of for each in showing}
         counts = {each.state.session: each.state.count for each in showing}
+        before = {*there}
         due = {
             path: want
             for path, want in wanted.items()
             if path not in held and want.data is not None and self._is_due(there, path, want.data, want.session)
         }
-        if due:
-            hashes = [prints.hash_of(want.data or b"") for want in due.values()]
-            events = dict.fromkeys(as_of[want.session] for want in due.values() if want.session in as_of)
+        # What somebody put there just as we would have written it is a version like those we write.
+        new = [want for path, want in wanted.items() if path in due or (path in there and path not in before)]
+        if new:
+            hashes = [prints.hash_of(want.data or b"") for want in new]
+            events = dict.fromkeys(as_of[want.session] for want in new if want.session in as_of)
             self._desk.memory.know(self._desk.place.main, [*hashes, *events])
         late = False
         for path, want in due.items():

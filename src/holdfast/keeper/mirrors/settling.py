@@ -230,7 +230,7 @@ class _Settling:
                 return one.gather(self._root, path, data)
             except (Invalid, Damaged):
                 found = prints.look(inside(self._root, path), self._desk.nanos())
-                if found is None or not 0 <= found.at - found.changed < _FRESH:
+                if found is None or abs(found.at - found.changed) >= _FRESH:  # filled since we looked at the clock
                     raise
             time.sleep(wait)
             data = one.content(self._root, path)

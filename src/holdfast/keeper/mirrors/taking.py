@@ -13,17 +13,21 @@ from holdfast.keeper.documents.ground import configured, ground
 from holdfast.keeper.documents.importing import Taken, readied, take_in
 from holdfast.keeper.mirrors.absorbing import absorb
 from holdfast.keeper.mirrors.edited import Strange, moved_beginning, strange, told, without_assumptions
-from holdfast.keeper.mirrors.versions import nearest
+from holdfast.keeper.mirrors.versions import MOST, made_from
 from holdfast.keeper.replacing import put_away
 
 # Formats in which every session has a file or a directory under its own id.
 _BY_THEIR_IDS: Final = frozenset({"contract", "craft"})
+# Few sessions are edited at a time in one work tree.
+_MOST_LINES: Final = 8
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
+    from holdfast.core.event import Position
     from holdfast.core.state import State
     from holdfast.formats.interface import Document, Format, Place
     from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Store
 
 
 def take_file(
@@ -33,14 +37,16 @@ def take_file(
     *,
     shown: str | None,
     written: Callable[[str], bool],
+    lines: dict[str, list[str]],
     made_current: bool,
     edited: int | None = None,
     file_of: Callable[[Place], str] | None = None,
 ) -> Taken:
     """`shown` is the session the file showed when it was left, if any. A new session can be `made_current`.
 
-    `written` says of an event whether a file was written as of it. `edited` is when the file was changed, if known.
-    `file_of` names the file in which a place of the document stands.
+    `written` says of an event whether a file was written as of it. `lines` are, of each session, the version somebody
+    had and the events that came of their words; they are brought up to date. `edited` is when the file was changed,
+    if known. `file_of` names the file in which a place of the document stands.
     """
     store = keeper.store()
     state = None if shown is None else store.state(shown)
@@ -65,17 +71,33 @@ def take_file(
     _refuse(strange(value, tidy, rules, here), file_of)
     document, notes = readied(keeper, document, rules, here)
     events = list(store.events(shown))
-    base = nearest(events, rules, document, written)
+    version = made_from(events, rules, document, written, lines.get(shown, ()))
+    base = None if version is None else version.document
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
     here = here._replace(now=_moment(edited, state, here.now))
     with keeper.transaction() as transaction:
         heard = absorb(
             keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
-            known={event.key for event in events},
+            known={event.key for event in events}, after=() if version is None else version.line[1:],
         )  # fmt: skip
+        last = transaction.state(shown).last
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
             transaction.set_current(keeper.place.root, None)
+    lines.pop(shown, None)
+    if version is not None and not heard.conflicts:
+        line = [*version.line, *_latest(store, shown, last, heard.events)]
+        lines[shown] = line if len(line) <= MOST else line[-1:]
+        for session in [*lines][:-_MOST_LINES]:
+            del lines[session]
     return Taken(shown, False, heard.events, heard.conflicts, notes)
+
+
+def _latest(store: Store, session: str, last: Position | None, count: int) -> list[str]:
+    """The hashes of so many events of one writer, up to the last that it had recorded then."""
+    if last is None or not count:
+        return []
+    _, writer, until, _ = last
+    return [one.hash for one in store.events(session) if one.writer == writer and until - count < one.seq <= until]
 
 
 def _names_one(value: Json) -> bool:

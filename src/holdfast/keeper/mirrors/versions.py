@@ -7,29 +7,51 @@ they are folded again, the last ones only, when a file that someone changed asks
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.event import Event
 from holdfast.core.fold import apply, in_log_order
 from holdfast.core.state import State
-from holdfast.formats.interface import Document, Format
+from holdfast.formats.entries import named, same
+from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.merging import distance
-from holdfast.formats.places import at
+from holdfast.formats.places import at, covers
 
 # An agent that edits its copy holds one of the last versions; older ones are found by the nearest of these.
 MOST: Final = 200
 
 
+class Version(NamedTuple):
+    """A version of a document, and how it came about: the event it is as of, and what its writer had added to it."""
+
+    document: Document
+    line: tuple[str, ...]
+
+
 def nearest(
     events: Sequence[Event], rules: Format, theirs: Document, stood: Callable[[str], bool] | None = None
 ) -> Document | None:
-    """The version nearest to what somebody wrote.
+    """The version nearest to what somebody wrote, as `made_from` finds it."""
+    found = made_from(events, rules, theirs, stood)
+    return None if found is None else found.document
 
-    `stood` says of an event whether a file was written as of it; where any was, only those versions count. Of equally
-    near ones it is the latest; but what was written within one tick of the format's own clock cannot be told apart,
-    and then the earliest of them: better a conflict too many than a change that nobody saw.
+
+def made_from(
+    events: Sequence[Event],
+    rules: Format,
+    theirs: Document,
+    stood: Callable[[str], bool] | None = None,
+    line: Sequence[str] = (),
+) -> Version | None:
+    """The version that is nearest to what somebody wrote.
+
+    `stood` says of an event whether a file was written as of it; where any was, only those versions count. `line` is
+    what stood in the file when it was last taken in, in somebody's own words: they count too, for whoever goes on
+    from them has changed one side only. Of equally near ones it is the latest; but what was written within one tick
+    of the format's own clock cannot be told apart, and then the earliest of them that is not older than those words:
+    better a conflict too many than a change that nobody saw.
     """
     ordered = in_log_order(events)
     if not ordered:
@@ -37,24 +59,65 @@ def nearest(
     last = ordered[-MOST:]
     wanted = {event.hash for event in last if stood is not None and stood(event.hash)} or {one.hash for one in last}
     state = State(session=ordered[0].session)
-    near: list[Document] = []
+    words = _words(ordered, rules, theirs, line)
+    near: list[Version] = []
     least = -1
     for event in ordered:
         apply(state, event)
-        if event.hash not in wanted or state.created_at is None:
-            continue
-        version = shown(state, rules)
-        far = distance(version, theirs, rules)
-        if least < 0 or far < least:
-            near, least = [], far
-        if far == least:
-            near.append(version)
+        found = [words] if words is not None and event.hash == line[-1] else []
+        if event.hash in wanted and state.created_at is not None:
+            found.append(Version(shown(state, rules), (event.hash,)))
+        for version in found:
+            far = distance(version.document, theirs, rules)
+            if least < 0 or far < least:
+                near, least = [], far
+            if far == least:
+                near.append(version)
     if not near:
         return None
     best = near.pop()
-    while near and _moment(near[-1], rules) == _moment(best, rules):
+    while near and best is not words and _moment(near[-1].document, rules) == _moment(best.document, rules):
         best = near.pop()
     return best
+
+
+def _words(ordered: Sequence[Event], rules: Format, theirs: Document, line: Sequence[str]) -> Version | None:
+    """What somebody last wrote: the version they had, and of what happened since only what came from them."""
+    if not line or not {*line} <= {event.hash for event in ordered}:
+        return None
+    state = State(session=ordered[0].session)
+    had: Document | None = None
+    for event in ordered:
+        if had is None or event.hash in line:
+            apply(state, event)
+        if event.hash == line[0]:
+            had = shown(state, rules)
+    assert had is not None
+    words = _gone_on(had, shown(state, rules), theirs, rules, ())
+    assert isinstance(words, dict)
+    return Version(words, tuple(line))
+
+
+def _gone_on(had: Json, words: Json, theirs: Json, rules: Format, place: Place) -> Json:
+    """What stands where they departed from the version they had; elsewhere that version: what their words led to
+    (the time of the last message, say) they need not have written themselves.
+    """
+    if same(had, theirs) or any(covers(pattern, place) for pattern in rules.derived):
+        return had
+    if isinstance(had, dict) and isinstance(words, dict) and isinstance(theirs, dict):
+        return {
+            key: _gone_on(had.get(key), one, theirs.get(key), rules, (*place, key))
+            for key, one in words.items()
+            if key in had or key in theirs
+        }
+    if isinstance(had, list) and isinstance(words, list) and isinstance(theirs, list):
+        before, there = (dict(named(side, place, rules.identities)) for side in (had, theirs))
+        return [
+            _gone_on(before.get(name), one, there.get(name), rules, (*place, name))
+            for name, one in named(words, place, rules.identities)
+            if name in before or name in there
+        ]
+    return words
 
 
 def _moment(version: Document, rules: Format) -> list[Json]:

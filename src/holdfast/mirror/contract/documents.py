@@ -98,13 +98,18 @@ def rewrite(
     path: str,
     change: Callable[[bytes | None], bytes | None],
     displaced: Callable[[str], None] | None = None,
+    *,
+    tell_first: bool = False,
 ) -> None:
     """Write what `change` makes of the file; None when it is as it should be.
 
     Somebody who knows no lock may write between the reading and the writing. Then the change is made again, to what
-    they wrote, and `displaced` is told where that stands for a moment.
+    they wrote, and `displaced` is told where that stands for a moment. With `tell_first` it is told of the file as it
+    is read, too: for whoever looked at it a while ago.
     """
     found = raw_of(path)
+    if tell_first and found is not None and displaced is not None:
+        displaced(path)
     expected = found
     for _ in range(_MOST_TRIES):
         data = change(found)

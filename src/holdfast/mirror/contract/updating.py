@@ -81,7 +81,8 @@ def _write(path: str, value: Mapping, displaced: Callable[[str, str], None] | No
         made = value if old is None else _with_kept(old.value, _not_earlier(value, old))
         return None if old is not None and old.value == made else documents.written(made, old)
 
-    documents.rewrite(path, over, None if displaced is None else partial(displaced, path))
+    # Since others looked at it, lines were added to the history and waited for the disk.
+    documents.rewrite(path, over, None if displaced is None else partial(displaced, path), tell_first=True)
 
 
 def _with_kept(old: Mapping, new: Mapping) -> Mapping:
