@@ -86,7 +86,7 @@ def test_it_finds_while_somebody_types(browser: Browser, listing: Listing) -> No
         expect(page.locator("#history tbody tr")).to_have_count(1)
         expect(page.locator("#history-count")).to_have_text("1 session")
         assert goals(page) == ["Polish the lens"]
-        assert page.url.endswith("/history?q=polish+len")
+        page.wait_for_url("**/history?q=polish+len")
         page.reload()
         assert goals(page) == ["Polish the lens"]
         expect(page.locator("#history-q")).to_have_value("polish len")

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from dashboard import Ground, serving
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
-from samples import LONG, hostile, rich
+from samples import LONG, rich
 
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.model import Session
@@ -174,14 +174,6 @@ def test_an_event_is_shown_whole_when_it_is_opened(browse: Browse, ground: Groun
     shown = msgspec.json.decode(row.locator("pre").inner_text())
     with ground.keeper() as keeper:
         assert shown["hash"] in {event.hash for event in keeper.events(sample)}
-
-
-def test_hostile_text_is_only_text(browse: Browse, ground: Ground) -> None:
-    """Every field of hostile sessions is shown as it is written; nothing of it runs, nothing breaks the page."""
-    for session in hostile(ground):
-        page = browse(f"/session/{session}").live()
-        assert page.locator("main script, main img, main a[href^='javascript']").count() == 0
-        assert page.locator("#events > li").count() > 10
 
 
 @pytest.mark.parametrize("width", [360, 390, 1280])
