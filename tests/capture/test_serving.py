@@ -44,6 +44,39 @@ def test_what_a_project_shares_names_nobodys_place() -> None:
         assert not serving.is_shared(serving.called(other))
 
 
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        ("holdfast mcp", True),
+        ("/opt/venv/bin/holdfast mcp", True),
+        ("C:\\venv\\holdfast.exe mcp", True),
+        ("/usr/bin/python3.12 -P -m holdfast mcp", True),
+        ("env HOLDFAST_HOME=/x holdfast mcp", True),
+        ("uvx --from holdfast[mcp] holdfast mcp", True),
+        ("pipx run holdfast mcp", True),
+        ("holdfast", False),
+        ("holdfast hook claude", False),
+        ("npx holdfast mcp", False),
+        ("python -m mcp", False),
+        ("uvx other mcp", False),
+        ("env mcp", False),
+        ("/home/me/hooks/holdfast-mcp", False),
+    ],
+)
+def test_a_server_that_a_person_wrote_down_is_known(words: str, known: bool) -> None:
+    """`holdfast mcp`, wherever it is and whoever starts it; nothing that only has the name in it."""
+    command, *args = words.split()
+    assert serving.by_hand(serving.called({"command": command, "args": args})) is known
+    assert serving.by_hand(serving.called({"command": [command, *args]})) is known
+    assert serving.program(serving.called({"command": command, "args": args})) == command
+
+
+def test_what_starts_nothing_is_no_server() -> None:
+    """An entry without a command, with a number for one, or none at all."""
+    for entry in ({}, {"url": "http://127.0.0.1/mcp"}, {"command": 1}, None):
+        assert not serving.by_hand(serving.called(entry))
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 @pytest.mark.parametrize("name", CONNECTABLE)
 def test_where_each_agent_is_told(name: str, system: str) -> None:

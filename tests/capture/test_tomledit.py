@@ -128,3 +128,16 @@ def test_a_header_in_a_text_is_no_header() -> None:
     text = 'a = """\n[mcp_servers.holdfast]\n"""\n'
     table = '\n[mcp_servers.holdfast]\ncommand = "/a home/hooks/holdfast-mcp"\n'
     assert remove(f"{text}{table}[z]\n", ours, None, FILE, whole=[AT]) == f"{text}[z]\n"
+
+
+def test_what_a_person_added_is_written_as_it_was() -> None:
+    """Tables below ours, numbers and dates in them: written anew, a parser reads the same."""
+    text = (
+        '[mcp_servers.holdfast]\ncommand = "x"\nseconds = 1.50\nendless = -inf\nlist = [{ a = 1 }, {}]\n'
+        "[mcp_servers.holdfast.tools.note]\nday = 2026-10-06\nat = 2026-10-06T01:02:03Z\nhour = 01:02:03\n"
+        '[mcp_servers.holdfast.env]\n"A b" = "c"\n'
+    )
+    value = plain(text, FILE)["mcp_servers"]["holdfast"]  # type: ignore[index]
+    new, receipt = insert("a = 1", [Entry(AT, value, only=True)], FILE)
+    assert tomllib.loads(new) == {"a": 1} | tomllib.loads(text)
+    assert remove(new, lambda call: call == called(value), receipt, FILE) == "a = 1"

@@ -122,6 +122,35 @@ def test_the_server_is_a_choice(cli: Calling, settings: Path, monkeypatch: pytes
     assert "holdfast[mcp]" in cli.refused(1, "connect", "claude-desktop")["hint"]
 
 
+@pytest.mark.usefixtures("settings")
+def test_connect_shows_where_the_server_stands(cli: Calling, nobodys_environment: Path) -> None:
+    """However long the list of new lines is, one line names it; also where it is the person's own."""
+    said = cli("connect", "claude", "opencode").out
+    assert f"  server holdfast in {nobodys_environment / '.claude.json'}\n" in said
+    assert f"  server holdfast in {nobodys_environment / '.config' / 'opencode' / 'opencode.json'}\n" in said
+    assert "server holdfast" not in cli("connect", "codex", "--no-mcp").out
+    program = nobodys_environment / "holdfast"
+    program.write_text("")
+    theirs = nobodys_environment / ".cursor" / "mcp.json"
+    theirs.parent.mkdir()
+    theirs.write_text(json.dumps({"mcpServers": {"mine": {"command": str(program), "args": ["mcp"]}}}))
+    said = cli("connect", "cursor").out
+    assert f"  server mine in {theirs}\n" in said
+    assert "that entry is yours" in said
+    assert "by hand" in cli("agents").out
+    assert "that entry is yours, and stays" in cli("disconnect", "cursor").out
+
+
+def test_a_connect_that_fails_says_that_nothing_stands(cli: Calling, nobodys_environment: Path) -> None:
+    """Links in a circle where the servers should be: `agents` and `doctor` know of no connection."""
+    servers = nobodys_environment / ".cursor" / "mcp.json"
+    servers.parent.mkdir()
+    servers.symlink_to(servers)
+    assert cli.refused(1, "connect", "cursor")["file"] == str(servers)
+    assert [one.name for one in servers.parent.iterdir()] == ["mcp.json"]
+    assert {one["name"]: one["connected"] for one in cli.document("agents")["agents"]}["cursor"] is None
+
+
 def test_the_table_knows_who_can_be_connected() -> None:
     """What completion and help offer is what there is; hooks and the past stay those of the eight agents."""
     declared = {command.name: command.params for command in COMMANDS}
@@ -138,7 +167,10 @@ def test_claude_desktop(cli: Calling, nobodys_environment: Path) -> None:
     config.write_text('{"globalShortcut": ""}')
     assert "holdfast connect claude-desktop" in cli("agents").out
     said = cli("connect", "claude-desktop").out
-    assert "Claude Desktop  connected for you" in said
+    assert "Claude Desktop  connected for you, with the MCP server and nothing else" in said
+    assert "project" not in said
+    assert f"server holdfast in {config}" in said
+    assert "already, for you, with the MCP server" in cli("connect", "claude-desktop").out
     assert "backfill" not in said
     assert cli.refused(4, "connect", "claude-desktop", "--scope", "project")
     assert cli.refused(4, "backfill", "claude-desktop")

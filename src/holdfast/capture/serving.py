@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NAME: Final = "holdfast"  # by which agents know the server
 SCRIPT: Final = "holdfast-mcp"
 PYTHON: Final = "holdfast-mcp.py"
+CALL: Final = ("command", "args")  # of an entry: what it starts
 _APART: Final = "\0"  # between words: no text in a settings file is taken for a server by accident
 _OF_A_HOME: Final = re.compile(
     rf"server\0(?:[^\0]+\0-P\0(?P<windows>[^\0]+)\\{DIRECTORY}\\holdfast-mcp\.py"
@@ -38,7 +39,10 @@ class Server(NamedTuple):
         return {"command": self.command, "args": list(self.args)}
 
 
-SHARED: Final = Server("holdfast", ("mcp",))
+_COMMAND: Final = "mcp"
+_PYTHONS: Final = re.compile(r"pythonw?[0-9.]*|py")
+_STARTERS: Final = frozenset({"env", "uv", "uvx", "pipx"})
+SHARED: Final = Server("holdfast", (_COMMAND,))
 
 
 def server(home: str, scope: Scope, *, python: str, system: str) -> Server:
@@ -70,6 +74,30 @@ def home_of(call: str) -> str | None:
     """The home whose server is started; None for what is no server of a home."""
     found = _OF_A_HOME.fullmatch(call)
     return None if found is None else found["posix"] or found["windows"]
+
+
+def by_hand(call: str) -> bool:
+    """Whether this starts Holdfast's server as people write it down: `holdfast mcp`, wherever they have it, or by
+    way of a program that starts others.
+    """
+    _, *words = call.split(_APART)
+    while words:
+        first, *rest = words
+        program = re.split(r"[/\\]", first)[-1].lower().removesuffix(".exe")
+        if program == NAME:
+            return rest[:1] == [_COMMAND]
+        if _PYTHONS.fullmatch(program):
+            return any(rest[at : at + 3] == ["-m", NAME, _COMMAND] for at in range(len(rest)))
+        if program not in _STARTERS:
+            return False
+        # Its own options come first, and `--from` something that may be called as the program is.
+        words = next((rest[at:] for at in range(len(rest) - 1) if rest[at + 1] == _COMMAND), [])
+    return False
+
+
+def program(call: str) -> str:
+    """The program that is started."""
+    return call.split(_APART)[1]
 
 
 # ── the script ───────────────────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ reads exactly what was there before, and our table or none: whatever it cannot c
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import tomllib
@@ -17,7 +18,6 @@ from holdfast.capture.jsonedit import Gap, Path, Receipt, Value
 from holdfast.capture.jsonremoval import Ours
 from holdfast.capture.serving import called
 from holdfast.capture.wiring import Entry
-from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.machine.trouble import shown
 
@@ -27,6 +27,12 @@ _MOST_TRIES: Final = 2000  # places at which a table may end
 
 # What a parser makes of a file. Dates and times among it are compared, never looked into.
 Table = dict[str, object]
+
+
+class _Number(str):
+    """A number as it is written: one that is not a number is not even equal to itself."""
+
+    __slots__ = ()
 
 
 def plain(text: str, file: str) -> Table:
@@ -88,18 +94,33 @@ def _apart(text: str) -> str:
 
 
 def _written(entry: Entry, end: str) -> str:
-    values = entry.value if isinstance(entry.value, dict) else {}
-    head = ".".join(_key(one) for one in entry.at)
-    return "".join(f"{line}{end}" for line in (f"[{head}]", *(f"{_key(k)} = {_value(v)}" for k, v in values.items())))
+    values: Table = {**entry.value} if isinstance(entry.value, dict) else {}
+    return "".join(f"{line}{end}" for line in _lines(entry.at, values))
+
+
+def _lines(at: Path, values: Table) -> Iterator[str]:
+    """A table, then those below it: what a person added to a server of ours has tables of its own."""
+    yield f"[{'.'.join(_key(one) for one in at)}]"
+    yield from (f"{_key(name)} = {_value(value)}" for name, value in values.items() if not isinstance(value, dict))
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield ""
+            yield from _lines((*at, name), value)
 
 
 def _key(name: str) -> str:
     return name if _BARE.fullmatch(name) else _value(name)
 
 
-def _value(value: Json) -> str:
+def _value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_value(one) for one in value)}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(name)} = {_value(one)}' for name, one in value.items())} }}"
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
     # Texts, numbers and switches are written as in JSON, but for one character.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -171,8 +192,7 @@ def _is_head(line: str, at: Path) -> bool:
 
 
 def _read(text: str) -> Table:
-    # Numbers as they are written: one that is not a number is not even equal to itself.
-    return tomllib.loads(text.removeprefix(_MARK), parse_float=str)
+    return tomllib.loads(text.removeprefix(_MARK), parse_float=_Number)
 
 
 def _read_or_none(text: str) -> Table | None:

@@ -39,6 +39,8 @@ def painted(paint: Paint, one: Connected, verdict: str, *, lines: bool = True) -
     """One agent: what it is now, its files, what was added to them, what stands in the way."""
     out = [paint.join(paint.bold(title(one.agent)), "  ", paint.green(verdict))]
     out += _files(paint, one.files)
+    if one.server is not None:
+        out.append(paint.join("  ", paint.dim("server "), f"{one.server_name} in {one.server}"))
     if lines:
         out += _added(paint, one.files)
     out += [paint.plain(f"  {note}") for note in one.notes]

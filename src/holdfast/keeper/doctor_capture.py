@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.capture import spool
+from holdfast.capture.serving import NAME, by_hand, called
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import DAY, HOUR, text
 from holdfast.keeper.doctor_checks import Check
@@ -29,6 +30,9 @@ def hooks(keeper: Keeper, _: Store | None) -> Check:
     from holdfast.keeper.captures.connections import Connections
 
     remembered = Connections(keeper.home.path).all()
+    unreadable = _unreadable(keeper, remembered)
+    if unreadable is not None:
+        return unreadable
     standing = [one for one in remembered if stands(keeper.home.path, one)]
     lost = [one for one in remembered if one not in standing and _could_stand(one)]
     if lost:
@@ -39,8 +43,10 @@ def hooks(keeper: Keeper, _: Store | None) -> Check:
     seen = _seen(keeper)
     return (
         _script(keeper, standing, seen)
-        or _left_behind(seen)
         or _server(keeper, seen)
+        or _outdated(keeper, standing, seen)
+        or _left_behind(seen)
+        or _told_once(keeper, standing)
         or _hindered(seen)
         or _heard({one.agent for one in standing} | {one.name for one in seen if one.connected is not None})
     )
@@ -49,6 +55,50 @@ def hooks(keeper: Keeper, _: Store | None) -> Check:
 def _could_stand(connection: Connection) -> bool:
     """Whether the place of a connection is still there: a project that was deleted misses nothing."""
     return connection.project is None or os.path.isdir(connection.project)
+
+
+def _unreadable(keeper: Keeper, remembered: list[Connection]) -> Check | None:
+    """Files of connections in which nobody can look any more: whether anything of ours is in them is not known."""
+    from holdfast.keeper.captures.editing import decoded, editing
+    from holdfast.keeper.captures.steps import current
+
+    told: list[str] = []
+    agents: list[tuple[str, str | None]] = []
+    for one in remembered:
+        for kept in one.files if _could_stand(one) else ():
+            try:
+                data = current(kept.path)
+                if data is not None and not kept.own:
+                    editing(kept.path).plain(decoded(data, kept.path), kept.path)
+            except HoldfastError as error:
+                told.append(f"{one.agent} is connected through {kept.path}, which is of no use now: {error.message}")
+                agents.append((one.agent, one.project))
+    if not told:
+        return None
+    names = " ".join(sorted({name for name, _ in agents}))
+    return Check("hooks", "warning", "; ".join(told[:_SHOWN]),
+                 f"Put that right, then {_connect(keeper, agents)}; or holdfast disconnect {names}")  # fmt: skip
+
+
+def _told_once(keeper: Keeper, standing: list[Connection]) -> Check | None:
+    """Agents that are heard, and were told of the MCP server in a file that does not name it any more."""
+    from holdfast.keeper.captures import found
+    from holdfast.keeper.captures.steps import at_path
+
+    lost = [
+        (one, kept.path)
+        for one in standing
+        for kept in one.files
+        for value in (kept.receipt.values if kept.receipt is not None else ())
+        if value.at[-1] == NAME and called(value.value)
+        if not (call := called(at_path(found.read(kept.path), value.at)))
+        or not (found.all_ours(keeper.home.path, one.scope)(call) or by_hand(call))
+    ]
+    if not lost:
+        return None
+    told = [f"{one.agent} was told of the MCP server, but it does not stand in {path}" for one, path in lost]
+    fix = _connect(keeper, [(one.agent, one.project) for one, _ in lost])
+    return Check("hooks", "warning", "; ".join(told[:_SHOWN]), f"{fix}; with --no-mcp, if that is meant")
 
 
 def _seen(keeper: Keeper) -> list[Found]:
@@ -82,31 +132,59 @@ def _connect(keeper: Keeper, wanted: Iterable[tuple[str, str | None]]) -> str:
 
 
 def _script(keeper: Keeper, standing: list[Connection], seen: list[Found]) -> Check | None:
-    """What is wrong with the script that hooks call, wherever they stand."""
+    """That the script which hooks call is missing, wherever they stand."""
+    from holdfast.keeper.captures import found
+
+    calling = _calling(keeper, standing, seen)
+    home = keeper.home.path
+    path, fix = found.script_path(home), _connect(keeper, calling)
+    if calling and not found.script_stands(home):
+        where = list(dict.fromkeys(paths[0] for paths in calling.values() if paths))
+        more = f" and {len(where) - _SHOWN} more" if len(where) > _SHOWN else ""
+        detail = f"hooks stand in {', '.join(where[:_SHOWN])}{more}, but {path}, which they call, is not there"
+        # What a project shares is not this person's to take out.
+        out = "" if all(project for _, project in calling) else ", or holdfast uninstall, which takes them out"
+        return Check("hooks", "warning", f"{detail}: nothing is heard", fix + out)
+    return None
+
+
+def _outdated(keeper: Keeper, standing: list[Connection], seen: list[Found]) -> Check | None:
+    """That the scripts are not those of the Holdfast that runs now, or not all there."""
     import sys
 
     from holdfast.keeper.captures import found, installing
 
-    here = keeper.place.root if keeper.places is None else keeper.places.project
-    called = {(one.agent, one.project): [file.path for file in one.files] for one in standing}
-    for one in seen:
-        if one.connected in found.SCOPES:
-            called[one.name, here if one.connected == "project" else None] = list(one.files)
-    if not called:
+    calling, home = _calling(keeper, standing, seen), keeper.home.path
+    if not calling or installing.is_current(home, system=sys.platform):
         return None
-    home = keeper.home.path
-    path, fix = found.script_path(home), _connect(keeper, called)
-    if not found.script_stands(home):
-        where = list(dict.fromkeys(paths[0] for paths in called.values() if paths))
-        more = f" and {len(where) - _SHOWN} more" if len(where) > _SHOWN else ""
-        detail = f"hooks stand in {', '.join(where[:_SHOWN])}{more}, but {path}, which they call, is not there"
-        # What a project shares is not this person's to take out.
-        out = "" if all(project for _, project in called) else ", or holdfast uninstall, which takes them out"
-        return Check("hooks", "warning", f"{detail}: nothing is heard", fix + out)
-    if not installing.is_current(home, system=sys.platform):
-        outdated = f"{path} was made for another Python or another version of Holdfast than this one"
-        return Check("hooks", "warning", outdated, fix)
-    return None
+    missing = installing.missing(home, system=sys.platform)
+    if missing:
+        detail = f"{' and '.join(missing[:_SHOWN])}, which Holdfast put there for agents, is not there any more"
+    else:
+        path = found.script_path(home)
+        detail = f"{path} was made for another Python or another version of Holdfast than this one"
+    return Check("hooks", "warning", detail, _connect(keeper, calling))
+
+
+def _calling(
+    keeper: Keeper, standing: list[Connection], seen: list[Found]
+) -> dict[tuple[str, str | None], list[str]]:
+    """The agents that call a script of ours, each in its project or in the person's settings, and in which files."""
+    from holdfast.keeper.captures import found
+
+    here = keeper.place.root if keeper.places is None else keeper.places.project
+    calling = {(one.agent, one.project): [file.path for file in one.files] for one in standing}
+    for one in seen:
+        if one.connected in found.SCOPES and not _is_by_hand_alone(one):
+            calling[one.name, here if one.connected == "project" else None] = list(one.files)
+    return calling
+
+
+def _is_by_hand_alone(one: Found) -> bool:
+    """Whether it gets nothing but the server, and a person saw to that."""
+    from holdfast.capture.registry import SERVED
+
+    return one.name in SERVED and one.server is not None and one.server.by_hand is not None
 
 
 def _left_behind(seen: list[Found]) -> Check | None:
@@ -141,8 +219,13 @@ def _server(keeper: Keeper, seen: list[Found]) -> Check | None:
     told = [f"{server.path} has the MCP server, but {server.missing}, which it calls, is not there"
             for _, server in lost]  # fmt: skip
     here = keeper.place.root if keeper.places is None else keeper.places.project
-    own = [(name, None) for name, server in lost if server.scope == "user"]
-    fix = _connect(keeper, own) if own else f"Put the program on the PATH; {here} shares what it is called."
+    own = [(name, None) for name, server in lost if server.scope == "user" and server.by_hand is None]
+    theirs = [server.path for _, server in lost if server.by_hand is not None]
+    fix = f"Put the program on the PATH; {here} shares what it is called."
+    if own:
+        fix = _connect(keeper, own)
+    elif theirs:
+        fix = f"Put the program there, or mend the entry in {theirs[0]}, which is yours."
     return Check("hooks", "warning", "; ".join(told[:_SHOWN]), fix)
 
 

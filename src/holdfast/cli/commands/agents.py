@@ -70,7 +70,9 @@ def _way(paint: Paint, one: Found) -> Painted:
 def _server(paint: Paint, one: Found) -> Painted:
     if one.server is None:
         return paint.dim("no")
-    return paint.green("yes") if one.server.missing is None else paint.yellow("missing")
+    if one.server.missing is not None:
+        return paint.yellow("missing")
+    return paint.green("yes" if one.server.by_hand is None else "by hand")
 
 
 def _painted(paint: Paint, found: list[Found]) -> Painted:

@@ -42,7 +42,7 @@ def disconnect(call: Call) -> None:
 def _connected(paint: Paint, done: list[Connected]) -> Painted:
     lines: list[Painted] = []
     for one in done:
-        where = "for this project" if one.scope == "project" else "for you, in every project"
+        where = _where(one)
         lines += painted(
             paint, one, f"connected {where}" if one.is_new or one.revived else f"is connected already, {where}"
         )
@@ -54,6 +54,12 @@ def _connected(paint: Paint, done: list[Connected]) -> Painted:
     else:
         lines.append(paint.dim("Start it anew: it reads its settings when it opens."))
     return Painted("\n".join(lines))
+
+
+def _where(one: Connected) -> str:
+    if one.agent in SERVED:
+        return "for you, with the MCP server and nothing else"  # it knows of no projects
+    return "for this project" if one.scope == "project" else "for you, in every project"
 
 
 def _disconnected(paint: Paint, done: list[Connected]) -> Painted:

@@ -2,7 +2,8 @@
 they were again.
 
 Everything is worked out and parsed before anything is written: settings that cannot be read, a file that is not ours,
-an agent that would be heard twice, stop all of it. What is written is remembered first (`connections`).
+an agent that would be heard twice, a file that cannot be written, stop all of it. What is written is remembered first
+(`connections`), and taken back if something fails (`taking_back`).
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from holdfast.capture.interface import Scope
 from holdfast.capture.registry import SERVED, title
-from holdfast.capture.serving import NAME, called
-from holdfast.core.errors import Conflict, Failed, Invalid
+from holdfast.capture.serving import NAME, called, home_of
+from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid
 from holdfast.keeper.captures import found, installing, steps
 from holdfast.keeper.captures.connections import Connection, Connections
 from holdfast.keeper.captures.editing import decoded, editing
 from holdfast.keeper.captures.steps import Step, What
+from holdfast.keeper.captures.taking_back import Begun, refuse_unwritable, take_back
 from holdfast.machine import files
 from holdfast.machine.locks import locked
 
@@ -52,6 +56,8 @@ class Connected(NamedTuple):
     revived: bool = False
     # The file that tells the agent of the MCP server.
     server: str | None = None
+    # What its entry is called there: a person's own may have any name.
+    server_name: str = NAME
 
     @property
     def is_new(self) -> bool:
@@ -59,6 +65,10 @@ class Connected(NamedTuple):
 
 
 _SHARED: Final = "What stood there is the project's: whoever shares it loses it too, once this change reaches them."
+
+_BY_HAND: Final = "{0} starts the MCP server already, as {1}: that entry is yours, and stays when you disconnect."
+_STAYS: Final = "{0} goes on starting the MCP server, as {1}: that entry is yours, and stays."
+_WENT: Final = "What was added to the server {0} in {1} went with it: {2}."
 
 _EXTRA: Final = "pip install 'holdfast[mcp]'"
 
@@ -72,6 +82,13 @@ class _Plan(NamedTuple):
     back: list[Step]
     notes: list[str]
     server: str | None = None
+    server_name: str = NAME
+
+    @property
+    def begun(self) -> Begun:
+        """What has to be known to take it back, told before anything is written."""
+        was = msgspec.structs.replace(self.connection) if self.connection.files else None
+        return Begun(self.connection, was, [*self.planned, *self.back])
 
 
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
@@ -91,11 +108,21 @@ def connect(
     memory = Connections(keeper.home.path)
     with locked(memory.lock, what="connect"):
         plans = [_plan(keeper, places, memory, name, scope, server=server) for name in names]
+        for plan in plans:
+            refuse_unwritable([*plan.planned, *plan.back])
         silent = not found.script_stands(keeper.home.path)
         rewritten = installing.install(keeper.home.path, system=places.system)
         own = keeper.store_path == keeper.home.store
         installing.note_store(keeper.home.path, None if own else f"sqlite:///{keeper.store_path.lstrip(os.sep)}")
-        return [_carry_out(keeper, places, memory, plan, rewritten=rewritten, silent=silent) for plan in plans]
+        begun: list[Begun] = []
+        done: list[Connected] = []
+        try:
+            for plan in plans:
+                begun.append(plan.begun)
+                done.append(_carry_out(keeper, places, memory, plan, rewritten=rewritten, silent=silent))
+        except (HoldfastError, OSError) as error:
+            raise take_back(memory, begun, error, now=keeper.now()) from error
+        return done
 
 
 def _refuse_in_vain(name: str, scope: Scope, *, server: bool) -> None:
@@ -122,12 +149,16 @@ def _plan(keeper: Keeper, places: Places, memory: Connections, name: str, scope:
         connection = Connection(agent=name, scope=scope, project=project, stood=stood)
     whose = found.all_ours(home, scope)
     wanted = server and installing.can_serve()
-    changes = found.changes(home, places, name, scope, with_server=wanted)
+    # Nobody needs it twice.
+    theirs = found.by_hand(home, places, name, scope) if wanted else None
+    changes = found.changes(home, places, name, scope, with_server=wanted and theirs is None)
     made = {one for other in memory.all() for file in other.files for one in file.made}
     planned = [steps.sharing(steps.to_connect(change, connection.of(change.path), whose), made) for change in changes]
     served = found.server(home, places, name, scope)
     if served is None:
         return _Plan(connection, planned, [], [])
+    if theirs is not None:
+        return _Plan(connection, planned, [], [_BY_HAND.format(theirs.path, theirs.name)], theirs.path, theirs.name)
     if not wanted:
         back: Step | None = None
         if all(change.path != served.path for change in changes):
@@ -137,8 +168,9 @@ def _plan(keeper: Keeper, places: Places, memory: Connections, name: str, scope:
         return _Plan(connection, planned, [] if back is None else [back], missing)
     if _is_told(served, planned):
         return _Plan(connection, planned, [], [], served.path)
-    theirs = f"{served.path} has another server called {NAME}, which stays as it is."
-    return _Plan(connection, planned, [], [theirs])
+    other = home_of(found.standing_server(served))
+    described = f"another server called {NAME}" if other is None else f"the MCP server of another Holdfast ({other})"
+    return _Plan(connection, planned, [], [f"{served.path} has {described}, which stays as it is."])
 
 
 def _is_told(served: Change, planned: list[Step]) -> bool:
@@ -158,7 +190,8 @@ def _carry_out(
     of_now = {step.kept.path for step in planned}
     elsewhere = [one for one in connection.files if one.path not in of_now]
     connection.files = elsewhere + [step.kept for step in planned]
-    memory.remember(connection)
+    if connection.files:
+        memory.remember(connection)
     for step in (*planned, *plan.back):
         steps.carry_out(step, now=keeper.now())
     if any(connection.of(step.kept.path) for step in plan.back):
@@ -166,7 +199,7 @@ def _carry_out(
         connection.files = [one for one in connection.files if one.path not in gone]
         memory.remember(connection)
     notes = list(plan.notes)
-    revived = silent and all(step.change == "unchanged" for step in planned)
+    revived = silent and bool(planned) and all(step.change == "unchanged" for step in planned)
     if revived and connection.agent not in SERVED:
         notes.append("Its hooks stood there already; the script they call is made only now.")
     elif rewritten and known_before:
@@ -182,6 +215,7 @@ def _carry_out(
         connection.project,
         revived,
         plan.server,
+        plan.server_name,
     )
 
 
@@ -244,18 +278,31 @@ def disconnect(keeper: Keeper, places: Places, agents: Sequence[str]) -> list[Co
         title(name)  # says so, if there is no such agent
     memory = Connections(keeper.home.path)
     if not memory.are_there:
-        return [forgotten(keeper, places, name) for name in names]
+        return [with_what_stays(keeper.home.path, places, forgotten(keeper, places, name)) for name in names]
     with locked(memory.lock, what="disconnect"):
         plans: list[tuple[Connection, list[Step]]] = []
         for name in names:
             kept = (memory.of(name, "user", None), memory.of(name, "project", places.project))
             plans += [plan_back(keeper.home.path, one) for one in kept if one is not None]
+        for _, planned in plans:
+            refuse_unwritable(planned)
         done = [carry_back(keeper, memory, *plan) for plan in plans]
         for name in names:
             left = forgotten(keeper, places, name)
             if left.is_new or not any(one.agent == name for one in done):
                 done.append(left)
-        return done
+        return [with_what_stays(keeper.home.path, places, one) for one in done]
+
+
+def with_what_stays(home: str, places: Places, one: Connected) -> Connected:
+    """The same, with a word on entries that are the person's own."""
+    stays = [found.by_hand(home, places, one.agent, scope) for scope in found.SCOPES]
+    told = tuple(_STAYS.format(theirs.path, theirs.name) for theirs in stays if theirs is not None)
+    return one._replace(notes=(*one.notes, *(words for words in told if words not in one.notes)))
+
+
+def _went(planned: list[Step]) -> tuple[str, ...]:
+    return tuple(_WENT.format(NAME, step.kept.path, ", ".join(step.added)) for step in planned if step.added)
 
 
 def plan_back(home: str, connection: Connection) -> tuple[Connection, list[Step]]:
@@ -270,9 +317,8 @@ def carry_back(keeper: Keeper, memory: Connections, connection: Connection, plan
         touched.append(Touched(step.kept.path, step.change, step.before, step.after, aside))
     memory.forget(connection)
     shared = connection.stood and any(one.change != "unchanged" for one in touched)
-    return Connected(
-        connection.agent, connection.scope, touched, notes=(_SHARED,) if shared else (), project=connection.project
-    )
+    notes = (*_went(planned), *((_SHARED,) if shared else ()))
+    return Connected(connection.agent, connection.scope, touched, notes=notes, project=connection.project)
 
 
 def forgotten(keeper: Keeper, places: Places, name: str) -> Connected:
@@ -290,4 +336,4 @@ def forgotten(keeper: Keeper, places: Places, name: str) -> Connected:
     for step in planned:
         steps.carry_out(step, now=keeper.now())
     touched = [Touched(one.kept.path, one.change, one.before, one.after) for one in planned]
-    return Connected(name, "user", touched, notes=notes)
+    return Connected(name, "user", touched, notes=(*_went(planned), *notes))

@@ -37,6 +37,16 @@ class Registered(NamedTuple):
     path: str
     # The program that it starts, if that is not there.
     missing: str | None = None
+    # What its entry is called, if a person wrote it.
+    by_hand: str | None = None
+
+
+class ByHand(NamedTuple):
+    """An entry that starts our MCP server and is not ours: a person wrote it."""
+
+    path: str
+    name: str
+    program: str
 
 
 class Leftover(NamedTuple):
@@ -207,14 +217,39 @@ def registered(home: str, places: Places, name: str) -> Registered | None:
         call = "" if change is None else standing_server(change)
         mine = serving.is_shared(call) if scope == "project" else serving.home_of(call) == home
         if change is None or not mine:
-            continue
-        if scope == "project":
-            program = serving.SHARED.command
-            there = which(program, path=places.environ.get("PATH", "")) is not None
-        else:
-            program = os.path.join(home, script.DIRECTORY, serving.PYTHON if os.name == "nt" else serving.SCRIPT)
-            there = os.path.isfile(program)
-        return Registered(scope, change.path, None if there else program)
+            theirs = by_hand(home, places, name, scope)
+            if theirs is None:
+                continue
+            gone = _nowhere(places, [theirs.program])
+            return Registered(scope, theirs.path, gone, theirs.name)
+        own = (serving.PYTHON,) if os.name == "nt" else (serving.SCRIPT, serving.PYTHON)
+        called = [os.path.join(home, script.DIRECTORY, one) for one in own]
+        return Registered(
+            scope, change.path, _nowhere(places, [serving.SHARED.command] if scope == "project" else called)
+        )
+    return None
+
+
+def _nowhere(places: Places, programs: list[str]) -> str | None:
+    """The first of these that is not there, or not on the PATH."""
+    path = places.environ.get("PATH", "")
+    there = (os.path.isfile(one) if os.path.dirname(one) else which(one, path=path) is not None for one in programs)
+    return next((one for one, found in zip(programs, there, strict=True) if not found), None)
+
+
+def by_hand(home: str, places: Places, name: str, scope: Scope) -> ByHand | None:
+    """The entry by which a person has told this agent of our server, under whatever name, if they did and no entry
+    of ours stands there.
+    """
+    change = server(home, places, name, scope)
+    if change is None or all_ours(home, scope)(standing_server(change)):
+        return None
+    data = read(change.path)
+    for entry in change.entries:
+        servers = at_path(data, entry.at[:-1]) if serving.called(entry.value) else None
+        for called, one in servers.items() if isinstance(servers, dict) else ():
+            if serving.by_hand(serving.called(one)):
+                return ByHand(change.path, called, serving.program(serving.called(one)))
     return None
 
 

@@ -93,6 +93,12 @@ def is_current(home: str, *, system: str) -> bool:
     return False
 
 
+def missing(home: str, *, system: str) -> list[str]:
+    """The scripts that are not there."""
+    named = (os.path.join(home, script.DIRECTORY, name) for name in scripts(home, by_dd=True, system=system))
+    return [path for path in named if not os.path.lexists(path)]
+
+
 def _stands(path: str, content: bytes) -> bool:
     try:
         # Whatever was planted there is neither waited for nor believed: it is written anew, or refused in words.

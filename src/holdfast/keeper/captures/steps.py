@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.capture import script
 from holdfast.capture.jsonedit import Path, Receipt
-from holdfast.capture.serving import called
+from holdfast.capture.serving import CALL, called
 from holdfast.capture.wiring import Change, Entry
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError
@@ -34,6 +34,8 @@ class Step(NamedTuple):
     before: bytes | None
     after: bytes | None
     executable: bool = False
+    # What a person added to an entry of ours that goes with it.
+    added: tuple[str, ...] = ()
 
 
 def current(path: str) -> bytes | None:
@@ -56,17 +58,20 @@ def to_connect(change: Change, kept: Kept | None, ours: Ours) -> Step:
 
 def _shared(change: Change, kept: Kept | None, before: bytes | None, ours: Ours) -> Step:
     data = {} if before is None else editing(change.path).plain(decoded(before, change.path), change.path)
-    change = change._replace(entries=tuple(_as_it_stands(entry, data) for entry in change.entries))
+    whole = change._replace(entries=tuple(_as_it_stands(entry, data, ours) for entry in change.entries))
+    stands = before is not None and _stands(data, whole, ours)
+    if stands and kept is not None:
+        return Step(kept, "unchanged", before, before)
     base, was = _base(change, kept, before, ours)
     text = "" if base is None else decoded(base, change.path)
-    new, receipt = editing(change.path).insert(text, change.entries, change.path)
-    after = new.encode()
-    if before is not None and _stands(data, change, ours):
-        after = before
-        if kept is not None:
-            return Step(kept, "unchanged", before, after)
+    new, receipt = editing(change.path).insert(text, (change if stands else whole).entries, change.path)
+    after = before if before is not None and stands else new.encode()
+    # What is remembered is ours alone: what more stands in an entry was added by its person.
+    own = {entry.at: entry.value for entry in change.entries}
+    receipt.values = [msgspec.structs.replace(one, value=own[one.at]) for one in receipt.values]
     if was is not None:
         receipt.add(was)
+        receipt.values = [one for one in receipt.values if one.at not in change.bare]
     existed = base is not None
     remembered = Kept(
         path=change.path, existed=existed, original=base or b"", wrote=digest(after), receipt=receipt,
@@ -76,11 +81,16 @@ def _shared(change: Change, kept: Kept | None, before: bytes | None, ours: Ours)
     return Step(remembered, what, before, after)
 
 
-def _as_it_stands(entry: Entry, data: object) -> Entry:
-    """A server keeps what its person added to its entry, as long as it is the same server."""
-    standing = at_path(data, entry.at)
-    same = entry.only and called(standing) and called(standing) == called(entry.value)
-    return entry._replace(value=standing) if same else entry  # type: ignore[arg-type]
+def _as_it_stands(entry: Entry, data: object, ours: Ours) -> Entry:
+    """A server keeps what its person added to its entry, also when it is started in another way from now on."""
+    standing, wanted = at_path(data, entry.at), entry.value
+    if not (entry.only and isinstance(standing, dict) and isinstance(wanted, dict) and called(standing)):
+        return entry
+    if called(standing) == called(wanted):
+        return entry._replace(value=standing)
+    if not ours(called(standing)):
+        return entry
+    return entry._replace(value=wanted | {name: one for name, one in standing.items() if name not in CALL})
 
 
 def _base(change: Change, kept: Kept | None, before: bytes | None, ours: Ours) -> tuple[bytes | None, Receipt | None]:
@@ -197,10 +207,11 @@ def to_disconnect(kept: Kept, ours: Ours) -> Step:
         return Step(kept, "restored" if kept.existed else "removed", before, kept.original if kept.existed else None)
     if kept.own:
         return Step(kept, "set aside", before, None)
-    return _edited(kept, ours, before)
+    values = kept.receipt.values if kept.receipt is not None else ()
+    return _edited(kept, ours, before, [Entry(one.at, one.value, only=True) for one in values])
 
 
-def _edited(kept: Kept, ours: Ours, before: bytes, whole: Iterable[Path] = ()) -> Step:
+def _edited(kept: Kept, ours: Ours, before: bytes, entries: Iterable[Entry], whole: Iterable[Path] = ()) -> Step:
     """Our entries are taken out of a file that others edited."""
     text, by = decoded(before, kept.path), editing(kept.path)
     if not any(map(ours, by.texts(text, kept.path))):
@@ -208,9 +219,18 @@ def _edited(kept: Kept, ours: Ours, before: bytes, whole: Iterable[Path] = ()) -
     rest = by.remove(text, ours, kept.receipt, kept.path, whole=whole)
     if rest == text:
         return Step(kept, "unchanged", before, before)
+    added = tuple(_added(by.plain(text, kept.path), entries, ours))
     if not kept.existed and not rest.strip("\ufeff \t\r\n"):
-        return Step(kept, "removed", before, None)
-    return Step(kept, "edited", before, rest.encode())
+        return Step(kept, "removed", before, None, added=added)
+    return Step(kept, "edited", before, rest.encode(), added=added)
+
+
+def _added(data: object, entries: Iterable[Entry], ours: Ours) -> Iterator[str]:
+    """What stands in a server of ours and is not: it means nothing without it, and would break the agent's file."""
+    for entry in entries:
+        standing = at_path(data, entry.at)
+        if isinstance(standing, dict) and isinstance(entry.value, dict) and ours(called(standing)):
+            yield from (str(name) for name in standing if name not in entry.value)
 
 
 def to_forget(change: Change, ours: Ours) -> Step | None:
@@ -220,7 +240,8 @@ def to_forget(change: Change, ours: Ours) -> Step | None:
     if before is None or (change.content is None and b"holdfast" not in before.lower()):
         return None
     if change.content is None:
-        step = _edited(Kept(path=change.path, existed=True), ours, before, alone(change))
+        own = [entry for entry in change.entries if entry.only]
+        step = _edited(Kept(path=change.path, existed=True), ours, before, own, alone(change))
         return None if step.change == "unchanged" else step
     if before == change.content or any(ours(line) for line in before.decode(errors="replace").splitlines()):
         return Step(Kept(path=change.path, existed=False, own=True), "removed", before, None)
@@ -241,7 +262,7 @@ def carry_out(step: Step, *, now: int) -> str | None:
     _sweep(step.kept, now)
     if step.change == "unchanged":
         if step.after is None:
-            _unmake(step.kept.made)  # of a process that was killed before it made the file
+            unmake(step.kept.made)  # of a process that was killed before it made the file
         return None
     if current(path) != step.before:
         raise Conflict(
@@ -255,7 +276,7 @@ def carry_out(step: Step, *, now: int) -> str | None:
             os.rename(path, name)
         except OSError as error:
             raise files.explain(error, "rename", path) from error
-        _unmake(step.kept.made)
+        unmake(step.kept.made)
         return name
     if step.after is None:
         _remove(step.kept)
@@ -279,7 +300,7 @@ def _remove(kept: Kept) -> None:
         raise files.explain(error, "remove", kept.path) from error
     with contextlib.suppress(HoldfastError, OSError):
         files.sync_directory(os.path.dirname(target))
-    _unmake(kept.made)
+    unmake(kept.made)
 
 
 def _sweep(kept: Kept, now: int) -> None:
@@ -292,7 +313,8 @@ def _sweep(kept: Kept, now: int) -> None:
                 os.unlink(path)
 
 
-def _unmake(made: list[str]) -> None:
+def unmake(made: Sequence[str]) -> None:
+    """Remove directories that were made for a file, if nobody else uses them."""
     for directory in reversed(made):
         with contextlib.suppress(OSError):  # somebody else uses it by now
             os.rmdir(directory)

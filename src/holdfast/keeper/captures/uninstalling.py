@@ -13,6 +13,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.keeper.captures import connecting, installing, opened
 from holdfast.keeper.captures.connecting import Connected
 from holdfast.keeper.captures.connections import Connections
+from holdfast.keeper.captures.taking_back import refuse_unwritable
 from holdfast.machine.locks import locked
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
             for connection in memory.all():
                 try:
                     plan = connecting.plan_back(home, connection)
+                    refuse_unwritable(plan[1])
                     done.append(connecting.carry_back(keeper, memory, *plan))
                 except HoldfastError as error:
                     problems.append(error.message)
@@ -58,6 +60,7 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
             continue
         if left.is_new:
             done.append(left)
+    done = [connecting.with_what_stays(home, places, one) for one in done]
     if problems:
         return Uninstalled(done, removed, problems)
     # Only now: hooks that are still connected somewhere need their script and what is remembered about them.
