@@ -30,9 +30,11 @@ class Ground:
 
 
 @contextmanager
-def serving(ground: Ground, project: str = "harbour", *, like: Dashboard | None = None) -> Iterator[Dashboard]:
-    """The dashboard, answering; or one like an earlier one, as if that had only been away."""
-    dashboard = Dashboard(lambda: ground.keeper(project), None if like is None else like.secrets.port)
+def serving(
+    ground: Ground, project: str = "harbour", *, port: int | None = None, like: Dashboard | None = None
+) -> Iterator[Dashboard]:
+    """The dashboard, answering, also on this port; or one like an earlier one, as if that had only been away."""
+    dashboard = Dashboard(lambda: ground.keeper(project), port if like is None else like.secrets.port)
     if like is not None:
         dashboard.secrets.__dict__.update(like.secrets.__dict__)
     thread = threading.Thread(target=dashboard.serve, daemon=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import socket
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from dashboard import Ground, serving
@@ -12,8 +17,10 @@ from hypothesis import strategies as st
 from playwright.sync_api import Browser, BrowserContext, Page
 from samples import typical
 
-from holdfast.web.live import difference
-from holdfast.web.pages import Shot
+from holdfast.web.desk import Desk
+from holdfast.web.live import Live, Place, difference
+from holdfast.web.pages import Asked, Shot
+from holdfast.web.pages.session import SESSION
 from holdfast.web.serving import Dashboard
 
 _NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
@@ -110,17 +117,97 @@ def test_only_what_changed_is_sent_again(ground: Ground, context: BrowserContext
 
 
 def test_a_page_that_was_away_catches_up(ground: Ground, context: BrowserContext) -> None:
-    """What happened while its server was away is there once it is back, without a reload."""
+    """What happened while its server was away is there once it is back: another run, so it loads itself anew."""
     with serving(ground) as dashboard:
         page = _opened(context, dashboard)
-        page.evaluate("window.same = true")
     page.locator("#offline").wait_for(state="visible")
     with ground.keeper() as keeper:
         keeper.start("Begun while nobody looked")
     with serving(ground, like=dashboard):
         page.get_by_text("Begun while nobody looked").wait_for()
-        page.locator("#offline").wait_for(state="hidden")
-        assert page.evaluate("window.same") is True
+        page.locator("#pulse[data-state=live]").wait_for()
+        assert page.locator("#offline").is_hidden()
+
+
+def test_a_server_that_was_started_anew_says_so_to_old_pages(ground: Ground, context: BrowserContext) -> None:
+    """Another run on the same port does not know them: they say so, and not that nobody answers."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with serving(ground, port=port) as dashboard:
+        page = _opened(context, dashboard)
+    with serving(ground, port=port):
+        page.locator("#stranger").wait_for(state="visible")
+        assert page.locator("#offline").is_hidden()
+
+
+def test_a_session_that_was_erased_is_not_left_to_be_read(ground: Ground, context: BrowserContext) -> None:
+    """Its page says that it is gone, and shows nothing of it any more."""
+    session = typical(ground)
+    with serving(ground) as dashboard:
+        page = _opened(context, dashboard)
+        page.goto(f"{dashboard.origin}/session/{session}")
+        page.locator("#pulse[data-state=live]").wait_for()
+        with ground.keeper() as keeper:
+            keeper.delete(session)
+        page.get_by_text("It is no longer here").wait_for()
+        assert "passkeys" not in page.locator("body").inner_text()
+        assert "passkeys" not in page.title()
+
+
+def test_a_store_that_was_replaced_is_not_written_to(ground: Ground) -> None:
+    """Whoever moves the store away and puts another in its place is served from that one."""
+    old = typical(ground)
+    desk = Desk(ground.keeper)
+    with desk.keeper() as keeper:
+        assert keeper.session(old).id == old
+    ground.home.rename(ground.home.with_name("elsewhere"))
+    with ground.keeper() as keeper:
+        new = keeper.start("In a new store").id
+    with desk.keeper() as keeper:
+        assert [row.id for row in keeper.history(all_projects=True)] == [new]
+    desk.close()
+
+
+# ── what a page has ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def _first(live: Live, place: Place, known: str) -> dict[str, Any]:
+    """What somebody is sent first who has this version of a page."""
+
+    async def ask() -> dict[str, Any]:
+        stream = live.stream([(place, known)])
+        async for event in stream:
+            if event.startswith(b"event: news"):
+                found: dict[str, Any] = json.loads(event.split(b"data: ")[1])
+                return found
+        raise AssertionError
+
+    with ThreadPoolExecutor(1) as thread:  # in this one, the browser's loop may be running
+        return thread.submit(asyncio.run, ask()).result(timeout=30)
+
+
+def test_a_change_that_nobody_heard_of_yet_is_not_taken_for_known(ground: Ground) -> None:
+    """It came between the drawing of a page and its stream: the page is sent what it lacks."""
+    with ground.keeper() as keeper:
+        session = keeper.start("Loaded a moment ago")
+        live, page = Live(Desk(ground.keeper)), SESSION
+        asked = Asked({"id": session.id})
+        place = Place(f"/session/{session.id}", page, asked)
+        _, version = live.seen(keeper, lambda: page.shot(keeper, asked))
+        assert version
+        session.note("While it loaded")
+        news = _first(live, place, version)
+        assert any("While it loaded" in html for html in news["put"].values())
+        assert news["version"] != version
+
+
+def test_what_changes_while_it_is_drawn_has_no_version(ground: Ground) -> None:
+    """One drawing may show the change and another not, so neither can stand for the other."""
+    with ground.keeper() as keeper:
+        session = keeper.start("Drawn just now")
+        live = Live(Desk(ground.keeper))
+        assert live.seen(keeper, lambda: session.note("Meanwhile"))[1] == ""
+        assert live.seen(keeper, lambda: None)[1] != ""
 
 
 def test_a_server_that_ended_is_said_to_be_offline(ground: Ground, context: BrowserContext) -> None:

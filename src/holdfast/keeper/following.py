@@ -8,6 +8,7 @@ first, it absorbs; then it tells whose events arrived, and whether anything else
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -39,6 +40,14 @@ class Change(NamedTuple):
     sessions: frozenset[str]
     # Something else than events changed: which work tree is at what, remotes, what a sync left in memory.
     beyond: bool
+
+
+def state_of_things(keeper: Keeper) -> str:
+    """What stands in the store, in a few letters: equal before and after a look, it is what was looked at."""
+    store = keeper.existing_store()
+    place = 0 if store is None else store.latest_place()
+    known = f"{_inode(keeper.store_path)} {_beside(keeper, store)}"
+    return f"{place}.{hashlib.blake2b(known.encode(), digest_size=6).hexdigest()}"
 
 
 class Following:

@@ -49,13 +49,12 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
     def shown(page: Page) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             asked = Asked(dict(request.path_params), dict(request.query_params))
-            version = live.version  # before it is drawn: what changes meanwhile is sent once more
 
             def draw(keeper: Keeper) -> str:
-                shot = page.shot(keeper, asked)
+                shot, version = live.seen(keeper, lambda: page.shot(keeper, asked))
                 return render(
-                    f"{page.name}.html", page=page, shot=shot, asked=asked, version=version, word=secrets.word,
-                    address=address(request), **page.extras(keeper, asked),
+                    f"{page.name}.html", page=page, shot=shot, asked=asked, version=version, run=live.run,
+                    word=secrets.word, address=address(request), **page.extras(keeper, asked),
                 )  # fmt: skip
 
             return answering.page(await desk.ask(draw))
@@ -65,10 +64,9 @@ def make_app(open_keeper: Callable[[], Keeper], secrets: Secrets) -> Starlette:
     def given(part: GivesPart) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             asked = Asked(dict(request.path_params), dict(request.query_params))
-            version = live.version  # a page that goes on from this part says so when it follows what changes
-            found = await desk.ask(lambda keeper: part(keeper, asked))
+            found, version = await desk.ask(lambda keeper: live.seen(keeper, lambda: part(keeper, asked)))
             made = answering.part(found)
-            made.headers["x-holdfast-version"] = version
+            made.headers["x-holdfast-version"] = version  # for a page that goes on from this part
             return made
 
         return answer

@@ -6,6 +6,7 @@ for something quick waits behind a remote that answers slowly.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,8 @@ _MOST: Final = 8  # at once; whoever comes then waits for a moment
 class Desk:
     def __init__(self, open_keeper: Callable[[], Keeper]) -> None:
         self.open_keeper = open_keeper
-        self._free: list[Keeper] = []
+        # With each keeper, which file its store is: one that was replaced since must not be written to any more.
+        self._free: list[tuple[Keeper, Identity]] = []
         self._lock = threading.Lock()
         self._closed = False
         self._threads: anyio.CapacityLimiter | None = None
@@ -42,10 +44,7 @@ class Desk:
 
     @contextmanager
     def keeper(self) -> Iterator[Keeper]:
-        with self._lock:
-            keeper = self._free.pop() if self._free else None
-        if keeper is None:
-            keeper = self.open_keeper()
+        keeper = self._lent()
         try:
             yield keeper
         except BaseException:
@@ -53,13 +52,35 @@ class Desk:
             raise
         with self._lock:
             if not self._closed:
-                self._free.append(keeper)
+                self._free.append((keeper, identity(keeper.store_path)))
                 return
         keeper.close()
+
+    def _lent(self) -> Keeper:
+        while True:
+            with self._lock:
+                if not self._free:
+                    return self.open_keeper()
+                keeper, known = self._free.pop()
+            if identity(keeper.store_path) == known:
+                return keeper
+            keeper.close()
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             free, self._free = self._free, []
-        for keeper in free:
+        for keeper, _ in free:
             keeper.close()
+
+
+Identity = tuple[int, int] | None
+
+
+def identity(path: str) -> Identity:
+    """Which file it is, whatever it is called."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

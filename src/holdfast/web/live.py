@@ -8,12 +8,13 @@ A browser has one stream for all of its pages, because it keeps only a handful o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from holdfast.core.errors import HoldfastError
-from holdfast.keeper.following import Change, Following
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.keeper.following import Change, Following, state_of_things
 from holdfast.web.encoding import encoded
 from holdfast.web.pages import Shot
 
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from holdfast.web.desk import Desk
     from holdfast.web.pages import Asked, Page
 
+T = TypeVar("T")
 _GATHER: Final = 0.1  # seconds: changes that come together are shown together
 _OFTEN: Final = 30.0  # seconds after which a page is looked at again though nothing happened: time passes on it
+_BEAT: Final = 10.0  # seconds after which somebody who hears nothing is told that there is nothing to hear
 _MOST: Final = 64  # pages of one browser
 
 
@@ -43,7 +46,11 @@ class View:
         self.shot: Shot | None = None
         self.trouble: str | None = None
         self.version = ""
+        # Whether there is nothing to show any more: a session that was erased must not stay to be read.
+        self.gone = False
         self.lookers: set[Looker] = set()
+        # Those who came since it was drawn last, and do not know yet how it stands.
+        self.newcomers: set[Looker] = set()
         self.stale = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -68,14 +75,19 @@ class Live:
         self._following: Following | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._views: dict[str, View] = {}
-        # Tells one run of the server from another, and one state of its pages from a later one.
-        self._run = secrets.token_hex(4)
-        self._count = 0
+        # Tells one run of the server from another.
+        self.run = secrets.token_hex(4)
         self._ending = asyncio.Event()
 
-    @property
-    def version(self) -> str:
-        return f"{self._run}-{self._count}"
+    def seen(self, keeper: Keeper, look: Callable[[], T]) -> tuple[T, str]:
+        """What is seen, and the version of it; none when something changed meanwhile.
+
+        Who has a version has what anybody has who has the same. So it comes from the store itself and not from what
+        was heard of it: of a change that is not heard of yet, one look may know and another not.
+        """
+        before = state_of_things(keeper)
+        found = look()
+        return found, f"{self.run}-{before}" if state_of_things(keeper) == before else ""
 
     # ── hearing ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -104,12 +116,9 @@ class Live:
             self._loop.call_soon_threadsafe(self._pass_on, change)
 
     def _pass_on(self, change: Change) -> None:
-        self._count += 1
         for view in self._views.values():
             if view.place.page.concerns(change, view.place.asked):
                 view.stale.set()
-            elif view.version and not view.stale.is_set():
-                view.version = self.version  # as it stands, it is up to date
 
     # ── showing ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -117,30 +126,30 @@ class Live:
         """Keep a view up to date while somebody looks at it."""
         place = view.place
 
-        def render(keeper: Keeper) -> Shot:
-            return place.page.shot(keeper, place.asked)
+        def draw(keeper: Keeper) -> tuple[Shot, str]:
+            return self.seen(keeper, lambda: place.page.shot(keeper, place.asked))
 
         while True:
             view.stale.clear()
-            version = self.version
-            shot: Shot | None
-            trouble: str | None
+            shot, version, trouble, gone = view.shot, view.version, None, False
             try:
-                shot, trouble = await self._desk.ask(render), None
+                shot, version = await self._desk.ask(draw)
+            except NotFound as error:
+                shot, trouble, gone = None, error.message, True
             except HoldfastError as error:
-                shot, trouble = view.shot, error.message
+                trouble = error.message
             except Exception as error:  # noqa: BLE001 (a page that cannot be drawn must not stop the others)
-                shot, trouble = view.shot, f"this page could not be drawn: {type(error).__name__}"
-            first = not view.version
+                trouble = f"this page could not be drawn: {type(error).__name__}"
             changed = shot != view.shot or trouble != view.trouble
-            view.shot, view.trouble, view.version = shot, trouble, version
-            for looker in view.lookers if changed or first else ():
+            view.shot, view.version, view.trouble, view.gone = shot, version, trouble, gone
+            for looker in view.lookers if changed else view.newcomers:
                 looker.look(view)
-            try:
+            view.newcomers.clear()
+            if not version and not trouble:
+                view.stale.set()  # something changed meanwhile: what it is now is to be known by its version
+            with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(view.stale.wait(), _OFTEN)
                 await asyncio.sleep(_GATHER)
-            except TimeoutError:
-                pass
 
     def _join(self, looker: Looker, place: Place, known: str) -> None:
         view = self._views.get(place.address)
@@ -148,12 +157,13 @@ class Live:
             view = self._views[place.address] = View(place)
             view.task = asyncio.create_task(self._tend(view))
         view.lookers.add(looker)
+        view.newcomers.add(looker)
+        view.stale.set()
         looker.known[view] = known
-        if view.version:
-            looker.look(view)
 
     def _leave(self, looker: Looker, view: View) -> None:
         view.lookers.discard(looker)
+        view.newcomers.discard(looker)
         if not view.lookers and self._views.get(view.place.address) is view:
             del self._views[view.place.address]
             if view.task is not None:
@@ -167,7 +177,10 @@ class Live:
         try:
             yield b"retry: 1000\n\n"
             while not self._ending.is_set():
-                await looker.wake.wait()
+                try:
+                    await asyncio.wait_for(looker.wake.wait(), _BEAT)
+                except TimeoutError:
+                    yield _event("beat", {})  # a server that stands still is not live
                 looker.wake.clear()
                 while looker.due:
                     view = looker.due.pop()
@@ -179,12 +192,14 @@ class Live:
 
     def _news(self, looker: Looker, view: View) -> Iterable[bytes]:
         if view.trouble is not None:
-            yield _event("trouble", {"page": view.place.address, "message": view.trouble})
+            yield _event("trouble", {"page": view.place.address, "message": view.trouble, "gone": view.gone})
         if view.shot is None:
+            looker.has.pop(view, None)
+            looker.known[view] = ""
             return
         before = looker.has.get(view)
-        if before is None and looker.known[view] == view.version:
-            before = view.shot  # it was drawn with this page, and nothing has happened since
+        if before is None and view.version and looker.known[view] == view.version:
+            before = view.shot  # it has this page just as it was drawn
         looker.has[view] = view.shot
         news = difference(before, view.shot)
         if news is not None or before is None:

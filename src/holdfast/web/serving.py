@@ -3,37 +3,55 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
-from holdfast.core.errors import Conflict
+from holdfast.core.errors import Conflict, Invalid
 from holdfast.web.app import make_app
+from holdfast.web.connection import MOST_STRANGERS, Connection
 from holdfast.web.gate import ENTRY, Secrets
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.web.live import Live
 
-HOST: Final = "127.0.0.1"
+_HOST: Final = "127.0.0.1"
+_MOST: Final = 500  # connections of those who belong here
 _GRACE: Final = 1  # seconds that open streams are given when the server ends
 
 
 class Dashboard:
     """A dashboard whose address is known, and taken, before it answers."""
 
-    def __init__(self, open_keeper: Callable[[], Keeper], port: int | None = None) -> None:
+    def __init__(
+        self, open_keeper: Callable[[], Keeper], port: int | None = None, *, named: bool | None = None
+    ) -> None:
+        """Without a port it takes a free one, and a name of its own if browsers here find it; who asks for a port
+        wants an address that is the same tomorrow.
+        """
         self._socket = _bound(port)
         number: int = self._socket.getsockname()[1]
-        self.secrets = Secrets(number)
-        self.origin = f"http://{HOST}:{number}"
+        self.secrets = Secrets(number, named=port is None and finds_names() if named is None else named)
         app = make_app(open_keeper, self.secrets)
         config = uvicorn.Config(
-            app, log_config=None, log_level="critical", access_log=False, server_header=False,
-            lifespan="on", timeout_graceful_shutdown=_GRACE, limit_concurrency=500, proxy_headers=False, ws="none",
+            app, log_config=None, log_level="critical", access_log=False, server_header=False, http=Connection,
+            lifespan="on", timeout_graceful_shutdown=_GRACE, limit_concurrency=_MOST + MOST_STRANGERS,
+            proxy_headers=False, ws="none",
         )  # fmt: skip
         self._server = _Server(config, app.state.live)
+
+    @property
+    def origin(self) -> str:
+        """For browsers."""
+        return f"http://{self.secrets.own}"
+
+    @property
+    def plain(self) -> str:
+        """For programs, which may not find the name; whoever comes here with a browser is led to the origin."""
+        return f"http://{self.secrets.plain}"
 
     @property
     def address(self) -> str:
@@ -41,8 +59,8 @@ class Dashboard:
         return f"{self.origin}{ENTRY}{self.secrets.token}"
 
     def ticket(self) -> str:
-        """For the browser: good once."""
-        return f"{self.origin}{ENTRY}{self.secrets.ticket()}"
+        """For the browser: good once, and without the name, since command lines can be read by others."""
+        return f"{self.plain}{ENTRY}{self.secrets.ticket()}"
 
     def serve(self) -> None:
         """Answer until a signal or `stop` ends it."""
@@ -67,19 +85,34 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def finds_names(system: str = sys.platform) -> bool:
+    """Whether browsers here find names below `localhost`. All do so by themselves, except for Safari: it asks the
+    system, which knows them only lately.
+    """
+    if system != "darwin":
+        return True
+    try:
+        return all(found[4][0] in ("127.0.0.1", "::1") for found in socket.getaddrinfo("any.localhost", 80))
+    except OSError:
+        return False
+
+
 def _bound(port: int | None) -> socket.socket:
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if port is not None and not 1 <= port <= 65535:
+        raise Invalid(f"{port} is no port", hint="Ports are 1 to 65535; leave --port out for one that is free.")
+    # With its protocol named: only then does asyncio send small answers at once, instead of waiting for company.
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows: nobody may take the port over
         made.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
     else:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((HOST, port or 0))
+        made.bind((_HOST, port or 0))
         made.listen(100)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         made.close()
         raise Conflict(
-            f"port {port} cannot be used here ({getattr(error, 'strerror', None) or error})",
+            f"port {port} cannot be used here ({error.strerror or error})",
             hint="Choose another one, or leave --port out for one that is free.",
         ) from None
     return made

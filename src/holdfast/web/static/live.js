@@ -10,6 +10,7 @@ let held = false;
 const waiting = new Map(); // regions that the person is busy with: they are put once that is over
 
 export function follow() {
+  document.getElementById("pulse").hidden = false;
   if ("SharedWorker" in window) {
     const worker = new SharedWorker("/static/stream.js", { name: "holdfast" });
     worker.port.onmessage = ({ data }) => hear(data);
@@ -27,7 +28,7 @@ export function follow() {
       stream = new EventSource(`/live?${new URLSearchParams([["page", page], ["version", version]])}`);
       stream.onopen = () => hear({ kind: "open" });
       stream.onerror = () => hear({ kind: "lost" });
-      for (const kind of ["news", "trouble"]) {
+      for (const kind of ["news", "trouble", "beat"]) {
         stream.addEventListener(kind, (event) => hear({ kind, ...JSON.parse(event.data) }));
       }
     };
@@ -56,6 +57,8 @@ export function hold(on) {
 }
 
 function hear(message) {
+  // Another run of the server: what this page knows of it, the word for changes above all, holds no more.
+  if (message.version && !message.version.startsWith(`${document.body.dataset.run}-`)) return location.reload();
   if (message.page !== undefined && message.page !== page) return; // of what was shown before
   const pulse = document.getElementById("pulse");
   if (message.kind === "news" && !held) {
@@ -63,12 +66,27 @@ function hear(message) {
     show(message);
     tell(null);
   } else if (message.kind === "trouble") {
-    tell(message.message);
+    if (message.gone) leave(message.message);
+    else tell(message.message);
   }
-  const lost = message.kind === "lost";
+  const lost = message.kind === "lost" || message.kind === "stranger";
   pulse.dataset.state = lost ? "offline" : "live";
   if (pulse.textContent !== pulse.dataset.state) pulse.textContent = pulse.dataset.state;
-  document.getElementById("offline").hidden = !lost;
+  document.getElementById("offline").hidden = message.kind !== "lost";
+  document.getElementById("stranger").hidden = message.kind !== "stranger";
+}
+
+// What was shown is no longer there: it must not stay to be read.
+function leave(why) {
+  const said = document.createElement("div");
+  said.className = "empty";
+  said.append(
+    Object.assign(document.createElement("h1"), { textContent: "It is no longer here" }),
+    Object.assign(document.createElement("p"), { textContent: why }),
+    Object.assign(document.createElement("a"), { textContent: "Back to Now", href: "/now" }),
+  );
+  document.getElementById("main").replaceChildren(said);
+  document.title = "Holdfast";
 }
 
 function tell(trouble) {

@@ -1,7 +1,12 @@
 // The shared worker: one stream for all pages of this browser.
 "use strict";
 const pages = new Map(); // by port: the page's address, and the version it has
-let stream = null, planned = null, open = false;
+const SILENCE = 25_000; // milliseconds without a word, after which a server is not live
+let stream = null, planned = null, open = false, heard = 0;
+
+function tell(message) {
+  for (const port of pages.keys()) port.postMessage(message);
+}
 
 function plan() {
   clearTimeout(planned);
@@ -24,20 +29,19 @@ function connect() {
     words.append("version", version);
   }
   stream = new EventSource(`/live?${words}`);
+  heard = Date.now();
   stream.onopen = () => {
     open = true;
-    for (const port of pages.keys()) port.postMessage({ kind: "open" });
+    heard = Date.now();
+    tell({ kind: "open" });
   };
-  stream.onerror = () => {
-    open = false;
-    for (const port of pages.keys()) port.postMessage({ kind: "lost" });
-    // What was sent meanwhile is not known any more: begin anew, from the versions that the pages have.
-    stream.close();
-    clearTimeout(planned);
-    planned = setTimeout(connect, 1000);
-  };
+  stream.onerror = again;
+  stream.addEventListener("beat", () => {
+    heard = Date.now();
+  });
   for (const kind of ["news", "trouble"]) {
     stream.addEventListener(kind, (event) => {
+      heard = Date.now();
       const data = JSON.parse(event.data);
       for (const [port, has] of pages) {
         if (has.page !== data.page) continue;
@@ -48,12 +52,35 @@ function connect() {
   }
 }
 
+// What was sent meanwhile is not known any more: begin anew, from the versions that the pages have.
+async function again() {
+  open = false;
+  stream?.close();
+  stream = null;
+  clearTimeout(planned);
+  planned = setTimeout(connect, 1000);
+  tell({ kind: (await knowsUs()) ? "lost" : "stranger" });
+}
+
+// Whether a server that answers would let us in: one that was started anew does not.
+async function knowsUs() {
+  try {
+    return (await fetch("/now", { method: "HEAD", signal: AbortSignal.timeout(3000) })).status !== 401;
+  } catch {
+    return true; // nobody answers at all
+  }
+}
+
+setInterval(() => {
+  if (stream && Date.now() - heard > SILENCE) again();
+}, 5000);
+
 self.onconnect = ({ ports: [port] }) => {
   port.onmessage = ({ data }) => {
     if (data.say === "hello") {
       const known = [...pages.values()].some((one) => one.page === data.page && one.version === data.version);
       pages.set(port, { page: data.page, version: data.version });
-      if (known && open) port.postMessage({ kind: "open" });
+      if (data.version && known && open) port.postMessage({ kind: "open" });
       else plan();
     } else if (data.say === "bye") {
       const gone = pages.get(port);
