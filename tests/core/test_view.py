@@ -243,6 +243,23 @@ def test_context_of_agents_adds_up_until_the_whole_is_measured() -> None:
     assert (context.tokens, context.compressions, context.last_compression) == (9, 1, "2026-11-15T12:00:00.005Z")
 
 
+def test_what_was_measured_before_a_compression_is_no_longer_true() -> None:
+    """Nobody said how much was left: it is unknown until it is measured again, and nobody is told to compress."""
+    device = started()
+    device.record(ContextMeasured(tokens=9_900, window=10_000))
+    device.record(ContextMeasured(tokens=9_000, agent="a1"))
+    device.record(ContextCompressed())
+    context = now(device).context
+    assert (context.tokens, context.percent, context.level, context.compressions) == (None, None, "normal", 1)
+    device.record(ContextMeasured(tokens=100, agent="a1"))
+    assert now(device).context.tokens is None
+    device.record(ContextMeasured(tokens=5_000))
+    assert (now(device).context.tokens, now(device).context.level) == (5_000, "shown")
+    device.record(ContextCompressed())
+    device.record(ContextCompressed(tokens=7))
+    assert now(device).context.tokens == 7
+
+
 def test_an_absurd_measurement_can_be_shown() -> None:
     """Windows of zero or less, and more tokens than there are, are no reason to fail."""
     for tokens, window in ((2**53 - 1, 1), (-5, -5), (7, 0)):

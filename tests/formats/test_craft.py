@@ -385,6 +385,16 @@ def test_a_count_in_a_file_does_not_flood_the_log() -> None:
     assert sum(isinstance(one, ContextCompressed) for one in heard) == 50
 
 
+def test_tokens_of_a_file_are_those_after_its_compressions() -> None:
+    """What the file counts is what the context holds now; after a compression of ours it shows the last count."""
+    document = tidied()
+    obj(document["context_usage"]).update(estimated_tokens=5_000, compression_count=2, last_compression=None)
+    state = state_of(document, FORMAT, GROUND)
+    assert view.context_of(state).tokens == 5_000
+    state.outdated = True
+    assert obj(FORMAT.render(state)["context_usage"])["estimated_tokens"] == 5_000
+
+
 @pytest.mark.parametrize("status", ["paused", "completed", "error", "aborted"])
 def test_the_status_of_a_session_comes_last(status: str) -> None:
     state = state_of({**tidied(), "status": status}, FORMAT, GROUND)

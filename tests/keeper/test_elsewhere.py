@@ -10,7 +10,7 @@ import pytest
 
 from holdfast import Keeper
 from holdfast.core.errors import NotFound, Refused
-from holdfast.keeper.elsewhere import at_its_place
+from holdfast.keeper.elsewhere import at_its_place, belongs_here
 
 
 @pytest.fixture
@@ -67,3 +67,11 @@ def test_of_a_session_that_is_not_there_nothing_is_known(desk: Keeper) -> None:
     desk.start("Tidy up")
     with pytest.raises(NotFound):
         at_its_place(desk, "nobody")
+
+
+def test_whether_a_session_belongs_to_a_place(root: Path, desk: Keeper) -> None:
+    """A session of another project that is on this machine does not belong here; one's own does."""
+    with opened(root, "shop") as shop:
+        session = shop.start("Build the shop")
+        assert belongs_here(shop, session.id)
+    assert not belongs_here(desk, session.id)

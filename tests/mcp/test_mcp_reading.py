@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 from agent_at_work import PRESENT, PREVIOUS, AtWork
 from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 
 from holdfast.mcp.answers import Found, Standing, schema
 
@@ -94,3 +95,15 @@ def test_prompts_carry_the_briefing(work: AtWork, name: str) -> None:
     assert "mind the tests" in text
     with pytest.raises(MCPError, match="no session"):
         work.prompt(name, session="ffffffff")
+
+
+def test_a_prompt_with_a_wrong_argument_says_which(work: AtWork) -> None:
+    """Unknown arguments and prompts, and texts too long, are wrong parameters, told in words."""
+    for name, arguments, words in (
+        ("continue", {"sesion": "x"}, "no argument 'sesion'"),
+        ("continue", {"remark": "x" * 20_001}, "remark"),
+        ("nonesuch", {}, "no prompt 'nonesuch'"),
+    ):
+        with pytest.raises(MCPError, match=words) as problem:
+            work.prompt(name, **arguments)
+        assert problem.value.code == INVALID_PARAMS

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitResult, InputRequiredResult, InputResponses
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestFormParams,
+    ElicitResult,
+    ErrorData,
+    InputRequiredResult,
+    InputResponses,
+)
 
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.teleports import adding, devices, people, sharing
@@ -80,7 +87,8 @@ def test_anything_but_yes_is_no(work: AtWork) -> None:
     """Declined, closed, left unticked or answered otherwise: nothing is shared, and the agent is told."""
     for person in (
         Asked("decline"), Asked("cancel"), Asked("accept", {"share": False}), Asked("accept", {}), Asked("accept"),
-        Asked("accept", {"share": "certainly not"}),
+        Asked("accept", {"share": "certainly not"}), Asked("accept", {"share": "true"}),
+        Asked("accept", {"share": 1}),
     ):  # fmt: skip
         work.options["elicitation_callback"] = person
         told = work.refused("share_session", email=ADA)
@@ -180,6 +188,45 @@ def test_a_yes_for_one_is_none_for_another(work: AtWork) -> None:
     told = work.talk(said, elicitation_callback=yes())
     assert ADA in told
     assert shared_with(work) == [ADA]
+
+
+@pytest.mark.parametrize("work", [PRESENT], indirect=True)
+def test_one_yes_shares_once(work: AtWork) -> None:
+    """The same answer sent twice shares once; asked anew, the person may say yes again."""
+
+    async def said(client: Client) -> list[CallToolResult]:
+        done = []
+        for _ in range(2):
+            first = await client.session.call_tool("share_session", {"email": ADA}, allow_input_required=True)
+            assert isinstance(first, InputRequiredResult)
+            answers: InputResponses = {
+                key: ElicitResult(action="accept", content={"share": True}) for key in first.input_requests or {}
+            }
+            for _ in range(2):
+                result = await client.session.call_tool(
+                    "share_session", {"email": ADA}, input_responses=answers, request_state=first.request_state
+                )
+                assert isinstance(result, CallToolResult)
+                done.append(result)
+        return done
+
+    results = work.talk(said, elicitation_callback=yes())
+    assert [one.is_error for one in results] == [False, True, False, True]
+    assert "used already; nothing more was shared" in text_of(results[1])
+
+
+@pytest.mark.parametrize("work", [PREVIOUS], indirect=True)  # the present revision has no such answer
+def test_a_client_that_fails_to_ask_gets_a_result(work: AtWork) -> None:
+    """The question comes back as an error of the protocol: the call is answered, and nothing was shared."""
+
+    async def fails(_context: Any, _params: Any) -> ErrorData:
+        return ErrorData(code=-32000, message="no window")
+
+    work.options["elicitation_callback"] = fails
+    told = work.refused("share_session", email=ADA)
+    assert "nothing was shared" in told
+    assert "holdfast share" in told
+    assert shared_with(work) == []
 
 
 def test_sync_exchanges_and_says_what_came_of_it(work: AtWork) -> None:

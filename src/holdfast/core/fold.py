@@ -287,7 +287,7 @@ def _command(state: State, event: Event, data: Data) -> None:
 def _measured(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, ContextMeasured)
     if data.agent is None:
-        state.tokens = data.tokens
+        state.tokens, state.outdated = data.tokens, False
     else:
         state.by_agent[data.agent] = data.tokens
     if data.window is not None:
@@ -298,6 +298,8 @@ def _compressed(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, ContextCompressed)
     state.compressions += 1
     state.last_compression = event.at
+    # How much was left nobody said: what was measured before is no longer true, and nothing else is known.
+    state.outdated = data.tokens is None
     if data.tokens is not None:
         state.tokens = data.tokens
 

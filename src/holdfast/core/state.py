@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 5
+FOLD_VERSION = 6
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -216,6 +216,8 @@ class State(msgspec.Struct, gc=False):
     tokens: int | None = None
     window: int | None = None
     by_agent: dict[str, int] = {}
+    # `tokens` was measured before the context was compressed.
+    outdated: bool = False
     compressions: int = 0
     last_compression: int | None = None
     commands: int = 0

@@ -254,8 +254,13 @@ def _agent(agent: AgentState, touched: dict[str, dict[str, None]], now: int) -> 
     )  # fmt: skip
 
 
+def tokens_said(state: State) -> int | None:
+    """The tokens in use by the last measurement, though the context may have been compressed since."""
+    return state.tokens if state.tokens is not None else (sum(state.by_agent.values()) or None)
+
+
 def context_of(state: State) -> Context:
-    tokens = state.tokens if state.tokens is not None else (sum(state.by_agent.values()) or None)
+    tokens = None if state.outdated else tokens_said(state)
     window = state.window or modes.WINDOW
     return Context(
         tokens=tokens, window=window, percent=None if tokens is None else modes.percent(tokens, window),

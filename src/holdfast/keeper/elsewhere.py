@@ -43,6 +43,19 @@ def at_its_place(keeper: Keeper, session_id: str) -> Keeper:
     return keeper if root == keeper.place.root else keeper.beside(root)
 
 
+def belongs_here(keeper: Keeper, session_id: str) -> bool:
+    """Whether a session is of the project at the keeper's place, or is taken to be once somebody goes on with it."""
+    from holdfast.keeper import ground
+
+    store = keeper.existing_store()
+    state = None if store is None else store.state(session_id)
+    if store is None or state is None or state.project is None:
+        return True
+    if projects.same(store, keeper.place, state.project):
+        return True
+    return ground.unclaimed(keeper, state.project, foreign=ground.left_by_another(keeper, state))
+
+
 def directory(
     store: Store,
     session_id: str,

@@ -65,6 +65,7 @@ class Recorded(Part, kw_only=True):
     tasks: list[str]
     context: Context
     notes: list[str]
+    left_out: list[LeftOut]
 
 
 class Found(Part, kw_only=True):

@@ -7,8 +7,10 @@ counts for the very words that were asked: another session, another person, othe
 from __future__ import annotations
 
 import shlex
+from contextvars import ContextVar
 
 from mcp.server.mcpserver import Context
+from mcp.server.request_state import RequestStateSecurity
 from pydantic import BaseModel, Field
 
 from holdfast.core.errors import Refused
@@ -17,7 +19,58 @@ from holdfast.keeper.wording import one_line
 
 
 class Confirmation(BaseModel):
-    share: bool = Field(description="Really share it", title="Share it")
+    share: bool = Field(description="Really share it", title="Share it", strict=True)
+
+
+class Once:
+    """Answers that came with a call, each good for one share.
+
+    What is sealed carries no name that a tool could see, so the seal itself is remembered.
+    """
+
+    def __init__(self) -> None:
+        self._inner = RequestStateSecurity.ephemeral().codec
+        self._spent: set[str] = set()
+
+    def seal(self, payload: bytes) -> str:
+        return self._inner.seal(payload)
+
+    def unseal(self, token: str) -> bytes:
+        opened = self._inner.unseal(token)
+        _answering.set((self, token))
+        return opened
+
+    def spend(self, token: str) -> bool:
+        """Whether it is the first time."""
+        fresh = token not in self._spent
+        self._spent.add(token)
+        return fresh
+
+
+# What the call in hand answers: every call has a context of its own.
+_answering: ContextVar[tuple[Once, str] | None] = ContextVar("answering", default=None)
+
+
+def security() -> RequestStateSecurity:
+    """How questions travel to the client and back: sealed, and good for one answer."""
+    return RequestStateSecurity(codec=Once())
+
+
+def refuse_answered_before() -> None:
+    """Raise where the person's answer was used already."""
+    found = _answering.get()
+    if found is not None and not found[0].spend(found[1]):
+        raise Refused(
+            "this answer of the person was used already; nothing more was shared",
+            hint="Call share_session anew: the person is asked again.",
+        )
+
+
+def nobody_asked() -> Refused:
+    return Refused(
+        "the client did not put the question to the person; nothing was shared",
+        hint="Tell the person that they can share it themselves: holdfast share ID --with EMAIL",
+    )
 
 
 def refuse_unless_asked(context: Context, command: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from holdfast.core.text import LONGEST_NAME, LONGEST_PATH
 from holdfast.mcp import answers
@@ -25,6 +25,17 @@ Reference = Annotated[
 ]  # fmt: skip
 Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
+
+
+def _no_flag(value: Any) -> Any:
+    """A number is no flag, though Python takes one for the other."""
+    if isinstance(value, bool):
+        raise ValueError("a number belongs here, not true or false")  # noqa: TRY004 (what pydantic reads)
+    return value
+
+
+Fraction = Annotated[float, BeforeValidator(_no_flag), Field(ge=0, le=1)]
+Count = Annotated[int, BeforeValidator(_no_flag), Field(ge=0, le=10**12)]
 
 Body = Callable[..., Any]
 
@@ -51,7 +62,8 @@ def offer(
         body, name=body.__name__, title=title, description=description, annotations=hints, structured_output=False
     )
     tool.fn_metadata.output_schema = answers.schema(answer)
-    tool.parameters = _plain(tool.parameters, tool.parameters.get("$defs", {}))
+    # What it does not name is refused (server.py), so it says so.
+    tool.parameters = {**_plain(tool.parameters, tool.parameters.get("$defs", {})), "additionalProperties": False}
     return tool
 
 
@@ -67,7 +79,7 @@ def _plain(schema: Any, parts: dict[str, Any]) -> Any:
         schema = {**parts[schema["$ref"].rpartition("/")[2]], **{key: schema[key] for key in schema if key != "$ref"}}
     arms = [arm for arm in schema.get("anyOf", []) if arm != {"type": "null"}]
     if len(arms) == 1:
-        schema = {**arms[0], **{key: schema[key] for key in schema if key not in ("anyOf", "default")}}
+        return _plain({**arms[0], **{key: schema[key] for key in schema if key not in ("anyOf", "default")}}, parts)
     plain: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "properties":

@@ -27,7 +27,7 @@ def add(server: MCPServer[Any], ground: Ground) -> None:
             )
 
         try:
-            briefing = await ground.ask("", work)
+            briefing = await ground.look("", work)
         except Exception as error:  # noqa: BLE001 (all of it is told, in one form)
             raise MCPError(INVALID_PARAMS, refusing.told(error, ground.home(), "mcp prompt")) from None
         return [UserMessage("\n\n".join([words, *([remark] if remark else []), briefing]))]

@@ -24,6 +24,13 @@ _TOOL: Final = {
     "context": "record",
 }  # fmt: skip
 _COMMAND: Final = re.compile(r"\bholdfast (?:(?:agent|task) (?=list)|plan (?=show))?([a-z]+)")
+# What a person does with a command of its own is an entry of `record`.
+_ENTRY: Final = re.compile(r"\bholdfast (agent|task) (?!list)([a-z]+) ([\w.-]+)")
+_EVENT: Final = {
+    "start": "started", "progress": "progressed", "done": "completed", "fail": "failed", "retry": "retried",
+    "pause": "paused", "resume": "resumed", "abort": "aborted", "add": "added", "block": "blocked",
+    "reopen": "reopened", "drop": "dropped",
+}  # fmt: skip
 _LONGEST: Final = 2_000
 _MOST_PROBLEMS: Final = 5
 
@@ -38,13 +45,21 @@ def told(error: BaseException, home: str, where: str) -> str:
     if error.file and error.file not in error.message:
         parts.append(f"File: {error.file}")
     if error.hint:
-        parts.append(error.hint)
-        tools = dict.fromkeys(_TOOL[word] for word in _COMMAND.findall(error.hint) if word in _TOOL)
+        hint = _ENTRY.sub(_entry, error.hint)
+        parts.append(hint)
+        tools = dict.fromkeys(_TOOL[word] for word in _COMMAND.findall(hint) if word in _TOOL)
         if tools:
             parts.append(f"As a tool here: {', '.join(tools)}")
     if error.retry_helps:
         parts.append("Trying again may help")
     return " ".join(_sentence(part) for part in parts)[:_LONGEST]
+
+
+def _entry(found: re.Match[str]) -> str:
+    kind, verb, name = found.groups()
+    if verb not in _EVENT:
+        return found[0]
+    return f'record with {kind}s: [{{"id": "{name}", "event": "{_EVENT[verb]}"}}]'
 
 
 def _sentence(text: str) -> str:
@@ -67,6 +82,7 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 
 def _lower(text: str) -> str:
+    text = text.removeprefix("Value error, ")
     return text[:1].lower() + text[1:]
 
 
@@ -76,7 +92,9 @@ def _unexpected(error: BaseException, home: str, where: str) -> HoldfastError:
     if isinstance(error, RecursionError):
         return Failed("the input is nested too deeply")
     if isinstance(error, OSError):
-        return files.explain(error, "go on", str(error.filename or ""))
+        told = files.explain(error, "go on", str(error.filename or ""))
+        told.message = told.message.replace("go on :", "go on:", 1)  # it does not say what it was about
+        return told
     frames = traceback.extract_tb(error.__traceback__)[-4:]
     places = ", ".join(f"{os.path.basename(one.filename)}:{one.lineno} {one.name}" for one in frames)
     errorlog.note(home, where, f"{type(error).__name__} in {places}")

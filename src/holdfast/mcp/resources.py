@@ -16,10 +16,10 @@ from holdfast.keeper.session import KeptSession
 from holdfast.mcp import refusing
 from holdfast.mcp.answers import Found, Standing
 from holdfast.mcp.ground import Ground, looked_at
-from holdfast.mcp.telling import NOTHING
+from holdfast.mcp.telling import NOTHING, most_urgent, short_rows
 from holdfast.mcp.trimming import trim
 
-_ROOM: Final = 100_000  # characters; whoever asks for a resource wants more than a glance
+_ROOM: Final = 30_000  # characters; whoever asks for a resource wants more than a glance
 _ROWS: Final = 50
 _JSON: Final = "application/json"
 _MARKDOWN: Final = "text/markdown"
@@ -28,7 +28,7 @@ _MARKDOWN: Final = "text/markdown"
 def add(server: MCPServer[Any], ground: Ground) -> None:
     async def read(work: Callable[[Keeper], str]) -> str:
         try:
-            return await ground.ask("", work)
+            return await ground.look("", work)
         except NotFound as error:
             raise ResourceNotFoundError(refusing.told(error, ground.home(), "mcp resource")) from None
         except Exception as error:  # noqa: BLE001 (all of it is told, in one form)
@@ -79,12 +79,16 @@ def _document(session: KeptSession | None) -> str:
         return _written(Standing(session=None, briefing=None, attention=[], notes=[], left_out=[]))
     look = glance(session.keeper, session.id)
     shown, left = trim(look.session, _ROOM)
-    return _written(Standing(session=shown, briefing=None, attention=list(look.attention), notes=[], left_out=left))
+    return _written(
+        Standing(session=shown, briefing=None, attention=most_urgent(look.attention), notes=[], left_out=left)
+    )
 
 
 def _history(keeper: Keeper) -> str:
     rows = keeper.history(limit=_ROWS + 1)
-    return _written(Found(sessions=rows[:_ROWS], cursor=rows[_ROWS - 1].id if len(rows) > _ROWS else None))
+    return _written(
+        Found(sessions=short_rows(rows[:_ROWS]), cursor=rows[_ROWS - 1].id if len(rows) > _ROWS else None)
+    )
 
 
 def _written(answer: Standing | Found) -> str:

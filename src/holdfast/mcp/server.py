@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.server.stdio import stdio_server
-from mcp_types import CallToolResult, InputRequiredResult
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
+from pydantic import ValidationError
 
 from holdfast import __version__
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.core.text import shorten
-from holdfast.mcp import prompts, refusing, resources
+from holdfast.machine import errorlog
+from holdfast.mcp import asking, prompts, refusing, resources
 from holdfast.mcp.answers import failure
+from holdfast.mcp.conversing import conversation
 from holdfast.mcp.ground import Ground
 from holdfast.mcp.tools import beginning, ending, looking, recording, sharing, travelling
 
@@ -37,7 +41,7 @@ class HoldfastServer(MCPServer[Any]):
         offered = [tool for room in rooms for tool in room.tools(ground)]
         super().__init__(
             name="holdfast", title="Holdfast", version=__version__, instructions=INSTRUCTIONS, tools=offered,
-            log_level="CRITICAL", subscriptions=False,
+            log_level="CRITICAL", subscriptions=False, request_state_security=asking.security(),
         )  # fmt: skip
         self._ground = ground
         self._known = {tool.name: frozenset(tool.parameters["properties"]) for tool in offered}
@@ -47,7 +51,8 @@ class HoldfastServer(MCPServer[Any]):
     async def answer(self, reads: Any, writes: Any) -> None:
         """Serve whoever writes and reads there, line by line; both are asynchronous files."""
         low = self._lowlevel_server
-        async with stdio_server(reads, writes) as (received, sent):
+        note = partial(errorlog.note, self._ground.home(), "mcp")
+        async with conversation(reads, writes, note) as (received, sent):
             await low.run(received, sent, low.create_initialization_options())
 
     async def call_tool(
@@ -61,6 +66,29 @@ class HoldfastServer(MCPServer[Any]):
             if cause is None or isinstance(cause, ToolError):  # all that the library refuses of its own accord
                 cause = Refused("the answer did not come in the form it was asked for; nothing was done")
             return failure(refusing.told(cause, self._ground.home(), f"mcp {name[:40]}"))
+        except MCPError:  # the client could not put our question to the person
+            return failure(refusing.told(asking.nobody_asked(), self._ground.home(), f"mcp {name[:40]}"))
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        known = {one.name: [part.name for part in one.arguments or []] for one in await self.list_prompts()}
+        try:
+            if name not in known:
+                raise NotFound(f"there is no prompt {shorten(name, 60)!a}", hint=f"Prompts are {', '.join(known)}.")
+            strange = [word for word in arguments or {} if word not in known[name]]
+            if strange:
+                raise Invalid(
+                    f"there is no argument {shorten(strange[0], 40)!a}",
+                    hint=f"{name} takes {', '.join(known[name])}.",
+                )
+            return await super().get_prompt(name, arguments, context)
+        except (Invalid, NotFound, ValueError) as error:
+            cause: BaseException | None = error
+            while isinstance(cause, ValueError) and not isinstance(cause, ValidationError):
+                cause = cause.__cause__
+            told = refusing.told(cause or error, self._ground.home(), f"mcp {name[:40]}")
+            raise MCPError(INVALID_PARAMS, told) from None
 
     def _given(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments without those that are null, as good as absent; unknown ones would be lost quietly."""

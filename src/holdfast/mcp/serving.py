@@ -18,12 +18,13 @@ from typing import Any, Final
 
 import anyio
 
+from holdfast.mcp.conversing import Overlong
 from holdfast.mcp.ground import Ground, Told
 from holdfast.mcp.server import HoldfastServer
 from holdfast.mcp.streams import Wires
 
 _LARGEST: Final = 32 << 20  # bytes of a message; no honest one comes near
-_UNREADABLE: Final = "!"  # in the place of one that is too large: answered as anything that is no JSON
+_OPENING: Final = 1000  # bytes kept of one that is too large: enough to see whose it is
 _AT_ONCE: Final = 1 << 16
 _NEVER_BLOCKS: Final = 4096  # bytes that a pipe takes once it says it takes any
 
@@ -72,7 +73,7 @@ class Lines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._begun = bytearray()
-        self._too_long = False
+        self._opening = b""  # of the line that is being read, once it is too long
 
     async def __aiter__(self) -> AsyncIterator[str]:
         while True:
@@ -89,16 +90,17 @@ class Lines:
     def _whole(self, read: bytes) -> Iterator[str]:
         """The lines that are complete by now; nothing more to read completes the last one."""
         *ended, begun = read.split(b"\n")
-        for part in ended if read else [b""] if self._begun else []:
+        for part in ended if read else [b""] if self._begun or self._opening else []:
             self._begun += part
-            line = _UNREADABLE if self._too_long else self._begun.decode(errors="replace")
-            self._begun, self._too_long = bytearray(), False
+            text = (self._opening or self._begun).decode(errors="replace")
+            line = Overlong(text) if self._opening else text
+            self._begun, self._opening = bytearray(), b""
             if line.strip():
                 yield line
         self._begun += begun
         if len(self._begun) > _LARGEST:
+            self._opening = self._opening or bytes(self._begun[:_OPENING])
             self._begun.clear()
-            self._too_long = True
 
 
 class Sheet:

@@ -122,11 +122,11 @@ class _Differences:
         for name, tokens in telling.by_agent(self._after).items():
             if counted.get(name) != tokens:
                 yield Heard(self._span.usual, ContextMeasured(tokens=tokens, agent=name))
+        more = (fields.whole(after, "compression_count") or 0) - (fields.whole(before, "compression_count") or 0)
+        yield from telling.compressions(max(more, 0), after, self._span)
         total = fields.whole(after, "estimated_tokens")
         if total is not None and total != fields.whole(before, "estimated_tokens"):
             yield Heard(self._span.usual, ContextMeasured(tokens=total))
-        more = (fields.whole(after, "compression_count") or 0) - (fields.whole(before, "compression_count") or 0)
-        yield from telling.compressions(max(more, 0), after, self._span)
 
     def _notes(self) -> Iterator[Heard]:
         old = fields.said(fields.part(self._before, "metadata"), "notes")

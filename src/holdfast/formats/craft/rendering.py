@@ -53,7 +53,7 @@ def render(state: State) -> Document:
         ],
         "files_modified": _files(session),
         "context_usage": {
-            "estimated_tokens": max(0, session.context.tokens or 0),
+            "estimated_tokens": max(0, view.tokens_said(state) or 0),
             "compression_count": session.context.compressions,
             "last_compression": session.context.last_compression,
             "by_agent": {name: max(0, tokens) for name, tokens in sorted(session.context.by_agent.items())},

@@ -120,10 +120,11 @@ def _context(document: Document, tokens: dict[str, int], span: Span) -> Iterator
     for name, count in tokens.items():
         if name not in done:  # those said it themselves
             yield Heard(span.usual, ContextMeasured(tokens=count, agent=name))
+    # The count is what the context holds now, after it was compressed.
+    yield from compressions(fields.whole(usage, "compression_count") or 0, usage, span)
     total = fields.whole(usage, "estimated_tokens") or 0
     if total or tokens:
         yield Heard(span.usual, ContextMeasured(tokens=total))
-    yield from compressions(fields.whole(usage, "compression_count") or 0, usage, span)
 
 
 # ── also what is new in a later version ──────────────────────────────────────────────────────────────────

@@ -10,10 +10,12 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from holdfast.core.errors import Invalid, NotFound
+from holdfast.keeper import elsewhere
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.session import KeptSession
+from holdfast.keeper.wording import one_line
 from holdfast.mcp.answers import Receipt, Standing
-from holdfast.mcp.ground import Ground, meant
+from holdfast.mcp.ground import Ground, at_its_place
 from holdfast.mcp.offering import Name, Project, Reference, Text, offer
 from holdfast.mcp.telling import receipt, remarks, standing
 
@@ -49,6 +51,7 @@ class Beginning:
                     goal, scope=scope or None, task=task or None, mode=mode, model=model or None, tags=tags,
                     continues=continues or None, replace=replace,
                 )  # fmt: skip
+            self._ground.mine.took(session)
             return receipt(session, notes, "Started")
 
         return await self._ground.ask(project, work)
@@ -71,6 +74,9 @@ class Beginning:
             with remarks(found.keeper) as notes:
                 notes.extend(heard)
                 resumed = found.resume(force=force)
+                self._ground.mine.took(found)
+                if found.keeper.place.root != keeper.place.root:
+                    notes.append(_apart(found))
                 notes.extend(
                     f"The ground differs, {one.detail}." + (f" {one.fix}" if one.fix else "")
                     for one in resumed.ground
@@ -83,11 +89,21 @@ class Beginning:
 def _asked(keeper: Keeper, reference: str, *, anywhere: bool) -> KeptSession:
     """`anywhere`: the server stands in no project, so that the session is gone on with where it was worked on."""
     if reference not in ("", LATEST):
-        return meant(keeper, reference) if anywhere else keeper.session(reference)
+        named = keeper.session(reference)
+        # One of another project does not become current in this one.
+        away = anywhere or not elsewhere.belongs_here(keeper, named.id)
+        return at_its_place(keeper, named) if away else named
     found = (keeper.current() if reference == "" else None) or keeper.latest_unfinished()
     if found is None:
         raise NotFound("there is no unfinished session in this project", hint="Start one: holdfast start GOAL")
     return found
+
+
+def _apart(found: KeptSession) -> str:
+    return (
+        f"It belongs to another project and goes on there, in {one_line(found.keeper.place.root)}: pass "
+        f"session {found.id[:8]} with every call about it."
+    )
 
 
 def _caught_up(keeper: Keeper) -> list[str]:

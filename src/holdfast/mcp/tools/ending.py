@@ -11,7 +11,7 @@ from pydantic import Field
 from holdfast.core.errors import Invalid
 from holdfast.keeper.keeper import Keeper
 from holdfast.mcp.answers import Receipt
-from holdfast.mcp.ground import Ground, meant
+from holdfast.mcp.ground import Ground
 from holdfast.mcp.offering import Project, Reference, Text, offer
 from holdfast.mcp.telling import receipt, remarks
 
@@ -29,7 +29,7 @@ class Ending:
         project: Project = "",
     ) -> CallToolResult:
         def work(keeper: Keeper) -> CallToolResult:
-            found = meant(keeper, session)
+            found = self._ground.meant(keeper, session)
             with remarks(found.keeper) as notes:
                 found.pause(reason or None)
             return receipt(found, notes, "Paused")
@@ -51,7 +51,7 @@ class Ending:
             raise Invalid("a session that failed needs a reason", hint="Say what went wrong: the argument `reason`.")
 
         def work(keeper: Keeper) -> CallToolResult:
-            found = meant(keeper, session)
+            found = self._ground.meant(keeper, session)
             with remarks(found.keeper) as notes:
                 with found.keeper.together():
                     if summary and outcome != "completed":
@@ -65,6 +65,8 @@ class Ending:
                 branch = found.document().branch
                 if branch is not None and outcome == "completed":
                     notes.append(f"Its branch {branch} is still there: merging or deleting it is for the person.")
+            if outcome != "failed":  # which can be resumed
+                self._ground.mine.finished(found)
             return receipt(found, notes, "Finished")
 
         return await self._ground.ask(project, work)

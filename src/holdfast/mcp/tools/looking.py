@@ -8,12 +8,14 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import CallToolResult
 from pydantic import Field
 
+from holdfast.core.errors import NotFound
 from holdfast.core.times import millis
 from holdfast.keeper.keeper import Keeper
+from holdfast.mcp import refusing
 from holdfast.mcp.answers import Found, Standing, result
 from holdfast.mcp.ground import Ground, looked_at
 from holdfast.mcp.offering import Name, Project, Reference, offer
-from holdfast.mcp.telling import NOTHING, headline, listed, remarks, standing
+from holdfast.mcp.telling import NOTHING, NOWHERE, headline, listed, remarks, short_rows, standing
 
 Status = Literal["", "created", "in_progress", "paused", "completed", "error", "aborted"]
 
@@ -31,9 +33,14 @@ class Looking:
         def work(keeper: Keeper) -> CallToolResult:
             with remarks(keeper) as notes:
                 found = looked_at(keeper, session) if session else keeper.current()
-            return _nothing(keeper, notes) if found is None else standing(found, notes, max_chars)
+                trouble = None if session else self._ground.mine.displaced(keeper, found)
+                if trouble is not None:
+                    notes.append(refusing.told(trouble, self._ground.home(), "mcp get_status"))
+            if found is not None:
+                return standing(found, notes, max_chars)
+            return _nothing(keeper, notes, nowhere=self._ground.stands_nowhere(project))
 
-        return await self._ground.ask(project, work)
+        return await self._ground.look(project, work)
 
     async def search_history(
         self,
@@ -47,11 +54,15 @@ class Looking:
     ) -> CallToolResult:
         def work(keeper: Keeper) -> CallToolResult:
             # One more than asked for tells whether there is another page.
-            rows = keeper.history(
-                limit=limit + 1, search=query or None, status=status or None, since=_since(since),
-                all_projects=all_projects, before=cursor or None,
-            )  # fmt: skip
-            shown = rows[:limit]
+            try:
+                rows = keeper.history(
+                    limit=limit + 1, search=query or None, status=status or None, since=_since(since),
+                    all_projects=all_projects, before=cursor or None,
+                )  # fmt: skip
+            except NotFound as error:
+                error.hint = "Leave `cursor` out to begin with the first page, or give that of the page before."
+                raise
+            shown = short_rows(rows[:limit])
             further = shown[-1].id if len(rows) > limit else None
             if not shown:
                 where = "" if all_projects else " in this project (all_projects looks further)"
@@ -59,10 +70,16 @@ class Looking:
             more = "" if further is None else f"\nMore with cursor {further}"
             return result(Found(sessions=shown, cursor=further), listed(shown) + more)
 
-        return await self._ground.ask(project, work)
+        return await self._ground.look(project, work)
 
 
-def _nothing(keeper: Keeper, notes: list[str]) -> CallToolResult:
+def _nothing(keeper: Keeper, notes: list[str], *, nowhere: bool) -> CallToolResult:
+    if nowhere:
+        notes.append(
+            "Pass `project`, an absolute directory, or a session's id; search_history with all_projects finds them."
+        )
+        answer = Standing(session=None, briefing=None, attention=[], notes=notes, left_out=[])
+        return result(answer, "\n".join([NOWHERE, *notes]))
     notes.append("Begin one with start_session.")
     latest = keeper.latest_unfinished()
     if latest is not None:

@@ -19,7 +19,7 @@ from holdfast.keeper.wording import one_line
 from holdfast.mcp import asking
 from holdfast.mcp.answers import Share, Shared, result
 from holdfast.mcp.asking import Confirmation
-from holdfast.mcp.ground import Ground, meant
+from holdfast.mcp.ground import Ground
 from holdfast.mcp.offering import Name, Project, Reference, offer
 
 
@@ -34,10 +34,10 @@ def tools(ground: Ground) -> list[Tool]:
         """What would be shared with whom; refused where either is unknown, before anybody is asked."""
 
         def work(keeper: Keeper) -> _Wish:
-            found = meant(keeper, session)
+            found = ground.meant(keeper, session)
             return _Wish(found.id, found.document().goal, people.named(keeper.home, email).email)
 
-        return await ground.ask(project, work)
+        return await ground.look(project, work)
 
     async def confirmed(
         context: Context,
@@ -63,6 +63,7 @@ def tools(ground: Ground) -> list[Tool]:
     ) -> CallToolResult:
         if not isinstance(answer, AcceptedElicitation) or not answer.data.share:
             raise Refused("the person did not agree; nothing was shared", hint="Ask again only if they bring it up.")
+        asking.refuse_answered_before()
 
         def work(keeper: Keeper) -> CallToolResult:
             # What the person was asked about, though another session may be current by now.

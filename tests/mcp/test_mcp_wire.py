@@ -1,0 +1,186 @@
+"""The wire: every line is answered, reads do not wait for writers, and what was called is answered before the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_at_work import AtWork, text_of
+
+from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.teleports import devices, people
+from holdfast.machine import errorlog
+from holdfast.mcp.conversing import Overlong, Unreadable, read
+from holdfast.mcp.serving import Lines
+from mcp import Client
+
+GREETING = [
+    (
+        '{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25",'
+        '"capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}}}'
+    ),
+    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[AtWork]:
+    at_work = AtWork(tmp_path)
+    yield at_work
+    at_work.close()
+
+
+class Page:
+    """Where a client reads."""
+
+    def __init__(self) -> None:
+        self.heard: list[dict[str, Any]] = []
+
+    async def write(self, line: str) -> None:
+        self.heard.append(json.loads(line))
+
+    async def flush(self) -> None:
+        pass
+
+
+def said(work: AtWork, *lines: str) -> list[dict[str, Any]]:
+    """What comes back for lines that are followed by the end of the input."""
+
+    async def each() -> AsyncIterator[str]:
+        for line in (*GREETING, *lines):
+            yield line
+
+    page = Page()
+    asyncio.run(work.server.answer(each(), page))
+    return [one for one in page.heard if one.get("id") != "hello"]
+
+
+def call(tool: str, arguments: str, name: str = "7") -> str:
+    params = f'{{"name":"{tool}","arguments":{arguments}}}'
+    return f'{{"jsonrpc":"2.0","id":{name},"method":"tools/call","params":{params}}}'
+
+
+@pytest.mark.parametrize(("line", "code", "name"), [
+    (call("record", '{"notes":["\\ud83d"]}'), -32700, 7),
+    (call("record", '{"notes":["\\ud83d"]}', '"seven"'), -32700, "seven"),
+    ('{"jsonrpc":"2.0","id":"\\ud83d","method":"ping"}', -32700, None),
+    ("hello", -32700, None), ("\ufffd\ufffd", -32700, None), ("{", -32700, None), ("[" * 100_000, -32700, None),
+    ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"a":', -32700, 5),
+    ('{"jsonrpc":"2.0","method":"x","params":{"id":5,', -32700, None),
+    (call("record", '{"notes":' + "[" * 5_000 + "]" * 5_000 + "}"), -32700, 7),
+    (Overlong(call("record", '{"notes":["' + "x" * 900)), -32700, 7),
+    ("[]", -32600, None), ("null", -32600, None), ("{}", -32600, None),
+    ('[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600, None),
+    ('{"jsonrpc":"2.0","id":3}', -32600, 3), ('{"jsonrpc":"1.0","id":3,"method":"ping"}', -32600, 3),
+], ids=lambda value: str(value)[:40])  # fmt: skip
+def test_a_line_that_is_no_message_is_answered(work: AtWork, line: str, code: int, name: int | str | None) -> None:
+    """Half a character, no JSON, a batch, a line too long: an error with the request's id where it can be seen."""
+    (answer,) = said(work, line)
+    assert (answer["id"], answer["error"]["code"]) == (name, code)
+    assert answer["error"]["message"]
+    assert "was not taken" in str(errorlog.lines(str(work.home))[-1]["message"])
+
+
+def test_a_line_that_is_too_long_keeps_only_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it comes in pieces, it is one line, and the next one is read as ever."""
+    monkeypatch.setattr("holdfast.mcp.serving._LARGEST", 100)
+    lines = Lines(0)
+    assert list(lines._whole(b'{"jsonrpc":"2.0","id":7,"x":"' + b"x" * 90)) == []
+    assert list(lines._whole(b"y" * 200)) == []
+    long, short = lines._whole(b"z\nping\n")
+    assert (type(long), type(short), short) == (Overlong, str, "ping")
+    heard = read(long)
+    assert isinstance(heard, Unreadable)
+    assert heard.id == 7
+    assert [*lines._whole(b"x" * 101), *map(type, lines._whole(b""))] == [Overlong]
+
+
+def test_answers_of_the_client_that_cannot_be_read_are_not_answered() -> None:
+    """An error about an answer would be an answer to nothing."""
+    heard = read('{"jsonrpc":"2.0","id":3,"result":{"content":{"x":"\\ud83d"}}}')
+    assert isinstance(heard, Unreadable)
+    assert (heard.id, heard.answers) == (3, True)
+
+
+def test_a_call_is_answered_though_the_input_has_ended(work: AtWork) -> None:
+    """The input is closed right after the calls: all of them are done and answered, in order of writing."""
+    calls = [call("start_session", '{"goal":"Last words"}', "1")]
+    calls += [call("record", f'{{"notes":["{number}"]}}', str(number)) for number in range(2, 12)]
+    answers = {one["id"]: one["result"] for one in said(work, *calls)}
+    assert sorted(answers) == list(range(1, 12))
+    assert not any(one["isError"] for one in answers.values())
+    notes = work.done("get_status")["session"]["notes"]
+    assert [one["text"] for one in notes] == [str(number) for number in range(2, 12)]
+
+
+def test_a_question_nobody_can_answer_any_more_ends_the_call(work: AtWork, tmp_path: Path) -> None:
+    """The input ended while the person was to be asked: nothing is shared, and the call says so, at once."""
+    with work.keeper() as keeper, Keeper.open(str(tmp_path), home=str(tmp_path / "ada")) as theirs:
+        keeper.start("Share me")
+        people.add(keeper.home, "ada@example.org", devices.public(theirs).age)
+    answers = said(work, call("share_session", '{"email":"ada@example.org"}'))
+    assert [one["method"] for one in answers if "method" in one] == ["elicitation/create"]
+    told = answers[-1]["result"]
+    assert told["isError"]
+    assert "nothing was shared" in told["content"][0]["text"]
+
+
+def test_a_cancelled_call_does_not_hold_up_the_end(work: AtWork) -> None:
+    """What the client gave up is not waited for."""
+    cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}'
+    assert all(one.get("id") == 7 for one in said(work, call("get_status", "{}"), cancel))
+
+
+def test_the_program_answers_the_last_call_too(tmp_path: Path) -> None:
+    """The same through real pipes: the input is closed as soon as the call is written."""
+    lines = [*GREETING, call("start_session", '{"goal":"Bye"}', "1"), call("record", '{"notes":["\\ud83d"]}', "2")]
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from holdfast.cli.entry import main; sys.exit(main(['mcp']))"],
+        input="\n".join(lines).encode(), capture_output=True, cwd=tmp_path, timeout=60, check=False,
+        env={**os.environ, "HOLDFAST_HOME": str(tmp_path / "home")},
+    )  # fmt: skip
+    answers = {one["id"]: one for one in map(json.loads, done.stdout.splitlines())}
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert answers[1]["result"]["structuredContent"]["goal"] == "Bye"
+    assert answers[2]["error"]["code"] == -32700
+
+
+def test_the_status_does_not_wait_for_a_record_that_waits(work: AtWork) -> None:
+    """Somebody holds the store: what is to be written waits for it, and what is only read is answered."""
+    work.done("start_session", goal="Patience")
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with work.keeper() as keeper, keeper.transaction():
+            held.set()
+            assert release.wait(30)
+
+    async def conversation(client: Client) -> tuple[str, str]:
+        holding = threading.Thread(target=hold)
+        holding.start()
+        try:
+            assert await asyncio.to_thread(held.wait, 30)
+            first = asyncio.create_task(client.call_tool("record", {"notes": ["first"]}))
+            second = asyncio.create_task(client.call_tool("record", {"notes": ["second"]}))
+            status = await client.call_tool("get_status", {})
+            assert not first.done()
+            release.set()
+            assert not (await first).is_error
+            assert not (await second).is_error
+            return text_of(status), text_of(await client.call_tool("get_status", {}))
+        finally:
+            release.set()
+            holding.join()
+
+    status, after = work.talk(conversation)
+    assert "Patience" in status
+    assert "first" not in status
+    assert after.index("first") < after.index("second")
