@@ -268,6 +268,42 @@ def test_it_works_without_colour_and_in_ascii(tmp_path: Path, holdfast: Calling)
 
 
 @in_tmux
+def test_it_draws_the_letters_that_status_prints(tmp_path: Path, holdfast: Calling) -> None:
+    """In the locale C too, where Python speaks UTF-8: both decide by the same rule."""
+    holdfast("start", "Grüße")
+    status = shlex.join([sys.executable, "-m", "holdfast", "status"])
+    for environ in ({"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
+        with a_terminal(tmp_path, holdfast, **environ) as terminal:
+            terminal.type(f"clear; {status}")
+            printed = "Grüße" in terminal.until("in progress")
+            assert printed == (len(environ) == 1)
+            terminal.watch()
+            assert ("Grüße" in terminal.until("in progress", "q quit")) == printed
+            assert terminal.until("q quit").isascii() != printed
+
+
+@in_tmux
+def test_a_large_paste_froze_everything(terminal: Terminal, holdfast: Calling) -> None:
+    """150 kB are in the line at once and can be edited, sent and read; during a paste, Ctrl-C is heard."""
+    started = holdfast.session("start", "Add a search box")
+    terminal.watch()
+    terminal.press("n")
+    terminal.until("Note:")
+    terminal.paste("one line of text\n" * 9_000)
+    terminal.until("Note: …", r"of text\none line of text\n")
+    terminal.write("the end")
+    terminal.until(r"\nthe end")
+    terminal.press("Enter")
+    terminal.until("Noted in", gone="Note:")
+    assert len(holdfast.session("show", started["id"])["notes"][0]["text"]) > 150_000
+    terminal.press("n")
+    terminal.until("Note:")
+    terminal.paste("x" * 400_000)
+    terminal.press("C-c")
+    terminal.ended(130)
+
+
+@in_tmux
 @pytest.mark.parametrize(("how", "said"), [("key", "interrupted"), ("TERM", "SIGTERM"), ("HUP", "SIGHUP")])
 def test_the_terminal_is_as_it_was(terminal: Terminal, holdfast: Calling, how: str, said: str) -> None:
     """After Ctrl-C and after a signal: the mode, the cursor, the lines above, and a code that tells."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
@@ -13,8 +14,13 @@ import pytest
 from holdfast import Keeper
 from holdfast.cli.paint import Paint
 from holdfast.cli.watching import loop
+from holdfast.cli.watching.doing import Doing
+from holdfast.cli.watching.looking import Looking
+from holdfast.cli.watching.scene import Scene
 from holdfast.core.errors import Busy, Damaged, Interrupted
+from holdfast.core.model import Row
 from holdfast.keeper import overview
+from holdfast.keeper.following import Change
 from holdfast.machine.terminal import Heard
 
 Step = Heard | bytes | Callable[[], object]
@@ -62,12 +68,20 @@ def keeper(tmp_path: Path) -> Iterator[Keeper]:
         yield opened
 
 
-def watch(keeper: Keeper, monkeypatch: pytest.MonkeyPatch, *steps: Step, only: str | None = None) -> Paper:
+def a_moment() -> None:
+    """Long enough for Escape to be a key."""
+    time.sleep(1.5 * loop._ESCAPE)
+
+
+def watch(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch, *steps: Step, only: str | None = None, soon: float = 60.0
+) -> Paper:
     paper = Paper(*steps)
     monkeypatch.setattr(loop, "own_terminal", lambda: paper)
     # Nothing rests and nothing waits: every step looks again.
     monkeypatch.setattr(loop, "_WHOLE", 0.0)
     monkeypatch.setattr(loop, "_AGAIN", 0.0)
+    monkeypatch.setattr(loop, "_SOON", soon)
     loop.watch(
         lambda: Keeper.open(keeper.place.root, home=keeper.home.path, actor="ada"), Paint(80), only=only,
         prepare=lambda _: None,
@@ -152,3 +166,127 @@ def test_after_another_program_everything_is_drawn_again(keeper: Keeper, monkeyp
     paper = watch(keeper, monkeypatch, Heard(), Heard(redraw=True), b"q")
     assert len(paper.written) == 2
     assert paper.written[0] == paper.written[1]
+
+
+def test_a_store_that_was_moved_away_is_not_deleted(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was seen stays, with a word that the store cannot be read; nothing is made or recorded meanwhile."""
+    session = keeper.start("Add a search box")
+    home, away = keeper.home.path, keeper.home.path + ".away"
+    seen: list[int] = []
+
+    def leave() -> None:
+        keeper.close()
+        os.rename(home, away)
+
+    def come_back() -> None:
+        assert not os.path.lexists(home)
+        os.rename(away, home)
+        seen.append(len(paper_written))
+
+    paper_written: list[str] = []
+    monkeypatch.setattr(Paper, "write", lambda _, text: paper_written.append(text))
+    watch(keeper, monkeypatch, leave, Heard(), b"n", b"lost?", b"\r", b"\x1b", a_moment, come_back, Heard(), b"q")
+    told = "".join(paper_written)
+    assert "The store cannot be read (no such file or directory)." in "".join(paper_written[: seen[0]])
+    assert "deleted" not in told
+    assert "No session is unfinished." not in told
+    assert "Noted" not in told
+    assert any("\x1b[23;1H\x1b[0m\x1b[K" in text for text in paper_written[seen[0] :]), "the word is gone again"
+    assert session.document().notes == []
+
+
+def test_keys_are_heard_while_the_store_is_held(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A note that must wait says so, the view goes on, one thing comes after the other, and the note is recorded."""
+    session = keeper.start("Add a search box")
+    holder = Keeper.open(keeper.place.root, home=keeper.home.path, actor="eve")
+    held = holder.transaction()
+
+    def noted() -> None:
+        held.__exit__(None, None, None)
+        until = time.monotonic() + 20
+        while not session.document().notes:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+    steps: list[Step] = [b"n", b"remember\r", b"\r", b"\x1b", a_moment, b"?", b"?", b"q", b"j", noted]
+    paper = watch(keeper, monkeypatch, held.__enter__, *steps, *[a_moment] * 10, b"q", soon=0.01)
+    holder.close()
+    told = "".join(paper.written)
+    for part in ("Waiting for the store…", "One thing after the other.", "write a note", "q again leaves"):
+        assert part in told
+    assert told.index("Waiting for the store…") < told.index(f"Noted in {session.id[:8]}.")
+    assert [note.text for note in session.document().notes] == ["remember"]
+
+
+def test_who_leaves_twice_need_not_wait(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`q` says that something is not done yet, and the second one leaves all the same; so does Ctrl-C at once."""
+    keeper.start("Add a search box")
+    with Keeper.open(keeper.place.root, home=keeper.home.path, actor="eve") as holder, holder.transaction():
+        paper = watch(keeper, monkeypatch, b"p", b"\r", b"\x1b", a_moment, b"q", b"q", soon=0.01)
+        with pytest.raises(KeyboardInterrupt):
+            watch(keeper, monkeypatch, b"r", Heard(stop=signal.SIGINT), soon=0.01)
+    assert "q again leaves" in "".join(paper.written)
+
+
+def test_every_change_looked_into_every_session(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """News of one session is one look, however many there are: a session that begins, goes on, waits or ends."""
+    sessions = []
+    for number in range(12):
+        place = os.path.join(keeper.place.root, str(number))
+        os.mkdir(place)
+        with Keeper.open(place, home=keeper.home.path, actor="ada") as there:
+            sessions.append(there.start(f"Goal {number}").id)
+    looking = Looking(keeper, None)
+    scene = looking.everything(Scene())
+    assert [one.session.goal for one in scene.glances] == [f"Goal {number}" for number in reversed(range(12))]
+    real, looks = overview.glance, []
+
+    def glance(asked: Keeper, session: str) -> overview.Glance:
+        looks.append(session)
+        return real(asked, session)
+
+    monkeypatch.setattr(overview, "glance", glance)
+    kept = keeper.session(sessions[3])
+    kept.note("remember")
+    scene = looking.changed(scene, {kept.id})
+    assert looks == [kept.id]
+    assert scene.glances[0].session.notes[0].text == "remember"
+    kept.complete()
+    began = keeper.start("A new one")
+    began.measure_context(190_000, window=200_000)
+    looks.clear()
+    scene = looking.changed(scene, {kept.id, began.id})
+    assert looks == [began.id]
+    assert len(scene.glances) == 12
+    assert [one.session.id for one in scene.glances] == [one.session.id for one in looking.everything(scene).glances]
+    assert scene.glances[0].attention
+
+
+def test_news_that_cannot_be_read_is_waited_for(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With news at hand and a store that cannot be read, it rests before it tries again, and then shows the news."""
+    session = keeper.start("Add a search box")
+    paper = Paper()
+    news = loop._News(paper.wake)
+
+    def begin(_: object) -> Doing:
+        raise AssertionError
+
+    running = loop._Loop(Looking(keeper, None), paper, Paint(80), news, begin)
+    running.look()
+    real = overview.unfinished
+
+    def unfinished(_: Keeper) -> list[Row]:
+        raise Busy("the store is busy")
+
+    monkeypatch.setattr(overview, "unfinished", unfinished)
+    monkeypatch.setattr(loop, "_AGAIN", 1_000.0)
+    running._rested_at = 0.0
+    news.hear(Change(1, frozenset({session.id}), beyond=False))
+    running._refresh()
+    assert running._patience() > 900
+    monkeypatch.setattr(overview, "unfinished", real)
+    session.note("remember")
+    running._rested_at = 0.0
+    running._refresh()
+    assert running._scene.said is None
+    assert running._scene.glances[0].session.notes[0].text == "remember"

@@ -18,6 +18,7 @@ from holdfast.cli.watching.scene import Asking, Happening, Said, Scene, ticks
 from holdfast.cli.watching.screen import Screen
 from holdfast.cli.watching.view import Frame, frame
 from holdfast.core import model
+from holdfast.core.text import LONGEST_TEXT
 from holdfast.core.times import HOUR, MINUTE, text
 from holdfast.keeper.overview import Glance
 
@@ -299,3 +300,21 @@ def test_a_line_that_is_no_paint_is_made_harmless() -> None:
     """Should anything but paint get so far, it does not reach the terminal as a command."""
     drawn = Screen(Paint(20)).draw(["\x1b[31mred"], None, os.terminal_size((40, 1)))  # type: ignore[list-item]
     assert r"\x1b[31mred" in drawn
+
+
+def test_what_is_too_long_is_said_and_not_added() -> None:
+    """A line ends at the keeper's limit for a text: the paste is refused, and what was written stays."""
+    scene, _ = press(three(), Key("text", "n"))
+    scene, _ = press(scene, Key("text", "kept"))
+    for much in (Key("paste", "x" * (LONGEST_TEXT - 3)), Key("flood")):
+        refused, deed = press(scene, much)
+        assert deed is None
+        assert refused.asking == scene.asking
+        drawn = draw(refused)
+        assert any("too long" in line and f"{LONGEST_TEXT:,}" in line for line in drawn.lines)
+        assert drawn.lines[-1].startswith("Note: kept")
+        again, _ = press(refused, Key("text", "!"))
+        assert again.said is None
+    full_line, _ = press(scene, Key("paste", "x" * (LONGEST_TEXT - 4)))
+    assert full_line.asking is not None
+    assert full_line.asking.line.length == LONGEST_TEXT

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from holdfast.cli.cells import clusters, width_of
 from holdfast.cli.paint import Paint
+from holdfast.cli.watching import keys as reading
+from holdfast.cli.watching import lineedit
 from holdfast.cli.watching.keys import Key, Keys
 from holdfast.cli.watching.lineedit import Line, edit, shown
 
@@ -138,3 +140,43 @@ def test_left_and_right_come_back(text: str) -> None:
     while line.after:
         line = edit(line, Key("right"))
     assert line == Line(text)
+
+
+@pytest.mark.parametrize("words", ["word ", "one\ntwo ", "漢字 👩‍💻"])
+def test_a_large_paste_froze_the_line(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """However long the line is, a key and a drawing look only at what is near the cursor."""
+    line = edit(Line(), Key("paste", words * 50_000))
+    assert line.length == len(words) * 50_000
+    looked_at = []
+
+    def counting(text: str) -> list[tuple[str, int]]:
+        looked_at.append(len(text))
+        return clusters(text)
+
+    monkeypatch.setattr(lineedit, "clusters", counting)
+    for name in ("left", "left", "backspace", "right", "delete"):
+        line = edit(line, Key(name))
+        drawn, cursor = shown(Paint(80), line, 60)
+        assert drawn.startswith("…")
+        assert width_of(drawn) <= 60
+        assert 50 <= cursor < 60
+    assert sum(looked_at) < 50_000
+
+
+def test_a_long_paste_comes_in_pieces() -> None:
+    """A large text, in the pieces a terminal gives it in, is one key with all of it."""
+    text = "grüße\n" * 30_000
+    sent = b"\x1b[200~" + text.encode() + b"\x1b[201~q"
+    keys = Keys()
+    found = [key for start in range(0, len(sent), 4_095) for key in keys.feed(sent[start : start + 4_095])]
+    assert found == [Key("paste", text), Key("text", "q")]
+
+
+def test_a_flood_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than anybody can mean is let pass by, and what comes after it is heard; the next paste counts anew."""
+    monkeypatch.setattr(reading, "_FLOOD", 10)
+    keys = Keys()
+    assert keys.feed(b"\x1b[200~" + b"x" * 11 + b"\x1b[201~q") == [Key("flood"), Key("text", "q")]
+    assert keys.feed(b"\x1b[200~" + b"x" * 10 + b"\x1b[201~") == [Key("paste", "x" * 10)]
+    assert keys.feed(b"\x1b[200~" + b"x" * 50) == []
+    assert keys.feed(b"y" * 50 + b"\x1b[201~j") == [Key("flood"), Key("text", "j")]

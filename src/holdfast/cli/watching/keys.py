@@ -6,9 +6,14 @@ import codecs
 import re
 from typing import Final, NamedTuple
 
+from holdfast.core.text import LONGEST_TEXT
+
 
 class Key(NamedTuple):
-    """A key by its name; what was written is `text`, what was pasted `paste`, both with what it is."""
+    """A key by its name; what was written is `text`, what was pasted `paste`, both with what it is.
+
+    `flood` is a paste that nobody can mean: nothing of it is kept.
+    """
 
     name: str
     text: str = ""
@@ -16,6 +21,7 @@ class Key(NamedTuple):
 
 _PASTE: Final = "\x1b[200~"
 _PASTED: Final = "\x1b[201~"
+_FLOOD: Final = 2 * LONGEST_TEXT  # characters; line breaks may come as two
 _SEQUENCE: Final = re.compile(r"\x1b(?:\[([0-?]{0,32}[ -/]{0,4}[@-~])|O([ -~])|([^\x1b\[O]))", re.DOTALL)
 _BEGUN: Final = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,4}|O)?")
 _WRITTEN: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
@@ -31,18 +37,20 @@ class Keys:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._rest = ""
+        # What is not understood yet begins at `_at`: a long text is not copied for every key in it.
+        self._rest, self._at = "", 0
         self._pasted: list[str] | None = None
+        self._long = 0
 
     @property
     def unsettled(self) -> bool:
         """Whether more must come, or nothing for a moment, before it is known what was pressed."""
-        return bool(self._rest) and self._pasted is None
+        return self._at < len(self._rest) and self._pasted is None
 
     def feed(self, data: bytes) -> list[Key]:
-        self._rest += self._decoder.decode(data)
+        self._rest, self._at = self._rest[self._at :] + self._decoder.decode(data), 0
         found: list[Key] = []
-        while self._rest:
+        while self._at < len(self._rest):
             key = self._paste() if self._pasted is not None else self._next()
             if key is None:
                 break
@@ -54,46 +62,48 @@ class Keys:
         """Nothing came for a moment: what looks like the beginning of a sequence was the Escape key."""
         if not self.unsettled:
             return []
-        alone, self._rest = self._rest == "\x1b", ""
+        alone, self._rest, self._at = self._rest[self._at :] == "\x1b", "", 0
         return [Key("escape")] if alone else []
 
     def _next(self) -> Key | None:
         """The first key of what is left, one without a name for what means nothing; None: wait for more."""
-        first = self._rest[0]
+        first = self._rest[self._at]
         if first != "\x1b":
-            written = _WRITTEN.match(self._rest)
+            written = _WRITTEN.match(self._rest, self._at)
             if written is not None:
                 return self._take(written.end(), Key("text", written[0]))
-            return self._take(1, _control(first))
-        if self._rest.startswith(_PASTE):
-            self._pasted = []
-            return self._take(len(_PASTE), Key(""))
-        sequence = _SEQUENCE.match(self._rest)
+            return self._take(self._at + 1, _control(first))
+        if self._rest.startswith(_PASTE, self._at):
+            self._pasted, self._long = [], 0
+            return self._take(self._at + len(_PASTE), Key(""))
+        sequence = _SEQUENCE.match(self._rest, self._at)
         if sequence is not None:
             return self._take(sequence.end(), _named(sequence[1] or sequence[2]))
-        begun = _BEGUN.match(self._rest)
+        begun = _BEGUN.match(self._rest, self._at)
         assert begun is not None
         if begun.end() == len(self._rest):
             return None
         # A lone Escape before something else, or a sequence that no terminal sends.
-        return self._take(begun.end(), Key("escape" if begun.end() == 1 else ""))
+        return self._take(begun.end(), Key("escape" if begun.end() == self._at + 1 else ""))
 
     def _paste(self) -> Key | None:
         assert self._pasted is not None
-        end = self._rest.find(_PASTED)
-        if end >= 0:
-            text = "".join([*self._pasted, self._rest[:end]])
-            self._pasted = None
-            return self._take(end + len(_PASTED), Key("paste", text))
+        end = self._rest.find(_PASTED, self._at)
         # The end may have come in part.
-        whole = len(self._rest) - len(_PASTED) + 1
-        if whole > 0:
-            self._pasted.append(self._rest[:whole])
-            self._rest = self._rest[whole:]
-        return None
+        whole = end if end >= 0 else max(len(self._rest) - len(_PASTED) + 1, self._at)
+        self._long += whole - self._at
+        if self._long > _FLOOD:
+            self._pasted.clear()
+        else:
+            self._pasted.append(self._rest[self._at : whole])
+        self._at = whole
+        if end < 0:
+            return None
+        text, self._pasted = "".join(self._pasted), None
+        return self._take(end + len(_PASTED), Key("flood") if self._long > _FLOOD else Key("paste", text))
 
-    def _take(self, length: int, key: Key) -> Key:
-        self._rest = self._rest[length:]
+    def _take(self, end: int, key: Key) -> Key:
+        self._at = end
         return key
 
 

@@ -1,15 +1,21 @@
 r"""One line of text being written: what keys do to it, and how it is shown. Pure.
 
 The cursor moves over what a person sees as one character. A line break that was pasted is kept, and shown as `\n`.
+However long the line is, only what is near the cursor is looked at: somebody may paste a whole file.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
 from holdfast.cli.cells import clusters, head
 from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.watching.keys import Key
+
+_REACH: Final = 256  # characters that are looked through for one that a person sees
+_PER_CELL: Final = 16  # characters, at most, that something is looked for in to fill one cell
+_STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
 
 
 class Line(NamedTuple):
@@ -21,6 +27,10 @@ class Line(NamedTuple):
     @property
     def text(self) -> str:
         return self.before + self.after
+
+    @property
+    def length(self) -> int:
+        return len(self.before) + len(self.after)
 
 
 def edit(line: Line, key: Key) -> Line:
@@ -51,20 +61,21 @@ def edit(line: Line, key: Key) -> Line:
             return Line(before, "")
         case "ctrl-w":
             kept = before.rstrip()
-            return Line(kept[: len(kept) - len(kept.split()[-1])] if kept else "", after)
+            return Line(kept[: len(kept) - len(kept.rsplit(None, 1)[-1])] if kept else "", after)
     return line
 
 
 def shown(paint: Paint, line: Line, cells: int) -> tuple[Painted, int]:
     """As much of the line around the cursor as fits, and the cell the cursor stands in."""
-    before, after = str(paint.plain(line.before)), str(paint.plain(line.after))
+    near = _PER_CELL * max(cells, 1)
+    before, after = str(paint.plain(line.before[-near:])), str(paint.plain(line.after[:near]))
     room = max(cells - 1, 0)
     wide = paint.width_of(Painted(before))
-    if wide > room:
+    if wide > room or len(line.before) > near:
         more = "<" if paint.ascii_only else "…"
         pieces = clusters(before)
         first = 0
-        while pieces[first:] and wide > room - 1:
+        while first < len(pieces) and wide > room - 1:
             wide -= pieces[first][1]
             first += 1
         before = head(more, room) + "".join(piece for piece, _ in pieces[first:])
@@ -75,12 +86,12 @@ def shown(paint: Paint, line: Line, cells: int) -> tuple[Painted, int]:
 def _tidy(pasted: str) -> str:
     """Line breaks of one kind, and nothing that only a terminal would understand."""
     text = pasted.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(char for char in text if char in "\n\t" or not (char < " " or "\x7f" <= char <= "\x9f"))
+    return _STEERING.sub("", text)
 
 
 def _last(text: str) -> str:
-    return clusters(text)[-1][0]
+    return clusters(text[-_REACH:])[-1][0]
 
 
 def _first(text: str) -> str:
-    return clusters(text)[0][0]
+    return clusters(text[:_REACH])[0][0]

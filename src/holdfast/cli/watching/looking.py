@@ -8,7 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from holdfast.cli.watching.scene import Happening, Said, Scene
-from holdfast.core.errors import NotFound
+from holdfast.core.errors import Failed, NotFound
 from holdfast.keeper import overview
 from holdfast.keeper.telling import tell
 
@@ -39,12 +39,28 @@ class Looking:
 
     def everything(self, scene: Scene) -> Scene:
         """All sessions as they are now."""
-        self._reopen()
+        self.reopen()
         glances = overview.now(self.keeper) if self._only is None else self._one(self._only)
         return self._with_events(self._settled(scene, glances))
 
+    def changed(self, scene: Scene, sessions: Collection[str]) -> Scene:
+        """Which sessions there are now, and in which order; only these and those that differ are looked into."""
+        self.reopen()
+        if self._only is not None:
+            return self._with_events(self._settled(scene, self._one(self._only)))
+        known = {one.session.id: one for one in scene.glances if one.session.id not in sessions}
+        found: list[Glance] = []
+        for row in overview.unfinished(self.keeper):
+            before = known.get(row.id)
+            if before is not None and before.session.updated_at == row.updated_at:
+                found.append(before)
+            else:
+                found += self._one(row.id)
+        return self._with_events(self._settled(scene, sorted(found, key=lambda one: not one.attention)))
+
     def some(self, scene: Scene, sessions: Collection[str | None]) -> Scene:
         """These sessions as they are now, the others as they were."""
+        self.reopen()
         return self._with_events(
             scene._replace(glances=[self._fresh(one) if one.session.id in sessions else one for one in scene.glances])
         )
@@ -98,12 +114,21 @@ class Looking:
                 self._last = event.position
                 self._events.append(Happening(event.at, event.type, tell(event)))
 
-    def _reopen(self) -> None:
-        """A repair or a restore puts another file in the place of the store."""
+    def reopen(self) -> None:
+        """A repair or a restore puts another file in the place of the store. Where there is none any more, nobody
+        can say what became of the sessions: what was seen last stays.
+        """
+        file: int | None = None
         try:
             file = os.stat(self.keeper.store_path).st_ino
-        except OSError:
-            file = None
+        except OSError as error:
+            if self._file is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
+                why = (error.strerror or "the system gave no reason").lower()
+                raise Failed(
+                    f"the store cannot be read ({why})",
+                    hint="What is shown was true before; it goes on as soon as the store is there again.",
+                    file=self.keeper.store_path,
+                ) from None
         if file != self._file:
             self.keeper.close()
             self._file, self._of = file, None

@@ -10,10 +10,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.cli.paint import Paint
-from holdfast.cli.watching.acting import act, asks_others
+from holdfast.cli.watching.acting import asks_others
+from holdfast.cli.watching.doing import Doing
 from holdfast.cli.watching.keys import Keys
 from holdfast.cli.watching.looking import Looking
 from holdfast.cli.watching.pressing import Deed, press
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
 _ESCAPE: Final = 0.05  # seconds after which Escape is a key and not the beginning of one
 _WHOLE: Final = 30.0  # seconds after which everything is looked at again: ages grow, and processes end, without news
-
 _AGAIN: Final = 1.0  # seconds until what could not be read is tried again
+_SOON: Final = 0.3  # seconds after which it is said that something takes its time
+_WAITING: Final = Said("Waiting for the store…")
+_HEARING: Final = Said("Hearing what other devices did…")
 
 
 def watch(
@@ -43,29 +46,40 @@ def watch(
     news = _News(terminal.wake)
     with open_keeper() as keeper, Following(open_keeper, news.hear):
         keeper.looks_once = False  # this goes on for long
-        loop = _Loop(Looking(keeper, only), terminal, look, news, prepare)
+        keeper.patience = 0.05  # what hooks left is taken in by `Following`, which has time
+        loop = _Loop(
+            Looking(keeper, only), terminal, look, news, lambda deed: Doing(open_keeper, deed, prepare, terminal.wake)
+        )
         loop.look()  # where nothing can be read at all, that is said before anything is drawn
         with terminal:
             loop.run()
 
 
+class _Heard(NamedTuple):
+    """Whose events arrived, and whether something changed that may concern every session."""
+
+    sessions: frozenset[str]
+    beyond: bool
+
+
 class _News:
-    """Whose events arrived since somebody asked; told in one thread, asked for in another."""
+    """What arrived since somebody asked; told in one thread, asked for in another."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake, self._lock = wake, threading.Lock()
-        self._sessions: frozenset[str] | None = None
+        self._heard: _Heard | None = None
 
     def hear(self, change: Change) -> None:
         with self._lock:
-            self._sessions = change.sessions | (self._sessions or frozenset())
+            before = self._heard or _Heard(frozenset(), beyond=False)
+            self._heard = _Heard(change.sessions | before.sessions, change.beyond or before.beyond)
         self._wake()
 
-    def take(self) -> frozenset[str] | None:
+    def take(self) -> _Heard | None:
         """None: nothing changed."""
         with self._lock:
-            sessions, self._sessions = self._sessions, None
-        return sessions
+            heard, self._heard = self._heard, None
+        return heard
 
 
 class _Loop:
@@ -75,18 +89,24 @@ class _Loop:
         terminal: Terminal,
         look: Paint,
         news: _News,
-        prepare: Callable[[Keeper], None],
+        begin: Callable[[Deed], Doing],
     ) -> None:
         self._looking, self._terminal, self._paint, self._news = looking, terminal, look, news
-        self._prepare = prepare
+        self._begin = begin
+        # What is under way, what is said meanwhile, and whether the person wants to leave nevertheless.
+        self._doing: Doing | None = None
+        self._meanwhile, self._leaving = _WAITING, False
         self._keys, self._screen = Keys(), Screen(look)
         self._trouble: Said | None = None
         self._typed_at = 0.0
         self._page = 10
+        self._drew = 0.0  # seconds that the last drawing took: a session may hold very much
         self._shown: str | None = None
         self._scene = Scene(only=looking.only)
         # When to look at all of it again; not before, even if there is news; and at the one whose time passes.
         self._whole_at = self._rested_at = 0.0
+        # Sessions with news, for the next look at which there are and in which order.
+        self._changed: frozenset[str] = frozenset()
         self._tick_at: float | None = None
 
     def run(self) -> None:
@@ -99,6 +119,8 @@ class _Loop:
                 raise Interrupted(f"ended by {name_of(heard.stop)}")
             if heard.redraw:
                 self._screen.forget()
+            if self._doing is not None and self._doing.over():
+                self._done(self._doing)
             if not self._pressed(heard.typed):
                 return
             self._refresh()
@@ -115,24 +137,51 @@ class _Loop:
             if key.name == "ctrl-l":
                 self._screen.forget()  # something else has written on it
             self._scene, deed = press(self._scene, key, self._page)
-            if deed is not None and deed.verb == "quit":
-                return False
-            if deed is not None:
+            if deed is None:
+                self._leaving = False
+            elif deed.verb != "quit":
                 self._do(deed)
+            elif self._doing is None or self._leaving:
+                return False
+            else:
+                self._leaving = True
+                self._say(Said("That is not done yet.", "q again leaves without waiting for it.", wrong=True))
         return True
 
     def _do(self, deed: Deed) -> None:
-        """What cannot be done is said, and what was written stays to be sent again."""
-        if asks_others(self._looking.keeper, deed):
-            self._scene = self._scene._replace(said=Said("Hearing what other devices did…"))
-            self._draw()
+        """Begin it; most deeds are done before anybody could press another key."""
+        if self._doing is not None:
+            self._say(Said("What you asked for before is not done yet.", "One thing after the other.", wrong=True))
+            return
         try:
-            told = act(self._looking.keeper, deed, self._prepare)
+            self._looking.reopen()  # what is recorded must be recorded where we look
         except HoldfastError as error:
-            self._scene = self._scene._replace(said=_sorry(error))
+            self._say(_sorry(error))
+            return
+        self._doing, self._meanwhile = self._begin(deed), _WAITING
+        if asks_others(self._looking.keeper, deed):
+            self._meanwhile = _HEARING
+            self._say(_HEARING)
+            self._draw()
+        if self._doing.over(_SOON):
+            self._done(self._doing)
         else:
-            self._scene = self._scene._replace(asking=None, said=Said(told))
+            self._say(self._meanwhile)
+
+    def _done(self, doing: Doing) -> None:
+        """What cannot be done is said, and what was written stays to be sent again."""
+        self._doing, self._leaving = None, False
+        asking, deed = self._scene.asking, doing.deed
+        try:
+            self._say(Said(doing.told()))
+            if asking is not None and (asking.verb, asking.session, asking.line.text) == deed:
+                self._scene = self._scene._replace(asking=None)
+        except HoldfastError as error:
+            self._say(_sorry(error))
         self._whole_at = 0.0
+
+    def _say(self, said: Said) -> None:
+        self._scene = self._scene._replace(said=said)
 
     def _refresh(self) -> None:
         """Look again if it is time to. What cannot be read just now is said, and what was there stays."""
@@ -140,23 +189,33 @@ class _Loop:
             self.look()
         except HoldfastError as error:
             self._trouble = _sorry(error)
-            self._scene = self._scene._replace(said=self._trouble)
-            self._whole_at, self._tick_at = time.monotonic() + _AGAIN, None
+            self._say(self._trouble)
+            self._whole_at = self._rested_at = time.monotonic() + _AGAIN
+            self._tick_at = None
 
     def look(self) -> None:
         now, news = time.monotonic(), self._news.take()
         if news is not None:
-            self._whole_at = min(self._whole_at, self._rested_at)
-        if now >= self._whole_at:
-            self._scene = self._looking.everything(self._scene)
-            took = time.monotonic() - now
+            self._changed |= news.sessions
+            if news.beyond:
+                self._whole_at = min(self._whole_at, self._rested_at)
+        whole = now >= self._whole_at
+        if whole or (self._changed and now >= self._rested_at):
+            if whole:
+                self._scene = self._looking.everything(self._scene)
+                self._whole_at = now + _WHOLE
+            else:
+                self._scene = self._looking.changed(self._scene, self._changed)
+            self._changed = frozenset()
+            took = time.monotonic() - now + self._drew
             # Whatever is going on, most of the time is left to others.
-            self._whole_at, self._rested_at = now + _WHOLE, now + took + min(4 * took, 1.0)
+            self._rested_at = now + took + min(9 * took, 1.0)
             if self._trouble is not None and self._scene.said is self._trouble:
                 self._scene = self._scene._replace(said=None)
             self._trouble = None
-        elif news:
-            self._scene = self._looking.some(self._scene, news)  # among hundreds, the rest and the order can wait
+        elif news is not None and news.sessions:
+            # Among hundreds, the rest and the order can wait.
+            self._scene = self._looking.some(self._scene, news.sessions)
         elif self._scene.chosen != self._shown or (self._tick_at is not None and now >= self._tick_at):
             self._scene = self._looking.some(self._scene, (self._scene.chosen,))
         else:
@@ -172,11 +231,11 @@ class _Loop:
         spent = glance.session.time
         moving = spent.working_ms if open_pause(glance.session) is None else spent.paused_ms
         second: float = 1.0 - moving % 1000 / 1000
-        return now + max(second + 0.005, 10 * (now - began))
+        return now + max(second + 0.005, 20 * (now - began + self._drew))
 
     def _patience(self) -> float:
         now = time.monotonic()
-        until = [self._whole_at]
+        until = [self._whole_at if not self._changed else min(self._whole_at, self._rested_at)]
         if self._tick_at is not None:
             until.append(self._tick_at)
         if self._keys.unsettled:
@@ -184,10 +243,13 @@ class _Loop:
         return max(min(until) - now, 0.0)
 
     def _draw(self) -> None:
-        size = self._terminal.size()
+        began, size = time.monotonic(), self._terminal.size()
+        if self._doing is not None and self._scene.said is None:
+            self._say(self._meanwhile)
         drawn = frame(self._paint, self._scene, size)
         self._scene, self._page = self._scene._replace(scroll=drawn.scroll), drawn.page
         changed = self._screen.draw(drawn.lines, drawn.cursor, size)
+        self._drew = time.monotonic() - began
         if changed:
             self._terminal.write(changed)
 

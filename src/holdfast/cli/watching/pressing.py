@@ -8,8 +8,12 @@ from holdfast.cli.watching.keys import Key
 from holdfast.cli.watching.lineedit import edit
 from holdfast.cli.watching.scene import Asking, Said, Scene, Verb
 from holdfast.core.lifecycle import refusal, session_allows
+from holdfast.core.text import LONGEST_TEXT
 
 _MOST_AT_ONCE: Final = 8  # characters: more of them at once were not typed but pasted, and are no keys
+_TOO_LONG: Final = Said(
+    "That is too long, and was not added to the line.", f"The limit is {LONGEST_TEXT:,} characters.", wrong=True
+)
 _LETTERS: Final = {
     "j": "down", "k": "up", "l": "right", "h": "left", "g": "home", "G": "end", " ": "page down", "b": "page up",
 }  # fmt: skip
@@ -46,7 +50,11 @@ def _write(scene: Scene, asking: Asking, key: Key) -> tuple[Scene, Deed | None]:
         return scene._replace(asking=None, said=None), None
     if key.name == "enter":
         return scene, Deed(asking.verb, asking.session, asking.line.text)
-    return scene._replace(asking=asking._replace(line=edit(asking.line, key))), None
+    line = edit(asking.line, key)
+    if key.name == "flood" or line.length > LONGEST_TEXT:
+        return scene._replace(said=_TOO_LONG), None
+    said = None if scene.said is _TOO_LONG else scene.said
+    return scene._replace(asking=asking._replace(line=line), said=said), None
 
 
 def _command(scene: Scene, name: str, page: int) -> tuple[Scene, Deed | None]:

@@ -1,0 +1,51 @@
+"""A deed under way, in a thread with a keeper of its own: keys stay heard while it waits for the store, or others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.cli.watching.acting import act
+from holdfast.cli.watching.pressing import Deed
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+class Doing:
+    """Begins at once, and wakes whoever waits when it is over."""
+
+    def __init__(
+        self,
+        open_keeper: Callable[[], Keeper],
+        deed: Deed,
+        prepare: Callable[[Keeper], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self.deed = deed
+        self._open, self._prepare, self._wake = open_keeper, prepare, wake
+        self._told = ""
+        self._error: BaseException | None = None
+        self._over = threading.Event()
+        # Whoever leaves without it may: the store takes in a deed as a whole, or nothing of it.
+        threading.Thread(target=self._do, name="doing", daemon=True).start()
+
+    def over(self, within: float = 0.0) -> bool:
+        """Whether it has come to an end, waiting for it so many seconds."""
+        return self._over.wait(within)
+
+    def told(self) -> str:
+        """What came of it, in sentences; raises what went wrong."""
+        if self._error is not None:
+            raise self._error
+        return self._told
+
+    def _do(self) -> None:
+        try:
+            with self._open() as keeper:
+                self._told = act(keeper, self.deed, self._prepare)
+        except BaseException as error:  # noqa: BLE001 (it is raised where somebody can tell of it)
+            self._error = error
+        self._over.set()
+        self._wake()
