@@ -15,7 +15,7 @@ run: $(VENV)/installed            ## the main job, end to end, in a scratch dire
 	@$(BIN)/holdfast tour
 
 test: $(READY)                    ## all tests
-	@$(BIN)/python -m pytest -n auto -q
+	@$(BIN)/python -m pytest -n auto --dist worksteal -q
 
 lint: $(READY)                    ## style, types, layers
 	@$(BIN)/ruff check .

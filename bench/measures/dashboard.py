@@ -55,13 +55,18 @@ class Server:
             stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert self.process.stdout is not None
-        address = urlsplit(json.loads(self.process.stdout.readline())["url"])
-        self.host, self.token = address.netloc, address.path.rpartition("/")[2]
+        told = json.loads(self.process.stdout.readline())
+        self.host, self.token = urlsplit(told["api"]).netloc, told["token"]
         self.connection = http.client.HTTPConnection(self.host)
 
     def get(self, path: str) -> bytes:
-        self.connection.request("GET", path, headers=self.headers())
-        answer = self.connection.getresponse()
+        try:
+            self.connection.request("GET", path, headers=self.headers())
+            answer = self.connection.getresponse()
+        except http.client.RemoteDisconnected:  # nobody asked for a while
+            self.connection.close()
+            self.connection.request("GET", path, headers=self.headers())
+            answer = self.connection.getresponse()
         body = answer.read()
         if answer.status != 200:
             raise SystemExit(f"{path}: {answer.status} {body[:200]!r}")

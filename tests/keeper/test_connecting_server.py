@@ -218,7 +218,7 @@ def test_without_the_extra(ground: Ground) -> None:
     assert not (ground.me / ".claude.json").exists()
     with pytest.raises(Failed) as caught:
         ground.connect("claude-desktop")
-    assert caught.value.hint == "pip install 'holdfast[mcp]'"
+    assert caught.value.hint == "pip install 'holdfast[mcp]' (from a clone: pip install '.[mcp]')"
     (ground.me / ".config" / "Claude").mkdir(parents=True)
     seen = found.find(ground.keeper, ground.places)
     assert not any("claude-desktop" in command for command in found.commands(seen))

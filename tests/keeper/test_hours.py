@@ -65,7 +65,7 @@ def put(keeper: Keeper, number: int, project: str, scope: str | None, began: int
 def due(keeper: Keeper, project: str | None = None) -> dict[str, object]:
     rows = keeper.history(limit=None, all_projects=True, project=project)
     states = [keeper.state(row.id) for row in rows]
-    made = {by: table(states, by, now=NOW, offset=local_offset) for by in ("day", "scope", "project")}
+    made = {by: table(states, by, now=NOW, offset=local_offset, mixed=True) for by in ("day", "scope", "project")}
     return {by: (one.lines, one.total) for by, one in made.items()}
 
 
@@ -114,6 +114,17 @@ def test_they_are_what_the_statistics_say_whatever_is_remembered(
             first = day_of(since, local_offset)
             assert later.days == [line for day, line in sorted(whole.items()) if day is not None and day >= first]
             assert later.total.elapsed_ms == sum(line.elapsed_ms for line in later.days)
+
+
+def test_a_scope_of_two_projects_has_no_hill(keeper: Keeper) -> None:
+    """One line adds up both, and is neither here nor there; in one project alone, it is where that one has it."""
+    put(keeper, 1, "shop", "auth", 300, (5, HillMoved(scope="auth", position=3)), (5, SessionCompleted()))
+    put(keeper, 2, "house", "auth", 200, (5, HillMoved(scope="auth", position=8)))
+    put(keeper, 3, "house", "cellar", 100, (5, HillMoved(scope="cellar", position=2)))
+    memo = HoursMemo()
+    for _ in range(2):
+        assert {line.key: line.hill for line in hours(keeper, memo).scopes} == {"auth": None, "cellar": 2}
+    assert [line.hill for line in hours(keeper, memo, project="shop").scopes] == [3]
 
 
 def test_without_a_store_there_are_none(keeper: Keeper, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from holdfast import Keeper
 from holdfast.core.times import MINUTE
 from holdfast.core.vocabulary import ConflictFound, WaitingStarted
 from holdfast.keeper import overview
+from holdfast.keeper.home import default_home
 from holdfast.keeper.session import KeptSession
 from holdfast.store.sqlite import SqliteStore
 
@@ -138,10 +139,25 @@ def test_the_command_to_go_on_can_be_pasted_into_a_shell(keeper: Keeper, root: P
     found = overview.glance(keeper, session.id)
     place = str(root / "it's a desk")
     assert (found.here, found.places) == (True, (place,))
-    assert shlex.split(found.resume) == ["cd", place, "&&", "holdfast", "resume", session.id[:8]]
+    home = f"HOLDFAST_HOME={root / 'home'}"
+    assert shlex.split(found.resume) == ["cd", place, "&&", home, "holdfast", "resume", session.id[:8]]
     shutil.rmtree(place)
     found = overview.glance(keeper, session.id)
-    assert (found.here, found.resume) == (False, f"holdfast resume {session.id[:8]}")
+    assert (found.here, found.resume) == (False, f"{home} holdfast resume {session.id[:8]}")
+
+
+def test_the_command_to_go_on_says_where_things_are_kept(root: Path) -> None:
+    """Only what a command would not find by itself is said: another home, another store."""
+    for home, store, told in (
+        (default_home(), None, []),
+        (str(root / "my home"), None, [f"HOLDFAST_HOME={root / 'my home'}"]),
+        (default_home(), f"sqlite://{root}/o'ther.db", [f"HOLDFAST_STORE=sqlite://{root}/o'ther.db"]),
+        (str(root / "odd\nhome"), None, []),
+    ):
+        with Keeper.open(str(root / "shop"), home=home, store=store) as keeper:
+            session = keeper.start("Build the shop", replace=True)
+            words = shlex.split(overview.glance(keeper, session.id).resume)
+        assert words == ["cd", str(root / "shop"), "&&", *told, "holdfast", "resume", session.id[:8]]
 
 
 def test_finished_sessions_are_not_loaded(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(__import__("sys").modules, "obstore", None)
     with pytest.raises(HoldfastError) as caught:
         S3Remote.open("s3://bucket", ENV)
-    assert caught.value.hint == "Install it: pip install 'holdfast[s3]'"
+    assert caught.value.hint == "Install it: pip install 'holdfast[s3]' (from a clone: pip install '.[s3]')"
 
 
 def _aws(tmp_path: Path, keys: str, settings: str = "") -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.keeper.keeper import Keeper
-from holdfast.web.serving import HOST, Dashboard
+from holdfast.web.serving import Dashboard
 
 
 class Ground:
@@ -31,10 +31,18 @@ class Ground:
 
 @contextmanager
 def serving(
-    ground: Ground, project: str = "harbour", *, port: int | None = None, like: Dashboard | None = None
+    ground: Ground,
+    project: str = "harbour",
+    *,
+    port: int | None = None,
+    like: Dashboard | None = None,
+    named: bool = False,
 ) -> Iterator[Dashboard]:
-    """The dashboard, answering, also on this port; or one like an earlier one, as if that had only been away."""
-    dashboard = Dashboard(lambda: ground.keeper(project), port if like is None else like.secrets.port)
+    """The dashboard, answering, also on this port; or one like an earlier one, as if that had only been away.
+
+    At a name of its own only if that is asked for: libraries that are not browsers do not find it.
+    """
+    dashboard = Dashboard(lambda: ground.keeper(project), port if like is None else like.secrets.port, named=named)
     if like is not None:
         dashboard.secrets.__dict__.update(like.secrets.__dict__)
     thread = threading.Thread(target=dashboard.serve, daemon=True)
@@ -52,7 +60,7 @@ def _wait_for(port: int) -> None:
     deadline = time.monotonic() + 20
     while True:
         try:
-            with socket.create_connection((HOST, port), timeout=1) as made:
+            with socket.create_connection(("127.0.0.1", port), timeout=1) as made:
                 made.sendall(
                     b"GET /static/icon.svg HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nConnection: close\r\n\r\n" % port
                 )

@@ -11,11 +11,12 @@ from dashboard import Ground
 from samples import rich
 
 from holdfast.web.gate import HEADERS
-from holdfast.web.serving import HOST, Dashboard
+from holdfast.web.serving import Dashboard
 
 FORM: Final = "application/x-www-form-urlencoded"
 MEMBER: Final = "Cookie: COOKIE"
-OURS: Final = f"Origin: http://{HOST}:PORT"
+OURS: Final = "Origin: http://OWN"
+LOOPBACK: Final = "127.0.0.1"
 
 
 class House:
@@ -28,7 +29,7 @@ class House:
         self.dashboard = dashboard
         self.secrets = dashboard.secrets
         self.port = dashboard.secrets.port
-        self.own = f"{HOST}:{self.port}"
+        self.own = dashboard.secrets.own
         self.cookie = f"{self.secrets.cookie}={self.secrets.pass_}"
 
     def events(self) -> int:
@@ -39,7 +40,7 @@ class House:
         """The words of a test with what only this run knows."""
         return (
             text.replace("COOKIE", self.cookie).replace("PORT", str(self.port)).replace("TOKEN", self.secrets.token)
-            .replace("WORD", self.secrets.word).replace("ID", self.session)
+            .replace("WORD", self.secrets.word).replace("ID", self.session).replace("OWN", self.own)
         )  # fmt: skip
 
 
@@ -51,7 +52,7 @@ class Answer(NamedTuple):
 
 def ask(house: House, head: str, body: bytes = b"") -> Answer:
     """Send exactly these lines, as no library would."""
-    with socket.create_connection((HOST, house.port), timeout=10) as made:
+    with socket.create_connection((LOOPBACK, house.port), timeout=10) as made:
         with contextlib.suppress(ConnectionError):  # it may have heard enough
             made.sendall(house.said(head).replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
         return read_answer(made, stream=head.startswith("HEAD "))
@@ -78,13 +79,13 @@ def _piece(made: socket.socket) -> bytes:
     return b""
 
 
-def get(path: str = "/now", *lines: str, host: str = f"{HOST}:PORT") -> str:
+def get(path: str = "/now", *lines: str, host: str = "OWN") -> str:
     return "\n".join([f"GET {path} HTTP/1.1", *([f"Host: {host}"] if host else []), *lines])
 
 
 def post(*lines: str, path: str = "/session/ID/note", method: str = "POST") -> str:
     form = [] if any(line.lower().startswith("content-type") for line in lines) else [f"Content-Type: {FORM}"]
-    return "\n".join([f"{method} {path} HTTP/1.1", f"Host: {HOST}:PORT", *form, *lines])
+    return "\n".join([f"{method} {path} HTTP/1.1", "Host: OWN", *form, *lines])
 
 
 def bound(answer: Answer) -> None:

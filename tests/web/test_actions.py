@@ -145,6 +145,26 @@ def test_edit_changes_what_was_changed(room: Room) -> None:
     room.told("nothing was given to change")
 
 
+def test_edit_overwrites_nothing_that_was_written_meanwhile(room: Room) -> None:
+    """The refusal shows what is so now, the dialog stays with what was typed, and nothing was recorded."""
+    session = room.begin("meanwhile")
+    shown = room.dialog("edit")
+    with room.ground.keeper("meanwhile") as keeper:
+        keeper.session(session).edit(goal="What an agent found out", summary="The same in both")
+    shown.get_by_label("Goal").fill("What I think")
+    shown.get_by_label("Summary").fill("The same in both")
+    shown.get_by_role("button", name="Change").click()
+    expect(shown.get_by_label("Goal")).to_have_value("What I think")
+    room.told("the goal was changed while you wrote; it is now: What an agent found out")
+    assert room.seen(session).goal == "What an agent found out"
+    shown = room.dialog("edit")
+    expect(shown.get_by_label("Goal")).to_have_value("What an agent found out")
+    shown.get_by_label("Goal").fill("What I think")
+    shown.get_by_role("button", name="Change").click()
+    room.said("Changed.")
+    assert room.seen(session).goal == "What I think"
+
+
 def test_what_else_happened_is_said_once(tmp_path: Path) -> None:
     """Trouble with mirrored files and reminders are told with the action that met them, and not with the next."""
     with Ground(tmp_path).keeper() as keeper:
@@ -222,7 +242,7 @@ def test_copy_the_resume_command(room: Room) -> None:
     place = room.ground.project("copying it's")
     quoted = "'" + str(place).replace("'", "'\"'\"'") + "'"
     copied = room.page.evaluate("navigator.clipboard.readText()")
-    assert copied == f"cd {quoted} && holdfast resume {session[:8]}"
+    assert copied == f"cd {quoted} && HOLDFAST_HOME={room.ground.home} holdfast resume {session[:8]}"
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,7 +274,7 @@ def test_files_to_keep(room: Room) -> None:
 
 
 def test_everything_works_without_scripts(room: Room, browser: Browser) -> None:
-    """Forms are forms: a dialog is a page, an action leads back to the session, a refusal is a page that says why."""
+    """Forms are forms: a dialog is a page, an action says what came of it, a refusal is a page that says why."""
     session = rich(room.ground, "plain", "Work without scripts")
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -262,6 +282,8 @@ def test_everything_works_without_scripts(room: Room, browser: Browser) -> None:
     here = f"{room.dashboard.origin}/session/{session}"
     page.goto(here)
     page.get_by_role("button", name="Pause", exact=True).first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Paused.")
+    page.get_by_role("link", name="Back", exact=True).click()
     page.wait_for_url(here)
     assert room.seen(session).status == "paused"
     page.get_by_role("button", name="Note", exact=True).first.click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
@@ -11,7 +12,6 @@ from raw_asking import MEMBER, OURS, House, ask, bound, get, post
 
 from holdfast.web.actions.verbs import VERBS
 from holdfast.web.gate import LARGEST
-from holdfast.web.serving import HOST
 
 NOTE: Final = "text=hurt&word=WORD"
 
@@ -19,7 +19,7 @@ NOTE: Final = "text=hurt&word=WORD"
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     ground = Ground(tmp_path_factory.mktemp("gate"))
-    with serving(ground) as dashboard:
+    with serving(ground, named=True) as dashboard:
         made = House(ground, dashboard)
         yield made
         made.keeper.close()
@@ -37,10 +37,13 @@ CASES: Final[Mapping[str, Case]] = {
     "rebound name without port": Case(get("/now", MEMBER, host="evil.example"), 421),
     "rebound name that begins like ours": Case(get("/now", MEMBER, host="127.0.0.1.evil.example:PORT"), 421),
     "name that ends like ours": Case(get("/now", MEMBER, host="evil-localhost:PORT"), 421),
-    "our name, no port": Case(get("/now", MEMBER, host=HOST), 421),
-    "our name, another port": Case(get("/now", MEMBER, host=f"{HOST}:1"), 421),
-    "our name, a port and more": Case(get("/now", MEMBER, host=f"{HOST}:PORT.evil.example"), 421),
-    "somebody before our name": Case(get("/now", MEMBER, host=f"evil@{HOST}:PORT"), 421),
+    "our address, no port": Case(get("/now", MEMBER, host="127.0.0.1"), 421),
+    "our address, another port": Case(get("/now", MEMBER, host="127.0.0.1:1"), 421),
+    "our name, a port and more": Case(get("/now", MEMBER, host="OWN.evil.example"), 421),
+    "somebody before our name": Case(get("/now", MEMBER, host="evil@OWN"), 421),
+    "a name below ours": Case(get("/now", MEMBER, host="x.OWN"), 421),
+    "another name of this machine": Case(get("/now", MEMBER, host="0123456789abcdef.localhost:PORT"), 421),
+    "another address of this machine": Case(get("/now", MEMBER, host="127.0.0.2:PORT"), 421),
     "the number in another spelling": Case(get("/now", MEMBER, host="2130706433:PORT"), 421),
     "every address": Case(get("/now", MEMBER, host="0.0.0.0:PORT"), 421),
     "our name with a dot": Case(get("/now", MEMBER, host="localhost.:PORT"), 421),
@@ -52,9 +55,18 @@ CASES: Final[Mapping[str, Case]] = {
     "rebound name, entry": Case(get("/enter/TOKEN", host="evil.example:PORT"), 421),
     "rebound name, bearer": Case(get("/api/v1/now", "Authorization: Bearer TOKEN", host="evil.example:PORT"), 421),
     "absolute address of another": Case(get("http://evil.example/now", MEMBER), 400),
-    "absolute address, host of another": Case(get("http://127.0.0.1:PORT/now", MEMBER, host="evil.example"), 421),
-    "localhost": Case(get("/now", MEMBER, host="localhost:PORT"), 200),
-    "capitals": Case(get("/now", MEMBER, host="LOCALHOST:PORT"), 200),
+    "absolute address, host of another": Case(get("http://OWN/now", MEMBER, host="evil.example"), 421),
+    # ── the names that everybody knows: for programs, and never for a cookie that leaked there ──
+    "the cookie at localhost": Case(get("/now", MEMBER, host="localhost:PORT"), 401),
+    "the cookie at our address": Case(get("/now", MEMBER, host="127.0.0.1:PORT"), 401),
+    "a change at our address": Case(
+        post(MEMBER, "Origin: http://127.0.0.1:PORT", "X-Holdfast-Word: WORD").replace("OWN", "127.0.0.1:PORT", 1),
+        401, NOTE,
+    ),
+    "bearer at our address": Case(get("/api/v1/now", "Authorization: Bearer TOKEN", host="127.0.0.1:PORT"), 200),
+    "bearer at localhost": Case(get("/api/v1/now", "Authorization: Bearer TOKEN", host="LocalHost:PORT"), 200),
+    "static at our address": Case(get("/static/icon.svg", host="127.0.0.1:PORT"), 200),
+    "wrong ticket at our address": Case(get("/enter/nobody", host="127.0.0.1:PORT"), 401),
     # ── nobody, or somebody else ──
     "no cookie": Case(get("/now"), 401),
     "no cookie, a page": Case(get("/session/ID", "Accept: text/html"), 401),
@@ -82,14 +94,14 @@ CASES: Final[Mapping[str, Case]] = {
     "cross-site form": Case(post(MEMBER, "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"), 403, NOTE),
     "cross-site form, old browser": Case(post(MEMBER, "Origin: https://evil.example"), 403, NOTE),
     "form without origin": Case(post(MEMBER), 403, NOTE),
-    "form with a referrer only": Case(post(MEMBER, f"Referer: http://{HOST}:PORT/now"), 403, NOTE),
+    "form with a referrer only": Case(post(MEMBER, "Referer: http://OWN/now"), 403, NOTE),
     "origin null": Case(post(MEMBER, "Origin: null"), 403, NOTE),
     "origin empty": Case(post(MEMBER, "Origin: "), 403, NOTE),
-    "another port here": Case(post(MEMBER, f"Origin: http://{HOST}:1", "Sec-Fetch-Site: same-site"), 403, NOTE),
-    "no port here": Case(post(MEMBER, f"Origin: http://{HOST}"), 403, NOTE),
-    "the other name of this machine": Case(post(MEMBER, "Origin: http://localhost:PORT"), 403, NOTE),
-    "https of ours": Case(post(MEMBER, f"Origin: https://{HOST}:PORT"), 403, NOTE),
-    "origin that begins like ours": Case(post(MEMBER, f"Origin: http://{HOST}:PORT.evil.example"), 403, NOTE),
+    "another port here": Case(post(MEMBER, "Origin: http://127.0.0.1:1", "Sec-Fetch-Site: same-site"), 403, NOTE),
+    "no port here": Case(post(MEMBER, "Origin: http://127.0.0.1"), 403, NOTE),
+    "the other name of this machine": Case(post(MEMBER, "Origin: http://127.0.0.1:PORT"), 403, NOTE),
+    "https of ours": Case(post(MEMBER, "Origin: https://OWN"), 403, NOTE),
+    "origin that begins like ours": Case(post(MEMBER, "Origin: http://OWN.evil.example"), 403, NOTE),
     "two origins": Case(post(MEMBER, OURS, "Origin: https://evil.example"), 403, NOTE),
     "same-site, not same-origin": Case(post(MEMBER, OURS, "Sec-Fetch-Site: same-site"), 403, NOTE),
     "a browser extension": Case(post(MEMBER, "Origin: chrome-extension://abc"), 403, NOTE),
@@ -119,7 +131,7 @@ CASES: Final[Mapping[str, Case]] = {
         get("/now", MEMBER, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), 200
     ),
     "preflight": Case(
-        "OPTIONS /session/ID/note HTTP/1.1\nHost: 127.0.0.1:PORT\nOrigin: https://evil.example\n"
+        "OPTIONS /session/ID/note HTTP/1.1\nHost: OWN\nOrigin: https://evil.example\n"
         "Access-Control-Request-Method: POST", 403,
     ),
     # ── changing by anything but POST ──
@@ -153,6 +165,10 @@ CASES: Final[Mapping[str, Case]] = {
     "long body announced": Case(post(MEMBER, OURS, f"Content-Length: {LARGEST + 1}"), 413),
     "endless length": Case(post(MEMBER, OURS, "Content-Length: " + "9" * 18), 413),
     "length that is none": Case(post(MEMBER, OURS, "Content-Length: many"), 400),
+    "two lengths": Case(post(MEMBER, OURS, "Transfer-Encoding: chunked", "Content-Length: 4"), 400, "0\r\n\r\n"),
+    "two lengths, the other first": Case(
+        post(MEMBER, OURS, "Content-Length: 1", "Transfer-Encoding: chunked"), 400, "0\r\n\r\n"
+    ),
     "length below nothing": Case(post(MEMBER, OURS, "Content-Length: -1"), 400),
     "many headers": Case(get("/now", MEMBER, *(f"X-{n}: {'y' * 50}" for n in range(800))), 431),
     "header bomb": Case(get("/now", MEMBER, "X-Bomb: " + "x" * 200_000), 400),
@@ -186,6 +202,20 @@ def test_a_request_is_answered_as_it_deserves(house: House, case: Case) -> None:
     assert house.secrets.pass_.encode() not in answer.body
     assert "set-cookie" not in answer.headers
     assert house.events() == before
+
+
+def test_who_asked_for_a_port_is_found_at_every_name_of_loopback(tmp_path: Path) -> None:
+    """Without a name of its own the dashboard is where everybody looks, under each of its names and no other."""
+    ground = Ground(tmp_path)
+    with serving(ground) as dashboard:
+        plain = House(ground, dashboard)
+        assert plain.own == f"127.0.0.1:{plain.port}"
+        for host, code in (
+            ("127.0.0.1:PORT", 200), ("localhost:PORT", 200), ("LOCALHOST:PORT", 200), ("[::1]:PORT", 200),
+            ("127.0.0.1", 421), ("localhost.:PORT", 421), ("x.localhost:PORT", 421), ("127.0.0.2:PORT", 421),
+        ):  # fmt: skip
+            assert ask(plain, get("/now", MEMBER, host=host)).code == code, host
+        plain.keeper.close()
 
 
 @pytest.mark.parametrize("address", VERBS)

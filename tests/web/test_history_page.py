@@ -13,9 +13,11 @@ from playwright.sync_api import Browser, Page, Route, expect
 from samples import HOSTILE, LONG, hostile, many
 
 from holdfast.core.errors import Invalid
+from holdfast.core.times import HOUR, MINUTE, span
 from holdfast.keeper.keeper import Keeper
+from holdfast.machine.wall import Wall
 from holdfast.web.pages import Asked
-from holdfast.web.pages.history import AT_ONCE, HISTORY, more
+from holdfast.web.pages.history import AT_ONCE, HISTORY, counted, more
 from holdfast.web.rendering import render
 from holdfast.web.serving import Dashboard
 
@@ -311,9 +313,36 @@ def test_the_page_is_small_and_an_unchanged_row_is_drawn_once(listing: Listing) 
         assert all(shot.regions[name] is again.regions[name] for name in shot.lists["history-latest"])
         words = HISTORY.extras(keeper, asked)
         html = render(
-            "history.html", page=HISTORY, shot=shot, asked=asked, version="", word="", address="/history", **words
+            "history.html",
+            page=HISTORY,
+            shot=shot,
+            asked=asked,
+            version="",
+            run="",
+            word="",
+            address="/history",
+            **words,
         )
     assert len(html) < 100_000
+
+
+def test_worked_is_what_the_listing_says(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Of what is worked on, time has passed since its last event; what counts is counted by the browser."""
+    ground = Ground(tmp_path_factory.mktemp("worked"))
+    with ground.keeper("at-work") as keeper:
+        start = keeper.now() - MINUTE
+        running = keeper.start("At work", at=start).id
+    with ground.keeper("resting") as keeper:
+        resting = keeper.start("Idle since", at=keeper.now() - 5 * HOUR).id
+    with ground.keeper() as keeper:
+        shot = HISTORY.shot(keeper, Asked())
+        row = shot.regions[f"row-{running}"]
+        assert f'data-since="{start}"' in row
+        assert "2 min<" in counted(row, start + 2 * MINUTE)
+        listed = {one.id: one.working_ms for one in keeper.history(all_projects=True)}
+        assert f'class="worked">{span(listed[resting])}</td>' in shot.regions[f"row-{resting}"]
+        keeper.wall = Wall(lambda: (start + 90_000) * 1_000_000)
+        assert HISTORY.shot(keeper, Asked()) == shot  # nothing is sent because time passes
 
 
 def test_rows_after_a_row_are_answered_in_pieces(listing: Listing) -> None:

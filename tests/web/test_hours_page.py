@@ -87,6 +87,10 @@ def test_the_law_is_there_to_be_seen(browser: Browser, dashboard: Dashboard) -> 
         for row in rows:
             cells = row.locator("td").all_text_contents()
             assert seconds(cells[1]) + seconds(cells[3]) == seconds(cells[4])
+        for table in page.locator("#hours-projects, #hours-scopes").all():
+            for column, whole in ((2, working), (5, elapsed)):
+                cells = table.locator(f"tbody tr > :nth-child({column + 1})").all_text_contents()
+                assert sum(map(seconds, cells)) == whole // 1000
 
 
 def test_a_day_tells_of_itself_and_leads_to_its_row(browser: Browser, dashboard: Dashboard) -> None:

@@ -94,6 +94,21 @@ def test_everything_can_be_done_by_keys(page: Page, served: tuple[Ground, Dashbo
     page.wait_for_url("**/history")
 
 
+def test_the_focus_goes_on_when_a_card_goes(page: Page) -> None:
+    """To the card that stands there then; and to the heading after the last one."""
+    page.locator("#pulse[data-state=live]").wait_for()
+    left = page.locator(".card").count()
+    while left:
+        card = page.locator(".card").first
+        card.locator("details.more summary").focus()
+        page.keyboard.press("Enter")
+        card.get_by_role("button", name="Stop…").press("Enter")
+        page.locator("dialog[open]").get_by_role("button", name="Complete").press("Enter")
+        left -= 1
+        expect(page.locator(".card")).to_have_count(left)
+        expect(page.locator(".card:focus" if left else "h1:focus")).to_have_count(1)
+
+
 def test_what_nobody_ended_does_not_bury_the_rest(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Of hundreds of unfinished sessions some are cards, some are lines, the rest a number; the page stays small."""
     ground = Ground(tmp_path_factory.mktemp("piled-up"))

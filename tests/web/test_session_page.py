@@ -33,13 +33,15 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.report import phases
 from holdfast.keeper.session import KeptSession
 from holdfast.store.interface import Draft
+from holdfast.web.actions.settling import before_settling
 from holdfast.web.live import difference
 from holdfast.web.pages import Asked
 from holdfast.web.pages.session import SESSION, as_of
 from holdfast.web.pages.session_log import earlier
 from holdfast.web.pages.session_log import one as one_event
 from holdfast.web.pages.session_regions import bounded
-from holdfast.web.rendering import stamp
+from holdfast.web.pages.session_sides import names
+from holdfast.web.rendering import render, stamp
 from holdfast.web.serving import Dashboard
 
 Browse = Callable[[str], "Opened"]
@@ -135,7 +137,7 @@ def test_everything_of_a_session_is_on_its_page(browse: Browse, ground: Ground, 
     expect(page.locator("#plan h3")).to_have_text(["Design", "Build"])
     expect(page.locator("#decisions li li")).to_have_text(["✓ py_webauthn", "fido2", "own code"])
     expect(page.locator("#decisions")).to_contain_text("Kept well, and small")
-    expect(page.locator("#files .landing")).to_have_text(["✓ landed"] * 3)
+    expect(page.locator("#files .landing")).to_have_text(["✓ as recorded"] * 3)
     with ground.keeper() as keeper:
         document = keeper.session(sample).document()
         events = keeper.events(sample)
@@ -196,6 +198,20 @@ def test_an_empty_session_says_what_to_do_next(browse: Browse, ground: Ground) -
     expect(page.locator("#moment")).to_be_disabled()
 
 
+def test_a_goal_without_end_leaves_room_for_the_rest(browse: Browse, ground: Ground) -> None:
+    """Its beginning is the heading and the title; all of it can be opened."""
+    with ground.keeper("endless") as keeper:
+        session = keeper.start("To the end of the world and back. " * 150).id
+    page = browse(f"/session/{session}").live()
+    assert len(page.title()) < 150
+    box = page.locator("h1").bounding_box()
+    assert box is not None
+    assert box["height"] < 220
+    expect(page.locator("#whole-goal p")).to_be_hidden()
+    page.locator("#whole-goal summary").click()
+    assert len(page.locator("#whole-goal p").inner_text()) > 5000
+
+
 def test_what_landed_is_told_for_each_file(browse: Browse, ground: Ground) -> None:
     """As it was left, changed since, and not there any more; earlier changes of a file stand under it."""
     with ground.keeper("landing") as keeper:
@@ -210,10 +226,24 @@ def test_what_landed_is_told_for_each_file(browse: Browse, ground: Ground) -> No
         (place / "lost.txt").unlink()
     page = browse(f"/session/{session.id}").live()
     expect(page.locator("#files > li")).to_have_count(3)
-    for name, words in (("kept", "✓ landed"), ("changed", "≠ changed since"), ("lost", "✗ not landed")):
+    for name, words in (("kept", "✓ as recorded"), ("changed", "≠ changed since"), ("lost", "✗ gone")):
         row = page.locator("#files > li").filter(has_text=f"{name}.txt")
         expect(row.locator(".landing")).to_have_text(words)
+        expect(row.locator(".landing")).to_have_attribute("title", re.compile("on this disk", re.IGNORECASE))
     expect(page.locator("#files details")).to_have_count(1)
+
+
+def test_a_hash_that_nobody_knows_is_not_nothing(ground: Ground) -> None:
+    """A file that was there before it was changed was something; one that was made was nothing before."""
+    with ground.keeper("hashes") as keeper:
+        session = keeper.start("Change files")
+        for name, action in (("a.txt", "modified"), ("b.txt", "created"), ("c.txt", "deleted")):
+            with keeper.transaction() as transaction:
+                transaction.record(session.id, Draft(FileChanged(path=name, action=action), keeper.now(), "ada"))
+        shot = SESSION.shot(keeper, Asked({"id": session.id}))
+        shown = {name: re.sub(r"<[^>]*>", "", shot.regions[name]) for name in shot.lists["files"]}
+    words = ["".join(re.findall(r"(nothing|unknown) →became (nothing|unknown)", text)[0]) for text in shown.values()]
+    assert sorted(words) == ["nothingunknown", "unknownnothing", "unknownunknown"]
 
 
 def test_a_file_that_somebody_else_changes_is_noticed(ground: Ground) -> None:
@@ -229,13 +259,13 @@ def test_a_file_that_somebody_else_changes_is_noticed(ground: Ground) -> None:
             shot = SESSION.shot(keeper, Asked({"id": session.id}))
             return shot.regions[shot.lists["files"][0]]
 
-        assert "✓ landed" in landing()
-        assert "✓ landed" in landing()
+        assert "✓ as recorded" in landing()
+        assert "✓ as recorded" in landing()
         place.write_text("two")
         os.utime(place, (1_700_000_000, 1_700_000_000))
         assert "≠ changed since" in landing()
         place.unlink()
-        assert "✗ not landed" in landing()
+        assert "✗ gone" in landing()
 
 
 def test_of_a_long_plan_what_is_done_is_left_out_first(ground: Ground) -> None:
@@ -345,14 +375,12 @@ def test_a_change_concerns_the_page_of_its_session_only() -> None:
 # ── conflicts ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _disputed(ground: Ground, top: Path) -> str:
+def _disputed(ground: Ground, top: Path, other: str = "laptop", project: str = "disputed") -> str:
     """A session whose goal this device and another one changed without knowing of each other."""
     elsewhere = Ground(top / "elsewhere")
     with (
-        ground.keeper("disputed") as here,
-        Keeper.open(
-            str(elsewhere.project("disputed")), home=str(elsewhere.home), actor="ben", device="laptop"
-        ) as there,
+        ground.keeper(project) as here,
+        Keeper.open(str(elsewhere.project(project)), home=str(elsewhere.home), actor="ben", device=other) as there,
     ):
         session = here.start("Ship it").id
         _carry(here, there, session)
@@ -383,6 +411,23 @@ def test_conflicts_show_both_sides_and_are_settled_there(browse: Browse, ground:
     other.get_by_role("button").click()
     expect(conflict.locator("h3")).to_contain_text("settled")
     expect(page.locator("h1")).to_have_text(chosen)
+    expect(conflict).to_be_focused()  # the button is gone: whoever uses the keyboard goes on from here
+
+
+def test_devices_of_one_name_are_told_apart(ground: Ground, tmp_path: Path) -> None:
+    """In a conflict of two, each has the beginning of what it writes under beside its name."""
+    session = _disputed(ground, tmp_path, "desk", project="twins")
+    with ground.keeper("twins") as keeper:
+        state = keeper.state(session)
+        (sides,) = names(state).values()
+        assert sorted(sides) == sorted(f"desk ({writer[:6]})" for writer in state.devices)
+        shot = SESSION.shot(keeper, Asked({"id": session}))
+        html = shot.regions[shot.lists["conflicts"][0]] + render_dialog(keeper, session)
+    assert all(html.count(side) == 2 for side in sides)
+
+
+def render_dialog(keeper: Keeper, session: str) -> str:
+    return render("dialog-resolve.html", **before_settling(keeper, session))
 
 
 # ── time travel ──────────────────────────────────────────────────────────────────────────────────────────
@@ -460,8 +505,30 @@ def test_news_wait_while_somebody_travels(browse: Browse, ground: Ground) -> Non
     expect(other.locator("#notes")).to_contain_text("While you were away")
     expect(page.locator("#notes")).not_to_contain_text("While you were away")
     expect(page.locator("#events > li")).to_have_count(10)
+    expect(page.locator("#missed")).to_have_text("1 new since")
+    _slide(page, 8)
+    expect(page.locator("#events > li")).to_have_count(8)
+    expect(page.locator("#missed")).to_have_text("1 new since")
     page.keyboard.press("Escape")
     expect(page.locator("#notes")).to_contain_text("While you were away")
+    expect(page.locator("#missed")).to_have_text("")
+
+
+def test_the_browsers_own_button_leads_back_to_the_present(browse: Browse, ground: Ground, sample: str) -> None:
+    """However many steps were made into the past; and forward again to where one was."""
+    page = browse(f"/session/{sample}").live()
+    for number in (10, 9, 8):
+        _slide(page, number)
+        expect(page.locator("#events > li")).to_have_count(number)
+    page.wait_for_url("**?at=*")
+    page.go_back()
+    expect(page.locator(".travelling")).not_to_have_class(re.compile("past"))
+    assert page.url.endswith(f"/session/{sample}")
+    page.go_forward()
+    expect(page.locator("#events > li")).to_have_count(8)
+    page.get_by_role("link", name="Back to now").click()
+    expect(page.locator(".travelling")).not_to_have_class(re.compile("past"))
+    page.wait_for_url(f"**/session/{sample}")
 
 
 def test_every_step_of_the_slider_shows_another_moment(ground: Ground) -> None:
@@ -504,6 +571,10 @@ def test_what_is_no_moment_is_said(ground: Ground, sample: str) -> None:
                 SESSION.shot(keeper, Asked({"id": sample}, {"at": written}))
         with pytest.raises(NotFound):
             SESSION.shot(keeper, Asked({"id": sample}, {"at": "2001-01-01T00:00:00Z"}))
+        with pytest.raises(NotFound):
+            SESSION.shot(keeper, Asked({"id": sample}, {"at": "1999-01-01"}))  # a day is a moment: its first
+        with pytest.raises(Invalid):
+            SESSION.shot(keeper, Asked({"id": sample}, {"at": "1999-13-01"}))
         with pytest.raises(NotFound):
             one_event(keeper, Asked({"id": sample, "hash": "0" * 64}))
 

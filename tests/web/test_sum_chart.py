@@ -28,6 +28,14 @@ def test_what_is_written_adds_up(working: int, paused: int) -> None:
     assert read(sums.exact(working)) + read(sums.exact(paused)) == read(sums.exact(working + paused))
 
 
+@given(st.lists(LENGTHS, max_size=50))
+def test_full_seconds_add_up_down_a_column(parts: list[int]) -> None:
+    """To those of the whole; each is the length itself, rounded down or up, and nothing stays nothing."""
+    shown = sums.shared(parts, sum(parts))
+    assert sum(shown) == sum(parts) // 1000 * 1000
+    assert all(one % 1000 == 0 and abs(one - part) < 1000 for one, part in zip(shown, parts, strict=True))
+
+
 @given(LENGTHS, LENGTHS)
 def test_what_is_drawn_adds_up(working: int, paused: int) -> None:
     """The two lengths end to end are as long as the one under them."""

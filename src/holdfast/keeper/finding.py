@@ -17,6 +17,7 @@ from holdfast.store.interface import Filter, Store
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from holdfast.core.worktime import WorkTime
     from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.session import KeptSession
 
@@ -68,12 +69,26 @@ def rows(keeper: Keeper, wanted: Filter, *, all_projects: bool, at: int | None) 
         # What was so then, the rows do not know: the rest is asked of them, and that of the states.
         everything = wanted._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
         return rows_at(keeper, store.rows(everything), at, wanted)
-    now = keeper.now()
     found = listed(keeper, wanted._replace(projects=which))
+    worked = worked_since(keeper, found, keeper.now())
     for row in found:
-        # A listing holds what was so at the last event; of what is being worked on, time has passed since.
-        if row.status not in FINISHED and millis(row.updated_at) > now - DAY:
-            row.working_ms = view.worktime(keeper.state(row.id), now).working
+        if row.id in worked:
+            row.working_ms = worked[row.id].working
+    return found
+
+
+def worked_since(keeper: Keeper, rows: Iterable[Row], now: int) -> dict[str, WorkTime]:
+    """By session, the work time as of now of what is worked on today: `listed` knows only that of the last event."""
+    store = keeper.existing_store()
+    found: dict[str, WorkTime] = {}
+    if store is None:
+        return found
+    for row in rows:
+        if row.status in FINISHED or millis(row.updated_at) <= now - DAY:
+            continue
+        state = store.state(row.id)
+        if state is not None and not state.deleted:
+            found[row.id] = view.worktime(state, now)
     return found
 
 

@@ -8,6 +8,7 @@ for what it went on to record.
 
 from __future__ import annotations
 
+import errno
 import os
 
 import msgspec
@@ -82,6 +83,19 @@ class Home:
                     file=self.path,
                 )
         files.make_private_dir(self.path)
+
+    def refuse_impossible(self) -> None:
+        """For whoever looks for long: a home that cannot be read, or can never be made, looks like an empty one."""
+        try:
+            os.listdir(self.path)
+        except FileNotFoundError:
+            above = os.path.dirname(self.path)
+            while not os.path.lexists(above):
+                above = os.path.dirname(above)
+            if not os.access(above, os.W_OK | os.X_OK):
+                raise files.explain(PermissionError(errno.EACCES, ""), "make", self.path) from None
+        except OSError as error:
+            raise files.explain(error, "read", self.path) from None
 
     def writer(self, store: str) -> str:
         """This installation's writer id, as long as nothing was copied or restored; otherwise a new one."""

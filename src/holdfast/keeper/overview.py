@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.text import shorten
 from holdfast.keeper import elsewhere
+from holdfast.keeper.home import default_home
 from holdfast.keeper.wording import count, one_line, open_pause
 from holdfast.store.interface import Filter
 
@@ -85,15 +87,26 @@ def _glance(keeper: Keeper, store: Store, state: State, at: int | None) -> Glanc
     where = elsewhere.directory(store, state.session, state.project, places=places, prefer=keeper.place.root)
     return Glance(
         document, lost, places, where is not None, tuple(_attention(document, lost)),
-        _resume(store, state.session, where),
+        _resume(keeper, store, state.session, where),
     )  # fmt: skip
 
 
-def _resume(store: Store, session_id: str, where: str | None) -> str:
+def _resume(keeper: Keeper, store: Store, session_id: str, where: str | None) -> str:
     short = session_id[:8]
-    command = f"holdfast resume {short if len(store.find(short)) < 2 else session_id}"
+    command = f"{_elsewhere(keeper)}holdfast resume {short if len(store.find(short)) < 2 else session_id}"
     # A path that a terminal would not take as it is written is better gone to by hand.
     return command if where is None or not where.isprintable() else f"cd {shlex.quote(where)} && {command}"
+
+
+def _elsewhere(keeper: Keeper) -> str:
+    """What a terminal has to be told if what is kept is not kept where every command looks for it."""
+    told = []
+    if keeper.home.path != os.path.abspath(default_home()):
+        told.append(f"HOLDFAST_HOME={shlex.quote(keeper.home.path)} ")
+    if keeper.store_path != keeper.home.store:
+        told.append(f"HOLDFAST_STORE={shlex.quote('sqlite:///' + keeper.store_path.lstrip(os.sep))} ")
+    words = "".join(told)
+    return words if words.isprintable() and os.name != "nt" else ""  # other shells have other words for it
 
 
 # ── what waits for the person ────────────────────────────────────────────────────────────────────────────

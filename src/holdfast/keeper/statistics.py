@@ -58,12 +58,12 @@ class Table(NamedTuple):
     total: Line | AgentLine
 
 
-def table(states: Iterable[State], by: str, *, now: int, offset: Offset) -> Table:
+def table(states: Iterable[State], by: str, *, now: int, offset: Offset, mixed: bool = False) -> Table:
     """Statistics of these sessions as of `now`. `offset` tells how far the person's zone is from UTC at a moment."""
     there = [state for state in states if not state.deleted]
     if by == "agent":
         return _agents(there, now)
-    sums = Sums()
+    sums = Sums(mixed=mixed)
     for state in there:
         sums.add(share(state, now=now, offset=offset))
     match by:
@@ -141,24 +141,31 @@ def repository(project: Project) -> str:
 
 
 class Sums:
-    """Shares added up: all of them, or what of them is of a day and later."""
+    """Shares added up: all of them, or what of them is of a day and later.
 
-    def __init__(self, since: str = "") -> None:
+    `mixed`: of several projects. Scopes of one name are one line then, which has a hill only if it is of one project.
+    """
+
+    def __init__(self, since: str = "", *, mixed: bool = True) -> None:
         self._since = since
+        self._mixed = mixed
         self._days: dict[str, Line] = {}
         self._scopes: dict[_Key, Line] = {}
         self._projects: dict[str, Line] = {}
         self._paths: dict[str, str | None] = {}
+        # By scope, the projects that have it; and where it was moved to last.
+        self._whose: dict[_Key, set[str]] = {}
         self._moved: dict[str, tuple[int, int]] = {}
         self.total = Line(key=None)
 
     def copy(self) -> Sums:
         """Another one to go on with; this one stays as it is."""
-        other = Sums(self._since)
+        other = Sums(self._since, mixed=self._mixed)
         other._days = {key: copy(line) for key, line in self._days.items()}
         other._scopes = {key: copy(line) for key, line in self._scopes.items()}
         other._projects = {key: copy(line) for key, line in self._projects.items()}
         other._paths, other._moved, other.total = dict(self._paths), dict(self._moved), copy(self.total)
+        other._whose = {key: set(whose) for key, whose in self._whose.items()}
         return other
 
     def add(self, one: Share) -> None:
@@ -182,13 +189,16 @@ class Sums:
                 line.discarded += piece.discarded
         for name, move in one.hill.items():
             self._moved[name] = max(self._moved.get(name, move), move)  # who spoke last
+        for key in (one.scope, *one.hill):
+            self._whose.setdefault(key, set()).add(one.repository if self._mixed else "")
 
     def days(self) -> list[Line]:
         return [self._days[day] for day in sorted(self._days)]
 
     def scopes(self) -> list[Line]:
         for name, (_, position) in self._moved.items():
-            self._scopes.setdefault(name, Line(key=name)).hill = position
+            line = self._scopes.setdefault(name, Line(key=name))
+            line.hill = position if len(self._whose[name]) == 1 else None
         return _longest_first(self._scopes.values())
 
     def projects(self) -> list[Line]:

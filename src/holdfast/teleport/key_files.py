@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from holdfast.core import extras
 from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, Refused
 from holdfast.core.text import clean
 from holdfast.machine.private import make_private_dir, open_private
@@ -222,9 +223,10 @@ def _keyring() -> ModuleType:
     try:
         import keyring
     except ImportError:
-        raise Failed(
-            "the OS keyring cannot be used: the module keyring is not installed",
-            hint="pip install 'holdfast[keyring]', or keep the keys in a private file.",
+        raise extras.missing(
+            "the OS keyring needs",
+            "keyring",
+            otherwise="keep the keys in a private file.",
             operation="use the keyring",
         ) from None
     return keyring

@@ -5,6 +5,10 @@ knock. So: the Host must be ours (a name that was pointed at 127.0.0.1 is not), 
 run (a cookie that no other site can send along, or a bearer token), and whoever changes something must come from our
 own pages and carry the word that only they know. What goes out may load nothing from elsewhere and run no script but
 ours.
+
+A browser sends a cookie to every port of the host that set it, so also to whatever else answers on 127.0.0.1. The
+pages are therefore at a name that nobody can guess, below `localhost`, which browsers find on this machine without
+asking anybody: the cookie belongs to that name, and goes to nobody who does not know it.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ from holdfast.web.rendering import SPOKEN
 LARGEST: Final = 1 << 20  # bytes of a request: notes are short
 _LONGEST: Final = 32 << 10  # bytes of what stands before it
 ENTRY: Final = "/enter/"
+CROSSING: Final = "over."  # how a ticket begins that leads from an address that anybody knows to our own
+KNOWN: Final = "holdfast.known"  # in a scope: who asks has shown that they belong here
 OPEN: Final = ("/static/",)  # nothing in there is anybody's
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 WORD: Final = "x-holdfast-word"
@@ -49,6 +55,9 @@ HEADERS: Final = {
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
 }
 
+_CROSSED: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
+<link rel="icon" href="/static/icon.svg"><meta http-equiv="refresh" content="0;url=/"></head>
+<body><p><a href="/">Holdfast's dashboard</a></p></body></html>"""
 _SHUT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
 <meta name="viewport" content="width=device-width"><link rel="stylesheet" href="/static/holdfast.css"></head>
 <body><main class="alone"><h1>This dashboard is private</h1>
@@ -59,23 +68,37 @@ run <code>holdfast ui</code> again.</p></main></body></html>"""
 class Secrets:
     """What lets somebody in: made anew for every run, kept nowhere."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, named: bool = False) -> None:
         self.port = port
         self.token = secrets.token_urlsafe(32)
         self.cookie = f"holdfast-{port}"
-        # Browsers send cookies to every port of this machine. What they hold opens this door, and is not the token.
+        # What a browser holds opens this door, and is not the token.
         self.pass_ = self._derived(b"cookie")
         # What our own pages say when they change something.
         self.word = self._derived(b"word")
+        # Where programs find us, and, unless there is a name that only this run knows, browsers too.
+        self.plain = f"127.0.0.1:{port}"
+        self.own = f"{self._derived(b'name')[:32]}.localhost:{port}" if named else self.plain
         self._tickets: set[str] = set()
         self._lock = threading.Lock()
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """What browsers may have asked for; with a name of our own, that alone."""
+        return _spelled(self.own) if self.own != self.plain else self.known
+
+    @property
+    def known(self) -> frozenset[str]:
+        """What everybody may have asked for."""
+        everywhere = ("127.0.0.1", "localhost", "[::1]")
+        return frozenset().union(*(_spelled(f"{name}:{self.port}") for name in everywhere))
 
     def _derived(self, purpose: bytes) -> str:
         return hmac.new(self.token.encode(), purpose, hashlib.sha256).hexdigest()
 
-    def ticket(self) -> str:
+    def ticket(self, kind: str = "") -> str:
         """Lets somebody in once: it may stand in a command line, where others on the machine can read it."""
-        made = secrets.token_urlsafe(24)
+        made = kind + secrets.token_urlsafe(24)
         with self._lock:
             self._tickets.add(made)
         return made
@@ -88,6 +111,11 @@ class Secrets:
         return same(shown, self.token)
 
 
+def _spelled(host: str) -> frozenset[str]:
+    name, _, port = host.rpartition(":")
+    return frozenset({host, name} if port == "80" else {host})  # which browsers leave out
+
+
 def same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(errors="replace"), other.encode())
 
@@ -98,10 +126,7 @@ class Gate:
     def __init__(self, app: ASGIApp, *, secrets: Secrets) -> None:
         self.app = app
         self.secrets = secrets
-        names = ("127.0.0.1", "localhost", "[::1]")
-        self.hosts = frozenset(f"{name}:{secrets.port}" for name in names)
-        if secrets.port == 80:  # which browsers leave out
-            self.hosts |= frozenset(names)
+        self.homes, self.hosts = secrets.hosts, secrets.hosts | secrets.known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -134,6 +159,8 @@ class Gate:
             return PlainTextResponse("This is no proxy.\n", 400)
         if sum(len(piece) for line in headers.raw for piece in line) + len(scope["query_string"]) > _LONGEST:
             return PlainTextResponse("That is more than a request may begin with.\n", 431)
+        if "transfer-encoding" in headers and "content-length" in headers:  # two lengths: which one is meant?
+            return PlainTextResponse("A request has one length.\n", 400, {"connection": "close"})
         if not _short(headers):
             return PlainTextResponse("That is more than a request may hold.\n", 413)
         origin = headers.get("origin")
@@ -155,21 +182,33 @@ class Gate:
             return None
         if not self.secrets.admits(path.removeprefix(ENTRY)):
             return HTMLResponse(_SHUT, 401)
-        answer = RedirectResponse("/", 303)
+        scope[KNOWN] = True
+        if self._host(scope) not in self.homes:
+            # The browser was sent here by its command line, where our name must not stand.
+            return RedirectResponse(f"http://{self.secrets.own}{ENTRY}{self.secrets.ticket(CROSSING)}", 303)
+        if path.startswith(ENTRY + CROSSING):
+            # Coming from another site, a browser would leave the cookie out once more: our own page goes on.
+            answer: Response = HTMLResponse(_CROSSED)
+        else:
+            answer = RedirectResponse("/", 303)
         answer.set_cookie(self.secrets.cookie, self.secrets.pass_, httponly=True, samesite="strict", path="/")
         return answer
+
+    def _host(self, scope: Scope) -> str:
+        return Headers(scope=scope).get("host", "").lower()
 
     def _stranger(self, scope: Scope) -> Response | None:
         path: str = scope["path"]
         headers = Headers(scope=scope)
         safe = scope["method"] in SAFE
-        if safe and path.startswith(OPEN):
-            return None
         scheme, _, shown = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and same(shown.strip(), self.secrets.token):
-            scope["program"] = True  # no browser sends this by itself
+            scope[KNOWN] = scope["program"] = True  # no browser sends this by itself
             return None
-        if not self._has_pass(headers):
+        scope[KNOWN] = self._host(scope) in self.homes and self._has_pass(headers)
+        if safe and path.startswith(OPEN):
+            return None
+        if not scope[KNOWN]:
             return self._unknown(Request(scope))
         # A browser says where a change comes from. One that does not has to say the word in a header: no form can.
         if not safe and not (headers.get("origin") or same(headers.get(WORD, ""), self.secrets.word)):

@@ -7,15 +7,12 @@ from importlib.util import find_spec
 
 from holdfast.cli.call import Call
 from holdfast.cli.place import home
-from holdfast.core.errors import Failed
+from holdfast.core import extras
 
 
 def run(call: Call) -> int:
     if find_spec("mcp") is None:
-        raise Failed(
-            "the MCP server needs an extra that is not installed: holdfast[mcp]",
-            hint="Install it: pip install 'holdfast[mcp]'",
-        )
+        raise extras.missing("the MCP server needs", "mcp")
     from holdfast.mcp import streams
 
     by_hand = sys.stdin.isatty()

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from holdfast.cli.call import Call, put
 from holdfast.cli.places import places
-from holdfast.core.errors import Failed
+from holdfast.core import extras
 from holdfast.keeper.keeper import Keeper
 
 TYPE_CHECKING = False
@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 def run(call: Call) -> None:
     if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2")):
-        raise Failed("the dashboard is not installed", hint="pip install 'holdfast[ui]'")
+        raise extras.missing("the dashboard needs", "ui")
     from holdfast.web.serving import Dashboard
 
     where = places(call)
+    with call.open_keeper() as keeper:
+        # What cannot be read is said here, in the terminal: a page would only be empty.
+        keeper.home.refuse_impossible()
+        keeper.existing_store()
     dashboard = Dashboard(lambda: _keeper(call, where), call.parsed.integer("port"))
     if call.json:
-        api, token = f"{dashboard.origin}/api/v1", dashboard.secrets.token
+        api, token = f"{dashboard.plain}/api/v1", dashboard.secrets.token
         call.answer({"url": dashboard.address, "api": api, "token": token}, lambda _: "")
     else:
         put(f"Holdfast's dashboard: {dashboard.address}\n")

@@ -17,6 +17,7 @@ import msgspec
 from holdfast.capture.interface import Scope
 from holdfast.capture.registry import SERVED, title
 from holdfast.capture.serving import NAME, called, home_of
+from holdfast.core import extras
 from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid
 from holdfast.keeper.captures import found, installing, steps
 from holdfast.keeper.captures.connections import Connection, Connections
@@ -70,7 +71,7 @@ _BY_HAND: Final = "{0} starts the MCP server already, as {1}: that entry is your
 _STAYS: Final = "{0} goes on starting the MCP server, as {1}: that entry is yours, and stays."
 _WENT: Final = "What was added to the server {0} in {1} went with it: {2}."
 
-_EXTRA: Final = "pip install 'holdfast[mcp]'"
+_EXTRA: Final = extras.command("mcp")
 
 
 class _Plan(NamedTuple):

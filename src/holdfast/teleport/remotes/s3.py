@@ -16,7 +16,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from holdfast.core.errors import Failed, HoldfastError, Refused, Unreachable
+from holdfast.core import extras
+from holdfast.core.errors import HoldfastError, Refused, Unreachable
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, checked, is_name
 from holdfast.teleport.remotes.s3_errors import NOWHERE, is_missing, status_of, translated
 from holdfast.teleport.remotes.s3_place import (
@@ -252,11 +253,7 @@ def _client() -> None:
     try:
         import obstore  # noqa: F401
     except ImportError:
-        raise Failed(
-            "S3 remotes need an extra that is not installed: holdfast[s3]",
-            hint="Install it: pip install 'holdfast[s3]'",
-            operation="open",
-        ) from None
+        raise extras.missing("S3 remotes need", "s3", operation="open") from None
 
 
 def _provider(keys: Keys) -> S3CredentialProvider:

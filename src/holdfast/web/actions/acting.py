@@ -1,7 +1,7 @@
 """How an action is done: by POST, with the word our own pages know; its answer is a sentence.
 
 With scripts, forms are sent and answered in the background as JSON. Without them the same forms work as forms do: a
-dialog is a page of its own, and after an action the person is back at the session.
+dialog is a page of its own, and what came of an action is told on one that leads back.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, quote
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
@@ -51,9 +51,7 @@ def routes(desk: Desk, secrets: Secrets) -> list[Route]:
             said = done if isinstance(done, Said) else Said(done)
             if answering.wants_document(request):
                 return answering.document({"holdfast": 1, "said": said.text, "more": said.more, "copy": said.command})
-            if said.more or said.command:
-                return answering.page(render("dialog-done.html", said=said, back=_back(request)))
-            return RedirectResponse(_back(request), 303)
+            return answering.page(render("dialog-done.html", said=said, back=_back(request)))
 
         return answer
 

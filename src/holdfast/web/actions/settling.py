@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid
 from holdfast.web.actions.said import Form, Said, nearest, said
+from holdfast.web.pages.session_sides import names
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -22,4 +23,7 @@ def resolve(keeper: Keeper, reference: str, form: Form) -> Said:
 
 def before_settling(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
-    return {"session": session.document(), "disagreements": session.conflicts()}
+    found = session.conflicts()
+    return {
+        "session": session.document(), "disagreements": found, "whose": names(session.state()) if found else {},
+    }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from markupsafe import Markup
@@ -26,6 +27,15 @@ def clocked(ms: int) -> str:
     """`4:12:31`, for a column; parts of a second are left out."""
     minutes, seconds = divmod(ms // SECOND, 60)
     return f"{minutes // 60:,}:{minutes % 60:02d}:{seconds:02d}"
+
+
+def shared(parts: Sequence[int], whole: int) -> list[int]:
+    """Lengths of time in full seconds that add up to those of the whole: the largest rests are rounded up."""
+    shown = [part // SECOND for part in parts]
+    missing = whole // SECOND - sum(shown)
+    for number in sorted(range(len(parts)), key=lambda number: -(parts[number] % SECOND))[: max(missing, 0)]:
+        shown[number] += 1
+    return [seconds * SECOND for seconds in shown]
 
 
 def drawn(working_ms: int, paused_ms: int) -> Markup:

@@ -1,11 +1,13 @@
 """History: every session there is, found as the person types.
 
 The first page of what is found is kept up to date, row by row; what comes after it is asked for while scrolling, from
-the last row that is there. A row that has not changed is not drawn again: most of them never do.
+the last row that is there. A row that has not changed is not drawn again: most of them never do. What is being worked
+on right now says since when: the browser counts, and the row stays as it is.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -34,6 +36,7 @@ _LONGEST: Final = 300  # characters of a goal
 _LONGEST_NAME: Final = 60
 _MOST_NAMES: Final = 500
 _BETWEEN: Final = Markup("\x1e")  # stands in no text: what cannot be seen is spelled out
+_COUNTED: Final = re.compile(r'(data-since="(\d+)">)[^<]*')
 _WORDS: Final = ("q", "status", "project", "archived", "since")
 UNFINISHED: Final = "unfinished"
 
@@ -44,7 +47,9 @@ class _Line(NamedTuple):
     row: Row
     goal: str
     done: str
+    # How long was worked, and while it grows, from which moment on.
     worked: str
+    since: int | None
     day: str
     clock: str
 
@@ -61,7 +66,7 @@ class History:
         rows = found(keeper, asked, AT_ONCE + 1)
         shown = rows[:AT_ONCE]
         last = shown[-1].id if len(rows) > AT_ONCE else None
-        drawn = self.rows(shown)
+        drawn = self.rows(keeper, shown)
         about = {
             "history-count": render("history-count.html", shown=len(shown), more=last is not None),
             "history-state": render("history-state.html", any=bool(shown), narrowed=bool(_words(asked))),
@@ -80,20 +85,24 @@ class History:
         if chosen and chosen not in names:
             names = [chosen, *names]
         projects = [(escape(name), shorten(one_line(name), _LONGEST_NAME)) for name in names[:_MOST_NAMES]]
-        return {"words": words, "statuses": STATUS, "projects": projects, "at_once": AT_ONCE}
+        now = keeper.now()
+        return {
+            "words": words, "statuses": STATUS, "projects": projects, "at_once": AT_ONCE,
+            "counted": lambda row: counted(row, now),
+        }  # fmt: skip
 
-    def rows(self, rows: list[Row]) -> dict[str, Markup]:
+    def rows(self, keeper: Keeper, rows: list[Row]) -> dict[str, Markup]:
         """By name, each row drawn."""
         if len(self._drawn) > 20 * _MOST:
             self._drawn.clear()
         drawn = self._drawn
-        keys = [msgspec.structs.astuple(row) for row in rows]
-        new = [row for row, key in zip(rows, keys, strict=True) if key not in drawn]
+        seen = _as_of_now(keeper, rows)
+        keys = [(since, *msgspec.structs.astuple(row)) for row, since in seen]
+        new = {key: one for one, key in zip(seen, keys, strict=True) if key not in drawn}
         if new:
-            made = render("history-rows.html", rows=[_line(row) for row in new], between=_BETWEEN)
-            for row, html in zip(new, made.split(_BETWEEN), strict=True):
-                drawn[msgspec.structs.astuple(row)] = html
-        return {f"row-{row.id}": drawn[key] for row, key in zip(rows, keys, strict=True)}
+            made = render("history-rows.html", rows=[_line(*one) for one in new.values()], between=_BETWEEN)
+            drawn.update(zip(new, made.split(_BETWEEN), strict=True))
+        return {f"row-{row.id}": drawn[key] for (row, _), key in zip(seen, keys, strict=True)}
 
     def _names(self, keeper: Keeper) -> list[str]:
         """Of the projects. They change with events only, and asking for them takes longer than for the page."""
@@ -133,7 +142,7 @@ def more(keeper: Keeper, asked: Asked) -> Part:
     wanted = asked.text("limit")
     limit = min(max(int(wanted), 1), _MOST) if wanted.isdecimal() and len(wanted) < len("10000") else AT_ONCE
     rows_found = found(keeper, asked, limit + 1)
-    drawn = HISTORY.rows(rows_found[:limit])
+    drawn = HISTORY.rows(keeper, rows_found[:limit])
     return _part({"rows": "".join(drawn.values()), "more": len(rows_found) > limit})
 
 
@@ -150,11 +159,33 @@ def _address(asked: Asked, last: str) -> str:
     return "/history?" + urlencode({**_words(asked), "before": last})
 
 
-def _line(row: Row) -> _Line:
+def _as_of_now(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
+    """Rows with what was worked until now; where that grows, with none of it but the moment it grows from."""
+    now = keeper.now()
+    worked = finding.worked_since(keeper, rows, now)
+    found: list[tuple[Row, int | None]] = []
+    for row in rows:
+        time = worked.get(row.id)
+        if time is None:
+            found.append((row, None))
+        elif any(rest.until is None for rest in time.pauses):
+            found.append((msgspec.structs.replace(row, working_ms=time.working), None))
+        else:
+            found.append((msgspec.structs.replace(row, working_ms=0), now - time.working))
+    return found
+
+
+def counted(html: str, now: int) -> Markup:
+    """A row with what was worked written out: for the page itself, which may be read without scripts."""
+    written = _COUNTED.sub(lambda found: f"{found[1]}{span(now - int(found[2]))}", html)
+    return Markup(written)  # noqa: S704 (it was drawn by our own template, and a length of time is put into it)
+
+
+def _line(row: Row, since: int | None) -> _Line:
     began = local(millis(row.created_at))
     return _Line(
         row=row, goal=shorten(one_line(row.goal), _LONGEST), done=percent(row.progress), worked=span(row.working_ms),
-        day=f"{began.day} {began:%b %Y}", clock=f"{began:%H:%M}",
+        since=since, day=f"{began.day} {began:%b %Y}", clock=f"{began:%H:%M}",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import MINUTE
+from holdfast.core.times import MINUTE, SECOND
 from holdfast.keeper.hours import Hours, HoursMemo, hours
 from holdfast.keeper.spreadsheet import csv_of
 from holdfast.keeper.statistics import Line
@@ -38,10 +38,18 @@ _ROWS: Final = 40
 _MONTHS: Final = 14  # whose days are listed; of earlier ones the sum is
 
 
+class Row(NamedTuple):
+    """A line of a table, with its times as they are shown: in full seconds, which add up to the table's total."""
+
+    line: Line
+    working: int
+    paused: int
+
+
 class Month(NamedTuple):
     name: str
     total: Line
-    days: Sequence[tuple[str, Line]]
+    days: Sequence[tuple[str, Row]]
     most: int
 
 
@@ -124,7 +132,7 @@ class HoursPage:
 
     def _month(self, month: str, of: Month, *, latest: bool) -> Markup:
         """Drawn once: most months are over."""
-        lines = (of.total, *(line for _, line in of.days))
+        lines = (of.total, *(row.line for _, row in of.days))
         key = (month, of.most, latest, *(msgspec.structs.astuple(line) for line in lines))
         if key not in self._drawn:
             if len(self._drawn) > _KEPT:
@@ -207,12 +215,23 @@ def _added(lines: Sequence[Line], key: str | None = None) -> Line:
 
 def _table(lines: Sequence[Line]) -> dict[str, object]:
     there = [line for line in lines if line.sessions]  # a scope may have a hill and no session
+    left = there[_ROWS:]
+    rows = _rows([*there[:_ROWS], *([_added(left)] if left else [])])
     return {
-        "lines": there[:_ROWS],
-        "rest": _added(there[_ROWS:]) if len(there) > _ROWS else None,
-        "others": max(len(there) - _ROWS, 0),
-        "most": max((line.working_ms for line in there), default=0),
+        "lines": rows[:_ROWS],
+        "rest": rows[_ROWS] if left else None,
+        "others": len(left),
+        "most": max((row.working for row in rows[:_ROWS]), default=0),
     }
+
+
+def _rows(lines: Sequence[Line]) -> list[Row]:
+    total = _added(lines)
+    working = sums.shared([line.working_ms for line in lines], total.working_ms)
+    # What the seconds of the whole leave for pauses, so that they add up in its own line too.
+    resting = total.elapsed_ms // SECOND * SECOND - total.working_ms // SECOND * SECOND
+    paused = sums.shared([line.paused_ms for line in lines], resting)
+    return [Row(*one) for one in zip(lines, working, paused, strict=True)]
 
 
 def _by_month(lines: Sequence[Line]) -> list[tuple[str, Month]]:
@@ -228,7 +247,7 @@ def _by_month(lines: Sequence[Line]) -> list[tuple[str, Month]]:
             month,
             Month(
                 f"{date.fromisoformat(month + '-01'):%B %Y}", _added(days),
-                [(_in_month(line), line) for line in days] if number < _MONTHS else [], most,
+                [(_in_month(row.line), row) for row in _rows(days)] if number < _MONTHS else [], most,
             ),
         )
         for number, (month, days) in enumerate(months.items())

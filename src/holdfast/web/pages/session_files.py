@@ -18,6 +18,15 @@ MOST: Final = 50  # files
 CHANGES: Final = 10  # of one file
 _SETTLED: Final = 2_000  # milliseconds after which a file that was written is told from its next writing by its time
 _KNOWN: Final = 5_000
+# What is on the disk beside what was recorded, in words and in a sentence.
+_WORDS: Final[dict[Landing, tuple[str, str]]] = {
+    "landed": ("✓ as recorded", "On this disk it is as this change left it."),
+    "not landed": ("✗ as before", "On this disk it is as it was before this change."),
+    "changed since": ("≠ changed since", "On this disk it is neither as this change left it nor as it was before."),
+    "unknown": ("? not known", "It cannot be told whether it is still as this change left it."),
+}
+_STILL_THERE: Final = ("✗ still there", "It was recorded as deleted, and is on this disk.")
+_GONE: Final = ("✗ gone", "It is not on this disk any more.")
 
 
 class ChangedFile(NamedTuple):
@@ -26,6 +35,14 @@ class ChangedFile(NamedTuple):
     changes: list[FileState]
     # Where the project is on this machine.
     landing: Landing | None
+    # It is not on the disk, though nobody recorded that it was deleted.
+    gone: bool = False
+
+    @property
+    def on_disk(self) -> tuple[str, str]:
+        if self.landing == "not landed" and (self.gone or self.last.action == "deleted"):
+            return _GONE if self.gone else _STILL_THERE
+        return _WORDS[self.landing or "unknown"]
 
     @property
     def last(self) -> FileState:
@@ -95,4 +112,16 @@ def files(keeper: Keeper, state: State, root: str | None) -> tuple[list[ChangedF
     every = grouped(state)
     shown = every[:MOST]
     landed = LANDINGS.of(keeper, state, root, [changes[0] for _, changes in shown])
-    return [ChangedFile(path, changes, landed.get(path)) for path, changes in shown], len(every)
+    return [
+        ChangedFile(path, changes, landed.get(path), gone=_is_gone(root, changes[0], landed.get(path)))
+        for path, changes in shown
+    ], len(every)
+
+
+def _is_gone(root: str | None, change: FileState, landing: Landing | None) -> bool:
+    return (
+        root is not None
+        and landing == "not landed"
+        and change.action != "deleted"
+        and not os.path.lexists(os.path.join(root, *change.path.split("/")))
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.times import EARLIEST, LATEST, asked
 from holdfast.keeper import elsewhere, overview
 from holdfast.keeper.conflicts import Disagreement
-from holdfast.machine.wall import local_offset
+from holdfast.machine.wall import local_offset, midnight
 from holdfast.web.pages import session_log as log
 from holdfast.web.pages.session_log import Log
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.overview import Glance
     from holdfast.web.pages import Asked
+
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 class Sight(NamedTuple):
@@ -43,7 +46,7 @@ class Sight(NamedTuple):
 
 
 def moment(keeper: Keeper, words: Asked) -> int | None:
-    """The moment that an address asks for: RFC 3339, `HH:MM` of today, or milliseconds."""
+    """The moment that an address asks for: RFC 3339, a day (its first moment), `HH:MM` of today, or milliseconds."""
     written = words.text("at")
     if not written:
         return None
@@ -52,6 +55,8 @@ def moment(keeper: Keeper, words: Asked) -> int | None:
         if not EARLIEST <= number <= LATEST:
             raise Invalid("that is not a time", hint="Milliseconds since 1970, or for instance 2026-11-15T09:30:00Z.")
         return number
+    if _DAY.fullmatch(written):
+        return midnight(written)
     now = keeper.now()
     return asked(written, now=now, local=local_offset(now))
 

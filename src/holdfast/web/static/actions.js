@@ -6,8 +6,8 @@ const make = (name, words, ...inside) => {
   return element;
 };
 
-// Says something in a corner. What is to be copied stays until it is put away.
-export function say(text, { bad = false, hint = "", more = [], command = null } = {}) {
+// Says something in a corner. What is to be copied stays until it is put away, and so does what `stays`.
+export function say(text, { bad = false, hint = "", more = [], command = null, stays = false } = {}) {
   const toast = make("div", { className: bad ? "toast bad" : "toast" }, make("p", { textContent: text }));
   const buttons = make("menu", {});
   if (command) {
@@ -21,10 +21,29 @@ export function say(text, { bad = false, hint = "", more = [], command = null } 
   buttons.append(make("button", { type: "button", className: "quiet", textContent: "Close", onclick: () => toast.remove() }));
   toast.append(buttons);
   document.getElementById("toasts").append(toast);
-  if (!command) setTimeout(() => toast.remove(), bad || more.length ? 15_000 : 5_000);
+  if (!command && !stays) setTimeout(() => toast.remove(), bad || more.length ? 15_000 : 5_000);
+  return toast;
 }
 
-async function post(address, words) {
+// Another program may be writing: whoever waits for it is told so, in the dialog if one is open, until there is an answer.
+function patience(address, form) {
+  let told = null;
+  const clock = setTimeout(() => {
+    const text = /\/(sync|share)$/.test(new URL(address, location.href).pathname)
+      ? "Still at it…" : "Waiting for the store: another program is writing…";
+    if (form?.closest("dialog")) {
+      told = make("p", { className: "hint waits", role: "status", textContent: text });
+      (form.querySelector("menu") ?? form.lastElementChild).before(told);
+    } else told = say(text, { stays: true });
+  }, 2_000);
+  return () => {
+    clearTimeout(clock);
+    told?.remove();
+  };
+}
+
+async function post(address, words, form = null) {
+  const over = patience(address, form);
   try {
     const answer = await fetch(address, {
       method: "POST",
@@ -34,6 +53,8 @@ async function post(address, words) {
     return { ok: answer.ok, ...(await answer.json()) };
   } catch {
     return { ok: false, error: { message: "The server of this page does not answer; nothing was changed." } };
+  } finally {
+    over();
   }
 }
 
@@ -57,7 +78,7 @@ async function submitted(event) {
   const words = new URLSearchParams(new FormData(form, event.submitter));
   const buttons = form.querySelectorAll("button");
   for (const button of buttons) button.disabled = true;
-  const told = await post(form.action, words);
+  const told = await post(form.action, words, form);
   for (const button of buttons) button.disabled = false;
   if (event.submitter?.isConnected && document.activeElement === document.body) event.submitter.focus();
   const dialog = form.closest("dialog");

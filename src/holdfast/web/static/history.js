@@ -1,6 +1,7 @@
 // History: what is typed or chosen is looked for at once, more rows come while scrolling.
 import { show, turn } from "./live.js";
 import { say } from "./actions.js";
+import { refresh } from "./times.js";
 
 const PAUSE = 120; // milliseconds without a key after which is searched
 const form = document.getElementById("history-search");
@@ -107,6 +108,7 @@ async function goOn(limit = atOnce) {
       table.append(piece);
     }
     if (body.childElementCount) table.append(body);
+    refresh(table);
     more = found.more;
     tally();
     delete end.dataset.state;

@@ -4,10 +4,12 @@ import { act } from "./actions.js";
 import { tick } from "./times.js";
 import { listen } from "./keys.js";
 import { choose } from "./choosing.js";
+import { keep } from "./focus.js";
 
 choose();
 tick();
 act();
 listen();
+keep();
 if ("live" in document.body.dataset) follow();
 else document.getElementById("pulse").hidden = true;

@@ -65,6 +65,8 @@ function hear(message) {
     version = message.version ?? version;
     show(message);
     tell(null);
+  } else if (message.kind === "news") {
+    document.dispatchEvent(new CustomEvent("missed", { detail: message.put }));
   } else if (message.kind === "trouble") {
     if (message.gone) leave(message.message);
     else tell(message.message);

@@ -17,39 +17,56 @@ async function asked(address) {
 
 // ── time travel ──────────────────────────────────────────────────────────────────────────────────────────
 
-let wanted = null; // the event that is asked for next: only the latest wish counts
+let wanted = null; // what is asked for next, an event's number or a moment: only the latest wish counts
 let busy = false;
 let returning = false; // to the present, which is on its way
 
 const travel = () => byId("travel").dataset;
 const past = () => travel().at !== undefined;
+const named = () => new URLSearchParams(location.search).get("at"); // the moment in the address
+let there = Number(travel().total); // how many events there were when the present was left, and how many there are
+let total = there;
 
 // The slider follows what the page shows.
 function settle() {
   if (returning && past()) return;
   returning = false;
-  const { count, total } = travel();
-  slider.max = total;
-  if (wanted === null) slider.value = count;
-  slider.disabled = Number(total) < 2;
+  slider.max = travel().total;
+  if (wanted === null) slider.value = travel().count;
+  slider.disabled = Number(travel().total) < 2;
   slider.setAttribute("aria-valuetext", byId("travel").textContent.trim().replace(/\s+/g, " "));
   bar.classList.toggle("past", past());
+  if (!past()) there = Number(travel().total);
+  arrived(Number(travel().total));
 }
+
+// What happens while somebody looks at the past is not shown there, but said.
+function arrived(count) {
+  total = past() ? Math.max(total, count) : count;
+  const text = past() && total > there ? `${(total - there).toLocaleString("en")} new since` : "";
+  if (byId("missed").textContent !== text) byId("missed").textContent = text;
+}
+document.addEventListener("missed", ({ detail }) => {
+  if (!detail?.travel) return;
+  const made = document.createElement("template");
+  made.innerHTML = detail.travel;
+  arrived(Number(made.content.firstElementChild.dataset.total));
+});
 
 async function go() {
   if (busy) return;
   busy = true;
   while (wanted !== null) {
-    const number = wanted;
+    const wish = wanted;
     wanted = null;
     returning = false;
-    if (number >= Number(travel().total)) {
+    if (wish.n >= Number(travel().total)) {
       now();
       continue;
     }
     hold(true);
     try {
-      const told = await asked(`${here}/as-of?${new URLSearchParams({ n: number, from: travel().count })}`);
+      const told = await asked(`${here}/as-of?${new URLSearchParams({ ...wish, from: travel().count })}`);
       if (returning) continue; // somebody had enough of it meanwhile
       if (told.at === null) {
         now();
@@ -57,7 +74,10 @@ async function go() {
       }
       byId("earlier").replaceChildren();
       show(told);
-      history.replaceState(null, "", `${here}?${new URLSearchParams({ at: told.at })}`);
+      // The first step out of the present can be taken back with the browser's own button.
+      const where = `${here}?${new URLSearchParams({ at: told.at })}`;
+      if (named() === null) history.pushState({ left: true }, "", where);
+      else if (wish.at === undefined) history.replaceState(history.state, "", where);
     } catch (error) {
       say("That moment cannot be shown.", { bad: true, hint: error.message });
       if (live && !past()) hold(false);
@@ -75,19 +95,27 @@ function now() {
     return;
   }
   returning = true;
-  history.replaceState(null, "", here);
+  if (history.state?.left) history.back();
+  else if (named() !== null) history.replaceState(null, "", here);
   byId("earlier").replaceChildren();
   hold(false);
 }
+addEventListener("popstate", () => {
+  const at = named();
+  if (at !== null) {
+    wanted = { at };
+    go();
+  } else if (past() && !returning) now();
+});
 
 function step(by) {
-  wanted = Math.max(Number(slider.value) + by, 1);
-  slider.value = wanted;
+  wanted = { n: Math.max(Number(slider.value) + by, 1) };
+  slider.value = wanted.n;
   go();
 }
 
 slider.addEventListener("input", () => {
-  wanted = Number(slider.value);
+  wanted = { n: Number(slider.value) };
   go();
 });
 document.addEventListener("click", (event) => {

@@ -1,0 +1,53 @@
+"""`holdfast ui`: what keeps it from starting is said in the terminal, before anything is served."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+import pytest
+from calling import Calling
+
+from holdfast.cli.commands import ui
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def test_an_impossible_home_is_no_empty_one(cli: Calling) -> None:
+    """A home below a file can neither be read nor made: no dashboard of nothing is shown."""
+    (cli.project / "file").write_text("in the way")
+    cli.patch.setenv("HOLDFAST_HOME", str(cli.project / "file" / "home"))
+    error = cli.refused(cli("ui", "--no-open").code, "ui", "--no-open")
+    assert "file/home" in error["message"]
+    cli.patch.setenv("HOLDFAST_HOME", str(cli.project / "file"))
+    assert cli("ui", "--no-open").code != 0
+
+
+def test_a_damaged_store_is_told_of(cli: Calling) -> None:
+    """As every other command tells of it."""
+    cli("start", "Build the shop")
+    (cli.home / "store.db").write_bytes(b"junk")
+    assert cli.refused(6, "ui", "--no-open")["kind"] == "damaged"
+
+
+@pytest.mark.parametrize("port", ["99999", "65536", "0", "-1"])
+def test_a_port_that_cannot_be_is_refused(cli: Calling, port: str) -> None:
+    """In our own words, as any other number that is none."""
+    error = cli.refused(4, "ui", "--no-open", "--port", port)
+    assert error["message"] == f"{port} is no port"
+    assert "1 to 65535" in error["hint"]
+
+
+def test_without_its_extra_it_says_how_to_get_it(cli: Calling) -> None:
+    """In the words of every extra."""
+
+    def found(name: str) -> ModuleSpec | None:
+        return None if name == "uvicorn" else importlib.util.find_spec(name)
+
+    cli.patch.setattr(ui, "find_spec", found)
+    error = cli.refused(1, "ui", "--no-open")
+    assert error["hint"] == "Install it: pip install 'holdfast[ui]' (from a clone: pip install '.[ui]')"

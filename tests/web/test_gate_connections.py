@@ -1,0 +1,109 @@
+"""Who opens connections and says nothing, or not all of it: others are heard all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import h11
+import pytest
+from dashboard import Ground, serving
+from raw_asking import LOOPBACK, MEMBER, OURS, House, ask, get, post, read_answer
+
+from holdfast.web.connection import MOST_STRANGERS, Connection
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    ground = Ground(tmp_path_factory.mktemp("connections"))
+    with serving(ground, named=True) as dashboard:
+        made = House(ground, dashboard)
+        yield made
+        made.keeper.close()
+
+
+@pytest.fixture
+def held(house: House) -> Iterator[list[socket.socket]]:
+    """Connections that are let go in the end."""
+    made: list[socket.socket] = []
+    yield made
+    for one in made:
+        one.close()
+    assert ask(house, get("/now", MEMBER)).code == 200
+
+
+def begun(house: House, text: str, body: bytes = b"") -> socket.socket:
+    """A connection over which this was said."""
+    made = socket.create_connection((LOOPBACK, house.port), timeout=10)
+    with contextlib.suppress(ConnectionError):
+        made.sendall(house.said(text).replace("\n", "\r\n").encode() + body)
+    return made
+
+
+def ended(made: socket.socket) -> bool:
+    """Whether the other side let it go; waits for it."""
+    try:
+        return made.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("said", ["", "GET /now HTTP/1.1\nHost: ", "GET /static/icon.svg HTTP/1.1\nHost: OWN\n\n"])
+def test_very_many_strangers_keep_nobody_out(house: House, held: list[socket.socket], said: str) -> None:
+    """Silent, in the middle of a header, or asking for what is anybody's: the oldest of them make room."""
+    page = begun(house, get("/live?page=/now&version=", MEMBER) + "\n\n")  # a page that is open all the while
+    held.append(page)
+    assert read_answer(page, stream=True).code == 200
+    for number in range(MOST_STRANGERS * 3):
+        held.append(begun(house, said))
+        if number % 50 == 0:
+            assert ask(house, get("/now", MEMBER)).code == 200
+    assert ask(house, post(MEMBER, OURS, "Content-Length: 9"), b"text=only").code == 409  # heard: the word is missing
+    assert ended(held[1]) or "static" in said  # that one has an answer before its end
+    page.settimeout(0.05)
+    with contextlib.suppress(TimeoutError):
+        while page.recv(65536):
+            pass
+        pytest.fail("the open page was let go")
+
+
+def test_what_is_not_all_said_in_time_is_not_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither silence nor half a header nor half a form, not even if a byte comes now and then."""
+    monkeypatch.setattr(Connection, "times", {h11.IDLE: 0.3, h11.SEND_BODY: 0.3})
+    before = house.events()
+    half = post(MEMBER, OURS, "Content-Length: 1000") + "\n\n"
+    for said, body in (("", b""), ("GET /now HTTP/1.1\nHost: ", b""), (half, b"text=half")):
+        with begun(house, said, body) as made:
+            assert ended(made), said
+    with begun(house, "GET /now HTTP/1.1\nX: ") as made, contextlib.suppress(ConnectionError):
+        made.settimeout(0.05)
+        for _ in range(200):
+            made.sendall(b"x")
+            if ended(made):
+                break
+        else:
+            pytest.fail("it was waited for")
+    assert house.events() == before
+
+
+def test_an_answer_may_take_longer_than_a_question(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that listens is not cut off, and the next request on a connection has its own time."""
+    monkeypatch.setattr(Connection, "times", {h11.IDLE: 0.4, h11.SEND_BODY: 0.4})
+    with begun(house, get("/live?page=/now&version=", MEMBER) + "\n\n") as page:
+        assert read_answer(page, stream=True).code == 200
+        with begun(house, "") as made:
+            for _ in range(4):
+                made.sendall(house.said(get("/static/icon.svg")).replace("\n", "\r\n").encode() + b"\r\n\r\n")
+                assert read_answer(made).code == 200
+                with contextlib.suppress(TimeoutError):  # a pause that is shorter than its time
+                    made.settimeout(0.15)
+                    assert made.recv(1) != b""
+                made.settimeout(10)
+        page.settimeout(0.05)
+        with contextlib.suppress(TimeoutError):
+            while page.recv(65536):
+                pass
+            pytest.fail("the open page was let go")

@@ -1,0 +1,139 @@
+"""The name that only this run knows: what a browser holds for it goes to nobody else on this machine."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from dashboard import Ground, serving
+from playwright.sync_api import Browser, expect
+from raw_asking import House, ask, get
+from samples import rich
+
+from holdfast.core.errors import Conflict, Invalid
+from holdfast.web import serving as served
+from holdfast.web.gate import ENTRY, Secrets
+from holdfast.web.serving import Dashboard
+
+
+@contextmanager
+def other_server() -> Iterator[tuple[str, list[str]]]:
+    """Another program on this machine, and every cookie it was shown."""
+    shown: list[str] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers.get("Cookie", ""))
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>other</title>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}", shown
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_other_servers_here_are_not_shown_the_cookie(tmp_path: Path, browser: Browser) -> None:
+    """Entered from the command line's ticket, the browser is at the name, where everything works; nobody else gets
+    what it holds.
+    """
+    ground = Ground(tmp_path)
+    session = rich(ground)
+    with serving(ground, named=True) as dashboard, other_server() as (other, shown):
+        context = browser.new_context()
+        context.grant_permissions(["clipboard-read", "clipboard-write"], origin=dashboard.origin)
+        page = context.new_page()
+        trouble: list[str] = []
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on("console", lambda said: trouble.append(said.text))
+        ticket = dashboard.ticket()
+        assert urlsplit(ticket).netloc == f"127.0.0.1:{dashboard.secrets.port}"
+        page.goto(ticket)
+        page.wait_for_url(f"{dashboard.origin}/now")
+        expect(page.locator("#pulse")).to_have_text("live")
+        page.goto(f"{dashboard.origin}/session/{session}")
+        expect(page.locator("#pulse")).to_have_text("live")
+        assert page.evaluate("[isSecureContext, typeof SharedWorker]") == [True, "function"]
+        page.locator(".actions").get_by_role("button", name="Copy the resume command").first.click()
+        expect(page.locator(".toast").filter(has_text="Copied.").first).to_be_visible()
+        page.locator(".actions").get_by_role("button", name="Pause", exact=True).first.click()
+        expect(page.locator(".toast").filter(has_text="aused").first).to_be_visible()
+        assert trouble == []
+        port = other.rpartition(":")[2]
+        for place in (other, f"localhost:{port}", f"x.localhost:{port}"):
+            elsewhere = context.new_page()
+            elsewhere.goto(f"http://{place}/")
+            elsewhere.reload()
+        assert len(shown) >= 6
+        assert set(shown) == {""}
+        held = context.cookies()
+        assert [one["domain"] for one in held] == [dashboard.secrets.own.partition(":")[0]]
+        context.close()
+
+
+def test_the_name_is_told_to_nobody_who_does_not_belong_here(tmp_path: Path) -> None:
+    """It is long, differs from run to run, and stands in no answer to a stranger; a ticket that crossed is spent."""
+    ground = Ground(tmp_path)
+    with serving(ground, named=True) as dashboard:
+        house = House(ground, dashboard)
+        plain, name = dashboard.secrets.plain, house.own.partition(".")[0]
+        assert len(name) == 32
+        assert name != Secrets(house.port, named=True).own.partition(".")[0]
+        for path in ("/", "/now", "/enter/nobody", "/nothing", "/static/holdfast.js", "/api/v1/now"):
+            answer = ask(house, get(path, host=plain))
+            assert name not in str(answer.headers) + answer.body.decode()
+        ticket = urlsplit(dashboard.ticket()).path
+        crossed = ask(house, get(ticket, host=plain))
+        assert (crossed.code, "set-cookie" in crossed.headers) == (303, False)
+        assert ask(house, get(ticket, host=plain)).code == 401
+        there = urlsplit(crossed.headers["location"])
+        assert there.netloc == house.own
+        entered = ask(house, get(there.path))
+        assert (entered.code, "set-cookie" in entered.headers) == (200, True)
+        assert ask(house, get(there.path)).code == 401
+        assert ask(house, get(f"{ENTRY}TOKEN", host=plain)).headers["location"].startswith(dashboard.origin)
+        house.keeper.close()
+
+
+def test_a_port_that_was_asked_for_is_at_the_address_that_everybody_knows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As is everything where browsers do not find the name; a port that cannot be is refused in our own words."""
+    ground = Ground(tmp_path)
+    free = Dashboard(ground.keeper)
+    free._socket.close()
+    assert free.origin.endswith(f".localhost:{free.secrets.port}")
+    asked = Dashboard(ground.keeper, free.secrets.port)
+    assert asked.origin == f"http://127.0.0.1:{free.secrets.port}"
+    with pytest.raises(Conflict, match=f"port {free.secrets.port} cannot be used here"):
+        Dashboard(ground.keeper, free.secrets.port)
+    asked._socket.close()
+    for port in (0, -1, 65536, 99999):
+        with pytest.raises(Invalid, match=f"^{port} is no port$"):
+            Dashboard(ground.keeper, port)
+
+    def unknown(*_: object) -> object:
+        raise OSError("who is that?")
+
+    assert served.finds_names("linux")
+    assert served.finds_names("win32")
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    assert not served.finds_names("darwin")
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(2, 1, 6, "", ("127.0.0.1", 80))])
+    assert served.finds_names("darwin")
