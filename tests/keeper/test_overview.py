@@ -17,6 +17,7 @@ from holdfast.core.vocabulary import ConflictFound, WaitingStarted
 from holdfast.keeper import overview
 from holdfast.keeper.home import default_home
 from holdfast.keeper.session import KeptSession
+from holdfast.machine.wall import Wall
 from holdfast.store.sqlite import SqliteStore
 
 
@@ -175,3 +176,23 @@ def test_finished_sessions_are_not_loaded(keeper: Keeper, monkeypatch: pytest.Mo
     monkeypatch.setattr(SqliteStore, "state", counting)
     assert {one.session.id for one in overview.now(keeper)} == due
     assert sorted(loaded) == sorted(due)
+
+
+def test_what_was_looked_at_a_moment_ago_is_not_looked_at_again(tmp_path: Path) -> None:
+    """With a memo, only sessions in which something happened since are loaded; what is shown is the same."""
+    clock = [1_800_000_000_000_000_000]
+    with Keeper.open(str(tmp_path), home=str(tmp_path / "home"), wall=Wall(read=lambda: clock[0])) as keeper:
+        one = keeper.start("One").id
+        two = keeper.start("Two", replace=True).id
+        keeper.unarchive(one)
+        memo = overview.GlanceMemo()
+        first = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
+        assert set(first) == {one, two}
+        keeper.session(two).note("Something happened")
+        again = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
+        assert again[two] is not first[two]
+        assert [note.text for note in again[two].session.notes] == ["Something happened"]
+        assert again[one] is first[one]
+        clock[0] += 60 * 10**9
+        later = {glance.session.id: glance for glance in overview.now(keeper, memo=memo)}
+        assert later[one] is not first[one]  # time passes, and processes end, without anybody saying so

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.text import shorten
+from holdfast.core.times import MINUTE
 from holdfast.keeper import elsewhere
 from holdfast.keeper.home import default_home
 from holdfast.keeper.wording import count, one_line, open_pause
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store
 
 _MOST: Final = 3  # of one kind that are told one by one
+_AT_ONCE: Final = 500  # whose versions are asked for; beyond that each is looked at
 _LONGEST: Final = 200  # characters of what somebody said
 _FAILED: Final = {"error": "failed", "timeout": "ran out of time", "interrupted": "was interrupted"}
 
@@ -55,18 +57,45 @@ def unfinished(keeper: Keeper) -> list[Row]:
     return sorted(found, key=lambda row: (row.updated_at, row.id), reverse=True)
 
 
-def now(keeper: Keeper, most: int | None = None) -> list[Glance]:
-    """The unfinished sessions (of very many, so many that something happened in last): what waits for the person
-    first, then the latest.
+class GlanceMemo:
+    """Glances of a moment ago, for whoever looks again and again: one is good until something happens in its session
+    or beside the log, and for a minute, because times and processes change without anybody saying so.
     """
-    found: list[Glance] = []
-    for row in unfinished(keeper)[:most]:
-        store = keeper.store()
-        state = store.state(row.id)
-        if state is not None and not state.deleted:  # somebody may have deleted it just now
-            found.append(_glance(keeper, store, state, None))
-    found.sort(key=lambda one: (one.session.updated_at, one.session.id), reverse=True)
-    return sorted(found, key=lambda one: not one.attention)
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, int, str], Glance]] = {}
+
+    def recall(self, session: str, mark: tuple[int, int, str]) -> Glance | None:
+        found = self._known.get(session)
+        return found[1] if found is not None and found[0] == mark else None
+
+    def keep(self, glances: dict[str, tuple[tuple[int, int, str], Glance]]) -> None:
+        self._known = glances  # those that are not looked at any more are forgotten
+
+
+def now(keeper: Keeper, rows: Sequence[Row] | None = None, *, memo: GlanceMemo | None = None) -> list[Glance]:
+    """The unfinished sessions, or these of them: what waits for the person first, then what happened last."""
+    rows = unfinished(keeper) if rows is None else rows
+    store = keeper.existing_store()
+    if store is None or not rows:
+        return []
+    memo = memo or GlanceMemo()
+    beside, minute = store.beside_the_log(), keeper.now() // MINUTE
+    versions = store.versions([row.id for row in rows[:_AT_ONCE]])
+    found: dict[str, tuple[tuple[int, int, str], Glance]] = {}
+    for row in rows:
+        mark = (versions.get(row.id, -1), minute, beside)
+        known = None if mark[0] < 0 else memo.recall(row.id, mark)
+        if known is None:
+            state = store.state(row.id)
+            if state is None or state.deleted:  # somebody deleted it just now
+                continue
+            known = _glance(keeper, store, state, None)
+        found[row.id] = mark, known
+    memo.keep(found)
+    glances = [known for _, known in found.values()]
+    glances.sort(key=lambda one: (one.session.updated_at, one.session.id), reverse=True)
+    return sorted(glances, key=lambda one: not one.attention)
 
 
 def gone(state: State, document: Session) -> frozenset[str]:

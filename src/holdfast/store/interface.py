@@ -9,7 +9,7 @@ Whatever implements this passes `holdfast.store.conformance`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
@@ -128,8 +128,8 @@ class Store(Protocol):
     def project_names(self) -> list[str]:
         """The names of the projects that sessions are of, each once, in order."""
 
-    def versions(self) -> dict[str, int]:
-        """Every session that listings show, with a number that is another one after every change of it."""
+    def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
+        """Every session that listings show, or of these, with a number that is another one after every change."""
 
     def sessions(self) -> Iterator[str]:
         """The id of every session, deleted ones included, in order of creation."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -97,8 +97,11 @@ class SqliteStore:
     def project_names(self) -> list[str]:
         return listing.project_names(self._listed)
 
-    def versions(self) -> dict[str, int]:
-        return dict(self._listed("SELECT id, version FROM sessions WHERE deleted = 0 AND version > 0", ()))
+    def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
+        sql = ["SELECT id, version FROM sessions WHERE deleted = 0 AND version > 0"]
+        if of is not None:
+            sql.append(f"AND id IN ({', '.join('?' * len(of))})")
+        return dict(self._listed(" ".join(sql), tuple(of or ())))
 
     def sessions(self) -> Iterator[str]:
         with self._reading():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.core.model import Session
     from holdfast.keeper.following import Change
     from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.overview import Glance
 
 # Sessions that nobody ended pile up: the latest ones are looked at, some of them shown in full, others in a line.
 LOOKED_AT: Final = 60
@@ -30,13 +31,16 @@ class Now:
     name = "now"
     title = "Now"
 
+    def __init__(self) -> None:
+        self._memo = overview.GlanceMemo()
+        # Cards that were drawn, with what they were drawn from.
+        self._drawn: dict[str, tuple[Glance, str]] = {}
+
     def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
         rows = overview.unfinished(keeper)
-        found = overview.now(keeper, LOOKED_AT)
-        cards = {
-            f"card-{one.session.id}": render("card.html", one=one, now=as_of(one.session), strip=small(one.session))
-            for one in found[:CARDS]
-        }
+        found = overview.now(keeper, rows[:LOOKED_AT], memo=self._memo)
+        cards = {f"card-{one.session.id}": self._card(one) for one in found[:CARDS]}
+        self._drawn = {one.session.id: (one, cards[f"card-{one.session.id}"]) for one in found[:CARDS]}
         waiting = sum(bool(one.attention) for one in found)
         shown = {one.session.id for one in found[:CARDS]}
         others = [row for row in rows if row.id not in shown]
@@ -48,6 +52,12 @@ class Now:
             },
             {"cards": tuple(cards)},
         )
+
+    def _card(self, one: Glance) -> str:
+        known = self._drawn.get(one.session.id)
+        if known is not None and known[0] is one:
+            return known[1]
+        return render("card.html", one=one, now=as_of(one.session), strip=small(one.session))
 
     def concerns(self, _: Change, __: Asked, /) -> bool:
         return True
