@@ -9,6 +9,11 @@ REAL   := .real-agents
 INSPECTOR := .inspector
 AGENTS := '@anthropic-ai/claude-code-linux-x64@>=2.1.325' '@openai/codex@>=0.166' '@google/gemini-cli@>=0.61'
 
+# Node does not look where other programs are told to find certificates.
+ifdef SSL_CERT_FILE
+export NODE_EXTRA_CA_CERTS ?= $(SSL_CERT_FILE)
+endif
+
 .PHONY: run test lint bench torture real-agents inspector docs clean
 
 run: $(VENV)/installed            ## the main job, end to end, in a scratch directory
