@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 FULL   ?=
+# One more than there are cores: tests often wait, for the disk, for other processes, for a browser.
+WORKERS = $$($(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 REAL   := .real-agents
 # The MCP inspector, a real client for the tests of `holdfast mcp`; without it they are skipped.
 INSPECTOR := .inspector
@@ -20,7 +22,7 @@ run: $(VENV)/installed            ## the main job, end to end, in a scratch dire
 	@$(BIN)/holdfast tour
 
 test: $(READY)                    ## all tests
-	@$(BIN)/python -m pytest -n auto --dist worksteal -q
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
 lint: $(READY)                    ## style, types, layers
 	@$(BIN)/ruff check .

@@ -43,9 +43,9 @@ def hooks(keeper: Keeper, _: Store | None) -> Check:
     seen = _seen(keeper)
     return (
         _script(keeper, standing, seen)
+        or _left_behind(seen)
         or _server(keeper, seen)
         or _outdated(keeper, standing, seen)
-        or _left_behind(seen)
         or _told_once(keeper, standing)
         or _hindered(seen)
         or _heard({one.agent for one in standing} | {one.name for one in seen if one.connected is not None})
