@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 TORTURE = "HOLDFAST_TORTURE"
+# What nobody sees need not be painted well: drawing by software is most of what a browser costs here.
+LIGHT = ("--disable-gpu", "--disable-software-rasterizer", "--disable-extensions", "--disable-background-networking")
 _OURS = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
 # The agents' own programs are large and run on request only: `make real-agents`.
 collect_ignore = [] if os.environ.get("HOLDFAST_REAL_AGENTS") else ["real"]
@@ -32,7 +34,7 @@ pytest.register_assert_rewrite(
 settings.register_profile(
     "fast",
     deadline=None,
-    max_examples=50,
+    max_examples=35,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
@@ -66,6 +68,6 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        made = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", *LIGHT])
         yield made
         made.close()

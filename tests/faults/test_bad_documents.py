@@ -168,7 +168,7 @@ NASTY = {
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the most memory a process had is read from /proc")
-@pytest.mark.parametrize("name", NASTY)
+@pytest.mark.parametrize("name", list(NASTY)[:: scale(2, 1, 1)])
 def test_four_mebibytes_of_anything_fit_in_memory(name: str, tmp_path: Path) -> None:
     """A process that reads and recovers it stays below 256 MiB, interpreter and all."""
     file = tmp_path / ("nasty.yaml" if name == "yaml" else "nasty.json")

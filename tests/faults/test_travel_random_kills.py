@@ -12,7 +12,7 @@ from harness.figures import tell
 from harness.travel import Travel, converge, kept
 from scale import scale
 
-RANDOM = scale(4, 100, 1_000)
+RANDOM = scale(2, 100, 1_000)
 
 
 @pytest.mark.parametrize("kind", ["folder", "git"])

@@ -80,7 +80,7 @@ def is_imported(document: Document, name: str, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=25)
+@settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=settings().max_examples // 3)
 @given(data=st.data(), harm=st.sampled_from(sorted(HARM)))
 def test_valid_is_what_is_imported(name: str, data: st.DataObject, harm: str) -> None:
     """Of documents that a specification allows, with text in any one field that may be too much."""

@@ -136,7 +136,7 @@ def _killed(ground: Ground, what: str, after: int) -> int:
     return subprocess.run([sys.executable, "-c", _KILL, *words], check=False).returncode
 
 
-@pytest.mark.parametrize("after", range(1, 190, 12))
+@pytest.mark.parametrize("after", range(1, 190, 24))
 @pytest.mark.parametrize("what", ["connect", "disconnect"])
 def test_killed_between_any_two_steps(ground: Ground, what: str, after: int) -> None:
     """Whenever it is killed, the next connect connects, and the next disconnect restores every byte."""

@@ -94,7 +94,7 @@ def furnished(root: Path) -> Project:
     return project
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(name=st.sampled_from(FILES), where=st.integers(0, 10_000), new=st.sampled_from(GARBAGE))
 @example(name="plan", where=5, new=GONE)
 def test_after_any_edit_every_file_is_valid_and_nothing_is_lost(name: str, where: int, new: Any) -> None:

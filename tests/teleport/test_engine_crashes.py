@@ -24,7 +24,7 @@ from holdfast.teleport.remotes.interface import Found
 
 # Every step in every way when there is time; a few of them in the usual run, others for each way to die.
 TORTURE: Final = bool(os.environ.get("HOLDFAST_TORTURE"))
-STRIDE: Final = 1 if TORTURE else 24
+STRIDE: Final = 1 if TORTURE else 36
 HOW: Final = ("nothing", "midway", "unanswered", "nothing removed") if TORTURE else ("midway", "unanswered")
 PEOPLE: Final = ("anna", "ben", "cleo", "dora", "gus")
 
