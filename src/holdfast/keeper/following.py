@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store
 
 PATIENCE: Final = 0.5  # seconds between two looks where nothing tells of changes
+_SELDOM: Final = 2.0  # seconds between two looks where something does
 _STEP: Final = 50  # milliseconds without a change after which changes are told
 _LONGEST: Final = 100  # milliseconds that changes are gathered for
 _AT_ONCE: Final = 1_000  # events that are read in one go
@@ -154,7 +155,7 @@ class _Ears:
         """Wait; the paths where something changed, or just anywhere if that cannot be known."""
         if self._notify is None:
             return [""] if not stop.wait(PATIENCE) else []
-        found = self._notify.watch(_LONGEST, _STEP, int(PATIENCE * 1000), stop)
+        found = self._notify.watch(_LONGEST, _STEP, int(_SELDOM * 1000), stop)
         return [path for _, path in found] if isinstance(found, set) else []
 
     def close(self) -> None:
