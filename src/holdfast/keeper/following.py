@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 0.5  # seconds between two looks where nothing tells of changes
 _SELDOM: Final = 2.0  # seconds between two looks where something does
-_STEP: Final = 50  # milliseconds without a change after which changes are told
-_LONGEST: Final = 100  # milliseconds that changes are gathered for
+_STEP: Final = 100  # milliseconds without a change after which changes are told; also how often it wakes
+_LONGEST: Final = 200  # milliseconds that changes are gathered for
 _AT_ONCE: Final = 1_000  # events that are read in one go
 
 
