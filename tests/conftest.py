@@ -34,7 +34,7 @@ pytest.register_assert_rewrite(
 settings.register_profile(
     "fast",
     deadline=None,
-    max_examples=35,
+    max_examples=50,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=True,
