@@ -147,6 +147,13 @@ def test_what_only_a_person_can_decide_is_a_warning_and_left_alone(
     assert "--repair" not in seen.fix
 
 
+def test_a_line_that_was_cut_off_and_added_anew_is_no_doubt(feature: Feature) -> None:
+    path = feature.path("history.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:-1], lines[-1][:40] + "\n", lines[-1]]))
+    assert doubtful(feature.root) == []
+
+
 def test_entries_of_a_damaged_registry_keep_what_can_be_kept(feature: Feature) -> None:
     """One of a feature that is elsewhere: its status is no word of the contract, the rest is as it was."""
     path = feature.root / REGISTRY

@@ -7,7 +7,7 @@ crash cut off stays a bad line of its own: nothing that was written is ever chan
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -222,6 +222,22 @@ def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
                     yield number, _checked(plain, path, number)
         except OSError as error:
             raise explain(error, "read", path) from error
+
+
+def told_again(path: str, numbers: Collection[int]) -> set[int]:
+    """Which of these lines were cut off within, and stand whole further below: nothing is missing of them.
+
+    So it looks where a writer was killed while appending, and the next one added the line anew.
+    """
+    found: set[int] = set()
+    cut: dict[int, bytes] = {}
+    fd = open_private(path, os.O_RDONLY)
+    with os.fdopen(fd, "rb") as file:
+        for number, raw in enumerate(file, 1):
+            found.update(one for one, begun in cut.items() if raw.startswith(begun) and _line(raw))
+            if number in numbers:
+                cut[number] = raw.rstrip(b"\r\n")
+    return found
 
 
 def _checked(raw: bytes, path: str, number: int) -> Line | Invalid:

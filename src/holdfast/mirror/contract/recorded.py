@@ -52,7 +52,7 @@ class Recorded(NamedTuple):
     """A history as it was found. Lines are named by their number, from 1."""
 
     lines: list[Line]
-    unreadable: list[int]
+    unreadable: list[int]  # without those that were cut off and stand whole further below
     changed: list[int]  # no longer what Holdfast wrote
     wrong: list[tuple[int, str]]  # not what the contract wants of a line
     lacking: Lacking | None
@@ -74,6 +74,9 @@ def recorded(path: str, *, strict: bool = False) -> Recorded:
         why = _wrong(line) if strict else None
         if why is not None:
             wrong.append((number, why))
+    if unreadable:
+        again = history.told_again(path, unreadable)
+        unreadable = [number for number in unreadable if number not in again]
     return Recorded(lines, unreadable, changed, wrong, lacking(events_of(lines)))
 
 
