@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
 import pytest
 
-from holdfast.core.errors import Conflict, Damaged, Failed, Invalid, Refused
+from holdfast.core.errors import Conflict, Damaged, Failed, HoldfastError, Invalid, Refused
+from holdfast.core.event import Event
 from holdfast.store.conformance import OTHER, SESSION, Ticks, assert_sound, everything, note, put, started
+from holdfast.store.interface import UNSEEN
 from holdfast.store.sqlite import SqliteStore, copies
 from holdfast.store.sqlite import connection as opening
+from holdfast.store.sqlite.tables import SqliteTables
 
 
 def opened(path: Path, writer: str = "a") -> SqliteStore:
@@ -93,13 +97,12 @@ def test_a_failure_in_the_middle_restores_nothing(
     store.backup(str(tmp_path / "copy"))
     fresh = opened(tmp_path / "fresh.db", "b")
     insert = type(fresh._tables).insert
-    calls = []
 
-    def failing(self: object, event: object) -> None:
-        calls.append(event)
-        if len(calls) == 52:
-            raise apsw.FullError
-        insert(self, event)  # type: ignore[arg-type]
+    def failing(self: SqliteTables, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.session == OTHER:
+                raise apsw.FullError
+            insert(self, (event,))
 
     with monkeypatch.context() as patched:
         patched.setattr(type(fresh._tables), "insert", failing)
@@ -159,3 +162,40 @@ def test_a_name_taken_at_the_last_moment_is_not_overwritten(
         store.backup(str(tmp_path / "copy"))
     assert (tmp_path / "copy").read_bytes() == b"mine"
     assert sorted(os.listdir(tmp_path)) == ["copy", "home"]
+
+
+def test_a_backup_can_be_written_of_any_store(store: SqliteStore, tmp_path: Path) -> None:
+    """From what its interface shows alone: a private file like any other, with nothing of the copying in it."""
+    with store.transaction() as transaction:
+        transaction.set_current("/shop", SESSION)
+        transaction.remember("vault/1/cursor", b"how far we asked")
+        transaction.remember("kept", b"1")
+    (tmp_path / "backups").mkdir()
+    path = tmp_path / "backups" / "one"
+    copies.write_backup(store, str(path))
+    assert os.listdir(tmp_path / "backups") == ["one"]
+    assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_nlink) == (0o600, 1)
+    assert b"how far we asked" not in path.read_bytes()
+    fresh = opened(tmp_path / "fresh.db", "b")
+    assert fresh.restore(str(path)) == 53
+    assert everything(fresh) == everything(store)
+    again = opened(path, "c")
+    assert again.current("/shop") == SESSION
+    assert again.remembered_under("") == {UNSEEN: b"0", "kept": b"1"}
+    assert_sound(again)
+    again.close()
+    with pytest.raises(Conflict):
+        copies.write_backup(store, str(path))
+    with pytest.raises(HoldfastError):
+        copies.write_backup(store, str(tmp_path / "nowhere" / "one"))
+
+
+def test_a_backup_of_any_store_that_fails_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
+    """A store that is damaged, or goes away in the middle: no file, and none of those it was made in."""
+    (tmp_path / "backups").mkdir()
+    connection = apsw.Connection(store.path)
+    connection.execute("UPDATE events SET data = x'7b7d' WHERE session = 2 AND seq = 2")
+    connection.close()
+    with pytest.raises(Damaged):
+        copies.write_backup(store, str(tmp_path / "backups" / "one"))
+    assert os.listdir(tmp_path / "backups") == []

@@ -12,10 +12,12 @@ from holdfast.store.sqlite import SqliteStore
 
 
 class TestSqlite(StoreConformance):
-    def open_store(self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None) -> Store:
+    def open_store(
+        self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
+    ) -> Store:
         return SqliteStore(str(self.place / f"{where}.db"), writer=lambda: writer, wall=wall or Ticks())
 
-    def make_newer(self, where: str = "one") -> None:
+    def make_newer(self, where: str) -> None:
         connection = apsw.Connection(str(self.place / f"{where}.db"))
         connection.execute("PRAGMA user_version = 1000")
         connection.close()

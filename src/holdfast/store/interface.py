@@ -68,6 +68,32 @@ class Arrival(NamedTuple):
     event: Event
 
 
+class Known(NamedTuple):
+    """A project as a store knows it, with every piece of evidence that finds it again: its kind, and its value."""
+
+    id: str
+    name: str
+    evidence: tuple[tuple[str, str], ...]
+
+
+class Beside(NamedTuple):
+    """All that stands beside the log, as of one moment: what is of this machine, and how projects are found."""
+
+    # Work trees, and the sessions they are at.
+    places: dict[str, str]
+    projects: list[Known]
+    memory: dict[str, bytes]
+
+
+class Listening(Protocol):
+    """Is told by the store when somebody changed something, so that nobody has to look all the time."""
+
+    def heard(self, timeout: float) -> bool:
+        """Wait at most so many seconds; True when something may have changed since this was asked last."""
+
+    def close(self) -> None: ...
+
+
 class Transaction(Protocol):
     """The right to write: one at a time in the whole store. States read here are current until the end."""
 
@@ -95,6 +121,9 @@ class Transaction(Protocol):
 
     def know_project(self, project: Project) -> None:
         """Remember a project and the evidence that finds it again."""
+
+    def know_evidence(self, known: Known) -> None:
+        """Remember a project and evidence of it as another store had them; what is known already stays."""
 
     def changed(self) -> frozenset[str]:
         """The sessions that it changed, once it is over."""
@@ -168,6 +197,12 @@ class Store(Protocol):
 
     def beside_the_log(self) -> str:
         """Differs from what it was when something other than events did: where work trees are, what is kept."""
+
+    def beside(self) -> Beside:
+        """What `copying` carries to another store together with the log."""
+
+    def listening(self) -> Listening | None:
+        """A line on which changes are told from now on; None where a store cannot, and `version` is asked instead."""
 
     def latest_time(self) -> int | None:
         """The time of the event recorded last: what a machine with a broken clock can go on from."""

@@ -6,7 +6,7 @@ transactions and trusted only while the session's version in the tables is the o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -57,9 +57,11 @@ class Tables(Protocol):
 
     def has_key(self, session: str, key: str) -> bool: ...
 
-    def has_event(self, event: Event) -> bool: ...
+    def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
+        """Those of these events of one session that have no row, in the order given."""
 
-    def insert(self, event: Event) -> None: ...
+    def insert(self, events: Sequence[Event]) -> None:
+        """New events of one session: they arrive in this order."""
 
     def add_words(self, session: str, found: list[str]) -> None: ...
 
@@ -210,7 +212,7 @@ class Journal:
             seen=_unseen_heads(state, writer),
             key=draft.key,
         )
-        self._tables.insert(event)
+        self._tables.insert((event,))
         self._changed.add(session)
         if state.last is not None and event.position < state.last:
             # Somebody's clock is at its end: only ids order what comes now.
@@ -245,13 +247,12 @@ class Journal:
         """Events of one session: added to its state where they come after what is there, else it is folded anew."""
         tables = self._tables
         unique = {event.hash: event for event in events}
-        new = sorted((event for event in unique.values() if not tables.has_event(event)), key=_position)
+        new = sorted(tables.missing(session, list(unique.values())), key=_position)
         if not new:
             return 0
         state = self.state(session)
         later = self._comes_after(state, new)
-        for event in new:
-            tables.insert(event)
+        tables.insert(new)
         if not later:
             # What is erased may be anywhere before it, and what stands instead changes all that follows.
             self.refold(session, 0 if any(event.type in _ERASING for event in new) else new[0].clock)

@@ -1,15 +1,17 @@
 """What every store must do, as tests: a new kind of store derives `StoreConformance`, brings its hooks, and passes.
 
     class TestMyStore(StoreConformance):
-        def open_store(self, where="one", *, writer=ANNA, wall=None): ...
-        def make_newer(self, where="one"): ...
+        def open_store(self, where="one", *, writer=ANNA, wall=None, here="one"): ...
+        def make_newer(self, where): ...
 
-Only `holdfast.store.interface` is used, so nothing here depends on how a store keeps what it keeps. `self.place` is a
-directory of the test's own. Stores that were opened through `self.store` are closed after the test.
+Only `holdfast.store.interface` and what copies between stores is used, so nothing here depends on how a store keeps
+what it keeps. `self.place` is a directory of the test's own. A kind of store that several machines share says so with
+`shared = True`. Stores that were opened through `self.store` are closed after the test.
 """
 
 from __future__ import annotations
 
+from holdfast.store.conformance.carrying import Carrying
 from holdfast.store.conformance.chains import Chains
 from holdfast.store.conformance.copying import Copying
 from holdfast.store.conformance.durability import Durability
@@ -33,6 +35,7 @@ from holdfast.store.conformance.ground import (
     started,
     take,
 )
+from holdfast.store.conformance.installations import Installations
 from holdfast.store.conformance.listing import Listing
 from holdfast.store.conformance.noticing import Noticing
 from holdfast.store.conformance.receiving import Receiving
@@ -47,6 +50,16 @@ __all__ = [
 
 
 class StoreConformance(
-    Durability, Chains, Receiving, Listing, Copying, Remembering, Streaming, Withdrawing, Noticing
+    Durability,
+    Chains,
+    Receiving,
+    Listing,
+    Copying,
+    Remembering,
+    Streaming,
+    Withdrawing,
+    Noticing,
+    Carrying,
+    Installations,
 ):
     """All of it. Copying brings the tests of deleting along: what was deleted stays so in copies."""

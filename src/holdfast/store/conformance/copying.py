@@ -81,14 +81,14 @@ class Copying(Deleting):
 
     def test_a_newer_store_is_refused(self) -> None:
         """A store that a later program wrote is not opened, and what it holds is not touched."""
-        store = self.store()
+        store = self.store("newer")
         put(store, SESSION, started())
         self._opened.remove(store)
         store.close()
-        self.make_newer()
+        self.make_newer("newer")
         for _ in range(2):
             with pytest.raises(Refused) as caught:
-                self.open_store(wall=Ticks())
+                self.open_store("newer", wall=Ticks())
             assert caught.value.exit_code == 1
             assert "newer" in caught.value.message
             assert caught.value.hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -110,17 +111,27 @@ def note(text: str) -> NoteAdded:
 
 
 class Ground:
+    # Whether several machines share one store of this kind, each with places and memory of its own.
+    shared: ClassVar[bool] = False
     place: Path
     _opened: list[Store]
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def open_store(self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None) -> Store:
-        """Open the store of this name, made on first use. Opened again it is a second connection to the same."""
+    def open_store(
+        self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
+    ) -> Store:
+        """Open the store of this name, made on first use. Opened again it is a second connection to the same.
+
+        `here` names the installation that opens it: of a store that is not `shared` there is one alone.
+        """
         raise NotImplementedError
 
-    def make_newer(self, where: str = "one") -> None:
-        """Change the closed store so that it looks as if a later version of the program had written it."""
+    def make_newer(self, where: str) -> None:
+        """Change the closed store so that it looks as if a later version of the program had written it.
+
+        Asked for one name only, "newer", so that it can be a store of its own: it stays as it is after the test.
+        """
         raise NotImplementedError
 
     @pytest.fixture(autouse=True)
@@ -130,8 +141,10 @@ class Ground:
         for store in self._opened:
             store.close()
 
-    def store(self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None) -> Store:
-        store = self.open_store(where, writer=writer, wall=wall or Ticks())
+    def store(
+        self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
+    ) -> Store:
+        store = self.open_store(where, writer=writer, wall=wall or Ticks(), here=here)
         self._opened.append(store)
         return store
 

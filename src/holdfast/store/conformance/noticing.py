@@ -92,3 +92,22 @@ class Noticing(Ground):
         assert now[OTHER] == before[OTHER]
         store.erase(OTHER, draft(SessionDeleted()))
         assert store.versions() == other.versions() == {SESSION: now[SESSION]}
+
+    def test_who_listens_is_told_of_changes(self) -> None:
+        """Once for what happened since, by whichever connection; without a change, nothing. Not every store can."""
+        store, other = self.store(), self.store(writer=BEN)
+        line = store.listening()
+        if line is None:
+            return
+        try:
+            while line.heard(0.05):
+                pass  # what was said before
+            put(other, SESSION, started())
+            assert line.heard(10)
+            while line.heard(0.05):
+                pass
+            with other.transaction() as transaction:
+                transaction.set_current("/home/me/shop", SESSION)
+            assert line.heard(10)
+        finally:
+            line.close()

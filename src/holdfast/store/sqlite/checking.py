@@ -7,24 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 import apsw
 import msgspec
 
-from holdfast.core import view
 from holdfast.core.errors import HoldfastError
-from holdfast.core.event import Event
-from holdfast.core.fold import apply, in_log_order, pass_over, read
-from holdfast.core.reading import erasures
-from holdfast.core.search import words
-from holdfast.core.state import FOLD_VERSION, State, thaw
-from holdfast.core.vocabulary import TYPE_OF, searched_text
+from holdfast.core.state import FOLD_VERSION
+from holdfast.store.derived import Kept, findings
 from holdfast.store.interface import Finding
 from holdfast.store.sqlite import aside, schema
 from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
-from holdfast.store.summary import summary
-from holdfast.store.verify import flaws, forks
+from holdfast.store.summary import Summary
 
+_T = TypeVar("_T")
 _MOST = 20  # of one kind: a person reads no more
 # What reading a damaged row can end in: the columns hold anything.
 _UNREADABLE = (apsw.Error, HoldfastError, msgspec.MsgspecError, ArithmeticError, AttributeError, LookupError,
@@ -62,11 +58,11 @@ def _guarded(name: str, look: Callable[[], Iterable[Finding]], session: str | No
     try:
         yield from look()
     except _UNREADABLE as error:
-        yield Finding(name, f"it cannot be read: {_words(error)}", session)
+        yield _cannot_be_read(name, error, session)
 
 
-def _words(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+def _cannot_be_read(name: str, error: BaseException, session: str | None) -> Finding:
+    return Finding(name, f"it cannot be read: {str(error) or type(error).__name__}", session)
 
 
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -173,78 +169,30 @@ class _Indexed:
 def _session(
     connection: apsw.Connection, tables: SqliteTables, ref: int, session: str, known: set[str], indexed: _Indexed
 ) -> Iterator[Finding]:
-    events = list(tables.read(session))
-    if not events:
-        yield Finding("listing", "the session has no events", session)
-    for flaw in flaws(events):
-        # What a repair could not bring back is known: it is no news, but still worth a word.
-        repaired = flaw.damaged is None and f"aside:{session}:{flaw.writer}:{flaw.seq}" in known
-        yield Finding("aside" if repaired else "chain", flaw.detail, session)
-    for fork in forks(events):
-        yield Finding("copies", fork.detail, session)
-    deleted = any(event.type == "session.deleted" for event in events)
-    if deleted and any(event.data is not None for event in events if event.type != "session.deleted"):
-        yield Finding("erasure", "the session was deleted, but data of it is still there", session)
-    counting = {event.hash: event for event in in_log_order(events)}
-    erased = erasures(counting.values()).hashes
-    if any(event.data is not None and event.hash in erased for event in events):
-        yield Finding("erasure", "events were erased, but data of them is still there", session)
-    if [event.hash for event, double in tables.tail(session, 0) if double == (event.hash in counting)]:
-        yield Finding("state", "events are counted twice, or not at all", session)
-    yield from _derived(connection, ref, session, events, counting, indexed)
-
-
-def _derived(
-    connection: apsw.Connection,
-    ref: int,
-    session: str,
-    events: list[Event],
-    counting: dict[str, Event],
-    indexed: _Indexed,
-) -> Iterator[Finding]:
+    events = list(tables.tail(session, 0))
     rows = connection.execute("SELECT count, fold, state FROM snapshots WHERE session = ?", (ref,))
     snapshots = {count: frozen for count, fold, frozen in rows if fold == FOLD_VERSION}
-    state, found = State(session=session), set[str]()
-    sound: set[int] = set()
-    for event in events:
-        counted = counting.get(event.hash)
-        if counted is None:
-            pass_over(state, event)
-        else:
-            data = read(counted)
-            apply(state, counted, data)
-            if data is not None and TYPE_OF[type(data)].searched:
-                found.update(words(searched_text(TYPE_OF[type(data)], data)))
-        if state.count in snapshots and state.count not in sound and _same(snapshots[state.count], state):
-            sound.add(state.count)
-    for count in sorted(snapshots.keys() - sound):
-        yield Finding("state", f"the snapshot at event {count} differs from the log", session)
-    yield from _guarded("listing", lambda: _listed(connection, ref, state), session)
-    yield from _guarded("search", lambda: _findable(connection, ref, state, found, indexed), session)
+    unreadable: list[Finding] = []
+    listed = _read("listing", session, unreadable, lambda: _listed(connection, ref))
+    words = _read("search", session, unreadable, lambda: indexed.words_of(ref))
+    aliases = _read("search", session, unreadable, lambda: _aliases(connection, ref))
+    yield from findings(session, events, Kept(snapshots, listed, words, aliases), known)
+    yield from unreadable
 
 
-def _same(frozen: bytes, state: State) -> bool:
+def _read(name: str, session: str, unreadable: list[Finding], look: Callable[[], _T]) -> _T | None:
+    """What `look` reads, or None and a word about it: the rest of the session is still looked at."""
     try:
-        return thaw(frozen) == state
-    except (msgspec.MsgspecError, TypeError, ValueError):
-        return False
+        return look()
+    except _UNREADABLE as error:
+        unreadable.append(_cannot_be_read(name, error, session))
+        return None
 
 
-def _listed(connection: apsw.Connection, ref: int, state: State) -> Iterator[Finding]:
-    listed = connection.execute(
-        "SELECT project, created_at, updated_at, ended_at, goal, status, progress, name, device, working_ms,"
-        " archived, deleted FROM sessions WHERE ref = ?",
-        (ref,),
-    ).fetchall()[0]  # fmt: skip
-    if listed != summary(state):
-        yield Finding("listing", "the listing does not show what the log adds up to", state.session)
+def _listed(connection: apsw.Connection, ref: int) -> tuple[object, ...]:
+    rows = connection.execute(f"SELECT {', '.join(Summary._fields)} FROM sessions WHERE ref = ?", (ref,))  # noqa: S608
+    return tuple(rows.fetchall()[0])
 
 
-def _findable(
-    connection: apsw.Connection, ref: int, state: State, found: set[str], indexed: _Indexed
-) -> Iterator[Finding]:
-    if indexed.words_of(ref) != (set() if state.deleted else found):
-        yield Finding("search", "the search index does not hold the words of the log", state.session)
-    aliases = {row[0] for row in connection.execute("SELECT alias FROM aliases WHERE session = ?", (ref,))}
-    if aliases != (set() if state.deleted else set(view.names(state))):
-        yield Finding("search", "the aliases are not those of the log", state.session)
+def _aliases(connection: apsw.Connection, ref: int) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT alias FROM aliases WHERE session = ?", (ref,))}

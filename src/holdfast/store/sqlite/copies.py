@@ -1,41 +1,81 @@
-"""Backups: a complete copy in one file, and uniting a store with one.
-
-Restoring adds and never takes away: the log only grows, so what is here and what the backup has are both true.
-What was deleted since stays deleted.
-"""
+"""Backups: a complete copy in one private file, whatever kind of store it is of, and reading one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import apsw
 
-from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
-from holdfast.core.event import trouble
+from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.event import Event
 from holdfast.machine import files
+from holdfast.store.interface import Store
 from holdfast.store.sqlite import schema
 from holdfast.store.sqlite.connection import put_in_place
 from holdfast.store.sqlite.tables import SqliteTables
 from holdfast.store.sqlite.trouble import speaking
 
-if TYPE_CHECKING:
-    from holdfast.store.sqlite.store import SqliteStore
-
 
 def backup(connection: apsw.Connection, path: str) -> None:
+    _write(path, lambda temporary: connection.execute("VACUUM INTO ?", (temporary,)))
+
+
+def write_backup(store: Store, path: str) -> None:
+    """The backup of a store that is no file: everything it shows, copied into one."""
+    _write(path, lambda temporary: _copy_into(store, temporary))
+
+
+def _copy_into(store: Store, path: str) -> None:
+    from holdfast.store import copying
+    from holdfast.store.sqlite.store import SqliteStore
+
+    working = _temporary_beside(path)
+    try:
+        fresh = SqliteStore(working, writer=_nobody, wall=_never)
+        try:
+            copying.copy(store, fresh)
+        finally:
+            fresh.close()
+        connection = apsw.Connection(working, flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            SqliteTables(connection).forget_under(copying.CURSORS)
+            connection.execute("VACUUM INTO ?", (path,))
+        finally:
+            connection.close()
+    finally:
+        for ending in ("", "-wal", "-shm", "-journal", ".erasing"):
+            if os.path.lexists(working + ending):
+                os.unlink(working + ending)
+
+
+def _nobody() -> str:
+    raise AssertionError("a backup records nothing of its own")
+
+
+def _never() -> int:
+    raise AssertionError("a backup records nothing of its own")
+
+
+def _temporary_beside(path: str) -> str:
+    return os.path.join(os.path.dirname(path), f".holdfast-{os.urandom(8).hex()}.tmp")
+
+
+def _write(path: str, fill: Callable[[str], object]) -> None:
+    """Let a private file be filled, and give it its name only when it is whole: never over another."""
     path = os.path.abspath(path)
     taken = Conflict("the backup file exists already", hint="Choose another name, or remove it.", file=path)
     if os.path.lexists(path):
         raise taken
-    temporary = os.path.join(os.path.dirname(path), f".holdfast-{os.urandom(8).hex()}.tmp")
+    temporary = _temporary_beside(path)
     with speaking("write the backup", path):
         try:
             # Made beforehand, empty and private: SQLite would give it the umask's mode.
             descriptor = files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
-                connection.execute("VACUUM INTO ?", (temporary,))
+                fill(temporary)
                 _forget_remotes(temporary)
                 os.fsync(descriptor)
             finally:
@@ -64,9 +104,23 @@ def _forget_remotes(path: str) -> None:
         copy.close()
 
 
-def unite(store: SqliteStore, path: str) -> int:
-    """Read every event of the backup, check it, and add what is missing: all of it, or nothing."""
-    path = os.path.abspath(path)
+class Backup:
+    """A backup that is being read: nothing is written into it, nor beside it."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._tables = SqliteTables(connection)
+
+    def sessions(self) -> list[str]:
+        return [row[0] for row in self._connection.execute("SELECT id FROM sessions ORDER BY created_at, id")]
+
+    def events(self, session: str) -> Iterator[Event]:
+        return self._tables.read(session)
+
+
+@contextmanager
+def reading(path: str) -> Iterator[Backup]:
+    """One moment of a backup, once it is known to be one."""
     if not os.path.exists(path):
         raise NotFound("there is no such backup", file=path)
     if not os.path.isfile(path):
@@ -85,18 +139,7 @@ def unite(store: SqliteStore, path: str) -> int:
                     file=path,
                 )
             source.execute("BEGIN")
-            tables = SqliteTables(source)
-            sessions = [row[0] for row in source.execute("SELECT id FROM sessions ORDER BY created_at, id")]
-            for session in sessions:
-                _refuse_damage(tables, session, path)
-            new = 0
-            with store.transaction() as transaction:
-                for session in sessions:
-                    new += transaction.receive(tables.read(session))
-                    state = transaction.state(session)
-                    if state.project is not None and not state.deleted:
-                        transaction.know_project(state.project)
-            return new
+            yield Backup(source)
         finally:
             source.close()
 
@@ -113,15 +156,3 @@ def _refuse_what_is_none(source: apsw.Connection, path: str) -> None:
             hint=f"If it was one: holdfast --store sqlite:///{path} doctor --repair saves what can be read of it.",
             file=path,
         )
-
-
-def _refuse_damage(tables: SqliteTables, session: str, path: str) -> None:
-    for event in tables.read(session):
-        wrong = trouble(event)
-        if wrong is not None:
-            raise Damaged(
-                f"event {event.seq} of the backup is damaged: {wrong}",
-                hint=f"Save what can be saved: holdfast --store sqlite:///{path} doctor --repair. Then restore it.",
-                file=path,
-                session=session,
-            )

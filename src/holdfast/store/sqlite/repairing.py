@@ -17,6 +17,7 @@ from holdfast.core.event import Event
 from holdfast.core.times import text
 from holdfast.machine import files
 from holdfast.machine.wall import Wall
+from holdfast.store import derived
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import aside, carving, checking, pages
 from holdfast.store.sqlite import connection as opening
@@ -103,8 +104,8 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
     run(f"DELETE FROM facts WHERE name = 'place' AND {NO_PLACE}")  # noqa: S608 (constants)
     tables.hold_place()
     said = _set_damaged_aside(connection, tables, path, stamp, spare)
-    for derived in ("snapshots", "words", "aliases"):
-        run(f"DELETE FROM {derived}")  # noqa: S608 (constants)
+    for table in ("snapshots", "words", "aliases"):
+        run(f"DELETE FROM {table}")  # noqa: S608 (constants)
     bare = list(
         run(
             "DELETE FROM sessions WHERE ref NOT IN (SELECT session FROM events) AND NOT version < 0"
@@ -132,7 +133,7 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
             SqliteTransaction(connection, tables, journal, path).know_project(state.project)
         missing = False
         for flaw in flaws(tables.read(session)):
-            name = f"aside:{session}:{flaw.writer}:{flaw.seq}"
+            name = derived.aside(session, flaw.writer, flaw.seq)
             run("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, stamp))
             if name not in known:
                 missing = True
@@ -215,7 +216,7 @@ def _put_back(tables: SqliteTables, event: Event, seen: set[tuple[str, str]], sa
     if (event.session, event.hash) in seen:
         return
     seen.add((event.session, event.hash))
-    tables.insert(event)
+    tables.insert((event,))
     said.append(f"Session {event.session}: event {event.seq} ({event.type}) was damaged and is mended.")
 
 
@@ -317,8 +318,7 @@ def _salvage(images: list[pages.Image], fresh: str) -> tuple[int, int]:
         for image in images:
             until.update(_carve(image, saved, lost))
             _take_local(image, target)
-        for event in sorted(saved.values(), key=lambda event: event.position):
-            tables.insert(event)
+        tables.insert(sorted(saved.values(), key=lambda event: event.position))
         for session, moment in until.items():
             target.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (moment, session))
         found = {(event.seq, event.clock) for event in saved.values()}

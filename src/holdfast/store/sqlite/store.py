@@ -14,16 +14,14 @@ from holdfast.core.event import Event
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.core.vocabulary import Project
-from holdfast.store.interface import UNSEEN, Arrival, Draft, Filter, Finding
+from holdfast.store import evidence, listing
+from holdfast.store.interface import UNSEEN, Arrival, Beside, Draft, Filter, Finding, Known
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
-from holdfast.store.sqlite import listing
 from holdfast.store.sqlite.tables import SqliteTables
 from holdfast.store.sqlite.trouble import speaking, spoken
 
 _WRITE = "write to the store"
-# Less than nothing: a session whose events were all taken out again.
-_SESSIONS = "SELECT id FROM sessions WHERE version >= 0 ORDER BY created_at, id"
 
 
 class SqliteStore:
@@ -98,25 +96,13 @@ class SqliteStore:
         return listing.project_names(self._listed)
 
     def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
-        sql = ["SELECT id, version FROM sessions WHERE deleted = 0 AND version > 0"]
-        if of is not None:
-            sql.append(f"AND id IN ({', '.join('?' * len(of))})")
-        return dict(self._listed(" ".join(sql), tuple(of or ())))
+        return listing.versions(self._listed, of)
 
     def sessions(self) -> Iterator[str]:
-        with self._reading():
-            found = [row[0] for row in self._connection.execute(_SESSIONS)]
-        return iter(found)
+        return iter(listing.sessions(self._listed))
 
     def find(self, reference: str) -> list[str]:
-        with self._reading():
-            rows = self._connection.execute(
-                "SELECT id FROM sessions WHERE id >= ?1 AND id < ?1 || 'g' AND deleted = 0 AND version > 0"
-                " UNION SELECT s.id FROM aliases a JOIN sessions s ON s.ref = a.session"
-                " WHERE a.alias = ?2 AND s.deleted = 0 ORDER BY 1",
-                (reference.lower(), reference),
-            )
-            return [row[0] for row in rows]
+        return listing.find(self._listed, reference)
 
     def remembered(self, name: str) -> bytes | None:
         with self._reading():
@@ -141,6 +127,13 @@ class SqliteStore:
     def beside_the_log(self) -> str:
         with self._reading():
             return self._tables.beside_the_log()
+
+    def beside(self) -> Beside:
+        with self._reading():
+            return self._tables.beside()
+
+    def listening(self) -> None:
+        """A file tells nobody; asking for its version costs next to nothing."""
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         with self._reading():
@@ -200,9 +193,9 @@ class SqliteStore:
         copies.backup(self._connection, path)
 
     def restore(self, path: str) -> int:
-        from holdfast.store.sqlite import copies
+        from holdfast.store import uniting
 
-        return copies.unite(self, path)
+        return uniting.unite(self, path)
 
     def check(self) -> Iterator[Finding]:
         from holdfast.store.sqlite import checking
@@ -326,13 +319,10 @@ class SqliteTransaction:
             self._connection.execute("INSERT OR REPLACE INTO places (path, session) VALUES (?, ?)", (place, session))
 
     def know_project(self, project: Project) -> None:
-        self._connection.execute(
-            "INSERT OR IGNORE INTO projects (id, name) VALUES (?, ?)", (project.id, project.name)
-        )
-        evidence = [("path", project.path), ("remote", project.remote), *(("root", root) for root in project.roots)]
-        for kind, value in evidence:
-            if value:
-                self._connection.execute(
-                    "INSERT OR IGNORE INTO evidence (kind, value, project) VALUES (?, ?, ?)",
-                    (kind, f"{value}\n{project.inside}" if kind != "path" and project.inside else value, project.id),
-                )
+        self.know_evidence(evidence.known(project))
+
+    def know_evidence(self, known: Known) -> None:
+        run = self._connection.execute
+        run("INSERT OR IGNORE INTO projects (id, name) VALUES (?, ?)", (known.id, known.name))
+        for kind, value in known.evidence:
+            run("INSERT OR IGNORE INTO evidence (kind, value, project) VALUES (?, ?, ?)", (kind, value, known.id))

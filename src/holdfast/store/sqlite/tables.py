@@ -12,7 +12,7 @@ from holdfast.core.canonical import LARGEST, digest
 from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head
 from holdfast.core.state import FOLD_VERSION
-from holdfast.store.interface import Arrival
+from holdfast.store.interface import Arrival, Beside, Known
 from holdfast.store.snapshots import Snapshot
 from holdfast.store.sqlite.trouble import SAVES
 from holdfast.store.summary import Summary
@@ -113,29 +113,29 @@ class SqliteTables:
     def has_key(self, session: str, key: str) -> bool:
         return bool(self._one("SELECT 1 FROM events WHERE session = ? AND key = ? LIMIT 1", (self.ref(session), key)))
 
-    def has_event(self, event: Event) -> bool:
-        return bool(
-            self._one(
-                "SELECT 1 FROM events WHERE session = ? AND clock = ? AND hash = ?",
-                (self.ref(event.session), event.clock, bytes.fromhex(event.hash)),
-            )
-        )
+    def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
+        ref = self.ref(session)
+        if ref is None:
+            return list(events)
+        sql = "SELECT 1 FROM events WHERE session = ? AND clock = ? AND hash = ?"
+        return [one for one in events if not self._one(sql, (ref, one.clock, bytes.fromhex(one.hash)))]
 
-    def insert(self, event: Event) -> None:
-        place = None if self._place is None else self._place + 1
-        self._place = None  # from here on SQLite's own counting is right again
-        self._run(
-            "INSERT INTO events"
-            " (ord, session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                place, self._ref_for_writing(event.session), self._writer(event.writer), event.seq, event.clock,
-                event.at, event.v, event.type, event.actor, event.key,
-                _write_heads(event.seen) if event.seen else None, bytes.fromhex(event.body),
-                None if event.prev is None else bytes.fromhex(event.prev), bytes.fromhex(event.hash), event.data,
-                event.salt,
-            ),
-        )  # fmt: skip
+    def insert(self, events: Sequence[Event]) -> None:
+        for event in events:
+            place = None if self._place is None else self._place + 1
+            self._place = None  # from here on SQLite's own counting is right again
+            self._run(
+                "INSERT INTO events"
+                " (ord, session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    place, self._ref_for_writing(event.session), self._writer(event.writer), event.seq, event.clock,
+                    event.at, event.v, event.type, event.actor, event.key,
+                    _write_heads(event.seen) if event.seen else None, bytes.fromhex(event.body),
+                    None if event.prev is None else bytes.fromhex(event.prev), bytes.fromhex(event.hash), event.data,
+                    event.salt,
+                ),
+            )  # fmt: skip
 
     def read(self, session: str) -> Iterator[Event]:
         return (event for event, _ in self.tail(session, 0))
@@ -261,6 +261,18 @@ class SqliteTables:
             *self._run("SELECT name, length(value), substr(value, 1, 1024) FROM memory ORDER BY rowid DESC LIMIT 1"),
         ]
         return digest(repr(found).encode(errors="surrogatepass"))
+
+    def beside(self) -> Beside:
+        names = {str(row[0]): str(row[1]) for row in self._run("SELECT id, name FROM projects")}
+        evidence: dict[str, list[tuple[str, str]]] = {}
+        for project, kind, value in self._run("SELECT project, kind, value FROM evidence ORDER BY kind, value"):
+            evidence.setdefault(project, []).append((kind, value))
+        known = sorted(names.keys() | evidence.keys(), key=str.encode)
+        return Beside(
+            {str(row[0]): str(row[1]) for row in self._run("SELECT path, session FROM places ORDER BY path")},
+            [Known(one, names.get(one, ""), tuple(evidence.get(one, ()))) for one in known],
+            self.remembered_under(""),
+        )
 
     def forget_under(self, prefix: str) -> bool:
         """Nothing is kept under names that begin so any more; says whether anything was."""

@@ -1,0 +1,195 @@
+"""Everything of one store into another, of whatever kinds they are; and then the proof that it is there.
+
+Events go in portions, in the order in which the source got to know them. Each portion is one transaction of the
+target, and how far it came stands in the target's memory with it: a copy that was cut off goes on from there. Nothing
+is taken away: what the target holds already, of these sessions or of others, is united with what comes.
+
+The source may go on being used. What comes in meanwhile is copied too; only where it never rests, its very last
+events are left for the next copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from holdfast.core.canonical import digest
+from holdfast.core.errors import Damaged, Invalid
+from holdfast.core.event import Event
+from holdfast.core.fold import fold
+from holdfast.core.reading import erasures
+from holdfast.core.state import State, freeze
+from holdfast.store.interface import UNSEEN, Arrival, Known, Store
+from holdfast.store.verify import flaws
+
+# In the target's memory: how far the copy of a source came.
+CURSORS: Final = "copy/"
+PORTION: Final = 500
+# What is true of one store alone: how far remotes were asked, how far copies came, what nobody looked through yet.
+_OWN: Final = ("vault/", CURSORS, UNSEEN)
+_ROUNDS: Final = 10
+_DOCTOR: Final = "holdfast doctor --repair saves what can be saved of a store; then copy it again."
+
+
+class Progress(NamedTuple):
+    """How far a copy is: `checking` and `comparing` count sessions, `copying` counts places of the source."""
+
+    doing: str
+    done: int
+    of: int
+
+
+class Copied(NamedTuple):
+    """What a copy did: sessions compared and found equal, and events that were new to the target."""
+
+    sessions: int
+    events: int
+
+
+def copy(source: Store, target: Store, *, told: Callable[[Progress], None] = lambda _: None) -> Copied:
+    """Copy everything that the target lacks. A damaged source is refused before anything is written."""
+    if source.url == target.url:
+        raise Invalid("a store cannot be copied into itself")
+    _refuse_damage(source, told)
+    new = 0
+    compared: set[str] = set()
+    due: set[str] | None = None  # all
+    for _ in range(_ROUNDS):
+        for portion, taken in _carried(source, target, told):
+            new += taken
+            if due is not None:
+                due |= {one.event.session for one in portion}
+        if due is not None and not due:
+            break
+        asked = [one for one in source.sessions() if due is None or one in due]
+        due = set()
+        for number, session in enumerate(asked, 1):
+            new += _compare(source, target, session)
+            compared.add(session)
+            told(Progress("comparing", number, len(asked)))
+    _carry_beside(source, target)
+    return Copied(len(compared), new)
+
+
+def _refuse_damage(source: Store, told: Callable[[Progress], None]) -> None:
+    sessions = list(source.sessions())
+    for number, session in enumerate(sessions, 1):
+        for flaw in flaws(source.events(session)):
+            if flaw.damaged is not None:  # what is missing in the source cannot be copied, but nor is it lost by it
+                raise Damaged(
+                    f"nothing was copied: {flaw.detail} (of writer {flaw.writer})", hint=_DOCTOR, session=session
+                )
+        told(Progress("checking", number, len(sessions)))
+
+
+# ── the log, in order of arrival ─────────────────────────────────────────────────────────────────────────
+
+
+def _carried(source: Store, target: Store, told: Callable[[Progress], None]) -> Iterator[tuple[list[Arrival], int]]:
+    """Every portion that came over, with how many of its events were new, until the source has no more."""
+    name = CURSORS + digest(source.url.encode(errors="surrogatepass"))[:32]
+    place = _place(target.remembered(name))
+    while portion := source.arrived(place, PORTION):
+        with target.transaction() as transaction:
+            further = _place(transaction.remembered(name))
+            if further > place:  # another copy of this source is at work, and this portion is here already
+                taken, place = 0, further
+            else:
+                taken, place = transaction.receive(one.event for one in portion), portion[-1].place
+                transaction.remember(name, b"%d" % place)
+        told(Progress("copying", place, max(place, source.latest_place())))
+        yield portion, taken
+
+
+def _place(kept: bytes | None) -> int:
+    """Should the note be unreadable, or another source have stood at its address: what is here is not new."""
+    return int(kept) if kept is not None and kept.isdigit() else 0
+
+
+# ── what stands beside it ────────────────────────────────────────────────────────────────────────────────
+
+
+def _carry_beside(source: Store, target: Store) -> None:
+    """Projects, work trees and what is kept under names. What the target says already is newer, and stays."""
+    found = source.beside()
+    with target.transaction() as transaction:
+        there = target.beside()
+        for known in _unknown(found.projects, there.projects):
+            transaction.know_evidence(known)
+        for place, session in found.places.items():
+            state = transaction.state(session)
+            if place not in there.places and state.last is not None and not state.deleted:
+                transaction.set_current(place, session)
+        for name, value in found.memory.items():
+            if name not in there.memory and not name.startswith(_OWN):
+                transaction.remember(name, value)
+
+
+def _unknown(projects: Iterable[Known], there: Iterable[Known]) -> Iterator[Known]:
+    known = {one.id: one for one in there}
+    for project in projects:
+        if project.id not in known or not set(project.evidence) <= set(known[project.id].evidence):
+            yield project
+
+
+# ── the proof ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _compare(source: Store, target: Store, session: str) -> int:
+    """Refuse any difference between the two; says how many events were still lacking, and are here now.
+
+    They can be: taken out of the target since they were copied, or of another source that had the same address.
+    """
+    state, events = _at_one_moment(source, session)
+    there = {event.hash for event in target.events(session)}
+    lacking = [event for event in events if event.hash not in there]
+    taken = 0
+    if lacking:
+        with target.transaction() as transaction:
+            taken = transaction.receive(lacking)
+    copied, copies = _at_one_moment(target, session)
+    wrong = _difference(events, copies)
+    if wrong is None and freeze(fold(copies, session)) != freeze(copied):
+        wrong = "its state in the copy is not what its events add up to"
+    if wrong is None and copies == events and freeze(state) != freeze(copied):
+        wrong = "its state in the copy is another"
+    if wrong is not None:
+        raise Damaged(f"the copy of a session differs: {wrong}", hint=_DOCTOR, session=session)
+    return taken
+
+
+def _at_one_moment(store: Store, session: str) -> tuple[State, list[Event]]:
+    """The state and the events that it is of, though others write."""
+    while True:
+        before = store.state(session)
+        frozen = None if before is None else freeze(before)
+        events = list(store.events(session))
+        after = store.state(session)
+        if frozen == (None if after is None else freeze(after)):
+            return after or State(session=session), events
+
+
+def _difference(events: list[Event], copies: list[Event]) -> str | None:
+    """Every event with its data, in the same order, in chains that hold as they held; more may be there."""
+    copied = {event.hash: event for event in copies}
+    deleted = any(event.type == "session.deleted" for event in copies)
+    erased = erasures(copies).hashes
+    for event in events:
+        there = copied.get(event.hash)
+        if there is None:
+            return f"event {event.seq} of {event.writer} is missing"
+        if event.data is None or there == event:
+            continue  # of what was erased, the target may know more
+        if there.data is not None:
+            return f"event {event.seq} of {event.writer} is another"
+        if not deleted and event.hash not in erased:
+            return f"event {event.seq} of {event.writer} is there without its data"
+    known = {event.hash for event in events}
+    if [event.hash for event in copies if event.hash in known] != [event.hash for event in events]:
+        return "its events are in another order"
+    # What is missing in the source is missing in the copy; where more is there, other numbers are.
+    allowed = [] if len(copies) > len(events) else list(flaws(events))
+    for flaw in flaws(copies):
+        if flaw not in allowed and (flaw.damaged is not None or len(copies) == len(events)):
+            return flaw.detail
+    return None

@@ -1,0 +1,98 @@
+"""Is everything derived what the log says? The checks of one session that are the same in every kind of store.
+
+A kind of store reads its rows; here they are compared with what the events add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from holdfast.core import view
+from holdfast.core.event import Event
+from holdfast.core.fold import apply, in_log_order, pass_over, read
+from holdfast.core.reading import erasures
+from holdfast.core.search import words
+from holdfast.core.state import State, thaw
+from holdfast.core.vocabulary import TYPE_OF, searched_text
+from holdfast.store.interface import Finding
+from holdfast.store.summary import summary
+from holdfast.store.verify import flaws, forks
+
+
+class Kept(NamedTuple):
+    """What a store keeps of one session beside its events. None: it could not be read, and that was said already."""
+
+    # Those of this fold version, by the number of events in them.
+    snapshots: dict[int, bytes]
+    # The columns of `Summary`, in its order.
+    listed: tuple[object, ...] | None
+    words: set[str] | None
+    aliases: set[str] | None
+
+
+def aside(session: str, writer: str, seq: int) -> str:
+    """The name under which a store notes that a repair could not bring this event back."""
+    return f"aside:{session}:{writer}:{seq}"
+
+
+def findings(
+    session: str, events: Sequence[tuple[Event, bool]], kept: Kept, known: Container[str] = ()
+) -> Iterator[Finding]:
+    """All that is wrong with a session: its events in log order, True with those marked as told twice before.
+
+    `known` holds the names (`aside`) of what is missing since a repair.
+    """
+    log = [event for event, _ in events]
+    if not log:
+        yield Finding("listing", "the session has no events", session)
+    for flaw in flaws(log):
+        # What a repair could not bring back is known: it is no news, but still worth a word.
+        repaired = flaw.damaged is None and aside(session, flaw.writer, flaw.seq) in known
+        yield Finding("aside" if repaired else "chain", flaw.detail, session)
+    for fork in forks(log):
+        yield Finding("copies", fork.detail, session)
+    deleted = any(event.type == "session.deleted" for event in log)
+    if deleted and any(event.data is not None for event in log if event.type != "session.deleted"):
+        yield Finding("erasure", "the session was deleted, but data of it is still there", session)
+    counting = {event.hash: event for event in in_log_order(log)}
+    erased = erasures(counting.values()).hashes
+    if any(event.data is not None and event.hash in erased for event in log):
+        yield Finding("erasure", "events were erased, but data of them is still there", session)
+    if any(double == (event.hash in counting) for event, double in events):
+        yield Finding("state", "events are counted twice, or not at all", session)
+    yield from _added_up(session, log, counting, kept)
+
+
+def _added_up(session: str, log: list[Event], counting: dict[str, Event], kept: Kept) -> Iterator[Finding]:
+    state, found = State(session=session), set[str]()
+    sound: set[int] = set()
+    for event in log:
+        counted = counting.get(event.hash)
+        if counted is None:
+            pass_over(state, event)
+        else:
+            data = read(counted)
+            apply(state, counted, data)
+            if data is not None and TYPE_OF[type(data)].searched:
+                found.update(words(searched_text(TYPE_OF[type(data)], data)))
+        count = state.count
+        if count in kept.snapshots and count not in sound and _same(kept.snapshots[count], state):
+            sound.add(count)
+    for count in sorted(kept.snapshots.keys() - sound):
+        yield Finding("state", f"the snapshot at event {count} differs from the log", session)
+    if kept.listed is not None and kept.listed != summary(state):
+        yield Finding("listing", "the listing does not show what the log adds up to", session)
+    if kept.words is not None and kept.words != (set() if state.deleted else found):
+        yield Finding("search", "the search index does not hold the words of the log", session)
+    if kept.aliases is not None and kept.aliases != (set() if state.deleted else set(view.names(state))):
+        yield Finding("search", "the aliases are not those of the log", session)
+
+
+def _same(frozen: bytes, state: State) -> bool:
+    try:
+        return thaw(frozen) == state
+    except (msgspec.MsgspecError, TypeError, ValueError):
+        return False

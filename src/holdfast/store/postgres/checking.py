@@ -1,0 +1,55 @@
+"""Looking for damage: whether every chain holds, and whether everything derived is what the log says.
+
+Only what whoever asks can see is looked at. The server's own files are the server's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.errors import Damaged
+from holdfast.core.state import FOLD_VERSION
+from holdfast.store import derived
+from holdfast.store.derived import Kept
+from holdfast.store.interface import Finding
+from holdfast.store.postgres.tables import PostgresTables
+
+if TYPE_CHECKING:
+    from holdfast.store.postgres.store import PostgresStore
+
+_LISTED: Final = (
+    "SELECT project, created_at, updated_at, ended_at, goal, status, progress, name, device, working_ms, archived,"
+    " deleted FROM sessions WHERE ref = %s"
+)
+
+
+def check(store: PostgresStore) -> Iterator[Finding]:
+    """Everything that is wrong, session by session: others may go on writing."""
+    listed = store.listed_sessions()
+    for session, version in listed:
+        if version <= 0:
+            # All its events were taken out again; or it was made, and nothing came in.
+            if next(store.events(session), None) is not None:
+                yield Finding("listing", "the session is not listed", session)
+            continue
+        try:
+            yield from store.read(lambda: list(_findings(store.tables, session)))  # noqa: B023 (called at once)
+        except Damaged as error:
+            yield Finding("chain", f"it cannot be read: {error.message}", session)
+
+
+def _findings(tables: PostgresTables, session: str) -> Iterator[Finding]:
+    events = list(tables.tail(session, 0))
+    ask, ref = tables.talk.ask, tables.ref(session)
+    known = {name for (name,) in ask("SELECT name FROM aside WHERE session = %s", (ref,))}
+    for name in sorted(one for one in known if not one.startswith("aside:")):
+        yield Finding("aside", f"{name} was set aside by a repair", session)
+    snapshots = ask("SELECT count, state FROM snapshots WHERE session = %s AND fold = %s", (ref, FOLD_VERSION))
+    kept = Kept(
+        snapshots={count: bytes(frozen) for count, frozen in snapshots},
+        listed=next(iter(ask(_LISTED, (ref,))), None),
+        words={word for (word,) in ask("SELECT word FROM words WHERE session = %s", (ref,))},
+        aliases={alias for (alias,) in ask("SELECT alias FROM aliases WHERE session = %s", (ref,))},
+    )
+    yield from derived.findings(session, events, kept, known)

@@ -1,0 +1,70 @@
+"""Hearing of others' changes as they happen, over a line that real networks cut every now and then.
+
+A line that is lost is made again; what was told meanwhile nobody knows, so it counts as a change. The line is asked for
+a sign of life while nothing is said: a network may be gone without a word.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import psycopg
+from psycopg import sql
+
+from holdfast.store.postgres import conninfo
+from holdfast.store.postgres.lines import Line
+
+_SIGN: Final = 15.0  # seconds of silence after which the line is tried
+_SHORTEST, _LONGEST = 0.25, 10.0  # seconds between two attempts to make the line again
+
+
+class PostgresListening:
+    """Not for two threads at once."""
+
+    def __init__(self, url: str, channel: str) -> None:
+        self._parameters = conninfo.parameters(url)
+        self._channel = channel
+        self._line: Line | None = None
+        self._pause = _SHORTEST
+        self._next = 0.0
+        self._quiet_since = time.monotonic()
+        self._connect()
+
+    def heard(self, timeout: float) -> bool:
+        """Wait at most so many seconds; True when something may have changed since this was asked last."""
+        until = time.monotonic() + timeout
+        if self._line is None:
+            time.sleep(max(0.0, min(timeout, self._next - time.monotonic())))
+            return self._connect() if time.monotonic() >= self._next else False
+        try:
+            if self._line.info.status != psycopg.pq.ConnStatus.OK:
+                raise psycopg.OperationalError
+            for _ in self._line.notifies(timeout=max(0.0, until - time.monotonic()), stop_after=1):
+                self._quiet_since = time.monotonic()
+                return True
+            if time.monotonic() - self._quiet_since > _SIGN:
+                self._line.execute("SELECT")
+                self._quiet_since = time.monotonic()
+        except (psycopg.Error, OSError):
+            self.close()
+            self._next = 0.0
+        return False
+
+    def _connect(self) -> bool:
+        """Whether the line is there; then something may have happened before it was."""
+        try:
+            self._line = psycopg.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+            self._line.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        except (psycopg.Error, OSError):
+            self.close()
+            self._next = time.monotonic() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST)
+            return False
+        self._pause, self._quiet_since = _SHORTEST, time.monotonic()
+        return True
+
+    def close(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()

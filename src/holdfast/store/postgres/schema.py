@@ -1,0 +1,141 @@
+"""The tables on the server: made and brought up to date by `holdfast store init`, never by whoever merely uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, LiteralString, cast
+
+from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.store.postgres.lines import Line
+from holdfast.store.postgres.trouble import INIT
+
+GROUP: Final = "holdfast_member"
+OLDEST_SERVER: Final = 140000
+MOST_PARTITIONS: Final = 1024
+_LOCK: Final = 0x484F4C44
+_KNOWN: Final = "SELECT to_regclass('holdfast.facts') IS NOT NULL"
+_VERSION: Final = "SELECT value::integer FROM holdfast.facts WHERE name = 'version'"
+
+
+def _statements(name: str) -> LiteralString:
+    return cast("LiteralString", (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+MIGRATIONS: Sequence[str] = ("tables_1",)
+
+
+def version_of(line: Line) -> int:
+    """Which version the tables are of; 0 where there are none."""
+    there = line.execute(_KNOWN).fetchone()
+    if there is None or not there[0]:
+        return 0
+    found = line.execute(_VERSION).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def refuse_others(found: int, where: str, known: int = len(MIGRATIONS)) -> None:
+    """A store of another version is left alone: its tables are everybody's."""
+    if found == known:
+        return
+    if not found:
+        raise NotFound("there is no Holdfast store in this database", hint=INIT, file=where)
+    if found > known:
+        raise Refused(
+            f"the store was made by a newer Holdfast (version {found}; this program knows {known})",
+            hint="Upgrade Holdfast here.",
+            file=where,
+        )
+    raise Refused(
+        f"the store was made by an older Holdfast (version {found}; this program needs {known})",
+        hint="Whoever runs the database brings it up to date: holdfast store init URL",
+        file=where,
+    )
+
+
+def make(line: Line, where: str, *, partitions: int | None = None, known: Sequence[str] = MIGRATIONS) -> list[str]:
+    """Make the tables, or bring them up to date: all steps or none. Says what was done."""
+    _refuse_unsuitable(line, where)
+    done: list[str] = []
+    with line.transaction():
+        line.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        found = version_of(line)
+        if found > len(known):
+            refuse_others(found, where, len(known))
+        _make_group(line, done)
+        if not found:
+            line.execute("CREATE SCHEMA IF NOT EXISTS holdfast")
+            line.execute('CREATE TABLE holdfast.facts (name text COLLATE "C" PRIMARY KEY, value text NOT NULL)')
+        for step in known[found:]:
+            line.execute(_statements(step))
+        if not found:
+            _divide(line, "events", partitions or 1)
+            done.append(f"made the tables, events in {partitions or 1} partition{'s' * ((partitions or 1) > 1)}")
+        elif found < len(known):
+            done.append(f"brought the tables from version {found} to {len(known)}")
+        line.execute(
+            "INSERT INTO holdfast.facts (name, value) VALUES ('version', %s)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (str(len(known)),),
+        )
+        line.execute(_statements("rights"))
+    return done
+
+
+def _refuse_unsuitable(line: Line, where: str) -> None:
+    if line.info.server_version < OLDEST_SERVER:
+        raise Refused("the server is older than PostgreSQL 14", hint="Upgrade the server.", file=where)
+    encoding = line.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise Refused(
+            f"the database keeps its text as {encoding}, not as UTF8",
+            hint="Make another: createdb --encoding=UTF8 --template=template0 NAME",
+            file=where,
+        )
+
+
+def _make_group(line: Line, done: list[str]) -> None:
+    """The role that holds the rights; people are admitted to it. Roles are of the whole server: it may be there."""
+    if line.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (GROUP,)).fetchone() is None:
+        line.execute(f"CREATE ROLE {GROUP} NOLOGIN")
+        done.append(f"made the role {GROUP}")
+
+
+# ── partitions ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def partitions(line: Line) -> int:
+    """Into how many parts the log is divided."""
+    found = line.execute("SELECT count(*) FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass").fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def divide(line: Line, parts: int) -> None:
+    """Divide the log anew. Nobody writes meanwhile; who reads sees the old one until it is done."""
+    with line.transaction():
+        line.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+        line.execute("LOCK TABLE holdfast.events IN SHARE ROW EXCLUSIVE MODE")
+        old = [str(row[0]) for row in line.execute(
+            "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass"
+        )]  # fmt: skip
+        for number, name in enumerate(old):
+            line.execute(f"ALTER TABLE holdfast.events DETACH PARTITION {name}")  # noqa: S608 (its own words)
+            line.execute(f"ALTER TABLE {name} RENAME TO events_before_{number}")
+        _divide(line, "events", parts)
+        # Rows of others are moved too: for a moment the owner of the tables is above the rules.
+        line.execute("ALTER TABLE holdfast.events NO FORCE ROW LEVEL SECURITY")
+        for number in range(len(old)):
+            line.execute(f"INSERT INTO holdfast.events SELECT * FROM holdfast.events_before_{number}")  # noqa: S608
+            line.execute(f"DROP TABLE holdfast.events_before_{number}")
+        line.execute("ALTER TABLE holdfast.events FORCE ROW LEVEL SECURITY")
+    line.execute("ANALYZE holdfast.events")
+
+
+def _divide(line: Line, table: str, parts: int) -> None:
+    if not 1 <= parts <= MOST_PARTITIONS:
+        raise Invalid(f"the log is divided into 1 to {MOST_PARTITIONS} parts")
+    for number in range(parts):
+        line.execute(
+            f"CREATE TABLE holdfast.{table}_{number} PARTITION OF holdfast.{table}"
+            f" FOR VALUES WITH (MODULUS {parts}, REMAINDER {number})"
+        )

@@ -1,0 +1,275 @@
+"""The store on a server: what `interface.Store` promises, with one line at a time, taken from the pool for moments."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import psycopg
+
+from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.core.event import Event
+from holdfast.core.model import Row
+from holdfast.core.state import State
+from holdfast.store import listing
+from holdfast.store.address import PostgresAddress
+from holdfast.store.interface import Arrival, Beside, Draft, Filter, Finding, Listening
+from holdfast.store.journal import Journal
+from holdfast.store.listing import Within
+from holdfast.store.postgres import conninfo, schema, trouble
+from holdfast.store.postgres.lines import Lines
+from holdfast.store.postgres.tables import PostgresTables
+from holdfast.store.postgres.talking import Talk
+from holdfast.store.postgres.transaction import PostgresTransaction
+
+_READ: Final = "read the store"
+_OPEN: Final = "open the store"
+_ATTEMPTS: Final = 20  # after a restart of the server every line in the pool is dead
+_Found = TypeVar("_Found")
+
+
+class PostgresStore:
+    """One vault on a server. `writer` and `here` are asked only when they are needed: reading needs no identity."""
+
+    def __init__(
+        self,
+        address: PostgresAddress,
+        *,
+        writer: Callable[[], str],
+        wall: Callable[[], int],
+        here: Callable[[bool], str | None],
+        salt: Callable[[], bytes] = lambda: os.urandom(16),
+    ) -> None:
+        self.url = address.url
+        self._secret = address.secret
+        self._hidden = conninfo.secrets_of(address.secret)
+        self._here = here
+        self._installation: int | None = None
+        self.active: Talk | None = None
+        self.lines = Lines.to(address.secret)
+        try:
+            self.vault = self.asked(lambda talk: self._admitted(talk, conninfo.vault_of(address.secret)), _OPEN)
+        except BaseException:
+            self.lines.close()
+            raise
+        self.tables = PostgresTables(self.vault, self._known)
+        self.journal = Journal(self.tables, writer=writer, wall=wall, salt=salt)
+        self._within = Within("vault = ?", (self.vault,))
+
+    def close(self) -> None:
+        self.lines.close()
+
+    def _admitted(self, talk: Talk, wanted: str | None) -> int:
+        """The vault that is meant. Says whose business it is where there is none."""
+        version = talk.one("SELECT value FROM holdfast.facts WHERE name = 'version'")
+        schema.refuse_others(0 if version is None else int(version), self.url)
+        mine = dict(talk.ask("SELECT name, vault FROM holdfast.mine"))
+        if wanted is None and len(mine) > 1:
+            names = ", ".join(sorted(mine))
+            raise Invalid(f"you belong to several vaults: {names}", hint="Say which: ?vault=NAME", file=self.url)
+        found = mine.get(wanted) if wanted is not None else next(iter(mine.values()), None)
+        if found is None:
+            raise Refused(
+                "you are not a member of " + ("any vault here" if wanted is None else f"the vault {wanted!a}"),
+                hint="Whoever runs the database admits you: holdfast store admit PERSON",
+                file=self.url,
+            )
+        return int(found)
+
+    # ── lines ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def spoken(self, error: BaseException, operation: str) -> HoldfastError | None:
+        return trouble.spoken(error, operation, self.url, self._hidden)
+
+    def connected(self, begin: Callable[[Talk], _Found]) -> _Found:
+        """Begin something on a line that works; the line stays in use. Nothing was done yet: dead lines do no harm."""
+        for attempt in range(_ATTEMPTS):
+            line = self.lines.take()
+            talk = Talk(line)
+            try:
+                return begin(talk)
+            except BaseException as error:
+                with contextlib.suppress(psycopg.Error):
+                    talk.end()
+                with contextlib.suppress(psycopg.Error):
+                    if not line.closed:
+                        line.execute("ROLLBACK")
+                self.lines.give_back(line)
+                if not trouble.is_cut(error) or attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError
+
+    def asked(self, look: Callable[[Talk], _Found], operation: str = _READ) -> _Found:
+        """Ask something that may be asked again: in the transaction that is under way, or on a line of its own."""
+        try:
+            if self.active is not None:
+                return look(self.active)
+            return self.connected(lambda talk: self._and_give_back(talk, look))
+        except Exception as error:
+            raise (self.spoken(error, operation) or error) from None
+
+    def _and_give_back(self, talk: Talk, look: Callable[[Talk], _Found]) -> _Found:
+        found = look(talk)
+        self.lines.give_back(talk.line)
+        return found
+
+    def read(self, look: Callable[[], _Found], *, settled: bool = True) -> _Found:
+        """Read with the tables, all of it as of one moment; not `settled` where each statement must see the latest."""
+
+        def reading(talk: Talk) -> _Found:
+            if self.active is not None:
+                return look()
+            self.tables.talk = talk
+            if not settled:
+                return look()
+            talk.begin()
+            talk.tell("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            found = look()
+            talk.tell("COMMIT")
+            talk.end()
+            return found
+
+        return self.asked(reading)
+
+    def _known(self) -> int | None:
+        """This installation's number, where it has one: looking makes nothing."""
+        if self._installation is None:
+            name = self._here(False)  # noqa: FBT003 (as declared)
+            if name is not None:
+                sql = "SELECT ref FROM holdfast.installations WHERE vault = %s AND person = CURRENT_USER AND id = %s"
+                self._installation = self.tables.talk.one(sql, (self.vault, name))
+        return self._installation
+
+    def settle_in(self) -> int:
+        """This installation's number, for writing."""
+        if self._installation is None:
+            name = self._here(True)  # noqa: FBT003 (as declared)
+
+            def settle(talk: Talk) -> int:
+                talk.ask(
+                    "INSERT INTO holdfast.installations (vault, id) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING 1",
+                    (self.vault, name),
+                )
+                sql = "SELECT ref FROM holdfast.installations WHERE vault = %s AND person = CURRENT_USER AND id = %s"
+                return int(talk.one(sql, (self.vault, name)))
+
+            self._installation = self.asked(settle, "write to the store")
+        return self._installation
+
+    # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
+
+    def transaction(self, *, patience: float | None = None) -> PostgresTransaction:
+        return PostgresTransaction(self, patience=patience)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self, session: str) -> State | None:
+        def look() -> State | None:
+            if self.tables.version(session) <= 0:
+                return None
+            return self.journal.state(session)
+
+        return self.read(look)
+
+    def events(self, session: str, *, since: int = 0) -> Iterator[Event]:
+        return iter(self.read(lambda: [event for event, _ in self.tables.tail(session, since)]))
+
+    def _listed(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return self.asked(lambda talk: talk.ask(sql.replace("?", "%s"), values))
+
+    def rows(self, which: Filter) -> list[Row]:
+        return listing.rows(self._listed, which, self._within)
+
+    def project_names(self) -> list[str]:
+        return listing.project_names(self._listed, self._within)
+
+    def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
+        return listing.versions(self._listed, of, self._within)
+
+    def sessions(self) -> Iterator[str]:
+        return iter(listing.sessions(self._listed, self._within))
+
+    def listed_sessions(self) -> list[tuple[str, int]]:
+        """Every session that can be seen, with its version; less than nothing where all events were taken out."""
+        sql = "SELECT id, version FROM sessions WHERE vault = %s ORDER BY created_at, id"
+        return [(id_, version) for id_, version in self.asked(lambda talk: talk.ask(sql, (self.vault,)))]
+
+    def may_write(self, session: str) -> bool:
+        sql = "SELECT 1 FROM writable w JOIN sessions s ON s.ref = w.ref WHERE s.vault = %s AND s.id = %s"
+        return self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
+
+    def find(self, reference: str) -> list[str]:
+        return listing.find(self._listed, reference, self._within)
+
+    def remembered(self, name: str) -> bytes | None:
+        return self.read(lambda: self.tables.remembered(name), settled=False)
+
+    def remembered_under(self, prefix: str) -> dict[str, bytes]:
+        return self.read(lambda: self.tables.remembered_under(prefix), settled=False)
+
+    def arrived(self, after: int, limit: int) -> list[Arrival]:
+        return self.read(lambda: self.tables.arrived(after, limit), settled=False)
+
+    def latest_place(self) -> int:
+        return self.read(self.tables.latest_place, settled=False)
+
+    def version(self) -> int:
+        return self.read(self.tables.horizon, settled=False)
+
+    def beside_the_log(self) -> str:
+        return self.read(self.tables.beside_the_log)
+
+    def beside(self) -> Beside:
+        return self.read(self.tables.beside)
+
+    def listening(self) -> Listening | None:
+        from holdfast.store.postgres.listening import PostgresListening
+
+        return PostgresListening(self._secret, f"holdfast_{self.vault}")
+
+    def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
+        return self.read(lambda: self.tables.stream(session, writer, first, last))
+
+    def current(self, place: str) -> str | None:
+        return self.read(lambda: self.tables.current(place), settled=False)
+
+    def places(self, session: str) -> list[str]:
+        return self.read(lambda: self.tables.places(session), settled=False)
+
+    def project_at(self, kind: str, value: str) -> list[str]:
+        return self.read(lambda: self.tables.project_at(kind, value), settled=False)
+
+    def evidence(self, project: str) -> list[tuple[str, str]]:
+        return self.read(lambda: self.tables.evidence(project), settled=False)
+
+    def latest_time(self) -> int | None:
+        return self.read(self.tables.latest_time, settled=False)
+
+    # ── keeping (each in its own room) ───────────────────────────────────────────────────────────────────
+
+    def erase(self, session: str, deletion: Draft) -> None:
+        """The rows are emptied; when their bytes leave the server's files is for the server to say (docs/team.md)."""
+        with self.transaction() as transaction:
+            transaction.record(session, deletion)
+
+    def backup(self, path: str) -> None:
+        from holdfast.store.sqlite import copies
+
+        copies.write_backup(self, path)
+
+    def restore(self, path: str) -> int:
+        from holdfast.store import uniting
+
+        return uniting.unite(self, path)
+
+    def check(self) -> Iterator[Finding]:
+        from holdfast.store.postgres import checking
+
+        return checking.check(self)
+
+    def repair(self) -> list[str]:
+        from holdfast.store.postgres import repairing
+
+        return repairing.repair(self)

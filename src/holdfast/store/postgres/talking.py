@@ -1,0 +1,79 @@
+"""Asking and telling the server, one statement after another, without waiting for what nobody needs to know yet.
+
+PostgreSQL's texts hold every character but NUL. Here NUL goes in as two others, in such a way that order is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, LiteralString, cast
+
+import psycopg
+
+from holdfast.store.postgres.lines import Line
+
+
+class Talk:
+    """One line while it is in use. What is told is on its way; it has arrived when something is asked, or at the end."""
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self._cursor = line.cursor(binary=True)
+        self._told = line.cursor()
+        self._piped: AbstractContextManager[object] | None = None
+
+    def begin(self) -> None:
+        """From here on, what is told is not waited for (where libpq can do that)."""
+        if psycopg.capabilities.has_pipeline():
+            self._piped = self.line.pipeline()
+            self._piped.__enter__()
+
+    def end(self) -> None:
+        """Wait until everything told has arrived; raises what went wrong with it."""
+        piped, self._piped = self._piped, None
+        if piped is not None:
+            piped.__exit__(None, None, None)
+
+    def commit(self, channel: str) -> None:
+        """Commit, and tell others of it: right after and by itself. Inside the transaction, telling would make every
+        commit of the database wait for every other. Nobody needs to know that a message is safe on disk.
+        """
+        committed = self.line.cursor()
+        try:
+            committed.execute("COMMIT")
+            self.tell("SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, '')", (channel,))
+            self.end()
+        except psycopg.Error:
+            if committed.statusmessage != "COMMIT" or self.line.closed:
+                raise
+
+    def ask(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self._cursor.execute(cast("LiteralString", sql), [kept(one) for one in values])
+        return [tuple(said(one) for one in row) for row in self._cursor.fetchall()]
+
+    def one(self, sql: str, values: Sequence[Any] = ()) -> Any:  # noqa: ANN401 (whatever the column holds)
+        """The first value of the first row; None without one."""
+        for row in self.ask(sql, values):
+            return row[0]
+        return None
+
+    def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._told.execute(cast("LiteralString", sql), [kept(one) for one in values])
+
+    def tell_many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
+        self._told.executemany(cast("LiteralString", sql), [[kept(one) for one in row] for row in values])
+
+
+def kept(value: Any) -> Any:  # noqa: ANN401 (whatever the column holds)
+    """A value as the server keeps it."""
+    if isinstance(value, str) and ("\0" in value or "\1" in value):
+        return value.replace("\1", "\1\2").replace("\0", "\1\1")
+    return value
+
+
+def said(value: Any) -> Any:  # noqa: ANN401 (whatever the column holds)
+    """A value as it was given."""
+    if isinstance(value, str) and "\1" in value:
+        return value.replace("\1\1", "\0").replace("\1\2", "\1")
+    return value

@@ -1,0 +1,148 @@
+"""The right to write, from `with` to the end of its block: all of it happens, or nothing.
+
+One home's transactions come one after another, as on the embedded store; different homes only wait for each other
+where they touch the same session. A commit whose answer is lost is looked for afterwards (`outcome`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import psycopg
+
+from holdfast.core.event import Event
+from holdfast.core.state import State
+from holdfast.core.vocabulary import Project
+from holdfast.store import evidence
+from holdfast.store.interface import UNSEEN, Draft, Known
+from holdfast.store.postgres.talking import Talk
+from holdfast.store.postgres.trouble import is_cut
+
+if TYPE_CHECKING:
+    from holdfast.store.postgres.store import PostgresStore
+
+WRITE: Final = "write to the store"
+
+
+class PostgresTransaction:
+    def __init__(self, store: PostgresStore, *, patience: float | None = None) -> None:
+        self._store = store
+        self._tables = store.tables
+        self._journal = store.journal
+        self._patience = patience
+        self._talk: Talk | None = None
+        self._clock = 0
+
+    def __enter__(self) -> Self:
+        store = self._store
+        try:
+            here = store.settle_in()
+            self._talk = store.connected(lambda talk: self._begin(talk, here))
+        except Exception as error:
+            raise (store.spoken(error, WRITE) or error) from None
+        self._tables.talk = store.active = self._talk
+        self._tables.begin_writing(self._clock)
+        self._journal.begin()
+        return self
+
+    def _begin(self, talk: Talk, here: int) -> Talk:
+        talk.begin()
+        talk.tell("BEGIN")
+        if self._patience is not None:
+            talk.tell("SELECT set_config('lock_timeout', %s, true)", (str(max(1, int(self._patience * 1000))),))
+        self._clock = int(talk.one("SELECT holdfast.begin_writing(%s)", (here,)))
+        if self._patience is not None:
+            talk.tell("RESET lock_timeout")
+        return talk
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        talk, store = self._talk, self._store
+        assert talk is not None
+        committing = False
+        if error is None:
+            try:
+                self._journal.flush()
+                self._note_clock()
+                committing = True
+                talk.commit(f"holdfast_{store.vault}")
+            except BaseException as failed:  # noqa: BLE001 (raised again below)
+                error = failed
+        last, self._talk, store.active = self._tables.last, None, None
+        self._tables.end_writing()
+        if error is None:
+            self._journal.erased = False
+            store.lines.give_back(talk.line)
+            return
+        self._journal.forget()
+        self._tables.forget()
+        self._hang_up(talk)
+        if committing and is_cut(error):
+            from holdfast.store.postgres import outcome
+
+            if outcome.is_done(store, last):
+                return
+        raise (store.spoken(error, WRITE) or error) from None
+
+    def _note_clock(self) -> None:
+        last = self._tables.last
+        if last is not None:
+            self._tables.raise_clock(last.clock, last.at)
+
+    def _hang_up(self, talk: Talk) -> None:
+        with contextlib.suppress(psycopg.Error):
+            talk.end()
+        with contextlib.suppress(psycopg.Error):
+            if not talk.line.closed:
+                talk.line.execute("ROLLBACK")
+        self._store.lines.give_back(talk.line)
+
+    # ── what is done with it ─────────────────────────────────────────────────────────────────────────────
+
+    def writer(self) -> str:
+        return self._journal.writer()
+
+    def state(self, session: str) -> State:
+        return self._journal.state(session)
+
+    def record(self, session: str, draft: Draft) -> Event | None:
+        return self._journal.record(session, draft)
+
+    def knows(self, session: str, key: str) -> bool:
+        return self._tables.has_key(session, key)
+
+    def receive(self, events: Iterable[Event]) -> int:
+        taken = list(events)
+        self._tables.lock(event.session for event in taken)
+        place = self._tables.latest_place()
+        new = self._journal.receive(taken)
+        if new:
+            if self._tables.remembered(UNSEEN) is None:
+                self._tables.remember(UNSEEN, b"%d" % place)
+            self._tables.raise_clock(max(event.clock for event in taken))
+        return new
+
+    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
+        return self._journal.withdraw(session, writer, after)
+
+    def remembered(self, name: str) -> bytes | None:
+        return self._tables.remembered(name)
+
+    def remember(self, name: str, value: bytes | None) -> None:
+        self._tables.remember(name, value)
+
+    def changed(self) -> frozenset[str]:
+        return self._journal.changed()
+
+    def set_current(self, place: str, session: str | None) -> None:
+        self._tables.point(place, session)
+
+    def know_project(self, project: Project) -> None:
+        self.know_evidence(evidence.known(project))
+
+    def know_evidence(self, known: Known) -> None:
+        self._tables.know(known)

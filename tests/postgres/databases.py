@@ -1,0 +1,44 @@
+"""What the tests of the PostgreSQL store stand on, as fixtures: a server per test process, and databases in it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+
+import pg_programs
+import pytest
+from server import Server
+from server import postgres as server_of_this_process
+
+from holdfast.store.address import PostgresAddress
+from holdfast.store.postgres import administering
+
+
+@pytest.fixture(scope="session", autouse=True)
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All test processes of a run copy the same new data: the first that needs it makes it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+    pg_programs.share(str(shared))
+
+
+@pytest.fixture(scope="session")
+def postgres(made_once: None) -> Server:
+    """The server of this test process: quick, on a socket, never stopped or killed by a test."""
+    return server_of_this_process()
+
+
+@pytest.fixture(scope="module")
+def database(postgres: Server) -> Iterator[str]:
+    """The address of a new database with Holdfast's tables, for a module; a test makes a vault of its own in it."""
+    name = f"holdfast_{secrets.token_hex(6)}"
+    yield prepared(postgres, name)
+    postgres.drop(name)
+
+
+def prepared(server: Server, name: str) -> str:
+    """Make a database with Holdfast's tables, and give its address as the server's own person."""
+    url = server.database(name)
+    administering.init(PostgresAddress(url))
+    return url

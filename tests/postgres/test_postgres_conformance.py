@@ -1,0 +1,49 @@
+"""The PostgreSQL store keeps the contract of every store, for an ordinary person of the server."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+from databases import prepared
+from server import Server
+
+from holdfast.store.address import PostgresAddress
+from holdfast.store.conformance import ANNA, StoreConformance, Ticks
+from holdfast.store.interface import Store
+from holdfast.store.postgres import PostgresStore, administering, rights
+
+
+class TestPostgres(StoreConformance):
+    shared = True
+
+    @pytest.fixture(autouse=True)
+    def _served(self, postgres: Server, database: str) -> None:
+        self.server, self.database = postgres, database
+        self.person = f"anna_{secrets.token_hex(4)}"
+        self.vaults: dict[str, str] = {}
+        postgres.role(self.person)
+
+    def open_store(
+        self, where: str = "one", *, writer: str = ANNA, wall: Callable[[], int] | None = None, here: str = "one"
+    ) -> Store:
+        if where == "newer" and where not in self.vaults:
+            # What is made newer is everybody's in that database: it gets one of its own.
+            self.database = prepared(self.server, f"newer_{secrets.token_hex(4)}")
+        if where not in self.vaults:
+            self.vaults[where] = f"{self.person}-{where}"
+            with administering.connected(self._address(self.vaults[where]), "make a vault") as line:
+                rights.admit(line, rights.make_vault(line, self.vaults[where]), self.person)
+        address = self._address(self.vaults[where], person=self.person)
+        return PostgresStore(address, writer=lambda: writer, wall=wall or Ticks(), here=lambda _: here)
+
+    def make_newer(self, where: str) -> None:
+        self.server.sql("UPDATE holdfast.facts SET value = '1000' WHERE name = 'version'", database=self._name())
+
+    def _name(self) -> str:
+        return urlsplit(self.database).path.removeprefix("/")
+
+    def _address(self, vault: str, *, person: str = "postgres") -> PostgresAddress:
+        return PostgresAddress(f"{self.database.replace('postgres@', person + '@', 1)}&vault={vault}")

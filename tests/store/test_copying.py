@@ -1,0 +1,343 @@
+"""Copying a store into another: cut off anywhere, from one in use, two at once; and no difference goes unseen."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+import random
+import tempfile
+from types import TracebackType
+
+import apsw
+import msgspec
+import pytest
+from histories import History, histories
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.core.errors import Damaged
+from holdfast.core.event import Event, trouble
+from holdfast.core.state import State
+from holdfast.core.vocabulary import EventErased, Project
+from holdfast.store import copying
+from holdfast.store.conformance import (
+    ANNA,
+    BEN,
+    CARO,
+    OTHER,
+    SESSION,
+    START,
+    THIRD,
+    Ticks,
+    assert_sound,
+    everything,
+    foreign,
+    note,
+    put,
+    started,
+    take,
+)
+from holdfast.store.copying import CURSORS, Copied, Progress, copy
+from holdfast.store.sqlite import SqliteStore
+from holdfast.store.sqlite.store import SqliteTransaction
+
+
+class Killed(BaseException):
+    """What a signal does to a process, at a place that the test chooses."""
+
+
+class Failing(SqliteStore):
+    """Ends with its n-th transaction: just before it is done, or right after."""
+
+    left: int | None = None
+    done = False
+
+    def transaction(self, *, patience: float | None = None) -> SqliteTransaction:
+        if self.left is not None:
+            self.left -= 1
+        if self.left is None or self.left >= 0:
+            return super().transaction(patience=patience)
+        return Cut(self._connection, self._tables, self._journal, self.path, done=self.done)
+
+
+class Cut(SqliteTransaction):
+    def __init__(self, *parts: object, done: bool) -> None:
+        super().__init__(*parts)  # type: ignore[arg-type]
+        self._done = done
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._done:
+            super().__exit__(kind, error, trace)
+            raise Killed
+        super().__exit__(Killed, Killed(), trace)
+
+
+def opened(path: Path, writer: str = ANNA, kind: type[SqliteStore] = SqliteStore) -> SqliteStore:
+    return kind(str(path), writer=lambda: writer, wall=Ticks())
+
+
+@contextmanager
+def two(place: Path) -> Iterator[tuple[SqliteStore, SqliteStore]]:
+    source, target = opened(place / "source.db"), opened(place / "target.db", BEN)
+    try:
+        yield source, target
+    finally:
+        source.close()
+        target.close()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[SqliteStore]:
+    """Three sessions of two writers, events that came late, a project, work trees and something kept."""
+    store = opened(tmp_path / "source.db")
+    for number in range(12):
+        put(store, SESSION, note(f"note {number}") if number else started(), at=START + number)
+        put(store, OTHER, note(f"paint {number}") if number else started("Other"), at=START + number)
+    late = foreign(CARO, 1, note("late"), clock=START * 1000 + 5)
+    take(store, [late, foreign(CARO, 2, note("later"), clock=START * 1000 + 9, prev=late)])
+    secret = put(store, THIRD, started("Third"), note("secret"))[-1]
+    put(store, THIRD, EventErased(hashes=(secret.hash,)))
+    with store.transaction() as transaction:
+        transaction.know_project(Project(id="p", name="shop", path="/shop", roots=("r",)))
+        transaction.set_current("/shop", SESSION)
+        transaction.remember("kept", b"1")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[Failing]:
+    store = opened(tmp_path / "target.db", BEN, Failing)
+    assert isinstance(store, Failing)
+    yield store
+    store.close()
+
+
+@pytest.fixture(autouse=True)
+def _small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "PORTION", 5)
+
+
+def assert_copied(source: SqliteStore, target: SqliteStore) -> None:
+    assert everything(target) == everything(source)
+    assert target.beside().places == source.beside().places
+    assert target.beside().projects == source.beside().projects
+    assert target.remembered("kept") == source.remembered("kept")
+    assert_sound(target)
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_copy_that_is_cut_off_goes_on_where_it_was(source: SqliteStore, target: Failing, done: bool) -> None:
+    """With any transaction, before it counts or after: started again until it ends, each event came once."""
+    events = sum(len(list(source.events(one))) for one in source.sessions())
+    target.done = done
+    starts = 0
+    reached = -1
+    while True:
+        target.left = 1 if done else starts % 2
+        starts += 1
+        try:
+            last = copy(source, target)
+        except Killed:
+            (kept,) = target.remembered_under(CURSORS).values() or [b"0"]
+            assert int(kept) >= reached
+            reached = int(kept)
+            assert starts < 40
+            target.left = None
+            for session in target.sessions():
+                assert len(list(target.events(session))) <= len(list(source.events(session)))
+        else:
+            break
+    assert starts > 3
+    assert last == (3, 0)
+    target.left = None
+    assert len(target.arrived(0, 1000)) == events
+    assert_copied(source, target)
+
+
+def test_what_comes_in_meanwhile_is_copied_too(source: SqliteStore, target: SqliteStore, tmp_path: Path) -> None:
+    """New events, new sessions and late ones, while it checks, copies and compares."""
+    other = opened(tmp_path / "source.db", CARO)
+    said: list[Progress] = []
+
+    def told(progress: Progress) -> None:
+        said.append(progress)
+        if len(said) % 3 == 1 and len(said) < 30:
+            put(other, SESSION, note(f"meanwhile {len(said)}"))
+            fresh = f"{len(said):08}-2222-4333-8444-555555555555"
+            put(other, fresh, started(f"Session {len(said)}"))
+            take(other, [foreign("d" * 20, 1, note("long ago"), clock=len(said), session=fresh)])
+
+    done = copy(source, target, told=told)
+    other.close()
+    assert_copied(source, target)
+    assert done.sessions == len(list(source.sessions()))
+    assert {one.doing for one in said} == {"checking", "copying", "comparing"}
+    assert all(0 < one.done <= one.of for one in said)
+
+
+def test_a_source_that_never_rests_is_left_alone_in_the_end(source: SqliteStore, target: SqliteStore) -> None:
+    """The copy ends though every look at it finds something new; all that it saw is there."""
+    noted: list[str] = []
+
+    def told(progress: Progress) -> None:
+        if progress.doing == "comparing":
+            noted.append(put(source, SESSION, note("again"))[0].hash)
+
+    copy(source, target, told=told)
+    there = {event.hash for event in target.events(SESSION)}
+    assert set(noted[:-1]) <= there
+    copy(source, target)
+    assert_copied(source, target)
+
+
+def test_two_copies_at_once_do_no_harm(source: SqliteStore, target: SqliteStore, tmp_path: Path) -> None:
+    """One that overtakes another, anywhere: both end, and everything is there once."""
+    second, again = opened(tmp_path / "source.db"), opened(tmp_path / "target.db", CARO)
+    ends: list[Copied] = []
+
+    def told(progress: Progress) -> None:
+        if progress.doing == "copying" and not ends:
+            ends.append(copy(second, again))
+
+    first = copy(source, target, told=told)
+    second.close()
+    again.close()
+    events = sum(len(list(source.events(one))) for one in source.sessions())
+    assert first.events + ends[0].events == events == len(target.arrived(0, 1000))
+    assert_copied(source, target)
+
+
+@pytest.mark.parametrize("damage", ["data = x'7b7d'", "actor = 'eve'", "clock = clock + 1", "hash = body"])
+def test_a_damaged_source_is_refused_before_anything_is_written(
+    source: SqliteStore, target: SqliteStore, damage: str
+) -> None:
+    """Named with its session and number; the target is as it was."""
+    before = target.latest_place(), target.remembered_under("")
+    connection = apsw.Connection(source.path)
+    connection.execute(f"UPDATE events SET {damage} WHERE ord = (SELECT max(ord) FROM events WHERE session = 2)")
+    connection.close()
+    with pytest.raises(Damaged, match=r"nothing was copied: event 12 ") as caught:
+        copy(source, target)
+    assert (caught.value.session, caught.value.exit_code) == (OTHER, 6)
+    assert caught.value.hint
+    assert (target.latest_place(), target.remembered_under("")) == before
+
+
+def test_damage_that_comes_while_it_copies_is_refused_too(source: SqliteStore, target: SqliteStore) -> None:
+    """Every event is looked at again as it is taken in."""
+
+    def told(progress: Progress) -> None:
+        if progress.doing == "copying":
+            connection = apsw.Connection(source.path)
+            connection.execute("UPDATE events SET data = x'7b7d' WHERE session = 2 AND seq = 12")
+            connection.close()
+
+    with pytest.raises(Damaged) as caught:
+        copy(source, target, told=told)
+    assert caught.value.session == OTHER
+
+
+def test_a_hole_in_the_source_is_a_hole_in_the_copy(source: SqliteStore, target: SqliteStore) -> None:
+    """What is missing cannot be copied; everything else is, and the copy says what the source says."""
+    connection = apsw.Connection(source.path)
+    connection.execute("DELETE FROM events WHERE session = 2 AND seq = 7")
+    connection.close()
+    source.repair()
+    copy(source, target)
+    assert everything(target) == everything(source)
+    assert [finding.detail for finding in target.check()] == ["event 7 is missing"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda events: events[:-1], "is missing"),
+        (lambda events: [events[1], events[0], *events[2:]], "another order"),
+        (lambda events: [msgspec.structs.replace(events[0], data=b"{}"), *events[1:]], "is another"),
+        (lambda events: [msgspec.structs.replace(events[0], data=None, salt=None), *events[1:]], "without its data"),
+        (lambda events: [msgspec.structs.replace(events[0], salt=bytes(16)), *events[1:]], "is another"),
+        (lambda events: [*events, foreign(CARO, 9, note("x"), clock=10**17, session=events[0].session)], "add up"),
+    ],
+)
+def test_no_difference_goes_unseen(
+    source: SqliteStore,
+    target: SqliteStore,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[list[Event]], list[Event]],
+    said: str,
+) -> None:
+    """A target that loses, mixes up or changes an event, or its data, is told of with the session."""
+    read = target.events
+    monkeypatch.setattr(target, "events", lambda one: iter(spoil(list(read(one))) if one == OTHER else read(one)))
+    with pytest.raises(Damaged, match=said) as caught:
+        copy(source, target)
+    assert caught.value.session == OTHER
+
+
+def test_a_state_that_is_another_is_seen(
+    source: SqliteStore, target: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal events are not enough: what they add up to must be the same too, on both sides."""
+    for store in (target, source):
+        with monkeypatch.context() as patched:
+            patched.setattr(store, "state", lambda session: State(session=session))
+            with pytest.raises(Damaged, match="state"):
+                copy(source, target)
+
+
+def test_what_was_taken_out_of_the_target_comes_again(source: SqliteStore, target: SqliteStore) -> None:
+    """Though the copy was there already; as it does from another source at the same address."""
+    copy(source, target)
+    with target.transaction() as transaction:
+        gone = transaction.withdraw(SESSION, ANNA, 3)
+    assert copy(source, target).events == len(gone) > 0
+    assert_copied(source, target)
+    with target.transaction() as transaction:
+        for name in target.remembered_under(CURSORS):
+            transaction.remember(name, b"no number")
+    assert copy(source, target).events == 0
+    assert_copied(source, target)
+
+
+def test_what_came_without_its_data_stands_beside_what_has_it(source: SqliteStore, target: SqliteStore) -> None:
+    """An event whose text only the target has is no difference: nothing of the source is missing."""
+    whole = foreign("d" * 20, 1, note("text"), clock=START * 1000 + 7)
+    take(source, [msgspec.structs.replace(whole, data=None, salt=None)])
+    take(target, [whole])
+    copy(source, target)
+    assert whole in list(target.events(SESSION))
+    assert_sound(target)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(histories(longest=25), st.randoms(use_true_random=False), st.integers(1, 30), st.integers(0, 6))
+def test_a_copy_of_any_history_is_the_same(history: History, chance: random.Random, portion: int, stop: int) -> None:
+    """Whatever devices recorded, erased and forked, in whatever order it arrived, cut off and gone on with."""
+    events = [event for event in history.events if trouble(event) is None]
+    chance.shuffle(events)
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(copying, "PORTION", portion)
+        with two(Path(place)) as (source, target):
+            while events:
+                size = chance.choice((1, 3, 20))
+                take(source, events[:size])
+                del events[:size]
+
+            def told(progress: Progress) -> None:
+                if progress.done == stop:
+                    raise Killed
+
+            try:
+                copy(source, target, told=told)
+            except Killed:
+                copy(source, target)
+            assert everything(target) == everything(source)
+            for session in source.sessions():
+                assert list(target.events(session)) == list(source.events(session))
+            assert {one.check for one in target.check()} == {one.check for one in source.check()}
