@@ -226,11 +226,10 @@ def test_ten_seconds_between_two(laptop: Device, monkeypatch: pytest.MonkeyPatch
         laptop.json("decide", "meanwhile")
 
     monkeypatch.setattr(background, "time", SimpleNamespace(sleep=sleep))
-    store = str(laptop.home / "store.db")
-    background.run(str(laptop.home), store)
+    background.run(str(laptop.home))
     assert waited == []
     (laptop.home / "sync.wanted").touch(0o600)
-    background.run(str(laptop.home), store)
+    background.run(str(laptop.home))
     (seconds,) = waited
     assert 0 < seconds <= background.EVERY
     assert not laptop.marked
@@ -244,7 +243,7 @@ def test_a_clock_that_was_put_back_holds_nothing_up(tmp_path: Path, monkeypatch:
     os.utime(file, (4_000_000_000, 4_000_000_000))
     slept: list[float] = []
     monkeypatch.setattr(background, "time", SimpleNamespace(sleep=slept.append))
-    background.run(str(tmp_path), str(tmp_path / "store.db"))
+    background.run(str(tmp_path))
     assert slept == []
 
 

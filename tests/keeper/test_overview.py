@@ -152,7 +152,7 @@ def test_the_command_to_go_on_says_where_things_are_kept(root: Path) -> None:
     for home, store, told in (
         (default_home(), None, []),
         (str(root / "my home"), None, [f"HOLDFAST_HOME={root / 'my home'}"]),
-        (default_home(), f"sqlite://{root}/o'ther.db", [f"HOLDFAST_STORE=sqlite://{root}/o'ther.db"]),
+        (default_home(), f"sqlite://{root}/o'ther.db", [f"HOLDFAST_STORE=sqlite:///{root}/o'ther.db"]),
         (str(root / "odd\nhome"), None, []),
     ):
         with Keeper.open(str(root / "shop"), home=home, store=store) as keeper:

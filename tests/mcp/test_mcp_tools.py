@@ -291,7 +291,7 @@ def test_a_store_that_was_replaced_is_opened_anew(quick: AtWork, tmp_path: Path)
     quick.done("start_session", goal="Before")
     with quick.keeper() as keeper:
         keeper.backup(str(tmp_path / "copy"))
-        path = keeper.store_path
+        path = str(keeper.address.path)
     quick.done("record", notes=["only in the old file"])
     for end in ("-wal", "-shm"):
         if os.path.exists(path + end):

@@ -104,7 +104,7 @@ def test_what_is_shown_of_a_server(url: str, shown: str | None) -> None:
     if shown is None:
         with pytest.raises(Invalid) as caught:
             address(url)
-        assert "hunter2" not in caught.value.message + caught.value.hint
+        assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
         return
     found = of_server(url)
     assert (found.kind, found.url, found.key, found.path) == ("postgresql", shown, shown, None)
@@ -164,6 +164,7 @@ def test_whoever_writes_it_properly_is_understood(
 @example("a:b/c@d")
 @example("a,b:1,c:2/d?user=x")
 @example("[::1]:2/d")
+@example("[]")
 def test_what_is_read_is_what_postgresql_reads(rest: str) -> None:
     """Stricter than libpq, but never otherwise: no part of a password is taken for something else."""
     conninfo = pytest.importorskip("psycopg.conninfo")
@@ -204,4 +205,4 @@ def test_without_the_extra_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(Failed, match=r"holdfast\[postgres\]") as caught:
         open_store(of_server("postgresql://u:p@h/d"), writer=str, wall=int, here=lambda _: None)
-    assert "pip install 'holdfast[postgres]'" in caught.value.hint
+    assert "pip install 'holdfast[postgres]'" in str(caught.value.hint)

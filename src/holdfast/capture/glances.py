@@ -86,7 +86,7 @@ class Found:
 def find(home: str, name: str, where: str, store: str) -> Found | None:
     """The session of a conversation while it is unfinished, else that of its work tree; None: nobody knows yet."""
     asked = read(of_conversation(home, name))
-    if asked is None or (asked.get("name"), asked.get("dir"), asked.get("store")) != (name, where, store):
+    if asked is None or (asked.get("name"), asked.get("dir"), asked.get("store")) != (name, where, mark(store)):
         return None
     tree = read(os.path.join(home, DIRECTORY, os.path.basename(str(asked.get("tree")))))
     if tree is None:
@@ -99,6 +99,15 @@ def find(home: str, name: str, where: str, store: str) -> Found | None:
             if glance.get("finished") is not True:
                 return Found(glance)
     return Found(None)
+
+
+def mark(store: str) -> str:
+    """By what a store that was asked for is known again: a URL that may hold a password is kept nowhere."""
+    if not store or store.startswith("sqlite:"):
+        return store
+    from hashlib import sha256
+
+    return "x" + sha256(store.encode(errors="surrogatepass")).hexdigest()[:40]
 
 
 def of_talk(home: str, name: str) -> Fields | None:

@@ -48,12 +48,24 @@ class Call:
         keeper = Keeper.open(
             words.project or ".",
             home=home(self.environ),
-            store=words.store or self.environ.get("HOLDFAST_STORE") or None,
+            store=self.store,
             actor=self.environ.get("HOLDFAST_ACTOR") or None,
         )
         keeper.looks_once = True
         keeper.environ = self.environ
         return keeper
+
+    @property
+    def store(self) -> str | None:
+        """The URL of the store, as this call's words and environment say; None for the home's own."""
+        written = self.parsed.globals.store
+        return self.url(written) if written else self.environ.get("HOLDFAST_STORE") or None
+
+    def url(self, written: str) -> str:
+        """The address that a word means: a password that stood in it was taken out of sight."""
+        from holdfast.cli.passwords import full
+
+        return full(written)
 
     def close(self) -> None:
         if self._keeper is not None:

@@ -138,7 +138,9 @@ class Command:
 
 GLOBALS: tuple[Option, ...] = (
     Option(("--project",), "the project, if not the one around the working directory", kind="dir"),
-    Option(("--store",), "where sessions are kept: sqlite:///PATH", metavar="URL"),
+    Option(
+        ("--store",), "where sessions are kept: sqlite:///PATH, or postgresql://USER@HOST/DATABASE", metavar="URL"
+    ),
     Option(("--json",), "print one JSON document, errors too", kind="flag"),
     Option(("--at",), "record or look as of this time: RFC 3339, or HH:MM of today", kind="time"),
     Option(("--quiet",), "print results only", kind="flag"),

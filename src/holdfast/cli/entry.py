@@ -17,6 +17,8 @@ _QUICK: Final = ("hook", "statusline")
 
 def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
+    if any("postgres" in word and "://" in word for word in words):
+        words = _out_of_sight(words, program=argv is None)
     quick = _quick(words)
     if quick is None:
         from holdfast.cli.main import main as everything
@@ -29,6 +31,16 @@ def main(argv: list[str] | None = None) -> int:
         agent = ""  # nobody's name: what is said is kept all the same
     code = hooking.main(["status", agent] if words_of(words)[0] == "statusline" else [agent, *more])
     return 2 if code == hooking.BLOCKED else 0
+
+
+def _out_of_sight(words: list[str], *, program: bool) -> list[str]:
+    """The words without the passwords in them, as a program that runs anew if it is one."""
+    from holdfast.cli import passwords
+
+    without = passwords.moved(words)
+    if program and without != words:
+        passwords.run_anew(words, without, silent=_quick(without) is not None)
+    return without
 
 
 def _quick(words: list[str]) -> list[str] | None:
@@ -50,6 +62,14 @@ def words_of(words: list[str]) -> list[str]:
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].partition("=")
         if name == "--store" and (equals or at + 1 < len(words)):
-            os.environ["HOLDFAST_STORE"] = value if equals else words[at + 1]
+            os.environ["HOLDFAST_STORE"] = _full(value if equals else words[at + 1])
         at += 2 if name in _WITH_VALUE and not equals else 1
     return words[at:]
+
+
+def _full(url: str) -> str:
+    if not url.startswith("postgres"):
+        return url
+    from holdfast.cli.passwords import full
+
+    return full(url)

@@ -327,7 +327,7 @@ class _Line:
         elif near:
             hint = _did_you_mean(flag, list(self.flags))
         elif self.arguments:
-            hint = f"A text that begins with a dash is written after --: {self._place()} -- {word[:40]!r}"
+            hint = f"A text that begins with a dash is written after --: {self._place()} -- {shown(word[:40])}"
         else:
             hint = ""
         where = self._operation() or PROGRAM

@@ -63,6 +63,10 @@ def _run(call: Call) -> int:
 def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
     from holdfast.cli.saying import say_error
 
+    if "postgres" in error.message:
+        from holdfast.cli.passwords import cut
+
+        error.message = cut(error.message)
     for as_json in (True, False) if json else (False,):
         try:
             say_error(error, call, json=as_json)

@@ -123,5 +123,8 @@ def _distance(one: str, other: str) -> int:
 
 
 def shown(word: str) -> str:
-    """Someone else's word in our sentence: short, and with everything invisible spelled out."""
+    """Someone else's word in our sentence: short, with everything invisible spelled out, and no server's password."""
+    for scheme in ("postgres://", "postgresql://"):
+        before, found, _ = word.partition(scheme)
+        word = f"{before}{found}…" if found else word
     return repr(word if len(word) <= 60 else word[:59] + "…")

@@ -27,6 +27,9 @@ _PROGRAM = Argument("agent", "which agent", choices=AGENT_NAMES)
 _PROGRAMS = Argument("agents", "which agents", many=True, choices=(*AGENT_NAMES, "claude-desktop"), metavar="AGENT")
 _SCOPE = Option(("--scope",), "for everything you do, or for this project alone", choices=("user", "project"))
 _REMOTE = Option(("--remote",), "only this one", metavar="NAME")
+_PERSON = Argument("person", "their role on the server")
+_MEMBER = Argument("person", "one member: their role on the server", required=False)
+_EVERYONE = Option(("--everyone",), "every member of the vault", kind="flag")
 _ARTIFACT = Option(("--artifact",), "a file it made", many=True, name="artifacts", metavar="F")
 
 
@@ -357,6 +360,30 @@ COMMANDS: tuple[Command, ...] = (
             group=KEEPING),
     Command("restore", "take in a backup; nothing here is lost", (Argument("file", "the backup", kind="path"),),
             _at("backup", "restore"), group=KEEPING, writes=True),
+    Command("store", "where sessions are kept, and the team that keeps them there", group=KEEPING, verbs=(
+        Command("show", "what and where the store in use is", (), _at("store", "show")),
+        Command("init", "make a store, or bring it up to date", (
+            Argument("url", "postgresql://USER@HOST/DATABASE, or sqlite:///PATH"),
+            Option(("--vault",), "the team within the database (default: team)", metavar="NAME"),
+            Option(("--admit",), "let this person in: a role of the server", many=True, metavar="PERSON"),
+            Option(("--partitions",), "into how many parts the log is divided", kind="int"),
+        ), _at("store", "init"), writes=True),
+        Command("admit", "let a person into the vault", (_PERSON,), _at("store", "admit"), writes=True),
+        Command("dismiss", "take a person out of the vault; what they made stays", (_PERSON,),
+                _at("store", "dismiss"), writes=True),
+        Command("share", "let members of the vault read a session, and write to it", (
+            Argument("id", _ID.help), _MEMBER, _EVERYONE, Option(("--read-only",), "they may not write", kind="flag"),
+        ), _at("store", "share"), writes=True),
+        Command("unshare", "take that back", (Argument("id", _ID.help), _MEMBER, _EVERYONE),
+                _at("store", "unshare"), writes=True),
+        Command("copy", "everything of one store into another, verified; goes on where it was cut off", (
+            Argument("source", "its URL, or home for the home's own store", metavar="FROM"),
+            Argument("target", "the same", metavar="TO"),
+        ), _at("store_copy"), writes=True),
+        Command("partition", "divide the log on the server anew; nobody can write meanwhile", (
+            Argument("parts", "into how many parts", kind="int", metavar="N"),
+        ), _at("store", "partition"), writes=True),
+    )),
     Command("config", "settings", group=KEEPING, verbs=(
         Command("get", "one setting", (Argument("name", "its name"),), _at("config", "get")),
         Command("set", "change one", (Argument("name", "its name"), Argument("value", "its value")),

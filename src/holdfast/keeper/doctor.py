@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.core import agents
-from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.core.errors import HoldfastError
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY, HOUR
-from holdfast.keeper import doctor_capture, doctor_mirrors, doctor_teleport, settings
-from holdfast.keeper.doctor_checks import COPIED, REPAIR, Check
-from holdfast.keeper.home import Binding, Home
+from holdfast.keeper import doctor_capture, doctor_mirrors, doctor_store, doctor_teleport, settings
+from holdfast.keeper.doctor_checks import NOTHING, REPAIR, SHOWN, Check
+from holdfast.keeper.home import Binding
 from holdfast.keeper.starting import ANNOUNCED
 from holdfast.keeper.wording import count
 from holdfast.machine import disk, files, host
 from holdfast.machine.process import Identity, fate
-from holdfast.store.interface import Filter, Finding, Store
+from holdfast.store.interface import Filter, Store
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
-NOTHING = "nothing kept yet"
 MIB = 1 << 20
-_SHOWN = 3
 _LINES = 6
 _ENDINGS = ("", "-wal", "-shm", "-journal")
 
@@ -43,10 +41,11 @@ Look = Callable[["Keeper", Store | None], Check]
 
 def examine(keeper: Keeper) -> list[Check]:
     """Every check, each once, in a fixed order."""
-    store, opened = _open(keeper)
+    store, opened = doctor_store.opened(keeper)
     checks = [_guarded("home", _home, keeper, None), opened]
-    checks.append(_guarded("sqlite", _sqlite, keeper, store))
-    checks += _of_store(keeper, store, opened)
+    if keeper.address.path is not None:
+        checks.append(_guarded("sqlite", doctor_store.sqlite, keeper, store))
+    checks += doctor_store.within(keeper, store, opened)
     for name, look in _LOOKS:
         checks.append(_guarded(name, look, keeper, store))
     checks += doctor_teleport.remotes(keeper, store)
@@ -59,24 +58,7 @@ def _guarded(name: str, look: Look, keeper: Keeper, store: Store | None) -> Chec
     except HoldfastError as error:
         return Check(name, "failed", error.message, error.hint)
     except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
-        return Check(name, "failed", f"it could not be checked ({type(error).__name__}: {error})", None)
-
-
-def _open(keeper: Keeper) -> tuple[Store | None, Check]:
-    try:
-        store = keeper.existing_store()
-    except NotFound:
-        return None, Check("store", "ok", NOTHING)
-    except HoldfastError as error:
-        return None, Check("store", "failed", error.message, error.hint or REPAIR)
-    except Exception as error:  # noqa: BLE001 (see above)
-        return None, Check("store", "failed", f"it cannot be opened ({type(error).__name__}: {error})", REPAIR)
-    if store is None:
-        if os.path.lexists(keeper.home.binding(keeper.store_path)):
-            gone = f"{keeper.store_path} is gone, although this home has written to it"
-            return None, Check("store", "warning", gone, "holdfast restore FILE brings back a backup.")
-        return None, Check("store", "ok", NOTHING)
-    return store, Check("store", "ok", f"{keeper.store_path} opens")
+        return Check(name, "failed", f"it could not be checked ({doctor_store.unexpected(keeper, error)})", None)
 
 
 def _home(keeper: Keeper, _: Store | None) -> Check:
@@ -91,73 +73,6 @@ def _home(keeper: Keeper, _: Store | None) -> Check:
     return Check("home", "ok", path)
 
 
-def _sqlite(_: Keeper, __: Store | None) -> Check:
-    from holdfast.store.sqlite import connection
-
-    version = connection.sqlite_version()
-    if connection.sqlite_is_sound(version):
-        return Check("sqlite", "ok", f"SQLite {version}")
-    return Check(
-        "sqlite",
-        "failed",
-        f"SQLite {version} can damage a store that two processes use",
-        "Upgrade: pip install -U apsw",
-    )
-
-
-# ── the store ────────────────────────────────────────────────────────────────────────────────────────────
-
-_SOUND = {
-    "file": "every page of the file can be read",
-    "chain": "every event is there and fits its hash",
-    "state": "every state is what its events add up to",
-    "listing": "listings show what the log says",
-    "search": "the search index holds the words of the log",
-    "erasure": "nothing deleted is left",
-    "aside": "nothing was set aside",
-    "copies": "no two copies of one home wrote at once",
-}
-
-
-def _of_store(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Check]:
-    if store is None:
-        for name in _SOUND:
-            if opened.status == "ok":
-                yield Check(name, "ok", NOTHING)
-            else:
-                yield Check(name, "warning", "not checked: the store cannot be opened", opened.fix)
-        return
-    found: dict[str, list[Finding]] = {name: [] for name in _SOUND}
-    try:
-        for finding in store.check():
-            found.setdefault(finding.check, []).append(finding)
-    except Exception as error:  # noqa: BLE001 (see above)
-        found["file"].append(Finding("file", f"the check broke off ({type(error).__name__}: {error})"))
-    for name, findings in found.items():
-        if findings:
-            yield Check(
-                name, "warning" if name in ("aside", "copies") else "failed", _told(findings), _mend(keeper, name)
-            )
-        elif name == "erasure" and os.path.lexists(keeper.store_path + ".erasing"):
-            yield Check(name, "warning", "deleted data is not erased yet: other processes still read the old file",
-                        "Close them; the next command finishes it.")  # fmt: skip
-        else:
-            yield Check(name, "ok", _SOUND[name])
-
-
-def _mend(keeper: Keeper, name: str) -> str:
-    if name == "aside":
-        place = os.path.join(os.path.dirname(keeper.store_path), "aside")
-        return f"holdfast restore FILE adds what a backup has. When you need it no longer, delete {place}"
-    return COPIED if name == "copies" else REPAIR
-
-
-def _told(findings: Iterable[Finding]) -> str:
-    told = [f"session {one.session}: {one.detail}" if one.session else one.detail for one in findings]
-    more = f"; and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
-    return "; ".join(told[:_SHOWN]) + more
-
-
 # ── the rest of the home ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -165,8 +80,8 @@ def _modes(keeper: Keeper, _: Store | None) -> Check:
     wide = files.modes(_ours(keeper))
     if not wide:
         return Check("modes", "ok", "only you can read what Holdfast keeps")
-    told = "; ".join(f"{one.path} is {one.mode:04o}" for one in wide[:_SHOWN])
-    more = f"; and {len(wide) - _SHOWN} more" if len(wide) > _SHOWN else ""
+    told = "; ".join(f"{one.path} is {one.mode:04o}" for one in wide[:SHOWN])
+    more = f"; and {len(wide) - SHOWN} more" if len(wide) > SHOWN else ""
     return Check("modes", "warning", f"others can open what should be yours alone: {told}{more}", REPAIR)
 
 
@@ -177,10 +92,12 @@ def _ours(keeper: Keeper) -> list[str]:
         found.append(keeper.home.path)
         for place, directories, names in os.walk(keeper.home.path):
             found += [os.path.join(place, name) for name in (*directories, *names)]
-    beside = os.path.join(os.path.dirname(keeper.store_path), "aside")
-    found += [keeper.store_path + ending for ending in _ENDINGS]
-    if os.path.isdir(beside):
-        found += [beside, *(os.path.join(beside, name) for name in os.listdir(beside))]
+    store = keeper.address.path
+    if store is not None:
+        beside = os.path.join(os.path.dirname(store), "aside")
+        found += [store + ending for ending in _ENDINGS]
+        if os.path.isdir(beside):
+            found += [beside, *(os.path.join(beside, name) for name in os.listdir(beside))]
     return sorted({path for path in found if os.path.lexists(path) and not os.path.islink(path)})
 
 
@@ -201,7 +118,7 @@ def _temporaries(keeper: Keeper, _: Store | None) -> Check:
     left = _leftovers(keeper)
     if not left:
         return Check("temporaries", "ok", "no process left anything behind")
-    names = ", ".join(os.path.basename(path) for path in left[:_SHOWN])
+    names = ", ".join(os.path.basename(path) for path in left[:SHOWN])
     return Check(
         "temporaries", "warning", f"{count(len(left), 'file')} of processes that were killed: {names}", REPAIR
     )
@@ -228,7 +145,8 @@ def _clock(keeper: Keeper, _: Store | None) -> Check:
 
 
 def _space(keeper: Keeper, _: Store | None) -> Check:
-    free = disk.free_space(keeper.store_path)
+    # With a store on a server, what hooks hand over waits here all the same.
+    free = disk.free_space(keeper.address.path or keeper.home.path)
     if free is None:
         return Check("space", "ok", "the system does not say how much room is left")
     said = f"{free / MIB:,.0f} MiB are free" if free >= MIB else f"{free // 1024} KiB are free"
@@ -238,14 +156,15 @@ def _space(keeper: Keeper, _: Store | None) -> Check:
 
 
 def _writer(keeper: Keeper, store: Store | None) -> Check:
-    path = keeper.home.binding(keeper.store_path)
+    path = keeper.home.binding(keeper.address.key)
     if store is None or not os.path.lexists(path):
         return Check("writer", "ok", "none yet: the first event makes one")
     try:
         bound = msgspec.json.decode(files.read_limited(path, 4096, what="the writer's binding"), type=Binding)
     except msgspec.MsgspecError:
         return Check("writer", "warning", f"{path} cannot be read: a new writer begins with the next event", None)
-    here = (host.machine_id(), host.inode(keeper.home.path), host.inode(keeper.store_path))
+    file = keeper.address.path
+    here = (host.machine_id(), host.inode(keeper.home.path), 0 if file is None else host.inode(file))
     if (bound.machine, bound.home, bound.store) == here:
         return Check("writer", "ok", f"writer {bound.writer[:8]} belongs to this machine and this home")
     return Check(
@@ -331,7 +250,7 @@ _LOOKS: tuple[tuple[str, Look], ...] = (
 
 def repair(keeper: Keeper) -> list[str]:
     """Put right what can be; sentences say what was done and what could not be saved."""
-    said = [*_repair_store(keeper)]
+    said = [*doctor_store.repair(keeper)]
     for step in (
         _close_modes,
         _remove_leftovers,
@@ -343,46 +262,6 @@ def repair(keeper: Keeper) -> list[str]:
         except (HoldfastError, OSError) as error:
             said.append(f"Not everything could be tidied up: {error}.")
     return said
-
-
-def _repair_store(keeper: Keeper) -> Iterator[str]:
-    from holdfast.store.sqlite import aside, repairing
-
-    path = keeper.store_path
-    if not os.path.lexists(path):
-        return
-    wrong = _derived_damage(keeper)
-    keeper.close()
-    before = (aside.kept(path), host.inode(path))
-    try:
-        yield from repairing.repair(path)
-        if wrong:
-            yield f"States, listings and search of {count(wrong, 'session')} were wrong and are rebuilt from the log."
-    except HoldfastError as error:
-        yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
-    except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
-        yield f"The store was not repaired ({type(error).__name__}: {error})."
-    finally:
-        if (aside.kept(path), host.inode(path)) != before:
-            _begin_anew(keeper)
-
-
-def _derived_damage(keeper: Keeper) -> int:
-    try:
-        store = keeper.existing_store()
-        found = list(store.check()) if store is not None else []
-    except Exception:  # noqa: BLE001 (it is repaired next)
-        return 0
-    return len({one.session for one in found if one.check in ("state", "listing", "search")})
-
-
-def _begin_anew(keeper: Keeper) -> None:
-    """Events may be lost that others have seen: this writer's numbers must not be given out a second time."""
-    path = keeper.home.binding(keeper.store_path)
-    if os.path.lexists(path):
-        os.unlink(path)
-        files.sync_directory(keeper.home.path)
-    keeper.home = Home(keeper.home.path)
 
 
 def _close_modes(keeper: Keeper) -> Iterator[str]:

@@ -7,6 +7,8 @@ from typing import Final, Literal
 import msgspec
 
 Status = Literal["ok", "warning", "failed"]
+NOTHING: Final = "nothing kept yet"
+SHOWN: Final = 3  # of what is wrong: more helps nobody
 REPAIR: Final = "holdfast doctor --repair"
 COPIED: Final = (
     "Nothing is lost, and nothing has to be done about it. If two machines use copies of one home: on one of them"

@@ -1,8 +1,8 @@
 """Following: while something long-running is up, it hears of every change within a moment.
 
 A thread with a keeper of its own waits for changes in the store's directory, the spool and the mirrored folders of
-every work tree (`watchfiles`; where that cannot be had, it looks twice a second). It does what every command does
-first, it absorbs; then it tells whose events arrived, and whether anything else changed.
+every work tree, and for what a store on a server tells (`ears`). It does what every command does first, it absorbs;
+then it tells whose events arrived, and whether anything else changed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from holdfast.capture import spool
 from holdfast.core.errors import HoldfastError
+from holdfast.keeper.ears import PATIENCE, Ears, Either, Line
 from holdfast.keeper.mirrors.everywhere import Everywhere
 
 if TYPE_CHECKING:
-    from watchfiles._rust_notify import RustNotify
-
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Store
 
-PATIENCE: Final = 0.5  # seconds between two looks where nothing tells of changes
-_SELDOM: Final = 2.0  # seconds between two looks where something does
-_STEP: Final = 100  # milliseconds without a change after which changes are told; also how often it wakes
-_LONGEST: Final = 200  # milliseconds that changes are gathered for
+SELDOM: Final = 2.0  # seconds between two looks where something tells of changes
 _AT_ONCE: Final = 1_000  # events that are read in one go
 
 
@@ -47,7 +43,7 @@ def state_of_things(keeper: Keeper) -> str:
     """What stands in the store, in a few letters: equal before and after a look, it is what was looked at."""
     store = keeper.existing_store()
     place = 0 if store is None else store.latest_place()
-    known = f"{_inode(keeper.store_path)} {_beside(keeper, store)}"
+    known = f"{keeper.address.stamp()} {_beside(keeper, store)}"
     return f"{place}.{hashlib.blake2b(known.encode(), digest_size=6).hexdigest()}"
 
 
@@ -67,7 +63,7 @@ class Following:
     def __enter__(self) -> Self:
         # A store that cannot be read now is told of from its beginning, once it can.
         with contextlib.suppress(HoldfastError), self._open() as keeper:
-            self._file = _inode(keeper.store_path)
+            self._file = keeper.address.stamp()
             store = keeper.existing_store()
             self._beside = _beside(keeper, store)
             self.place = 0 if store is None else store.latest_place()
@@ -93,7 +89,7 @@ class Following:
         """For as long as the store and the settings are the same files: a repair replaces the store."""
         opened = _opened(keeper)
         trees = Everywhere(keeper)
-        ears = _Ears({})
+        ears, line = Ears({}), Line()
         version: int | None = None
         due = True
         try:
@@ -101,26 +97,26 @@ class Following:
                 store = keeper.existing_store()
                 if store is not None:
                     trees.refresh()
+                    line.to(store)
                 folders = _standing(_folders(keeper, trees))
                 if folders != ears.folders:
                     ears.close()
-                    ears, due = _Ears(folders), True  # before looking: nothing slips through in between
+                    ears, due = Ears(folders), True  # before looking: nothing slips through in between
                 if due:
                     _absorb(keeper, trees)
                     version = self._tell(keeper, store, version)
-                where = ears.heard(self._stop)
-                # Whoever only reads the store touches its files too.
-                due = any(not path.startswith(keeper.store_path) for path in where) or _is_news(
-                    keeper, store, version
-                )
+                where = ears.heard(Either(self._stop, line.news), SELDOM)
+                line.news.clear()
+                due = any(not _of_store(keeper, path) for path in where) or _is_news(keeper, store, version)
         finally:
             ears.close()
+            line.close()
 
     def _tell(self, keeper: Keeper, store: Store | None, version: int | None) -> int | None:
         """Say what changed, if anything did; gives the version of the store that was looked at."""
         if store is None:
             return None
-        now, file = store.version(), _inode(keeper.store_path)
+        now, file = store.version(), keeper.address.stamp()
         beside = _beside(keeper, store)
         replaced = self._file is not None and file != self._file
         place = store.latest_place() if replaced else self.place
@@ -134,33 +130,6 @@ class Following:
         if sessions or beyond:
             self._heard(Change(place, frozenset(sessions), beyond))
         return now
-
-
-class _Ears:
-    """Hears of changes in folders that are there. Where nothing tells of them, it says so twice a second."""
-
-    def __init__(self, folders: dict[str, int]) -> None:
-        self.folders = folders
-        self._notify: RustNotify | None = None
-        if folders:
-            with contextlib.suppress(ImportError, OSError, RuntimeError):  # not to be had, or too much asked for
-                from watchfiles._rust_notify import RustNotify
-
-                self._notify = RustNotify(
-                    list(folders), debug=False, force_polling=False, poll_delay_ms=0, recursive=False,
-                    ignore_permission_denied=True,
-                )  # fmt: skip
-
-    def heard(self, stop: threading.Event) -> list[str]:
-        """Wait; the paths where something changed, or just anywhere if that cannot be known."""
-        if self._notify is None:
-            return [""] if not stop.wait(PATIENCE) else []
-        found = self._notify.watch(_LONGEST, _STEP, int(_SELDOM * 1000), stop)
-        return [path for _, path in found] if isinstance(found, set) else []
-
-    def close(self) -> None:
-        if self._notify is not None:
-            self._notify.close()
 
 
 def _absorb(keeper: Keeper, trees: Everywhere) -> None:
@@ -177,11 +146,14 @@ def _is_news(keeper: Keeper, store: Store | None, version: int | None) -> bool:
 
 
 def _folders(keeper: Keeper, trees: Everywhere) -> Iterable[str]:
-    home = keeper.home
-    return {
-        os.path.dirname(keeper.store_path), home.path, home.mirrors, os.path.join(home.path, spool.DIRECTORY),
-        *trees.folders,
-    }  # fmt: skip
+    home, store = keeper.home, keeper.address.path
+    own = {home.path, home.mirrors, os.path.join(home.path, spool.DIRECTORY)}
+    return own | set(trees.folders) | (set() if store is None else {os.path.dirname(store)})
+
+
+def _of_store(keeper: Keeper, path: str) -> bool:
+    """Whether it is a file of the store: whoever only reads the store touches these too."""
+    return keeper.address.path is not None and path.startswith(keeper.address.path)
 
 
 def _standing(folders: Iterable[str]) -> dict[str, int]:
@@ -190,7 +162,7 @@ def _standing(folders: Iterable[str]) -> dict[str, int]:
 
 
 def _opened(keeper: Keeper) -> tuple[int | None, tuple[int, ...]]:
-    return _inode(keeper.store_path), _stamp(keeper.home.config)
+    return keeper.address.stamp(), _stamp(keeper.home.config)
 
 
 def _beside(keeper: Keeper, store: Store | None) -> str:

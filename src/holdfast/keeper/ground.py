@@ -45,7 +45,7 @@ class Difference(NamedTuple):
 def left_by_another(keeper: Keeper, state: State) -> bool:
     """Whether another device worked on the session last. An earlier life of this one is no other."""
     last = state.last_writer
-    if not last or last == keeper.home.writer(keeper.store_path):
+    if not last or last == keeper.home.writer(keeper.address):
         return False
     from holdfast.teleport.keys import is_certified
 

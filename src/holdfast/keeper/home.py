@@ -3,7 +3,7 @@
 A writer is one life of one installation. Its id is bound to this machine, this home and this store file: a restored
 backup, a cloned machine or a copied home does not fit the binding and goes on as a new writer, so that no two lives
 ever number their events in one stream. So does a home whose keys are others than before, or gone: nobody could vouch
-for what it went on to record.
+for what it went on to record. To a server, which many homes share, each is known by the id of its installation.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import os
 import msgspec
 
 from holdfast.core.canonical import digest
-from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files, host
+from holdfast.store.address import Address
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -25,6 +26,14 @@ class Binding(msgspec.Struct, frozen=True):
     store: int
     # The file of this device's keys, as it was when they were last seen to vouch for the writer; empty without keys.
     keys: str = ""
+
+
+class Installation(msgspec.Struct, frozen=True):
+    """One home on one machine: a copy of it, there or elsewhere, is another."""
+
+    id: str
+    machine: str
+    home: int
 
 
 def default_home() -> str:
@@ -38,6 +47,7 @@ class Home:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self._writer: str | None = None
+        self._installation: str | None = None
 
     @property
     def store(self) -> str:
@@ -64,11 +74,11 @@ class Home:
     def people(self) -> str:
         return os.path.join(self.path, "people.json")
 
-    def binding(self, store: str) -> str:
+    def binding(self, key: str) -> str:
         """Where the writer of a store is remembered; a store outside the home has a life of its own."""
-        if store == self.store:
+        if key == self.store:
             return os.path.join(self.path, "writer.json")
-        return os.path.join(self.path, f"writer-{digest(store.encode(errors='surrogateescape'))[:16]}.json")
+        return os.path.join(self.path, f"writer-{digest(key.encode(errors='surrogateescape'))[:16]}.json")
 
     def prepare(self) -> None:
         """Make the directory, private. Refuses places where files change behind a program's back."""
@@ -97,13 +107,45 @@ class Home:
         except OSError as error:
             raise files.explain(error, "read", self.path) from None
 
-    def writer(self, store: str) -> str:
+    def installation(self, *, make: bool) -> str | None:
+        """The id by which a server tells this home from all others; None as long as there is none to be made."""
+        if self._installation is not None:
+            return self._installation
+        path = os.path.join(self.path, "installation.json")
+        found = self._own(path)
+        if found is None and make:
+            from holdfast.machine.locks import locked
+
+            self.prepare()
+            # Two processes must not give the home two ids: each would keep to its own.
+            with locked(os.path.join(self.path, "installation.lock"), what="the installation"):
+                found = self._own(path) or self._made(path)
+        self._installation = found
+        return found
+
+    def _own(self, path: str) -> str | None:
+        """What was made here. What was copied from elsewhere, or cannot be read, is as good as nothing."""
+        if not os.path.lexists(path):
+            return None
+        try:
+            found = msgspec.json.decode(files.read_limited(path, 4096, what="the installation"), type=Installation)
+        except msgspec.MsgspecError:
+            return None
+        fits = (found.machine, found.home) == (host.machine_id(), host.inode(self.path))
+        return found.id if fits and found.id.isalnum() and found.id.isascii() else None
+
+    def _made(self, path: str) -> str:
+        made = Installation(os.urandom(10).hex(), host.machine_id(), host.inode(self.path))
+        files.write_atomic(path, msgspec.json.encode(made) + b"\n")
+        return made.id
+
+    def writer(self, store: Address) -> str:
         """This installation's writer id, as long as nothing was copied or restored; otherwise a new one."""
         if self._writer is not None:
             return self._writer
         self.prepare()
         here = self._here(store)
-        path = self.binding(store)
+        path = self.binding(store.key)
         found = _read_binding(path)
         if found is not None and self._goes_on(path, found, here):
             self._writer = found.writer
@@ -111,12 +153,13 @@ class Home:
             self._writer = self._begin(path, here)
         return self._writer
 
-    def _here(self, store: str) -> Binding:
+    def _here(self, store: Address) -> Binding:
         return Binding(
             writer="",
             machine=host.machine_id(),
             home=host.inode(self.path),
-            store=host.inode(store) if os.path.exists(store) else 0,
+            # Of a server, nothing here tells which database it is.
+            store=0 if store.path is None or not os.path.exists(store.path) else host.inode(store.path),
             keys=self._keys(),
         )
 
@@ -146,9 +189,9 @@ class Home:
             files.write_atomic(path, msgspec.json.encode(bound) + b"\n")
         return fits
 
-    def renew(self, store: str) -> str:
+    def renew(self, store: Address) -> str:
         """Begin a new life: the present writer's number was used elsewhere, or is not yet vouched for by the keys."""
-        self._writer = self._begin(self.binding(store), self._here(store))
+        self._writer = self._begin(self.binding(store.key), self._here(store))
         return self._writer
 
     def _begin(self, path: str, here: Binding) -> str:
@@ -174,20 +217,3 @@ def _read_binding(path: str) -> Binding | None:
     except msgspec.MsgspecError:
         # A new writer costs nothing; using a doubtful id could fork a stream.
         return None
-
-
-def store_path(url: str) -> str:
-    """The file of a `sqlite:///path` URL."""
-    if not url.startswith("sqlite:///"):
-        scheme = url.split(":", 1)[0][:20]
-        if scheme == "postgresql":
-            raise Refused(
-                "PostgreSQL stores are not part of this version", hint="Use sqlite:///path, or leave it out."
-            )
-        raise Invalid(f"{scheme!a} is no kind of store", hint="HOLDFAST_STORE is sqlite:///path.")
-    path = url.removeprefix("sqlite://")
-    if path.startswith("/") and os.name == "nt" and path[2:3] == ":":
-        path = path[1:]
-    if len(path) < 2 or "\0" in path:
-        raise Invalid("the store's URL names no file", hint="For instance sqlite:////home/me/holdfast.db")
-    return os.path.abspath("/" + path.lstrip("/") if os.name != "nt" else path)

@@ -25,15 +25,15 @@ from holdfast.core.vocabulary import (
     SessionUnarchived,
 )
 from holdfast.keeper import finding, whereabouts
-from holdfast.keeper.home import Home, default_home, store_path
+from holdfast.keeper.home import Home, default_home
 from holdfast.keeper.recording import Recorder
 from holdfast.keeper.session import KeptSession
 from holdfast.keeper.turn import Turn
 from holdfast.keeper.upkeep import Upkeep
 from holdfast.machine import host, worktree
 from holdfast.machine.wall import Wall
+from holdfast.store.address import Address, SqliteAddress, address, open_store
 from holdfast.store.interface import Filter, Store, Transaction
-from holdfast.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from holdfast.capture.places import Places
@@ -54,7 +54,7 @@ class Keeper:
         self,
         home: Home,
         place: worktree.Place,
-        store: str,
+        store: Address,
         *,
         actor: str,
         device: str | None,
@@ -63,7 +63,7 @@ class Keeper:
     ) -> None:
         self.home = home
         self.place = place
-        self.store_path = store
+        self.address = store
         self.wall = wall
         self._device = device
         self._settings = settings
@@ -72,6 +72,8 @@ class Keeper:
         self.upkeep = Upkeep(self)
         # Seconds that others may hold us up when we only come to take in what hooks left: it can wait.
         self.patience = 0.5
+        # Seconds that a server may take to say something; None for who waits as long as makes sense.
+        self.hurry: float | None = None
         # A command looks at mirrored files once; a program that runs for long, before everything it does.
         self.looks_once = False
         # Told by the surface, for the doctor: where agents keep their things.
@@ -101,22 +103,17 @@ class Keeper:
         """Open the keeper of the project that contains a directory.
 
         `home` is where Holdfast keeps everything (default: the platform's data directory), `store` a URL such as
-        `sqlite:///path` (default: in the home), `actor` who acts, `device` what this machine is called.
+        `sqlite:///path` or `postgresql://user@host/database` (default: in the home), `actor` who acts, `device` what
+        this machine is called.
         """
         kept = Home(home if home is not None else default_home())
         place = worktree.locate(project)
-        file = kept.store if store is None else store_path(store)
-        paths = {"the home": kept.path, "the store": file, "the project": place.root, "its repository": place.main}
-        for what, path in paths.items():
+        where = SqliteAddress(kept.store) if store is None else address(store)
+        paths = {"the home": kept.path, "the project": place.root, "its repository": place.main}
+        for what, path in (paths if where.path is None else paths | {"the store": where.path}).items():
             clean(path, f"the path of {what}")  # it is stored, or given to SQLite: both want UTF-8
         return cls(
-            kept,
-            place,
-            file,
-            actor=actor or host.user_name(),
-            device=device,
-            wall=wall or Wall(),
-            settings=settings,
+            kept, place, where, actor=actor or host.user_name(), device=device, wall=wall or Wall(), settings=settings
         )
 
     def __enter__(self) -> Self:
@@ -137,11 +134,12 @@ class Keeper:
     def store(self) -> Store:
         """The store, made on first use."""
         if self._opened is None:
-            if not os.path.lexists(self.store_path):
+            if not self.address.is_there():
                 self.home.prepare()
-            self._opened = SqliteStore(
-                self.store_path, writer=lambda: self.home.writer(self.store_path), wall=self.wall.micros
-            )
+            self._opened = open_store(
+                self.address, writer=lambda: self.home.writer(self.address), wall=self.wall.micros,
+                here=lambda make: self.home.installation(make=make), patience=self.hurry,
+            )  # fmt: skip
             latest = self._opened.latest_time()
             if latest is not None:
                 self.wall.known(latest)
@@ -149,7 +147,7 @@ class Keeper:
 
     def existing_store(self) -> Store | None:
         """The store if there is one: looking makes nothing."""
-        if self._opened is None and not os.path.lexists(self.store_path):
+        if self._opened is None and not self.address.is_there():
             return None
         return self.store()
 
@@ -172,7 +170,7 @@ class Keeper:
     def beside(self, root: str) -> Keeper:
         """The keeper of another work tree on the same store, for as long as this one is open."""
         other = Keeper(
-            self.home, worktree.locate(root), self.store_path, actor=self.recorder.actor, device=self._device,
+            self.home, worktree.locate(root), self.address, actor=self.recorder.actor, device=self._device,
             wall=self.wall, settings=None,
         )  # fmt: skip
         other._opened = self.store()

@@ -132,8 +132,8 @@ def _elsewhere(keeper: Keeper) -> str:
     told = []
     if keeper.home.path != os.path.abspath(default_home()):
         told.append(f"HOLDFAST_HOME={shlex.quote(keeper.home.path)} ")
-    if keeper.store_path != keeper.home.store:
-        told.append(f"HOLDFAST_STORE={shlex.quote('sqlite:///' + keeper.store_path.lstrip(os.sep))} ")
+    if keeper.address.path != keeper.home.store:
+        told.append(f"HOLDFAST_STORE={shlex.quote(keeper.address.url)} ")
     words = "".join(told)
     return words if words.isprintable() and os.name != "nt" else ""  # other shells have other words for it
 

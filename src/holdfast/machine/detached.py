@@ -12,6 +12,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Final
 
 # No directory but those given is looked at for modules: certainly not the one we happen to be in.
@@ -23,22 +24,26 @@ _START: Final = (
 _begun: list[int] = []
 
 
-def start(module: str, function: str, *words: str) -> bool:
-    """Let a function of ours run with these words in a process of its own; says whether it was begun."""
+def start(module: str, function: str, *words: str, around: Mapping[str, str] | None = None) -> bool:
+    """Let a function of ours run with these words in a process of its own; says whether it was begun.
+
+    `around` is added to its environment, which other users cannot read as they can its words.
+    """
     program = sys.executable
     if not program or any("\0" in word for word in words):
         return False
     code = _START.format(module=module, function=function, count=len(words) + 1)
     paths = [path for path in sys.path if os.path.isabs(path)]
     command = [program, "-I", "-S", "-c", code, *words, *paths]
+    environ = {**os.environ, **(around or {})}
     try:
         if os.name == "nt":
-            return _on_windows(command)
+            return _on_windows(command, environ)
         nothing = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
         try:
-            pid = os.posix_spawn(program, command, os.environ, file_actions=nothing, setsid=True)
+            pid = os.posix_spawn(program, command, environ, file_actions=nothing, setsid=True)
         except NotImplementedError:  # a system whose library cannot begin a new session this way
-            pid = os.posix_spawn(program, command, os.environ, file_actions=nothing, setpgroup=0)
+            pid = os.posix_spawn(program, command, environ, file_actions=nothing, setpgroup=0)
     except (OSError, ValueError):
         return False
     _bury()
@@ -57,12 +62,12 @@ def _bury() -> None:
             _begun.remove(pid)
 
 
-def _on_windows(command: list[str]) -> bool:
+def _on_windows(command: list[str], environ: Mapping[str, str]) -> bool:
     import subprocess
 
     detached = 0x00000008 | 0x00000200  # DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP
     devnull = subprocess.DEVNULL
     subprocess.Popen(  # noqa: S603 (our own interpreter and our own code)
-        command, stdin=devnull, stdout=devnull, stderr=devnull, close_fds=True, creationflags=detached
+        command, stdin=devnull, stdout=devnull, stderr=devnull, close_fds=True, creationflags=detached, env=environ
     )
     return True

@@ -5,7 +5,6 @@ They are let go after some time, and after trouble: settings change, stores are 
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
@@ -26,7 +25,7 @@ class _Kept(NamedTuple):
     keeper: Keeper
     until: float
     # Which file the store is: a repair or a restored backup puts another one in its place.
-    file: tuple[int, int] | None
+    file: int | None
 
 
 class Keepers:
@@ -61,11 +60,11 @@ class Keepers:
     def _keeper(self, directory: str) -> Keeper:
         now = time.monotonic()
         kept = self._kept.pop(directory, None)
-        if kept is not None and (now > kept.until or _file(kept.keeper) != kept.file):
+        if kept is not None and (now > kept.until or kept.keeper.address.stamp() != kept.file):
             kept.keeper.close()
             kept = None
         if kept is None:
-            kept = _Kept(keeper := self._open(directory), now + _KEPT_FOR, _file(keeper))
+            kept = _Kept(keeper := self._open(directory), now + _KEPT_FOR, keeper.address.stamp())
             while len(self._kept) >= _MOST_KEPT:
                 self._let_go(next(iter(self._kept)))
         self._kept[directory] = kept
@@ -75,11 +74,3 @@ class Keepers:
         kept = self._kept.pop(directory, None)
         if kept is not None:
             kept.keeper.close()
-
-
-def _file(keeper: Keeper) -> tuple[int, int] | None:
-    try:
-        found = os.lstat(keeper.store_path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

@@ -36,7 +36,7 @@ _HARMLESS: Final = frozenset({
     "ssl", "sslmode", "sslnegotiation", "sslcompression", "sslcert", "sslkey", "sslcertmode", "sslrootcert", "sslcrl",
     "sslcrldir", "sslsni", "sslkeylogfile", "ssl_min_protocol_version", "ssl_max_protocol_version",
     "min_protocol_version", "max_protocol_version", "channel_binding", "require_auth", "requirepeer", "gssencmode",
-    "vault", "krbsrvname", "gsslib", "gssdelegation", "oauth_issuer", "oauth_client_id", "oauth_scope",
+    "krbsrvname", "gsslib", "gssdelegation", "oauth_issuer", "oauth_client_id", "oauth_scope",
     "vault",  # which team of the database: our own word
 })  # fmt: skip
 
@@ -135,9 +135,16 @@ def address(url: str) -> Address:
 
 
 def open_store(
-    address: Address, *, writer: Callable[[], str], wall: Callable[[], int], here: Callable[[bool], str | None]
+    address: Address,
+    *,
+    writer: Callable[[], str],
+    wall: Callable[[], int],
+    here: Callable[[bool], str | None],
+    patience: float | None = None,
 ) -> Store:
-    """The store at an address. `here` is this installation's id: asked with True, it makes one if there is none."""
+    """The store at an address. `here` is this installation's id: asked with True, it makes one if there is none.
+    `patience` is how many seconds a server may take to say something, for who cannot wait.
+    """
     if isinstance(address, SqliteAddress):
         from holdfast.store.sqlite import SqliteStore
 
@@ -150,7 +157,7 @@ def open_store(
         raise extras.missing("a store on a PostgreSQL server needs", "postgres", operation="open the store")
     from holdfast.store.postgres import PostgresStore
 
-    return PostgresStore(address, writer=writer, wall=wall, here=here)
+    return PostgresStore(address, writer=writer, wall=wall, here=here, patience=patience)
 
 
 # ── reading the URL of a server ──────────────────────────────────────────────────────────────────────────
@@ -195,7 +202,7 @@ def _hosts(written: str) -> tuple[str, str]:
     for one in written.split(","):
         if one.startswith("["):
             host, closed, port = one[1:].partition("]")
-            if not closed or port[:1] not in ("", ":"):
+            if not host or not closed or port[:1] not in ("", ":"):
                 _refuse("its host can be none")
             port = port[1:]
         else:

@@ -19,10 +19,15 @@ Ask = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
 
 
 class Within(NamedTuple):
-    """The part of the tables that is this store: a condition that holds for rows of `sessions` and of `words`."""
+    """The part of the tables that is this store: a condition that holds for rows of `sessions` and of `words`.
+
+    Where many sessions are in the tables and few of them can be seen, `parts` are conditions of which just one holds
+    for each session that can be: asked one by one, each has an index that gives its newest rows first.
+    """
 
     condition: str = "1 = 1"
     values: tuple[Any, ...] = ()
+    parts: tuple[str, ...] = ("1 = 1",)
 
 
 _WHOLE: Final = Within()
@@ -37,32 +42,40 @@ def rows(ask: Ask, which: Filter, within: Within = _WHOLE) -> list[Row]:
     conditions = _conditions(which, within)
     if conditions is None:
         return []
-    sql = [_SHOWN, *(f"AND {condition}" for condition, _ in conditions), "ORDER BY created_at DESC, id DESC"]
-    values = [value for _, some in conditions for value in some]
-    if which.limit is not None:
-        sql.append("LIMIT ?")
-        values.append(which.limit)
-    return [_row(found, which) for found in ask(" ".join(sql), tuple(values))]
+    asked = " ".join([_SHOWN, *(f"AND {condition}" for condition, _ in conditions)])
+    newest = "ORDER BY created_at DESC, id DESC" + (" LIMIT ?" if which.limit is not None else "")
+    values = [value for _, some in conditions for value in some] + ([which.limit] if which.limit is not None else [])
+    if len(within.parts) == 1:
+        return [_row(found, which) for found in ask(f"{asked} AND {within.parts[0]} {newest}", tuple(values))]
+    sql = " UNION ALL ".join(f"({asked} AND {part} {newest})" for part in within.parts)
+    last = values[-1:] if which.limit is not None else []
+    return [_row(found, which) for found in ask(f"{sql} {newest}", (*values * len(within.parts), *last))]
 
 
 def project_names(ask: Ask, within: Within = _WHOLE) -> list[str]:
-    sql = f"SELECT DISTINCT name FROM sessions WHERE {_LISTED} AND {within.condition} AND name <> '' ORDER BY name"  # noqa: S608
-    return [name for (name,) in ask(sql, within.values)]
+    found = _all(ask, within, "DISTINCT name", f"{_LISTED} AND name <> ''")
+    return sorted({name for (name,) in found}, key=str.encode)
 
 
 def versions(ask: Ask, of: Sequence[str] | None = None, within: Within = _WHOLE) -> dict[str, int]:
-    sql = f"SELECT id, version FROM sessions WHERE {_LISTED} AND {within.condition}"  # noqa: S608 (constants)
     if of is None:
-        return dict(ask(sql, within.values))
+        return {id_: version for id_, version in _all(ask, within, "id, version", _LISTED)}
     if not of:
         return {}
+    sql = f"SELECT id, version FROM sessions WHERE {_LISTED} AND {within.condition}"  # noqa: S608 (constants)
     return dict(ask(f"{sql} AND id IN ({_marks(of)})", (*within.values, *of)))
 
 
 def sessions(ask: Ask, within: Within = _WHOLE) -> list[str]:
     # Less than nothing: a session whose events were all taken out again.
-    sql = f"SELECT id FROM sessions WHERE version >= 0 AND {within.condition} ORDER BY created_at, id"  # noqa: S608
-    return [id_ for (id_,) in ask(sql, within.values)]
+    return [id_ for _, id_ in sorted(_all(ask, within, "created_at, id", "version >= 0"))]
+
+
+def _all(ask: Ask, within: Within, columns: str, condition: str) -> list[tuple[Any, ...]]:
+    """Of every session that can be seen, in no order."""
+    sql = f"SELECT {columns} FROM sessions WHERE {within.condition} AND {condition}"  # noqa: S608 (constants)
+    parts = " UNION ALL ".join(f"{sql} AND {part}" for part in within.parts)
+    return ask(parts, within.values * len(within.parts))
 
 
 def find(ask: Ask, reference: str, within: Within = _WHOLE) -> list[str]:
@@ -78,7 +91,7 @@ def find(ask: Ask, reference: str, within: Within = _WHOLE) -> list[str]:
 
 def _conditions(which: Filter, within: Within) -> list[tuple[str, tuple[Any, ...]]] | None:
     """Each with its values; None when nothing can fulfil them."""
-    found: list[tuple[str, tuple[Any, ...]]] = [within]
+    found: list[tuple[str, tuple[Any, ...]]] = [(within.condition, within.values)]
     if which.projects is not None:
         if not which.projects:
             return None

@@ -6,7 +6,6 @@ for something quick waits behind a remote that answers slowly.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ class Desk:
     def __init__(self, open_keeper: Callable[[], Keeper]) -> None:
         self.open_keeper = open_keeper
         # With each keeper, which file its store is: one that was replaced since must not be written to any more.
-        self._free: list[tuple[Keeper, Identity]] = []
+        self._free: list[tuple[Keeper, int | None]] = []
         self._lock = threading.Lock()
         self._closed = False
         self._threads: anyio.CapacityLimiter | None = None
@@ -52,7 +51,7 @@ class Desk:
             raise
         with self._lock:
             if not self._closed:
-                self._free.append((keeper, identity(keeper.store_path)))
+                self._free.append((keeper, keeper.address.stamp()))
                 return
         keeper.close()
 
@@ -62,7 +61,7 @@ class Desk:
                 if not self._free:
                     return self.open_keeper()
                 keeper, known = self._free.pop()
-            if identity(keeper.store_path) == known:
+            if keeper.address.stamp() == known:
                 return keeper
             keeper.close()
 
@@ -72,15 +71,3 @@ class Desk:
             free, self._free = self._free, []
         for keeper, _ in free:
             keeper.close()
-
-
-Identity = tuple[int, int] | None
-
-
-def identity(path: str) -> Identity:
-    """Which file it is, whatever it is called."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

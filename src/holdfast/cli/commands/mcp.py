@@ -27,6 +27,6 @@ def run(call: Call) -> int:
     words, environ = call.parsed.globals, call.environ
     told = Told(
         directory=words.project or ".", home=home(environ), environ=environ,
-        store=words.store or environ.get("HOLDFAST_STORE") or None, actor=environ.get("HOLDFAST_ACTOR") or None,
+        store=call.store, actor=environ.get("HOLDFAST_ACTOR") or None,
     )  # fmt: skip
     return serve(told, wires)

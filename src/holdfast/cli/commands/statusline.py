@@ -17,6 +17,5 @@ def run(call: Call) -> int:
         return hooking.main(["status", agent])
     from holdfast.cli.statusline import document
 
-    store = call.parsed.globals.store or call.environ.get("HOLDFAST_STORE") or ""
-    call.answer(document(home(call.environ), agent, store), lambda _: "")
+    call.answer(document(home(call.environ), agent, call.store or ""), lambda _: "")
     return 0

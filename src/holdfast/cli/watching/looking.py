@@ -118,16 +118,19 @@ class Looking:
         """A repair or a restore puts another file in the place of the store. Where there is none any more, nobody
         can say what became of the sessions: what was seen last stays.
         """
+        path = self.keeper.address.path
+        if path is None:
+            return  # of a server, the store itself finds out
         file: int | None = None
         try:
-            file = os.stat(self.keeper.store_path).st_ino
+            file = os.stat(path).st_ino
         except OSError as error:
             if self._file is not None or not isinstance(error, FileNotFoundError | NotADirectoryError):
                 why = (error.strerror or "the system gave no reason").lower()
                 raise Failed(
                     f"the store cannot be read ({why})",
                     hint="What is shown was true before; it goes on as soon as the store is there again.",
-                    file=self.keeper.store_path,
+                    file=path,
                 ) from None
         if file != self._file:
             self.keeper.close()

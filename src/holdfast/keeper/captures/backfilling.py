@@ -20,7 +20,7 @@ from holdfast.capture.transcripts import Reader, Source, Story, reader
 from holdfast.capture.used import used
 from holdfast.core.errors import Invalid
 from holdfast.core.times import DAY
-from holdfast.keeper.captures.progress_memory import Memory
+from holdfast.keeper.captures.progress_memory import Memory, which
 from holdfast.keeper.recording import note_rules
 from holdfast.machine.trouble import shown
 
@@ -138,7 +138,7 @@ class _Telling:
     def tell_all(self) -> Backfilled:
         if not self._found.sources:
             return self._result
-        self._memory = Memory(self._keeper.home.path, self._found.agent, self._keeper.store_path)
+        self._memory = Memory(self._keeper.home.path, self._found.agent, lambda: which(self._keeper))
         try:
             for source, size in self._found.sources:
                 if not self._memory.knows(source.path, source.stamp) and not self._too_old(source):

@@ -8,7 +8,6 @@ an agent that would be heard twice, a file that cannot be written, stop all of i
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -113,8 +112,8 @@ def connect(
             refuse_unwritable([*plan.planned, *plan.back])
         silent = not found.script_stands(keeper.home.path)
         rewritten = installing.install(keeper.home.path, system=places.system)
-        own = keeper.store_path == keeper.home.store
-        installing.note_store(keeper.home.path, None if own else f"sqlite:///{keeper.store_path.lstrip(os.sep)}")
+        own = keeper.address.path == keeper.home.store
+        installing.note_store(keeper.home.path, None if own else keeper.address.secret)
         begun: list[Begun] = []
         done: list[Connected] = []
         try:

@@ -155,8 +155,8 @@ def asked(keeper: Keeper, name: str, directory: str, *, store: str) -> dict[str,
         tree = _tree_file(keeper)
         _write(os.path.join(glances.directory(home), tree), {"v": glances.VERSION, "session": current})
         _write(glances.of_conversation(home, name), {
-            "v": glances.VERSION, "name": name, "dir": directory, "store": store, "path": keeper.store_path,
-            "session": own, "tree": tree,
+            "v": glances.VERSION, "name": name, "dir": directory, "store": glances.mark(store),
+            "path": keeper.address.key, "session": own, "tree": tree,
         })  # fmt: skip
         forget_old(glances.directory(home), keeper.now())
     except (HoldfastError, OSError) as error:
@@ -237,7 +237,7 @@ def _follow(keeper: Keeper, session: str, *, wanted: bool = False) -> None:
             continue
         wanted = True
         known = glances.read(path, msgspec.json.decode)
-        if known is not None and known.get("path") == keeper.store_path and known.get("session") != session:
+        if known is not None and known.get("path") == keeper.address.key and known.get("session") != session:
             own = _of_conversation(keeper, view.native_name(one.agent, one.id))
             _write(path, dict(known) | {"session": own})
     path = glances.of_session(home, session)
@@ -246,7 +246,7 @@ def _follow(keeper: Keeper, session: str, *, wanted: bool = False) -> None:
 
 
 def _tree_file(keeper: Keeper) -> str:
-    said = f"{keeper.place.root}\n{keeper.store_path}"
+    said = f"{keeper.place.root}\n{keeper.address.key}"
     return f"{glances.TREE}{digest(said.encode(errors='surrogateescape'))[:32]}.json"
 
 

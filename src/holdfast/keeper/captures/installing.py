@@ -14,7 +14,7 @@ from holdfast.capture import script, serving, spool
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.machine import files
 
-_NEEDED = ("holdfast", "msgspec", "apsw", "platformdirs")
+_NEEDED = ("holdfast", "msgspec", "apsw", "platformdirs", "psycopg", "psycopg_pool")
 _PAYLOAD = b'{"hook_event_name": "Trial"}'
 _PATIENCE = 10.0
 _TRIAL = f"{files.PREFIX}trial-"
@@ -78,6 +78,8 @@ def note_store(home: str, url: str | None) -> None:
     """Let hooks use the store that whoever connected them uses: agents do not have a shell's variables."""
     path = os.path.join(home, script.DIRECTORY, script.STORE)
     if url is not None:
+        if os.path.isfile(path) and not os.path.islink(path):
+            os.chmod(path, 0o600)  # a file that is replaced keeps its mode, and this one may hold a password
         files.write_atomic(path, url.encode())
     elif os.path.lexists(path):
         os.unlink(path)

@@ -5,13 +5,17 @@ its end. Losing it costs time and nothing else, because telling a story again re
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
 
 DIRECTORY: Final = "backfilled"
 # Raised when stories are told better than before: everything is read again.
@@ -21,16 +25,16 @@ _LARGEST: Final = 256 << 20
 
 class _Kept(msgspec.Struct):
     telling: int = 0
-    # The store that knows these stories: its path and inode, and how large it was. One that is smaller was made anew.
+    # The store that knows these stories, and how large it was. One that is smaller was made anew.
     store: str = ""
     size: int = 0
     sources: dict[str, str] = {}
 
 
 class Memory:
-    """The sources of one agent that one store has heard of."""
+    """The sources of one agent that one store has heard of. `store` says which it is, and how large by now."""
 
-    def __init__(self, home: str, agent: str, store: str) -> None:
+    def __init__(self, home: str, agent: str, store: Callable[[], tuple[str, int]]) -> None:
         self._home = home
         self._path = os.path.join(home, DIRECTORY, f"{agent}.json")
         self._store = store
@@ -54,7 +58,7 @@ class Memory:
             self._changed |= bool(gone)
         if not self._changed:
             return
-        kept = _Kept(TELLING, *_identity(self._store), self._sources)
+        kept = _Kept(TELLING, *self._store(), self._sources)
         files.make_private_dir(os.path.join(self._home, DIRECTORY))
         files.write_atomic(self._path, msgspec.json.encode(kept) + b"\n", durable=False)
         self._changed = False
@@ -66,16 +70,20 @@ class Memory:
             kept = msgspec.json.decode(files.read_limited(self._path, _LARGEST, what="what was read"), type=_Kept)
         except (msgspec.MsgspecError, HoldfastError, ValueError):
             return {}
-        store, size = _identity(self._store)
+        store, size = self._store()
         return kept.sources if (kept.telling, kept.store) == (TELLING, store) and kept.size <= size else {}
 
 
-def _identity(store: str) -> tuple[str, int]:
+def which(keeper: Keeper) -> tuple[str, int]:
+    """Which store it is, and how large: of a file its bytes, of a server its events."""
+    name, path = digest(keeper.address.key.encode(errors="surrogatepass"))[:16], keeper.address.path
+    if path is None:
+        return f"{name}.server", keeper.store().latest_place()
     try:
-        status = os.stat(store)
+        status = os.stat(path)
     except OSError:
         return "", -1
-    return f"{digest(store.encode(errors='surrogatepass'))[:16]}.{status.st_ino}", status.st_size
+    return f"{name}.{status.st_ino}", status.st_size
 
 
 def _name(path: str) -> str:

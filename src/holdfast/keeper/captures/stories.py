@@ -124,37 +124,61 @@ def interrupted(found: Part) -> Iterator[Line]:
 
 
 class _Agents:
-    """The ids of subagents in the session: the program's own, numbered where one was called more than once."""
+    """The ids of subagents in the session: the program's own, numbered where one was called more than once.
+
+    They are given out over the whole story, so that no two are alike in any part of it.
+    """
 
     def __init__(self, story: Story) -> None:
-        self._runs: dict[str, str] = {}  # by the mark of its beginning
+        self._runs: dict[str, str] = {}  # by the marks of its beginning and of its end
         self._latest: dict[str, str] = {}
+        self._begun: set[str] = set()
         self._open: dict[str, None] = {}
-        count: dict[str, int] = {}
+        latest: dict[str, str] = {}
+        taken: set[str] = set()
         for one in story.told:
-            if isinstance(one.signal, AgentBegan):
-                name = id_of(one.signal.agent or one.signal.type)
-                count[name] = count.get(name, 0) + 1
-                self._runs[one.mark] = name if count[name] == 1 else f"{name[:90]}-{count[name]}"
+            if isinstance(one.signal, AgentBegan | AgentEnded):
+                own = _own_id(one.signal)
+                # An end belongs to what began last under its name; told twice, it is still the end of one.
+                if isinstance(one.signal, AgentBegan) or own not in latest:
+                    latest[own] = _free(own, taken)
+                    taken.add(latest[own])
+                self._runs[one.mark] = latest[own]
 
-    def begin(self, told: Told, signal: AgentBegan) -> str:
+    def begin(self, told: Told, signal: AgentBegan | AgentEnded) -> str:
         name = self._runs[told.mark]
-        self._latest[id_of(signal.agent or signal.type)] = name
+        self._latest[_own_id(signal)] = name
+        self._begun.add(name)
         self._open[name] = None
         return name
 
-    def ends(self, signal: AgentEnded) -> tuple[str, bool]:
-        """Its id, and whether its beginning was told."""
-        own = id_of(signal.agent or signal.call or signal.type or "agent")
-        name = self._latest.get(own)
-        self._open.pop(name or own, None)
-        return name or own, name is not None
+    def end(self, told: Told) -> str:
+        name = self._runs[told.mark]
+        self._open.pop(name, None)
+        return name
+
+    def has_begun(self, told: Told) -> bool:
+        """Whether the beginning of what ends here was told."""
+        return self._runs[told.mark] in self._begun
 
     def of(self, agent: str | None) -> str | None:
         return None if agent is None else self._latest.get(id_of(agent))
 
     def open(self) -> list[str]:
         return list(self._open)
+
+
+def _own_id(signal: AgentBegan | AgentEnded) -> str:
+    call = signal.call if isinstance(signal, AgentEnded) else None
+    return id_of(signal.agent or call or signal.type or "agent")
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    number, free = 1, wanted
+    while free in taken:
+        number += 1
+        free = f"{wanted[:90]}-{number}"
+    return free
 
 
 def _happened(
@@ -172,11 +196,10 @@ def _happened(
             case AgentBegan():
                 yield Line(at, _start(agents.begin(one, signal), signal), mark)
             case AgentEnded():
-                name, known = agents.ends(signal)
-                if not known:
+                if not agents.has_begun(one):
                     since = max(began, at - (signal.took_ms or 0))
-                    yield Line(since, _start(name, signal), f"{mark}:began")
-                yield Line(at, _end(name, signal), mark)
+                    yield Line(since, _start(agents.begin(one, signal), signal), f"{mark}:began")
+                yield Line(at, _end(agents.end(one), signal), mark)
             case Compacted():
                 yield Line(at, ContextCompressed(tokens=whole(signal.tokens)), mark)
             case Erred():

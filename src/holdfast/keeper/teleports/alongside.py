@@ -43,11 +43,11 @@ class Alongside:
         from holdfast.keeper.keeper import Keeper
         from holdfast.keeper.teleports.syncing import sync
 
-        home, store = self._keeper.home.path, self._keeper.store_path
+        home = self._keeper.home.path
         try:
             # Of no project: its mirrored files are the asker's business.
             with Keeper.open(
-                home, home=home, store=f"sqlite:///{store}", actor=self._actor, device=self._device,
+                home, home=home, store=self._keeper.address.secret, actor=self._actor, device=self._device,
                 wall=self._keeper.wall,
             ) as other:  # fmt: skip
                 other.environ = self._keeper.environ

@@ -26,13 +26,15 @@ EVERY: Final = 10.0  # seconds
 _FORSAKEN: Final = 60.0
 _MARK: Final = "sync.wanted"
 _LAST: Final = "sync.last"
+STORE: Final = "HOLDFAST_STORE"
 
 
 def ask(keeper: Keeper) -> None:
     """Let a sync happen soon, if there is any remote. Never raises: the command itself has been carried out."""
     try:
         if remotes.load(keeper.home) and keeper.settings["sync.background"] and _mark(keeper.home.path):
-            detached.start(__name__, "run", keeper.home.path, keeper.store_path)
+            # Every user of the machine can read a program's words, but not what it finds around it.
+            detached.start(__name__, "run", keeper.home.path, around={STORE: keeper.address.secret})
     except (HoldfastError, OSError) as error:
         errorlog.note(keeper.home.path, "sync", str(error))
 
@@ -63,10 +65,11 @@ def _age(path: str) -> float | None:
     return age if age > -1 else _FORSAKEN
 
 
-def run(home: str, store: str) -> None:
+def run(home: str) -> None:
     """The process: wait, take the mark away, sync. Says nothing, whatever happens."""
     from holdfast.keeper.keeper import Keeper
 
+    store = os.environ.pop(STORE, None)  # no program that it starts needs to know
     last = os.path.join(home, _LAST)
     age = _age(last)
     if age is not None and age < EVERY:
@@ -82,7 +85,7 @@ def run(home: str, store: str) -> None:
     try:
         from holdfast.keeper.teleports.syncing import sync
 
-        with Keeper.open(home, home=home, store=f"sqlite:///{store}") as keeper:
+        with Keeper.open(home, home=home, store=store) as keeper:
             keeper.environ = dict(os.environ)
             sync(keeper, patient=False, begun=begun)
     except Busy:

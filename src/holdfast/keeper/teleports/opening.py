@@ -55,15 +55,15 @@ def new_keys(keeper: Keeper) -> DeviceKeys:
     keeper.home.prepare()
     place: key_files.Place = "keyring" if keeper.settings["device.keys"] == "keyring" else "file"
     made = key_files.create(keeper.home.path, name=keeper.device(), place=place, made_at=keeper.now())
-    if os.path.lexists(keeper.home.binding(keeper.store_path)):
-        keeper.home.renew(keeper.store_path)
+    if os.path.lexists(keeper.home.binding(keeper.address.key)):
+        keeper.home.renew(keeper.address)
     return made
 
 
 def _writer(keeper: Keeper, signing: bytes) -> str:
     """The id of this life. Whoever made the keys may have been stopped before it came to one that they vouch for."""
-    found = keeper.home.writer(keeper.store_path)
-    return found if certifies(found, signing) else keeper.home.renew(keeper.store_path)
+    found = keeper.home.writer(keeper.address)
+    return found if certifies(found, signing) else keeper.home.renew(keeper.address)
 
 
 def here(keeper: Keeper) -> Here:
@@ -78,7 +78,7 @@ def here(keeper: Keeper) -> Here:
     return Here(
         keys=own, name=keeper.device(), store=store, transaction=keeper.transaction,
         writer=lambda: _writer(keeper, own.public.signing),
-        renew=lambda: keeper.home.renew(keeper.store_path),
+        renew=lambda: keeper.home.renew(keeper.address),
         now=keeper.now, received=received,
     )  # fmt: skip
 

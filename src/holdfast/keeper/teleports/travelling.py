@@ -163,7 +163,7 @@ def unsent(keeper: Keeper, remote: Remote) -> Unsent:
     if remote.session is not None:
         sessions, more = {remote.session}, False
     else:
-        arrived = store.arrived(memory.own(keeper.home.writer(keeper.store_path)).place, _MOST_EVENTS)
+        arrived = store.arrived(memory.own(keeper.home.writer(keeper.address)).place, _MOST_EVENTS)
         sessions = {one.event.session for one in arrived}
         more = len(arrived) == _MOST_EVENTS or len(sessions) > _MOST_SESSIONS
     found = 0

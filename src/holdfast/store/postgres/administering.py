@@ -73,6 +73,12 @@ def dismiss(address: PostgresAddress, person: str) -> None:
         rights.dismiss(line, _vault(line, address), person)
 
 
+def hand_over(address: PostgresAddress, person: str, to: str) -> int:
+    """Give what somebody left behind, who was dismissed, to a member; how many sessions that were."""
+    with connected(address, "hand over sessions") as line:
+        return rights.hand_over(line, _vault(line, address), person, to)
+
+
 def divide(address: PostgresAddress, parts: int) -> int:
     """Divide the log into so many parts; gives how many there were."""
     with connected(address, "divide the log") as line:

@@ -13,7 +13,7 @@ from holdfast.core.state import FOLD_VERSION
 from holdfast.store import derived
 from holdfast.store.derived import Kept
 from holdfast.store.interface import Finding
-from holdfast.store.postgres.tables import PostgresTables
+from holdfast.store.postgres.tables import BELIEVED, PostgresTables
 
 if TYPE_CHECKING:
     from holdfast.store.postgres.store import PostgresStore
@@ -45,7 +45,8 @@ def _findings(tables: PostgresTables, session: str) -> Iterator[Finding]:
     known = {name for (name,) in ask("SELECT name FROM aside WHERE session = %s", (ref,))}
     for name in sorted(one for one in known if not one.startswith("aside:")):
         yield Finding("aside", f"{name} was set aside by a repair", session)
-    snapshots = ask("SELECT count, state FROM snapshots WHERE session = %s AND fold = %s", (ref, FOLD_VERSION))
+    believed = f"SELECT count, state FROM snapshots WHERE session = %s AND {BELIEVED} AND fold = %s"  # noqa: S608
+    snapshots = ask(believed, (ref, FOLD_VERSION))
     kept = Kept(
         snapshots={count: bytes(frozen) for count, frozen in snapshots},
         listed=next(iter(ask(_LISTED, (ref,))), None),

@@ -1,7 +1,7 @@
 """From a store's URL to what libpq is told, and what of it may be said.
 
-Without a word in the URL, a server that is not on this machine must prove who it is: libpq alone would talk to anybody
-who answers. Connections notice within seconds that the other side is gone, and never keep a lock for longer.
+Without a word in the URL, a server that is not on this machine must prove who it is: libpq alone would talk to
+anybody who answers. Connections notice within seconds that the other side is gone, and never keep a lock for longer.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import os
 import ssl
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import make_conninfo
 
 from holdfast.core.errors import Invalid
+from holdfast.store.address import PostgresAddress
 
 PATIENCE: Final = 30.0  # seconds to wait for another writer; transactions last milliseconds
 _LOCAL: Final = frozenset({"", "localhost", "127.0.0.1", "::1"})
@@ -27,61 +27,57 @@ _SETTINGS: Final = {
     "client_min_messages": "error",
     "search_path": "pg_catalog,holdfast",
     "timezone": "UTC",
+    # The server, too, notices that the other side is gone; where its system cannot, it goes without.
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "20000",
 }
 _NETWORK: Final = {
     "connect_timeout": "5", "keepalives": "1", "keepalives_idle": "10", "keepalives_interval": "5",
     "keepalives_count": "3", "tcp_user_timeout": "20000",
 }  # fmt: skip
+_SECRET: Final = frozenset({"password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret"})
 
 
 def vault_of(url: str) -> str | None:
     """The team that the URL names (`?vault=NAME`); None where there is just one."""
-    return dict(parse_qsl(urlsplit(url).query)).get("vault")
+    return PostgresAddress(url).said.get("vault")
 
 
 def parameters(url: str, *, settings: Mapping[str, str] | None = None) -> dict[str, str]:
     """What psycopg connects with. A URL that libpq does not understand is never repeated: it may hold a password."""
-    parts = urlsplit(url)
-    query = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name != "vault"]
-    plain = urlunsplit(parts._replace(scheme="postgresql", query=urlencode(query)))
+    found = {name: value for name, value in PostgresAddress(url).said.items() if name != "vault"}
+    if found.pop("ssl", "") == "true":  # as others write it
+        found.setdefault("sslmode", "require")
+    told = {name: value for name, value in {**_NETWORK, **found, **_proof(found)}.items() if value != ""}
+    wanted = {**_SETTINGS, **(settings or {})}
+    options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in wanted.items())
+    told["options"] = f"{options} {found.get('options', '')}".strip()
     try:
-        found = {name: str(value) for name, value in conninfo_to_dict(plain).items() if value is not None}
+        make_conninfo(**told)
     except psycopg.Error:
         raise Invalid(
             "the store's URL is not one that PostgreSQL understands",
             hint="It is postgresql://person@host:port/database; special characters in it are written as %XX.",
         ) from None
-    told = {name: value for name, value in {**_NETWORK, **_proof(found), **found}.items() if value != ""}
-    wanted = {**_SETTINGS, **(settings or {})}
-    options = " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in wanted.items())
-    told["options"] = f"{options} {found.get('options', '')}".strip()
     return told
 
 
 def _proof(found: Mapping[str, str]) -> dict[str, str]:
     """How sure to be of the server, where the URL and the environment say nothing."""
-    host = found.get("hostaddr", found.get("host", os.environ.get("PGHOST", "")))
+    asked = (found.get("hostaddr"), found.get("host"), os.environ.get("PGHOSTADDR"), os.environ.get("PGHOST"))
+    host = next(filter(None, asked), "")
     is_local = all(one in _LOCAL or one.startswith(("/", "@")) for one in host.split(","))
-    if is_local or "sslmode" in found or "PGSSLMODE" in os.environ or "service" in found:
+    if is_local or found.get("sslmode") or os.environ.get("PGSSLMODE") or found.get("service"):
         return {}
     proof = {"sslmode": "verify-full"}
-    if "sslrootcert" not in found and "PGSSLROOTCERT" not in os.environ:
+    if not found.get("sslrootcert") and not os.environ.get("PGSSLROOTCERT"):
         # What this machine trusts: the library that libpq brings along may look for it elsewhere.
-        known = ssl.get_default_verify_paths().cafile
-        proof["sslrootcert"] = known if known is not None else "system"
+        proof["sslrootcert"] = ssl.get_default_verify_paths().cafile or "system"
     return proof
 
 
 def secrets_of(url: str) -> list[str]:
-    """What must not be said: found in an error, it is cut out."""
-    parts = urlsplit(url)
-    found = [value for name, value in parse_qsl(parts.query) if "pass" in name]
-    try:
-        password = parts.password
-    except ValueError:
-        password = None
-    if password:
-        from urllib.parse import unquote
-
-        found += [password, unquote(password)]
-    return [one for one in found if one]
+    """What must not be said: words in which it is found are not passed on."""
+    return [value for name, value in PostgresAddress(url).said.items() if value and name in _SECRET]

@@ -6,38 +6,78 @@ instead of waiting for it to come back.
 
 from __future__ import annotations
 
-import contextlib
+import atexit
+import os
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, Self
+import time
+from collections.abc import Generator, Mapping
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from holdfast.core.errors import Unreachable
+from holdfast.core.errors import Busy, Unreachable
 from holdfast.store.postgres import conninfo
 
 _MOST: Final = 16  # lines at once; a store needs one, for moments
 _LOOK: Final = 0.05  # seconds after which one looks whether the server said something
 _WAIT: Final = 15.0  # seconds to wait for a line when all are in use, or the server is slow to answer
-
+# Seconds without a word from the server, in the middle of something, after which it counts as gone. It answers when
+# it has waited for a lock as long as it may; and networks that are cut are noticed sooner (see `conninfo`).
+SILENCE = conninfo.PATIENCE + 15
 Line = psycopg.Connection[TupleRow]
+_Result = TypeVar("_Result")
+
+
+class Silent(psycopg.OperationalError):
+    """The line is there, and nobody at its other end. Others would be as silent: it is not tried again at once."""
+
+
+class AttentiveLine(Line):
+    """Does not wait for ever for somebody who is not there."""
+
+    patience: float | None = None  # seconds without a word, for who is in a hurry
+
+    def wait(self, gen: Generator[Any, Any, _Result], *given: Any, **named: Any) -> _Result:
+        return super().wait(self._within_reason(gen), *given, **named)
+
+    def _within_reason(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
+        """The same steps; every now and then, psycopg says that nothing happened."""
+        heard = time.monotonic()
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard = time.monotonic()
+                elif time.monotonic() - heard > (SILENCE if self.patience is None else self.patience):
+                    self.pgconn.finish()
+                    raise Silent("it does not answer any more")
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            found: _Result = done.value
+            return found
 
 
 class Lines:
     """Shared by the stores of one address: whoever opens one says so, and again when closing it."""
 
-    _open: ClassVar[dict[str, Lines]] = {}
-    _guard: ClassVar[threading.Lock] = threading.Lock()
+    open: ClassVar[dict[str, Lines]] = {}
+    guard: ClassVar[threading.Lock] = threading.Lock()
+    _elsewhere: ClassVar[list[object]] = []  # of the process that this one was forked from: never touched again
 
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
         self._key = f"{url}\n{sorted(settings.items())}"
+        self._parameters = conninfo.parameters(url, settings=settings)
         self._users = 0
         self._failure: psycopg.Error | None = None
+        self._pool = self._made()
+
+    def _made(self) -> ConnectionPool[AttentiveLine]:
         lines = self
 
-        class Telling(psycopg.Connection[TupleRow]):
+        class Telling(AttentiveLine):
             """Remembers why it could not be made: the pool itself only says that time is up."""
 
             @classmethod
@@ -50,54 +90,62 @@ class Lines:
                 lines._failure = None
                 return made
 
-        self._pool = ConnectionPool(
-            kwargs={**conninfo.parameters(url, settings=settings), "autocommit": True},
-            connection_class=Telling, min_size=0, max_size=_MOST, open=False, num_workers=1, reconnect_timeout=0.0,
+        return ConnectionPool(
+            kwargs={**self._parameters, "autocommit": True}, connection_class=Telling,
+            min_size=0, max_size=_MOST, open=False, num_workers=1, reconnect_timeout=0.0,
         )  # fmt: skip
 
     @classmethod
     def to(cls, url: str, settings: Mapping[str, str] | None = None) -> Lines:
-        with cls._guard:
+        with cls.guard:
             made = cls(url, settings or {})
-            found = cls._open.setdefault(made._key, made)
-            found._users += 1
-            if found._users == 1:
-                _quiet()
-                found._pool.open()
-            return found
+            return cls.open.setdefault(made._key, made).shared()
 
-    def close(self) -> None:
+    def shared(self) -> Self:
+        self._users += 1
+        if self._users == 1:
+            _quiet()
+            self._pool.open()
+        return self
+
+    def close(self, patience: float | None = None) -> None:
         """This user needs it no more; with the last one, the lines are hung up."""
-        with self._guard:
+        with self.guard:
             self._users -= 1
             if self._users:
                 return
-            del self._open[self._key]
-        self._pool.close(timeout=1)
+            self.open.pop(self._key, None)
+        self._pool.close(timeout=1 if patience is None else 0)
 
-    @contextlib.contextmanager
-    def borrowed(self) -> Iterator[Line]:
-        """A line, given back at the end; one that is broken, or in the middle of something, is not used again."""
-        line = self.take()
-        try:
-            yield line
-        finally:
-            self.give_back(line)
+    def hang_up(self) -> None:
+        self._pool.close(timeout=0.2)
 
-    def take(self) -> Line:
+    def begin_anew(self) -> None:
+        """In a process that was forked: it has none of the threads, and the lines are the other's."""
+        self._elsewhere.append(self._pool)
+        self._pool._closed = True  # noqa: SLF001 (thrown away, it would wait for its threads)
+        self._pool = self._made()
+        self._pool.open()
+
+    def take(self, patience: float | None = None) -> AttentiveLine:
+        """A line to use, for who waits no longer than so many seconds: for it, and then for each answer."""
         self._failure = None
-        waited = 0.0
+        until = time.monotonic() + (_WAIT if patience is None else patience)
         while True:
             try:
-                return self._pool.getconn(timeout=_LOOK)
+                line = self._pool.getconn(timeout=_LOOK)
+                line.patience = patience
+                return line
             except PoolTimeout:
-                waited += _LOOK
                 if self._failure is not None:
                     raise self._failure from None
-                if waited > _WAIT:
+                if time.monotonic() > until:
+                    if self._pool.get_stats().get("pool_size", 0) >= _MOST:
+                        raise Busy("too much is written at once in this process", hint="Try again.") from None
                     raise Unreachable("the server does not answer", hint="Try again later.") from None
 
-    def give_back(self, line: Line) -> None:
+    def give_back(self, line: AttentiveLine) -> None:
+        """One that is broken, or in the middle of something, is not used again."""
         if line.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             line.close()
         self._pool.putconn(line)
@@ -109,3 +157,20 @@ def _quiet() -> None:
 
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
+
+
+def _end() -> None:
+    """The process ends: whoever did not close their store need not, and nothing is said of it."""
+    for lines in list(Lines.open.values()):
+        lines.hang_up()
+
+
+def _forked() -> None:
+    Lines.guard = threading.Lock()
+    for lines in Lines.open.values():
+        lines.begin_anew()
+
+
+atexit.register(_end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from holdfast.store.postgres import conninfo
-from holdfast.store.postgres.lines import Line
+from holdfast.store.postgres.lines import AttentiveLine, Line
 
 _SIGN: Final = 15.0  # seconds of silence after which the line is tried
 _SHORTEST, _LONGEST = 0.25, 10.0  # seconds between two attempts to make the line again
@@ -54,7 +54,7 @@ class PostgresListening:
     def _connect(self) -> bool:
         """Whether the line is there; then something may have happened before it was."""
         try:
-            self._line = psycopg.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+            self._line = AttentiveLine.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
             self._line.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         except (psycopg.Error, OSError):
             self.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, LiteralString, cast
+from typing import Final, LiteralString
 
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.store.postgres.lines import Line
@@ -19,7 +19,7 @@ _VERSION: Final = "SELECT value::integer FROM holdfast.facts WHERE name = 'versi
 
 
 def _statements(name: str) -> LiteralString:
-    return cast("LiteralString", (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8"))
+    return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 MIGRATIONS: Sequence[str] = ("tables_1",)
@@ -111,31 +111,73 @@ def partitions(line: Line) -> int:
 
 
 def divide(line: Line, parts: int) -> None:
-    """Divide the log anew. Nobody writes meanwhile; who reads sees the old one until it is done."""
+    """Divide the log anew. Nobody writes meanwhile; who reads sees the old one until the last moment.
+
+    The rows are copied to a table of the same kind, whose parts take the places of the old ones: rights and rules stand
+    on the log itself, which stays. If it does not come to an end, nothing has happened.
+    """
+    _refuse_count(parts)
     with line.transaction():
         line.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         line.execute("LOCK TABLE holdfast.events IN SHARE ROW EXCLUSIVE MODE")
-        old = [str(row[0]) for row in line.execute(
-            "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass"
-        )]  # fmt: skip
-        for number, name in enumerate(old):
-            line.execute(f"ALTER TABLE holdfast.events DETACH PARTITION {name}")  # noqa: S608 (its own words)
-            line.execute(f"ALTER TABLE {name} RENAME TO events_before_{number}")
-        _divide(line, "events", parts)
-        # Rows of others are moved too: for a moment the owner of the tables is above the rules.
-        line.execute("ALTER TABLE holdfast.events NO FORCE ROW LEVEL SECURITY")
-        for number in range(len(old)):
-            line.execute(f"INSERT INTO holdfast.events SELECT * FROM holdfast.events_before_{number}")  # noqa: S608
-            line.execute(f"DROP TABLE holdfast.events_before_{number}")
-        line.execute("ALTER TABLE holdfast.events FORCE ROW LEVEL SECURITY")
+        old = _parts(line)
+        line.execute(
+            "CREATE TABLE holdfast.events_anew (LIKE holdfast.events INCLUDING DEFAULTS INCLUDING STORAGE)"
+            " PARTITION BY HASH (session)"
+        )
+        for (column,) in line.execute(_UNCOUNTED).fetchall():
+            line.execute(f"ALTER TABLE holdfast.events_anew ALTER COLUMN {column} SET STATISTICS 0")
+        _divide(line, "events_anew", parts)
+        for name in old:  # each by itself: of the whole, its owner sees no more than anybody
+            line.execute(f"INSERT INTO holdfast.events_anew SELECT * FROM {name}")  # noqa: S608 (its own words)
+        for index in line.execute(_INDEXES).fetchall():
+            line.execute(str(index[0]))
+        line.execute("ANALYZE holdfast.events_anew")
+        line.execute("LOCK TABLE holdfast.events IN ACCESS EXCLUSIVE MODE")
+        for name in old:
+            line.execute(f"ALTER TABLE holdfast.events DETACH PARTITION {name}")
+            line.execute(f"DROP TABLE {name}")
+        for number in range(parts):
+            line.execute(f"ALTER TABLE holdfast.events_anew DETACH PARTITION holdfast.events_anew_{number}")
+            line.execute(f"ALTER TABLE holdfast.events_anew_{number} RENAME TO events_{number}")
+            line.execute(f"ALTER TABLE holdfast.events_{number} ENABLE ROW LEVEL SECURITY")
+            line.execute(
+                f"ALTER TABLE holdfast.events ATTACH PARTITION holdfast.events_{number}"
+                f" FOR VALUES WITH (MODULUS {parts}, REMAINDER {number})"
+            )
+        line.execute("DROP TABLE holdfast.events_anew")
     line.execute("ANALYZE holdfast.events")
 
 
-def _divide(line: Line, table: str, parts: int) -> None:
-    if not 1 <= parts <= MOST_PARTITIONS:
-        raise Invalid(f"the log is divided into 1 to {MOST_PARTITIONS} parts")
+# What has no statistics, by somebody's decision; and the indexes, as statements that make them for the new table.
+_UNCOUNTED: Final = (
+    "SELECT quote_ident(attname) FROM pg_attribute"
+    " WHERE attrelid = 'holdfast.events'::regclass AND attnum > 0 AND NOT attisdropped AND attstattarget = 0"
+)
+_INDEXES: Final = (
+    "SELECT coalesce('ALTER TABLE holdfast.events_anew ADD ' || pg_get_constraintdef(c.oid),"
+    " 'CREATE INDEX ON holdfast.events_anew ' || substring(pg_get_indexdef(i.indexrelid) from 'USING .*'))"
+    " FROM pg_index i LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.conrelid = i.indrelid"
+    " WHERE i.indrelid = 'holdfast.events'::regclass ORDER BY i.indexrelid"
+)
+
+
+def _parts(line: Line) -> list[LiteralString]:
+    rows = line.execute(
+        "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass"
+    ).fetchall()
+    return [str(name) for (name,) in rows]
+
+
+def _divide(line: Line, table: LiteralString, parts: int) -> None:
+    _refuse_count(parts)
     for number in range(parts):
         line.execute(
             f"CREATE TABLE holdfast.{table}_{number} PARTITION OF holdfast.{table}"
             f" FOR VALUES WITH (MODULUS {parts}, REMAINDER {number})"
         )
+
+
+def _refuse_count(parts: int) -> None:
+    if not 1 <= parts <= MOST_PARTITIONS:
+        raise Invalid(f"the log is divided into 1 to {MOST_PARTITIONS} parts")

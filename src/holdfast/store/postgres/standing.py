@@ -1,14 +1,21 @@
-"""What a person may want to know of the store they use: what it is, how they reach it, and what holds for them there."""
+"""What a person may want to know of the store they use: what it is, how they reach it, what holds for them there."""
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Final, NamedTuple
+
+import psycopg
 
 from holdfast.store.postgres import schema
 from holdfast.store.postgres.store import PostgresStore
 from holdfast.store.postgres.talking import Talk
 
-_LOG: Final = "SELECT inhrelid FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass"
+# A table that nobody has looked through yet has less than no rows.
+_LOG: Final = (
+    "SELECT count(*), count(*) FILTER (WHERE reltuples < 0), coalesce(sum(greatest(reltuples, 0)), 0)::bigint"
+    " FROM pg_class WHERE oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass)"
+)
 _PROVEN: Final = ("verify-ca", "verify-full")
 
 
@@ -24,7 +31,7 @@ class Standing(NamedTuple):
     bytes: int
     # Whether this person is one whom row-level security does not bind.
     above: bool
-    # Whether the line is a socket of this machine; else whether it is encrypted, and the server had to prove itself.
+    # Whether the line stays within this machine; whether it is encrypted, and the server had to prove itself.
     local: bool
     encrypted: bool
     proven: bool
@@ -40,10 +47,7 @@ def _looked(talk: Talk, vault: int) -> Standing:
         "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c"
         " WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r'"
     )
-    ((partitions, unknown, events),) = talk.ask(
-        "SELECT count(*), count(*) FILTER (WHERE reltuples < 0), coalesce(sum(greatest(reltuples, 0)), 0)::bigint"
-        f" FROM pg_class WHERE oid IN ({_LOG})"  # noqa: S608 (constants)
-    )
+    ((partitions, unknown, events),) = talk.ask(_LOG)
     encrypted = talk.line.pgconn.ssl_in_use
     return Standing(
         server=str(talk.one("SHOW server_version")),
@@ -54,7 +58,17 @@ def _looked(talk: Talk, vault: int) -> Standing:
         events=None if unknown else int(events),
         bytes=int(sizes),
         above=bool(above),
-        local=talk.line.info.host.startswith(("/", "@")),
+        local=_is_local(talk.line.info),
         encrypted=encrypted,
         proven=encrypted and talk.line.info.get_parameters().get("sslmode") in _PROVEN,
     )
+
+
+def _is_local(info: psycopg.ConnectionInfo) -> bool:
+    """A socket, or an address that no other machine has."""
+    if info.host.startswith(("/", "@")):
+        return True
+    try:
+        return ipaddress.ip_address(info.hostaddr).is_loopback
+    except (ValueError, psycopg.NotSupportedError):
+        return False

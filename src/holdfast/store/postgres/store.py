@@ -19,8 +19,8 @@ from holdfast.store.interface import Arrival, Beside, Draft, Filter, Finding, Li
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
 from holdfast.store.postgres import conninfo, schema, trouble
-from holdfast.store.postgres.lines import Lines
-from holdfast.store.postgres.tables import PostgresTables
+from holdfast.store.postgres.lines import Lines, Silent
+from holdfast.store.postgres.tables import PARTS, PostgresTables
 from holdfast.store.postgres.talking import Talk
 from holdfast.store.postgres.transaction import PostgresTransaction
 
@@ -41,6 +41,7 @@ class PostgresStore:
         wall: Callable[[], int],
         here: Callable[[bool], str | None],
         salt: Callable[[], bytes] = lambda: os.urandom(16),
+        patience: float | None = None,
     ) -> None:
         self.url = address.url
         self._secret = address.secret
@@ -48,18 +49,22 @@ class PostgresStore:
         self._here = here
         self._installation: int | None = None
         self.active: Talk | None = None
+        self._closed = False
+        self._patience = patience
         self.lines = Lines.to(address.secret)
         try:
             self.vault = self.asked(lambda talk: self._admitted(talk, conninfo.vault_of(address.secret)), _OPEN)
         except BaseException:
-            self.lines.close()
+            self.lines.close(patience)
             raise
         self.tables = PostgresTables(self.vault, self._known)
         self.journal = Journal(self.tables, writer=writer, wall=wall, salt=salt)
-        self._within = Within("vault = ?", (self.vault,))
+        self._within = Within("vault = ?", (self.vault,), PARTS)
 
     def close(self) -> None:
-        self.lines.close()
+        if not self._closed:
+            self._closed = True
+            self.lines.close(self._patience)
 
     def _admitted(self, talk: Talk, wanted: str | None) -> int:
         """The vault that is meant. Says whose business it is where there is none."""
@@ -86,7 +91,7 @@ class PostgresStore:
     def connected(self, begin: Callable[[Talk], _Found]) -> _Found:
         """Begin something on a line that works; the line stays in use. Nothing was done yet: dead lines do no harm."""
         for attempt in range(_ATTEMPTS):
-            line = self.lines.take()
+            line = self.lines.take(self._patience)
             talk = Talk(line)
             try:
                 return begin(talk)
@@ -97,7 +102,7 @@ class PostgresStore:
                     if not line.closed:
                         line.execute("ROLLBACK")
                 self.lines.give_back(line)
-                if not trouble.is_cut(error) or attempt == _ATTEMPTS - 1:
+                if not trouble.is_cut(error) or isinstance(error, Silent) or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError
 
@@ -126,6 +131,8 @@ class PostgresStore:
                 return look()
             talk.begin()
             talk.tell("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # Before the moment is chosen: were the log divided anew in between, its rows would be younger than that.
+            talk.tell("LOCK TABLE ONLY holdfast.events IN ACCESS SHARE MODE")
             found = look()
             talk.tell("COMMIT")
             talk.end()
@@ -193,11 +200,17 @@ class PostgresStore:
 
     def listed_sessions(self) -> list[tuple[str, int]]:
         """Every session that can be seen, with its version; less than nothing where all events were taken out."""
-        sql = "SELECT id, version FROM sessions WHERE vault = %s ORDER BY created_at, id"
-        return [(id_, version) for id_, version in self.asked(lambda talk: talk.ask(sql, (self.vault,)))]
+        sql = "SELECT created_at, id, version FROM sessions WHERE vault = %s AND "
+        parts = " UNION ALL ".join(sql + part for part in PARTS)
+        found = self.asked(lambda talk: talk.ask(parts, (self.vault,) * len(PARTS)))
+        return [(id_, version) for _, id_, version in sorted(found)]
 
     def may_write(self, session: str) -> bool:
-        sql = "SELECT 1 FROM writable w JOIN sessions s ON s.ref = w.ref WHERE s.vault = %s AND s.id = %s"
+        sql = (
+            "SELECT 1 FROM sessions s WHERE s.vault = %s AND s.id = %s AND (s.owner = CURRENT_USER"
+            " OR s.everyone = 'write' OR EXISTS (SELECT 1 FROM shares g"
+            " WHERE g.session = s.ref AND g.person = CURRENT_USER AND g.writes))"
+        )
         return self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
 
     def find(self, reference: str) -> list[str]:
@@ -216,7 +229,7 @@ class PostgresStore:
         return self.read(self.tables.latest_place, settled=False)
 
     def version(self) -> int:
-        return self.read(self.tables.horizon, settled=False)
+        return self.read(self.tables.look, settled=False)
 
     def beside_the_log(self) -> str:
         return self.read(self.tables.beside_the_log)

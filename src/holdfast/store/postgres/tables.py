@@ -27,9 +27,24 @@ _INSERT: Final = (
     "INSERT INTO events (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
     " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
+# Whose sessions can be seen, each in one of these parts. The server sees to it by itself (rights.sql); asked in these
+# words it finds them by indexes, however many there are of others.
+PARTS: Final = (
+    "owner = CURRENT_USER",
+    "everyone <> '' AND owner <> CURRENT_USER",
+    "everyone = '' AND owner <> CURRENT_USER"
+    " AND ref = ANY (ARRAY(SELECT g.session FROM shares g WHERE g.person = CURRENT_USER))",
+)
+_SEEN: Final = " UNION ALL ".join(
+    f"SELECT ref, id, latest FROM sessions WHERE vault = %s AND latest > %s AND {part}"  # noqa: S608 (constants)
+    for part in PARTS
+)
+# One's own snapshots and those of the session's owner; others who may write could put anything there.
+BELIEVED: Final = "person IN (CURRENT_USER, (SELECT s.owner FROM sessions s WHERE s.ref = snapshots.session))"
 # The advisory locks of one database: of an installation, and of a session.
 INSTALLATION: Final = 0x48460001
 SESSION: Final = 0x48460002
+_LOCKS: Final = 1024  # of sessions; a server has some thousands, for everybody
 _heads = msgspec.json.Decoder(tuple[Head, ...])
 _write_heads = msgspec.json.Encoder().encode
 
@@ -43,11 +58,12 @@ class PostgresTables:
         self.vault = vault
         self._installation = installation
         self._sessions: dict[str, int] = {}
-        # Within a transaction that writes: what is locked until its end, and whose events came in.
+        # Within a transaction that writes: what is locked until its end.
         self.writing = False
         self._clock = 0
-        self._locked: set[str] = set()
-        self._inserted: set[str] = set()
+        self._locked: set[int] = set()
+        # The horizon at the last look, and what was seen.
+        self._looked: tuple[int, int] | None = None
         # The event that was recorded last: found again, everything around it is there too.
         self.last: Event | None = None
 
@@ -55,7 +71,6 @@ class PostgresTables:
         self.writing = True
         self._clock = clock
         self._locked.clear()
-        self._inserted.clear()
         self.last = None
 
     def end_writing(self) -> None:
@@ -71,9 +86,9 @@ class PostgresTables:
         """Nobody else writes to these sessions until the transaction is over. Always taken in the same order."""
         if not self.writing:
             return
-        for session in sorted(set(sessions) - self._locked):
-            self.talk.tell("SELECT pg_advisory_xact_lock(%s, %s)", (SESSION, _number(session)))
-            self._locked.add(session)
+        for number in sorted({_number(session) for session in sessions} - self._locked):
+            self.talk.tell("SELECT pg_advisory_xact_lock(%s, %s)", (SESSION, number))
+            self._locked.add(number)
 
     def ref(self, session: str) -> int | None:
         known = self._sessions.get(session)
@@ -93,9 +108,10 @@ class PostgresTables:
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────
 
     def version(self, session: str) -> int:
-        if self.writing and session not in self._locked:
-            self._locked.add(session)
-            sql, values = "SELECT * FROM holdfast.begin_session(%s, %s, %s)", (self.vault, session, _number(session))
+        number = _number(session)
+        if self.writing and number not in self._locked:
+            self._locked.add(number)
+            sql, values = "SELECT * FROM holdfast.begin_session(%s, %s, %s)", (self.vault, session, number)
         else:
             sql, values = "SELECT ref, version FROM sessions WHERE vault = %s AND id = %s", (self.vault, session)
         for ref, version in self.talk.ask(sql, values):
@@ -141,7 +157,6 @@ class PostgresTables:
         self.lock((session,))
         ref = self._ref_for_writing(session)
         self.last = events[-1]
-        self._inserted.add(session)
         if len(events) == 1:
             self.talk.tell(_INSERT, _row(ref, events[0]))
         else:
@@ -161,20 +176,42 @@ class PostgresTables:
     def arrived(self, after: int, limit: int) -> list[Arrival]:
         horizon = self.horizon()
         rows = self.talk.ask(
-            f"SELECT e.place, s.id, {_OWN} FROM events e JOIN sessions s ON s.ref = e.session"  # noqa: S608
-            " WHERE e.place > %s AND e.place <= %s AND s.vault = %s AND s.latest > %s ORDER BY e.place LIMIT %s",
-            (after, horizon, self.vault, after, limit),
+            f"SELECT e.place, s.id, {_OWN} FROM events e JOIN ({_SEEN}) s ON s.ref = e.session"  # noqa: S608
+            " WHERE e.place > %s AND e.place <= %s ORDER BY e.place LIMIT %s",
+            (*(self.vault, after) * len(PARTS), after, horizon, limit),
         )
         return [Arrival(place, event_of(session, row)) for place, session, *row in rows]
 
     def latest_place(self) -> int:
         horizon = self.horizon()
-        found = self.talk.one("SELECT max(latest) FROM sessions WHERE vault = %s", (self.vault,)) or 0
+        found = self.talk.one(f"SELECT max(latest) FROM ({_SEEN}) s", (self.vault, -1) * len(PARTS)) or 0  # noqa: S608
         return int(min(found, horizon))
 
     def horizon(self) -> int:
         """Up to which place everything is settled. Asked by itself: what is read next must be read after it."""
         return int(self.talk.one("SELECT holdfast.horizon()"))
+
+    def look(self) -> int:
+        """A number for all that can be seen: another one after any change, also of what is shared. Asked for when the
+        horizon has moved: then somebody changed something, perhaps nothing that can be seen from here.
+        """
+        horizon = self.horizon()
+        if self._looked is None or self._looked[0] != horizon:
+            sql = f"SELECT max(latest), count(*) FROM ({_SEEN}) s"  # noqa: S608 (constants)
+            latest = self.talk.ask(sql, (self.vault, -1) * len(PARTS))[0]
+            # What is not settled yet counts when it is: another change below it may still come in.
+            seen = f"{min(latest[0] or 0, horizon)} {latest[1]} {self.beside_the_log()}"
+            self._looked = (horizon, int(digest(seen.encode())[:15], 16))
+        return self._looked[1]
+
+    def state_of_things(self) -> int:
+        """Another number after every change. A server that only follows knows of no locks: how far it has come."""
+        return int(
+            self.talk.one(
+                "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::bigint"
+                " ELSE holdfast.horizon() END"
+            )
+        )
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         self.lock((session,))
@@ -316,7 +353,8 @@ class PostgresTables:
         found = [
             *self.talk.ask("SELECT path, session FROM places_of_work WHERE installation = %s ORDER BY path", (here,)),
             *self.talk.ask(
-                "SELECT (SELECT count(*) FROM projects WHERE vault = %s), (SELECT count(*) FROM evidence WHERE vault = %s)",
+                "SELECT (SELECT count(*) FROM projects WHERE vault = %s AND person = CURRENT_USER),"
+                " (SELECT count(*) FROM evidence WHERE vault = %s AND person = CURRENT_USER)",
                 (self.vault, self.vault),
             ),
             *self.talk.ask("SELECT count(*), max(stamp) FROM memory WHERE installation = %s", (here,)),
@@ -327,11 +365,10 @@ class PostgresTables:
 
     def save(self, session: str, version: int, summary: Summary) -> None:
         # Indexed columns apart: a row whose indexes need not follow is written to the same page.
-        latest = ", latest = currval('holdfast.places')" if session in self._inserted else ""
         self.talk.tell(
-            "UPDATE sessions SET version = %s, updated_at = %s, ended_at = %s, goal = %s, status = %s,"  # noqa: S608
-            " progress = %s, name = %s, device = %s, working_ms = %s, archived = %s, deleted = %s"
-            f"{latest} WHERE ref = %s",
+            "UPDATE sessions SET version = %s, updated_at = %s, ended_at = %s, goal = %s, status = %s, progress = %s,"
+            " name = %s, device = %s, working_ms = %s, archived = %s, deleted = %s,"
+            " latest = currval('holdfast.places') WHERE ref = %s",
             (
                 version, *summary[2:10], None if summary.archived is None else int(summary.archived),
                 int(summary.deleted), self._ref_for_writing(session),
@@ -360,14 +397,16 @@ class PostgresTables:
 
     def snapshots(self, session: str) -> Iterator[Snapshot]:
         rows = self.talk.ask(
-            "SELECT count, state FROM snapshots WHERE session = %s AND fold = %s ORDER BY count DESC LIMIT 1",
+            f"SELECT count, state FROM snapshots WHERE session = %s AND {BELIEVED} AND fold = %s"  # noqa: S608
+            " ORDER BY count DESC LIMIT 1",
             (self.ref(session), FOLD_VERSION),
         )
         for count, frozen in rows:
             yield Snapshot(count, bytes(frozen))
         if rows:  # the newest is nearly always the one that is wanted
             rest = self.talk.ask(
-                "SELECT count, state FROM snapshots WHERE session = %s AND fold = %s AND count < %s ORDER BY count DESC",
+                f"SELECT count, state FROM snapshots WHERE session = %s AND {BELIEVED} AND fold = %s"  # noqa: S608
+                " AND count < %s ORDER BY count DESC",
                 (self.ref(session), FOLD_VERSION, rows[0][0]),
             )
             for count, frozen in rest:
@@ -379,13 +418,14 @@ class PostgresTables:
         ref = self._ref_for_writing(session)
         self.talk.tell(
             "INSERT INTO snapshots (session, count, clock, fold, state) VALUES (%s, %s, %s, %s, %s)"
-            " ON CONFLICT (session, count) DO UPDATE"
+            " ON CONFLICT (session, person, count) DO UPDATE"
             " SET clock = excluded.clock, fold = excluded.fold, state = excluded.state",
             (ref, snapshot.events, clock, FOLD_VERSION, snapshot.frozen),
         )
-        counts = [row[0] for row in self.talk.ask("SELECT count FROM snapshots WHERE session = %s", (ref,))]
+        own = "session = %s AND person = CURRENT_USER"
+        counts = [row[0] for row in self.talk.ask(f"SELECT count FROM snapshots WHERE {own}", (ref,))]  # noqa: S608
         for count in set(counts) - keep(counts):
-            self.talk.tell("DELETE FROM snapshots WHERE session = %s AND count = %s", (ref, count))
+            self.talk.tell(f"DELETE FROM snapshots WHERE {own} AND count = %s", (ref, count))  # noqa: S608
 
     def drop_snapshots(self, session: str, clock: int) -> None:
         self.talk.tell("DELETE FROM snapshots WHERE session = %s AND clock >= %s", (self.ref(session), clock))
@@ -410,8 +450,8 @@ class PostgresTables:
 
 
 def _number(session: str) -> int:
-    """A session's lock. Two that share one only wait for each other."""
-    return int(digest(session.encode(errors="surrogatepass"))[:8], 16) - 2**31
+    """A session's lock. Two that share one only wait for each other; all there are must find room at the server."""
+    return int(digest(session.encode(errors="surrogatepass"))[:8], 16) % _LOCKS
 
 
 def _is_hex(text: str) -> bool:

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, LiteralString, cast
+from typing import Any
 
 import psycopg
 
-from holdfast.store.postgres.lines import Line
+from holdfast.store.postgres.lines import AttentiveLine
 
 
 class Talk:
-    """One line while it is in use. What is told is on its way; it has arrived when something is asked, or at the end."""
+    """One line while it is in use. What is told is on its way; it has arrived when something is asked, or at the
+    end.
+    """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: AttentiveLine) -> None:
         self.line = line
+        self.backend = line.info.backend_pid  # the server's process; a line that was cut does not know it any more
         self._cursor = line.cursor(binary=True)
         self._told = line.cursor()
         self._piped: AbstractContextManager[object] | None = None
@@ -47,32 +50,34 @@ class Talk:
         except psycopg.Error:
             if committed.statusmessage != "COMMIT" or self.line.closed:
                 raise
+        if committed.statusmessage != "COMMIT":  # something in it had failed, and nobody minded
+            raise psycopg.errors.InFailedSqlTransaction("what failed in it cannot be saved")
 
     def ask(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        self._cursor.execute(cast("LiteralString", sql), [kept(one) for one in values])
+        self._cursor.execute(sql, [kept(one) for one in values])
         return [tuple(said(one) for one in row) for row in self._cursor.fetchall()]
 
-    def one(self, sql: str, values: Sequence[Any] = ()) -> Any:  # noqa: ANN401 (whatever the column holds)
+    def one(self, sql: str, values: Sequence[Any] = ()) -> Any:
         """The first value of the first row; None without one."""
         for row in self.ask(sql, values):
             return row[0]
         return None
 
     def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
-        self._told.execute(cast("LiteralString", sql), [kept(one) for one in values])
+        self._told.execute(sql, [kept(one) for one in values])
 
     def tell_many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
-        self._told.executemany(cast("LiteralString", sql), [[kept(one) for one in row] for row in values])
+        self._told.executemany(sql, [[kept(one) for one in row] for row in values])
 
 
-def kept(value: Any) -> Any:  # noqa: ANN401 (whatever the column holds)
+def kept(value: Any) -> Any:
     """A value as the server keeps it."""
     if isinstance(value, str) and ("\0" in value or "\1" in value):
         return value.replace("\1", "\1\2").replace("\0", "\1\1")
     return value
 
 
-def said(value: Any) -> Any:  # noqa: ANN401 (whatever the column holds)
+def said(value: Any) -> Any:
     """A value as it was given."""
     if isinstance(value, str) and "\1" in value:
         return value.replace("\1\1", "\0").replace("\1\2", "\1")

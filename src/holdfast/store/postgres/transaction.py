@@ -54,8 +54,6 @@ class PostgresTransaction:
         if self._patience is not None:
             talk.tell("SELECT set_config('lock_timeout', %s, true)", (str(max(1, int(self._patience * 1000))),))
         self._clock = int(talk.one("SELECT holdfast.begin_writing(%s)", (here,)))
-        if self._patience is not None:
-            talk.tell("RESET lock_timeout")
         return talk
 
     def __exit__(
@@ -81,12 +79,11 @@ class PostgresTransaction:
         self._journal.forget()
         self._tables.forget()
         self._hang_up(talk)
-        if committing and is_cut(error):
-            from holdfast.store.postgres import outcome
+        if not committing or not is_cut(error):
+            raise (store.spoken(error, WRITE) or error) from None
+        from holdfast.store.postgres import outcome
 
-            if outcome.is_done(store, last):
-                return
-        raise (store.spoken(error, WRITE) or error) from None
+        outcome.confirm(store, last, talk.backend)
 
     def _note_clock(self) -> None:
         last = self._tables.last

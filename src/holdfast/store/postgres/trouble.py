@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,14 +12,16 @@ from psycopg import errors as pg
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused, Unreachable
 
 INIT: Final = "Whoever runs the database sets it up: holdfast store init URL"
+OPEN: Final = "open the store"
 _AWAY: Final = "Hooks keep handing over meanwhile; run the command again when the server is back."
 
 
 def is_cut(error: BaseException) -> bool:
     """Whether the line to the server is gone: nothing more can be asked on it."""
-    return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)) and not isinstance(
-        error, (pg.LockNotAvailable, pg.DeadlockDetected, pg.DiskFull, pg.QueryCanceled, pg.OutOfMemory)
-    )
+    if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        return False
+    # Without a code it is libpq that speaks: the server said nothing any more.
+    return error.sqlstate is None or error.sqlstate.startswith(("08", "57P"))
 
 
 def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[str] = ()) -> HoldfastError | None:
@@ -45,6 +48,12 @@ def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[st
                 hint="Set HOLDFAST_STORE to the server that takes writes.",
                 operation=operation, file=where,
             )  # fmt: skip
+        case pg.InsufficientPrivilege() if operation == OPEN:
+            return Refused(
+                "you are not a member of any vault here",
+                hint="Whoever runs the database admits you: holdfast store admit PERSON",
+                operation=operation, file=where,
+            )  # fmt: skip
         case pg.InsufficientPrivilege():
             return Refused(
                 f"{cannot}: the database does not allow it ({_first(error)}); nothing was changed",
@@ -69,11 +78,16 @@ def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[st
             )  # fmt: skip
         case pg.DataError() | pg.ProgramLimitExceeded():
             return Invalid(f"{cannot}: {_first(error)}", operation=operation, file=where)
-        case pg.QueryCanceled():
-            return Busy(f"{cannot}: the server stopped it", hint="Try again.", operation=operation, file=where)
+        case pg.QueryCanceled() | pg.SerializationFailure() | pg.IdleInTransactionSessionTimeout():
+            return Busy(
+                f"{cannot}: the server stopped it; nothing was changed",
+                hint="Try again.",
+                operation=operation,
+                file=where,
+            )
         case pg.DataCorrupted() | pg.IndexCorrupted():
             return Damaged(f"the server's files are damaged ({_first(error)})", operation=operation, file=where)
-        case psycopg.OperationalError() | psycopg.InterfaceError():
+        case psycopg.OperationalError() | psycopg.InterfaceError() if is_cut(error):
             return _unreachable(error, operation, where, hidden)
         case psycopg.Error():
             return Failed(
@@ -86,14 +100,16 @@ def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[st
 
 
 def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Iterable[str]) -> HoldfastError:
-    said = str(error).lower()
+    # Names that people chose (of hosts, roles, databases) say nothing about what is wrong.
+    said = re.sub(r'"[^"]*"', '""', _why(error).lower())
     if "password" in said or "authentication" in said or "no pg_hba.conf entry" in said:
         return spoken(pg.InvalidPassword(), operation, where) or Unreachable("the server does not let this person in")
-    if 'database "' in said and "does not exist" in said:
+    if 'database "" does not exist' in said:
         return spoken(pg.InvalidCatalogName(), operation, where) or NotFound("there is no such database")
-    if 'role "' in said and "does not exist" in said:
+    if 'role "" does not exist' in said:
         return Unreachable(
-            "the server knows no such person", hint="Whoever runs the database makes the role: CREATE ROLE name LOGIN",
+            "the server knows no such person",
+            hint="Whoever runs the database makes the role: CREATE ROLE name LOGIN",
             operation=operation, file=where,
         )  # fmt: skip
     if "certificate" in said or "ssl" in said:
@@ -102,10 +118,14 @@ def _unreachable(error: psycopg.Error, operation: str, where: str, hidden: Itera
             hint="Name the authority that signed its certificate: ?sslrootcert=FILE; see sslmode in docs/team.md.",
             operation=operation, file=where,
         )  # fmt: skip
-    why = _first(error)
-    for one in hidden:
-        why = why.replace(one, "…")
-    return Unreachable(f"the server cannot be reached ({why})", hint=_AWAY, operation=operation, file=where)
+    why = _why(error)
+    shown = "" if any(one in why for one in hidden) else f" ({why})"
+    return Unreachable(f"the server cannot be reached{shown}", hint=_AWAY, operation=operation, file=where)
+
+
+def _why(error: psycopg.Error) -> str:
+    """What is wrong, without where: `connection to server at "host" (address), port 1 failed: FATAL:  why`."""
+    return re.split(r"failed: |FATAL: +", _first(error))[-1] or type(error).__name__
 
 
 def _first(error: psycopg.Error) -> str:

@@ -107,7 +107,7 @@ class History:
     def _names(self, keeper: Keeper) -> list[str]:
         """Of the projects. They change with events only, and asking for them takes longer than for the page."""
         store = keeper.existing_store()
-        known = None if store is None else (keeper.store_path, store.latest_place())
+        known = None if store is None else (keeper.address.key, store.latest_place())
         if self._projects[0] != known:
             self._projects = (known, keeper.project_names())
         return self._projects[1]

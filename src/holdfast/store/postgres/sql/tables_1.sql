@@ -37,7 +37,10 @@ CREATE TABLE holdfast.sessions (
 ) WITH (fillfactor = 80);
 CREATE INDEX sessions_by_creation ON holdfast.sessions (vault, created_at, id);
 CREATE INDEX sessions_by_owner ON holdfast.sessions (vault, owner, created_at, id);
-CREATE INDEX sessions_by_project ON holdfast.sessions (vault, project, created_at, id);
+CREATE INDEX sessions_by_project ON holdfast.sessions (vault, project, owner);
+-- Those that everybody sees are few; they are found without looking at all others.
+CREATE INDEX sessions_of_everyone ON holdfast.sessions (vault, created_at, id) WHERE everyone <> '';
+CREATE INDEX sessions_of_everyone_by_project ON holdfast.sessions (vault, project) WHERE everyone <> '';
 
 -- Nobody but its owner can share a session: the reference names them both.
 CREATE TABLE holdfast.shares (
@@ -47,11 +50,13 @@ CREATE TABLE holdfast.shares (
     person  text COLLATE "C" NOT NULL,
     writes  boolean NOT NULL,
     PRIMARY KEY (session, person),
-    FOREIGN KEY (session, vault, owner) REFERENCES holdfast.sessions (ref, vault, owner)
+    FOREIGN KEY (session, vault, owner) REFERENCES holdfast.sessions (ref, vault, owner) ON UPDATE CASCADE
 );
+CREATE INDEX shares_by_person ON holdfast.shares (person, session);
 
 -- In which order events came in. Numbers are given out before they are committed: see holdfast.horizon().
-CREATE SEQUENCE holdfast.places;
+-- The largest is what the name of a lock has room for.
+CREATE SEQUENCE holdfast.places MAXVALUE 281474976710655;
 CREATE TABLE holdfast.events (
     place   bigint NOT NULL DEFAULT nextval('holdfast.places'),
     session bigint NOT NULL,
@@ -88,14 +93,16 @@ CREATE TABLE holdfast.words (
     session bigint NOT NULL,
     PRIMARY KEY (vault, word, session)
 );
-CREATE INDEX words_by_session ON holdfast.words (session);
+CREATE INDEX words_by_session ON holdfast.words (session, word);
+-- Whose they are is said: one's own and those of the session's owner are believed, not those of others who may write.
 CREATE TABLE holdfast.snapshots (
     session bigint NOT NULL,
+    person  text COLLATE "C" NOT NULL DEFAULT CURRENT_USER,
     count   bigint NOT NULL,
     clock   bigint NOT NULL,
     fold    integer NOT NULL,
     state   bytea NOT NULL,
-    PRIMARY KEY (session, count)
+    PRIMARY KEY (session, person, count)
 );
 
 -- What a repair took out of the log, as it was found; and under which name it is missed.

@@ -1,0 +1,186 @@
+"""What the doctor says and does about the store itself: whether it opens, whether everything in it fits together.
+
+A file has more that can go wrong with it than a database on a server, which has people who look after it; what is
+true of the log is checked of both in the same words.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.keeper.doctor_checks import COPIED, NOTHING, REPAIR, SHOWN, Check
+from holdfast.keeper.home import Home
+from holdfast.keeper.wording import count
+from holdfast.machine import files, host
+from holdfast.store.interface import Finding, Store
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+def unexpected(keeper: Keeper, error: Exception) -> str:
+    """What it was. Of what a server's driver says nobody knows whether it repeats the address."""
+    name = type(error).__name__
+    return name if keeper.address.path is None else f"{name}: {error}"
+
+
+def opened(keeper: Keeper) -> tuple[Store | None, Check]:
+    try:
+        store = keeper.existing_store()
+    except HoldfastError as error:
+        if keeper.address.path is None:
+            # No repair of ours reaches a server that cannot be reached.
+            return None, Check("store", "failed", f"{keeper.address.url}: {error.message}", error.hint)
+        if isinstance(error, NotFound):
+            return None, Check("store", "ok", NOTHING)
+        return None, Check("store", "failed", error.message, error.hint or REPAIR)
+    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+        return None, Check("store", "failed", f"it cannot be opened ({unexpected(keeper, error)})", REPAIR)
+    shown = keeper.address.path or keeper.address.url
+    if store is None:
+        if os.path.lexists(keeper.home.binding(keeper.address.key)):
+            gone = f"{shown} is gone, although this home has written to it"
+            return None, Check("store", "warning", gone, "holdfast restore FILE brings back a backup.")
+        return None, Check("store", "ok", NOTHING)
+    return store, Check("store", "ok", f"{shown} opens")
+
+
+def sqlite(_: Keeper, __: Store | None) -> Check:
+    from holdfast.store.sqlite import connection
+
+    version = connection.sqlite_version()
+    if connection.sqlite_is_sound(version):
+        return Check("sqlite", "ok", f"SQLite {version}")
+    return Check(
+        "sqlite",
+        "failed",
+        f"SQLite {version} can damage a store that two processes use",
+        "Upgrade: pip install -U apsw",
+    )
+
+
+# ── what stands in it ────────────────────────────────────────────────────────────────────────────────────
+
+_SOUND: Final = {
+    "file": "every page of the file can be read",
+    "chain": "every event is there and fits its hash",
+    "state": "every state is what its events add up to",
+    "listing": "listings show what the log says",
+    "search": "the search index holds the words of the log",
+    "erasure": "nothing deleted is left",
+    "aside": "nothing was set aside",
+    "copies": "no two copies of one home wrote at once",
+}
+_ON_A_SERVER: Final = {"file": "every table can be read"}
+
+
+def within(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Check]:
+    if store is None:
+        for name in _SOUND:
+            if opened.status == "ok":
+                yield Check(name, "ok", NOTHING)
+            else:
+                yield Check(name, "warning", "not checked: the store cannot be opened", opened.fix)
+        return
+    path = keeper.address.path
+    sound = _SOUND if path is not None else _SOUND | _ON_A_SERVER
+    found: dict[str, list[Finding]] = {name: [] for name in _SOUND}
+    try:
+        for finding in store.check():
+            found.setdefault(finding.check, []).append(finding)
+    except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
+        found["file"].append(Finding("file", f"the check broke off ({unexpected(keeper, error)})"))
+    for name, findings in found.items():
+        if findings:
+            yield Check(
+                name, "warning" if name in ("aside", "copies") else "failed", _told(findings), _mend(keeper, name)
+            )
+        elif name == "erasure" and path is not None and os.path.lexists(path + ".erasing"):
+            yield Check(name, "warning", "deleted data is not erased yet: other processes still read the old file",
+                        "Close them; the next command finishes it.")  # fmt: skip
+        else:
+            yield Check(name, "ok", sound[name])
+
+
+def _mend(keeper: Keeper, name: str) -> str:
+    if name == "aside":
+        path = keeper.address.path
+        gone = "" if path is None else (
+            f" When you need it no longer, delete {os.path.join(os.path.dirname(path), 'aside')}"
+        )  # fmt: skip
+        return f"holdfast restore FILE adds what a backup has.{gone}"
+    return COPIED if name == "copies" else REPAIR
+
+
+def _told(findings: Iterable[Finding]) -> str:
+    told = [f"session {one.session}: {one.detail}" if one.session else one.detail for one in findings]
+    more = f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return "; ".join(told[:SHOWN]) + more
+
+
+# ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def repair(keeper: Keeper) -> Iterator[str]:
+    """Put right what can be; what was done is said in sentences."""
+    path = keeper.address.path
+    if path is None:
+        yield from _repair_on_server(keeper)
+    elif os.path.lexists(path):
+        yield from _repair_file(keeper, path)
+
+
+def _repair_on_server(keeper: Keeper) -> Iterator[str]:
+    try:
+        store = keeper.store()
+        lost = any(one.check in ("file", "chain") for one in store.check())
+        try:
+            yield from store.repair()
+        finally:
+            if lost:
+                keeper.close()
+                _begin_anew(keeper)
+    except HoldfastError as error:
+        yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
+    except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
+        yield f"The store was not repaired ({unexpected(keeper, error)})."
+
+
+def _repair_file(keeper: Keeper, path: str) -> Iterator[str]:
+    from holdfast.store.sqlite import aside, repairing
+
+    wrong = _derived_damage(keeper)
+    keeper.close()
+    before = (aside.kept(path), host.inode(path))
+    try:
+        yield from repairing.repair(path)
+        if wrong:
+            yield f"States, listings and search of {count(wrong, 'session')} were wrong and are rebuilt from the log."
+    except HoldfastError as error:
+        yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
+    except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
+        yield f"The store was not repaired ({unexpected(keeper, error)})."
+    finally:
+        if (aside.kept(path), host.inode(path)) != before:
+            _begin_anew(keeper)
+
+
+def _derived_damage(keeper: Keeper) -> int:
+    try:
+        store = keeper.existing_store()
+        found = list(store.check()) if store is not None else []
+    except Exception:  # noqa: BLE001 (it is repaired next)
+        return 0
+    return len({one.session for one in found if one.check in ("state", "listing", "search")})
+
+
+def _begin_anew(keeper: Keeper) -> None:
+    """Events may be lost that others have seen: this writer's numbers must not be given out a second time."""
+    path = keeper.home.binding(keeper.address.key)
+    if os.path.lexists(path):
+        os.unlink(path)
+        files.sync_directory(keeper.home.path)
+    keeper.home = Home(keeper.home.path)

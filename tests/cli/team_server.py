@@ -1,0 +1,58 @@
+"""A team's store for the tests of commands: a database of one's own on this process's server, and people in it."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calling import Calling
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "postgres"))
+
+from server import Server
+
+
+class Town:
+    """An empty database, and three people who may log in. Names are of this town alone: roles are of the server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        mark = secrets.token_hex(4)
+        self.name = f"town_{mark}"
+        self.ada, self.ben, self.eve = (server.role(f"{one}_{mark}") for one in ("ada", "ben", "eve"))
+        self.owner = server.database(self.name)
+
+    def url(self, person: str, *, password: str | None = None) -> str:
+        return self.server.url(self.name, person, password=password)
+
+    def close(self) -> None:
+        self.server.drop(self.name)
+
+
+class Member(Calling):
+    """Calls the program as one person of a town after another, each with a home of their own."""
+
+    def __init__(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], town: Town
+    ) -> None:
+        super().__init__(root, monkeypatch, capsys)
+        self.root = root
+        self.town = town
+
+    def at(self, url: str | None) -> None:
+        """Use this store from now on; without one, the home's own."""
+        if url is None:
+            self.patch.delenv("HOLDFAST_STORE", raising=False)
+        else:
+            self.patch.setenv("HOLDFAST_STORE", url)
+
+    def be(self, person: str) -> None:
+        """Sit down at this person's machine."""
+        self.patch.setenv("HOLDFAST_HOME", str(self.root / f"home-{person}"))
+        self.at(self.town.url(person))
+
+    def goals(self) -> list[Any]:
+        return [row["goal"] for row in self.document("history", "--all-projects")["sessions"]]

@@ -1,0 +1,207 @@
+"""A keeper whose store is no file of this machine. What stands in for the server is a file that the keeper does not
+know of: what is shown here is that it looks for none, and that the password goes nowhere it could be seen.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from test_doctor import NAMES
+
+from holdfast import Keeper
+from holdfast.capture.places import Places
+from holdfast.core.errors import HoldfastError, NotFound, Unreachable
+from holdfast.keeper import doctor, overview
+from holdfast.keeper import keeper as keeping
+from holdfast.keeper.captures import glance
+from holdfast.keeper.captures.connecting import connect
+from holdfast.keeper.captures.progress_memory import Memory, which
+from holdfast.keeper.following import Change, Following, state_of_things
+from holdfast.keeper.teleports import background, remotes
+from holdfast.keeper.teleports.alongside import Alongside
+from holdfast.machine import detached
+from holdfast.store.address import Address, PostgresAddress
+from holdfast.store.interface import Store
+from holdfast.store.sqlite import SqliteStore
+
+SECRET = "hunter2"
+URL = f"postgresql://ada:{SECRET}@db.example/team?sslmode=require"
+SHOWN = "postgresql://ada@db.example/team?sslmode=require"
+
+
+class Ground:
+    def __init__(self, root: Path) -> None:
+        self.root, self.home, self.project = root, root / "home", root / "project"
+        self.project.mkdir()
+        self.away: HoldfastError | None = None
+        self.installations: list[str | None] = []
+
+    def open(self) -> Keeper:
+        return Keeper.open(str(self.project), home=str(self.home), store=URL, actor="ada")
+
+    def served(
+        self, where: Address, *, writer: Callable[[], str], wall: Callable[[], int],
+        here: Callable[[bool], str | None],
+    ) -> Store:  # fmt: skip
+        assert isinstance(where, PostgresAddress)
+        if self.away is not None:
+            raise self.away
+        self.installations.append(here(False))
+        return SqliteStore(str(self.root / "far away.db"), writer=writer, wall=wall)
+
+    def holding(self) -> dict[str, int]:
+        """The files of the home in which the password stands, and who may read them."""
+        return {
+            str(one.relative_to(self.home)): stat.S_IMODE(one.stat().st_mode)
+            for one in self.home.rglob("*")
+            if one.is_file() and SECRET.encode() in one.read_bytes()
+        }
+
+
+@pytest.fixture
+def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ground:
+    ground = Ground(tmp_path)
+    monkeypatch.setattr(keeping, "open_store", ground.served)
+    return ground
+
+
+@pytest.fixture
+def keeper(ground: Ground) -> Iterator[Keeper]:
+    with ground.open() as keeper:
+        yield keeper
+
+
+def test_a_server_always_counts_as_there(ground: Ground, keeper: Keeper) -> None:
+    """Whether there is anything in it, it says itself; looking makes neither a home nor an installation."""
+    assert keeper.existing_store() is not None
+    assert keeper.current() is None
+    assert ground.installations == [None]
+    assert not ground.home.exists()
+    assert not list(ground.root.glob("*postgres*"))
+
+
+def test_what_is_told_of_it_is_without_the_password(ground: Ground, keeper: Keeper) -> None:
+    """The command to go on, the doctor's words, what status lines read, what the home keeps."""
+    session = keeper.start("Build the shop")
+    resume = overview.glance(keeper, session.id).resume
+    assert f"HOLDFAST_STORE='{SHOWN}'" in resume
+    glance.asked(keeper, "claude:talk", str(ground.project), store=URL)
+    session.note("x")
+    assert ground.holding() == {}
+    assert SECRET not in f"{doctor.examine(keeper)} {state_of_things(keeper)} {keeper.address}"
+
+
+def test_the_doctor_looks_at_what_there_is(keeper: Keeper) -> None:
+    """The same checks as of a file, but for the library that files need; a repair is the store's own."""
+    keeper.start("Build the shop")
+    checks = doctor.examine(keeper)
+    assert [one.name for one in checks] == [name for name in NAMES if name != "sqlite"]
+    assert {one.status for one in checks} == {"ok"}
+    said = {one.name: one.detail for one in checks}
+    assert said["store"] == f"{SHOWN} opens"
+    assert said["file"] == "every table can be read"
+    assert said["writer"].endswith("belongs to this machine and this home")
+    assert doctor.repair(keeper) == []
+
+
+@pytest.mark.parametrize(
+    "error", [Unreachable("it cannot be reached", hint="Wait."), NotFound("empty", hint="Wait.")]
+)
+def test_a_server_that_is_away_is_named(ground: Ground, error: HoldfastError) -> None:
+    """By its address without the password, and nothing is taken for an empty store."""
+    ground.away = error
+    with ground.open() as keeper:
+        found = {one.name: one for one in doctor.examine(keeper)}
+        said = doctor.repair(keeper)
+    assert (found["store"].status, found["store"].fix) == ("failed", "Wait.")
+    assert found["store"].detail == f"{SHOWN}: {error.message}"
+    assert found["chain"].status == "warning"
+    assert said == [f"The store was not repaired: {error.message}. Wait."]
+
+
+def test_what_a_driver_says_is_not_passed_on(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether it repeats the address."""
+
+    def broken(*_: object, **__: object) -> Store:
+        raise RuntimeError(URL)
+
+    monkeypatch.setattr(keeping, "open_store", broken)
+    with ground.open() as keeper:
+        told = f"{doctor.examine(keeper)} {doctor.repair(keeper)}"
+    assert "it cannot be opened (RuntimeError)" in told
+    assert SECRET not in told
+
+
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_hooks_find_it_in_a_private_file(ground: Ground, keeper: Keeper, before: int | None) -> None:
+    """The only place where the password is kept, also where the file stood open to others before."""
+    places = Places(str(ground.root), str(ground.project), {"PATH": ""}, sys.platform)
+    if before is not None:
+        (ground.home / "hooks").mkdir(parents=True)
+        (ground.home / "hooks" / "store").write_text("sqlite:///old.db")
+        (ground.home / "hooks" / "store").chmod(before)
+    connect(keeper, places, ["claude"])
+    assert (ground.home / "hooks" / "store").read_text() == URL
+    assert ground.holding() == {os.path.join("hooks", "store"): 0o600}
+    told = [one for one in ground.root.rglob("*") if one.is_file() and ground.home not in one.parents]
+    assert not any(SECRET.encode() in one.read_bytes() for one in told)
+
+
+def test_a_process_of_its_own_is_told_out_of_sight(
+    ground: Ground, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where to sync goes by the environment: every user can read a program's words."""
+    begun: list[tuple[tuple[str, ...], Mapping[str, str]]] = []
+
+    def start(*words: str, around: Mapping[str, str]) -> bool:
+        begun.append((words, around))
+        return True
+
+    monkeypatch.setattr(detached, "start", start)
+    monkeypatch.setattr(remotes, "load", lambda _: ["one"])
+    keeper.home.prepare()
+    background.ask(keeper)
+    ((words, around),) = begun
+    assert SECRET not in " ".join(words)
+    assert around == {"HOLDFAST_STORE": URL}
+    monkeypatch.setenv("HOLDFAST_STORE", URL)
+    seen: list[str] = []
+    monkeypatch.setattr(
+        "holdfast.keeper.teleports.syncing.sync",
+        lambda other, **_: seen.append(f"{other.address.secret} {other.environ.get('HOLDFAST_STORE')}"),
+    )
+    background.run(str(ground.home))
+    Alongside(keeper, patient=False).outcome(10)
+    assert seen == [f"{URL} None"] * 2
+
+
+def test_it_is_followed(ground: Ground, keeper: Keeper) -> None:
+    """Though no file tells of what others record."""
+    session = keeper.start("Build the shop")
+    heard = threading.Event()
+
+    def told(change: Change) -> None:
+        if session.id in change.sessions:
+            heard.set()
+
+    with Following(ground.open, told):
+        session.note("blue")
+        assert heard.wait(10)
+
+
+def test_what_was_read_is_remembered_for_this_server(ground: Ground, keeper: Keeper) -> None:
+    """Until it is another database, which knows fewer events than this one did."""
+    keeper.start("Build the shop")
+    memory = Memory(str(ground.home), "claude", lambda: which(keeper))
+    memory.note("/story", "1")
+    memory.keep()
+    assert Memory(str(ground.home), "claude", lambda: which(keeper)).knows("/story", "1")
+    name, events = which(keeper)
+    assert not Memory(str(ground.home), "claude", lambda: (name, events - 1)).knows("/story", "1")
+    assert not Memory(str(ground.home), "claude", lambda: ("other", events)).knows("/story", "1")

@@ -1,0 +1,203 @@
+"""A team at work on one server: machines that write at once, and whether everything that they were promised is there.
+
+Run as a program, it is some of the machines: `team.py` with a task on its input, and what was acknowledged on its
+output, a line of JSON each, written when it was.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from typing import Any, Final, NamedTuple, Self, TextIO
+from urllib.parse import urlsplit
+
+from holdfast.core.errors import Busy, Unreachable
+from holdfast.core.vocabulary import NoteAdded
+from holdfast.store.address import PostgresAddress
+from holdfast.store.interface import Draft, Store
+from holdfast.store.postgres import PostgresStore, administering, rights
+
+NOW: Final = 1_800_000_000_000  # everybody's clock stands still: only the log orders what happens
+
+
+class Team:
+    """A vault of its own in a database, and an ordinary person in it, who works on many machines."""
+
+    def __init__(self, server: Any, database: str, *, line: Any = None) -> None:
+        self.server, self.name = server, urlsplit(database).path.removeprefix("/")
+        self.person = server.role(f"anna_{secrets.token_hex(4)}")
+        self.vault = f"vault-{self.person}"
+        self.line = line
+        admin = PostgresAddress(f"{server.url(self.name, socket=True)}&vault={self.vault}")
+        with administering.connected(admin, "make a vault") as own:
+            rights.admit(own, rights.make_vault(own, self.vault), self.person)
+
+    def url(self, through: Any = None, *, password: str | None = None) -> str:
+        url = (through or self.line or self.server).url(self.name, self.person, password=password)
+        return f"{url}{'&' if '?' in url else '?'}vault={self.vault}"
+
+    def store(self, name: str = "laptop", *, through: Any = None) -> PostgresStore:
+        """As on the machine of this name."""
+        return opened(self.url(through), name)
+
+    def begin(self, sessions: Iterable[str]) -> list[str]:
+        """Start sessions, and give their ids."""
+        from holdfast.store.conformance import draft, started
+
+        ids = [f"{secrets.token_hex(4)}-2222-4333-8444-{number:012x}" for number, _ in enumerate(sessions)]
+        with closing(self.store("desk")) as store, store.transaction() as transaction:
+            for id_ in ids:
+                transaction.record(id_, draft(started()))
+        return ids
+
+
+
+def opened(url: str, name: str) -> PostgresStore:
+    writer = name.encode().hex().ljust(20, "0")[-20:]
+    return PostgresStore(PostgresAddress(url), writer=lambda: writer, wall=lambda: NOW * 1000, here=lambda _: name)
+
+
+def note(store: Store, session: str, text: str) -> str:
+    """Add a note; the hash of its event."""
+    with store.transaction() as transaction:
+        event = transaction.record(session, Draft(NoteAdded(text=text), NOW, "anna"))
+    assert event is not None
+    return event.hash
+
+
+# ── machines, as processes of their own ──────────────────────────────────────────────────────────────────
+
+
+class Task(NamedTuple):
+    """What one process does: these machines, each a thread with a store of its own, add so many notes."""
+
+    url: str
+    machines: list[str]
+    sessions: list[str]
+    notes: int
+    seconds: float = 0.0  # instead of a number: how long
+
+
+class Said(NamedTuple):
+    """That a note is there; or that nobody knows."""
+
+    session: str
+    text: str
+    hash: str | None
+
+
+def work(task: Task, tell: Callable[[Said], None]) -> None:
+    """Failures that helped nobody are tried again: what failed, failed."""
+    until = time.monotonic() + task.seconds
+
+    def machine(name: str, order: int) -> None:
+        sessions = task.sessions[::-1] if order % 2 else task.sessions
+        store = patiently(lambda: opened(task.url, name))
+        number = 0
+        while number < task.notes or time.monotonic() < until:
+            session, text = sessions[number % len(sessions)], f"{name} {number}"
+            try:
+                tell(Said(session, text, patiently(lambda: note(store, session, text))))  # noqa: B023 (called at once)
+            except Unreachable as error:
+                assert "not known" in error.message
+                tell(Said(session, text, None))
+            number += 1
+        store.close()
+
+    threads = [threading.Thread(target=machine, args=(name, order)) for order, name in enumerate(task.machines)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def patiently(attempt: Callable[[], Any]) -> Any:
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return attempt()
+        except (Busy, Unreachable) as error:
+            if "not known" in error.message or time.monotonic() > until:
+                raise
+        time.sleep(0.02)
+
+
+class Process:
+    """Some machines at work; `said` is what they were told, once they are done."""
+
+    def __init__(self, task: Task) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(task) + "\n")
+        self._process.stdin.flush()
+
+    def said(self) -> list[Said]:
+        out, err = self._process.communicate(timeout=300)
+        assert (self._process.returncode, err) == (0, "")
+        return [Said(*json.loads(line)) for line in out.splitlines()]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+# ── what must be true afterwards ─────────────────────────────────────────────────────────────────────────
+
+
+def judge(store: PostgresStore, sessions: Sequence[str], said: Iterable[Said]) -> int:
+    """Nothing lost, nothing twice, nothing out of order; how many notes there are."""
+    from holdfast.store.conformance import assert_sound
+
+    assert_sound(store)
+    told = list(said)
+    doubtful = {one.text for one in told if one.hash is None}
+    events = [event for session in sessions for event in store.events(session)]
+    hashes = Counter(event.hash for event in events)
+    assert set(hashes.values()) == {1}
+    assert {one.hash for one in told if one.hash is not None} <= set(hashes)
+    streams = Counter((event.session, event.writer) for event in events)
+    assert {(event.session, event.writer, event.seq) for event in events} == {
+        (session, writer, seq) for (session, writer), most in streams.items() for seq in range(1, most + 1)
+    }
+    texts: list[str] = []
+    for session in sessions:
+        state = store.state(session)
+        assert state is not None
+        texts += [one.text for one in state.notes]
+    assert len(set(texts)) == len(texts)
+    expected = {one.text for one in told}
+    assert expected - doubtful <= set(texts) <= expected
+    for session in sessions:
+        state = store.state(session)
+        assert state is not None
+        for name in {text.split()[0] for text in texts}:
+            numbers = [int(one.text.split()[1]) for one in state.notes if one.text.startswith(f"{name} ")]
+            assert numbers == sorted(numbers)
+    return len(texts)
+
+
+def main(given: TextIO, out: TextIO) -> None:
+    guard = threading.Lock()
+
+    def tell(said: Said) -> None:
+        with guard:
+            print(json.dumps(said), file=out, flush=True)
+
+    work(Task(*json.loads(given.readline())), tell)
+
+
+if __name__ == "__main__":
+    main(sys.stdin, sys.stdout)
