@@ -16,7 +16,7 @@ import pytest
 from mirrored_project import CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
-from holdfast.keeper import following
+from holdfast.keeper import ears
 from holdfast.keeper.following import Change, Following
 from holdfast.keeper.mirrors.mirroring import Mirrors
 from holdfast.keeper.session import KeptSession
@@ -344,4 +344,4 @@ def test_an_edit_is_absorbed_while_something_follows(
         assert changed.wait(10)
         assert follower.place > place
     assert session.document().goal == "Sell the shop"
-    assert following.PATIENCE < 1
+    assert ears.PATIENCE < 1

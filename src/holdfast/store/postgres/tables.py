@@ -5,6 +5,7 @@ Rights are the server's business; here everything is asked of one vault, which f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.interface import Arrival, Beside, Known
-from holdfast.store.postgres.talking import Talk
+from holdfast.store.postgres.talking import Talk, kept
 from holdfast.store.snapshots import Snapshot
 from holdfast.store.summary import Summary
 
@@ -26,6 +27,12 @@ _ORDER: Final = "ORDER BY e.clock, e.writer, e.seq, e.hash"
 _INSERT: Final = (
     "INSERT INTO events (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
     " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
+# All at once: a statement for each costs more than the events themselves. They get their places in the order given.
+_INSERT_MANY: Final = (
+    "INSERT INTO events (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
+    " SELECT %s, given.* FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[],"
+    " %s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[]) AS given"
 )
 # Whose sessions can be seen, each in one of these parts. The server sees to it by itself (rights.sql); asked in these
 # words it finds them by indexes, however many there are of others.
@@ -45,6 +52,8 @@ BELIEVED: Final = "person IN (CURRENT_USER, (SELECT s.owner FROM sessions s WHER
 INSTALLATION: Final = 0x48460001
 SESSION: Final = 0x48460002
 _LOCKS: Final = 1024  # of sessions; a server has some thousands, for everybody
+_STRETCH: Final = 4
+_HEX: Final = re.compile("(?:[0-9A-Fa-f]{2})+").fullmatch  # as it is written, without the spaces that Python allows
 _heads = msgspec.json.Decoder(tuple[Head, ...])
 _write_heads = msgspec.json.Encoder().encode
 
@@ -111,10 +120,12 @@ class PostgresTables:
         number = _number(session)
         if self.writing and number not in self._locked:
             self._locked.add(number)
-            sql, values = "SELECT * FROM holdfast.begin_session(%s, %s, %s)", (self.vault, session, number)
+            sql = "SELECT * FROM holdfast.begin_session(%s, %s, %s)"
+            found = self.talk.ask(sql, (self.vault, session, number))
         else:
-            sql, values = "SELECT ref, version FROM sessions WHERE vault = %s AND id = %s", (self.vault, session)
-        for ref, version in self.talk.ask(sql, values):
+            sql = "SELECT ref, version FROM sessions WHERE vault = %s AND id = %s"
+            found = self.talk.ask(sql, (self.vault, session))
+        for ref, version in found:
             self._sessions[session] = ref
             return int(version)
         return 0
@@ -135,6 +146,12 @@ class PostgresTables:
         ref = self.ref(session)
         sql = "SELECT 1 FROM events WHERE session = %s AND key = %s LIMIT 1"
         return ref is not None and self.talk.one(sql, (ref, key)) is not None
+
+    def has_any_key(self, session: str, keys: Sequence[str]) -> bool:
+        self.lock((session,))
+        ref = self.ref(session)
+        sql = "SELECT 1 FROM events WHERE session = %s AND key = ANY(%s::text[]) LIMIT 1"
+        return ref is not None and bool(keys) and self.talk.one(sql, (ref, [kept(key) for key in keys])) is not None
 
     def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
         self.lock((session,))
@@ -160,7 +177,8 @@ class PostgresTables:
         if len(events) == 1:
             self.talk.tell(_INSERT, _row(ref, events[0]))
         else:
-            self.talk.tell_many(_INSERT, (_row(ref, event) for event in events))
+            rows = [_row(ref, event)[1:] for event in events]
+            self.talk.tell(_INSERT_MANY, (ref, *([kept(one) for one in column] for column in zip(*rows, strict=True))))
 
     def tail(self, session: str, clock: int) -> Iterator[tuple[Event, bool]]:
         ref = self.ref(session)
@@ -175,11 +193,18 @@ class PostgresTables:
 
     def arrived(self, after: int, limit: int) -> list[Arrival]:
         horizon = self.horizon()
-        rows = self.talk.ask(
-            f"SELECT e.place, s.id, {_OWN} FROM events e JOIN ({_SEEN}) s ON s.ref = e.session"  # noqa: S608
-            " WHERE e.place > %s AND e.place <= %s ORDER BY e.place LIMIT %s",
-            (*(self.vault, after) * len(PARTS), after, horizon, limit),
-        )
+        rows: list[tuple[Any, ...]] = []
+        # A stretch at a time: asked for all at once, a server that knows too little of its tables sorts everything
+        # that is left, for each portion anew. Stretches grow where most of what is in them is of others.
+        start, stretch = after, _STRETCH * limit
+        while start < horizon and len(rows) < limit:
+            end = min(horizon, start + stretch)
+            rows += self.talk.ask(
+                f"SELECT e.place, s.id, {_OWN} FROM events e JOIN ({_SEEN}) s ON s.ref = e.session"  # noqa: S608
+                " WHERE e.place > %s AND e.place <= %s ORDER BY e.place LIMIT %s",
+                (*(self.vault, start) * len(PARTS), start, end, limit - len(rows)),
+            )
+            start, stretch = end, stretch * _STRETCH
         return [Arrival(place, event_of(session, row)) for place, session, *row in rows]
 
     def latest_place(self) -> int:
@@ -441,7 +466,7 @@ class PostgresTables:
             self.leave(session)
             dropped = self.talk.one(sql.format("type <> 'session.deleted'"), (ref,))
         else:
-            named = [bytes.fromhex(one) for one in sorted(hashes) if _is_hex(one)]
+            named = [bytes.fromhex(one) for one in sorted(hashes) if _HEX(one)]
             dropped = self.talk.one(sql.format("hash = ANY(%s::bytea[])"), (ref, named))
         if dropped:
             self.talk.tell("DELETE FROM snapshots WHERE session = %s", (ref,))
@@ -452,14 +477,6 @@ class PostgresTables:
 def _number(session: str) -> int:
     """A session's lock. Two that share one only wait for each other; all there are must find room at the server."""
     return int(digest(session.encode(errors="surrogatepass"))[:8], 16) % _LOCKS
-
-
-def _is_hex(text: str) -> bool:
-    try:
-        bytes.fromhex(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _row(ref: int, event: Event) -> tuple[Any, ...]:
