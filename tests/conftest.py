@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +19,28 @@ if TYPE_CHECKING:
 TORTURE = "HOLDFAST_TORTURE"
 # What nobody sees need not be painted well: drawing by software is most of what a browser costs here.
 LIGHT = ("--disable-gpu", "--disable-software-rasterizer", "--disable-extensions", "--disable-background-networking")
+ROOM = 2 << 30  # bytes; what all workers have there at once is a small part of it
 _OURS = bool(os.environ.get("HOLDFAST_CI"))  # now: the tests themselves have nobody's environment
 # The agents' own programs are large and run on request only: `make real-agents`.
 collect_ignore = [] if os.environ.get("HOLDFAST_REAL_AGENTS") else ["real"]
+
+# The caller may keep no bytecode; here hundreds of processes are started, and each would compile all of it anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+def _scratch_in_memory() -> None:
+    """Nothing here has to survive: half of the time would be waiting for a disk. Torture goes to the real one."""
+    memory = "/dev/shm"
+    if not os.path.isdir(memory) or not os.access(memory, os.W_OK) or os.environ.get(TORTURE):
+        return
+    there = os.statvfs(memory)
+    # Some tests start programs that they have written.
+    if there.f_bavail * there.f_frsize >= ROOM and not there.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
+
+
+_scratch_in_memory()
 
 # Failing assertions of the exported suite say what they compared, like those of any test.
 pytest.register_assert_rewrite(
@@ -42,6 +63,13 @@ settings.register_profile(
 settings.register_profile("pr", settings.get_profile("fast"), max_examples=500, derandomize=False)
 settings.register_profile("night", settings.get_profile("fast"), max_examples=10_000, derandomize=False)
 settings.load_profile({"pr": "pr", "night": "night"}.get(os.environ.get(TORTURE, ""), "fast"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Ten thousand tests stay until the end: looking for garbage among them again and again finds none."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
