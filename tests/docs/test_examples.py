@@ -23,14 +23,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import unescape
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+from page_server import NAMED, in_answer, in_command, made_once, page_server
 
+__all__ = ["made_once"]
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
@@ -126,7 +128,9 @@ def _evening() -> str:
 class Room:
     """A shell in a scratch project, with a scratch home: what one page is played in."""
 
-    def __init__(self, scratch: Path, devices: Iterable[str] = (), zone: str = "UTC") -> None:
+    def __init__(
+        self, scratch: Path, devices: Iterable[str] = (), zone: str = "UTC", around: Mapping[str, str] | None = None
+    ) -> None:
         self._files = scratch
         project = scratch / "webshop"
         project.mkdir()
@@ -138,7 +142,7 @@ class Room:
             "HOLDFAST_ACTOR": "ada", "TZ": zone, "LC_ALL": "C.UTF-8", "COLUMNS": "90", "PYTHONWARNINGS": "error",
             "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull,
             "GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org",
-            "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org",
+            "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org", **(around or {}),
         }  # fmt: skip
         self.environ["PATH"] = str(Path(sys.executable).parent) + os.pathsep + self.environ["PATH"]
         (project / "README.md").write_text("# webshop\n", encoding="utf-8")
@@ -234,15 +238,18 @@ def _play(page: Path) -> None:
         written = page.read_text(encoding="utf-8")
         devices = sorted(set(re.findall(r"\$HOLDFAST_HOME-(\w+)", written)))
         zone = _evening() if re.search(r"--(at|from|to) \d\d:\d\d", written) else "UTC"
-        _play_in(Room(Path(scratch), devices, zone), page)
+        served = any(NAMED in step.source for step in steps(page))
+        with page_server(wanted=served) as around:
+            _play_in(Room(Path(scratch), devices, zone, around), page, served=served)
 
 
-def _play_in(room: Room, page: Path) -> None:
+def _play_in(room: Room, page: Path, *, served: bool) -> None:
     names = Names()
     try:
         for step in steps(page):
-            source = step.source if step.python else names.in_command(step.source)
-            code, printed = room.play(step._replace(source=source))
+            source = step.source if step.python else in_command(names.in_command(step.source))
+            code, said = room.play(step._replace(source=source))
+            printed = in_answer(said) if served else said
             where = f"{page.relative_to(ROOT)}:{step.line}: {step.source.splitlines()[0]}"
             assert code == step.code, f"{where}\nended with {code}, not {step.code}, and printed:\n{printed}"
             lines = printed.rstrip("\n").split("\n") if printed.strip() else []
@@ -256,7 +263,7 @@ def _play_in(room: Room, page: Path) -> None:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if steps(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_the_examples_of_a_page_run(page: Path) -> None:
+def test_the_examples_of_a_page_run(page: Path, made_once: None) -> None:
     """Every example does what the page says, in the order of the page."""
     before = dt.datetime.now(tz=dt.UTC).date()
     try:

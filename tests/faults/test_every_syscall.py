@@ -15,7 +15,7 @@ from harness.room import Room
 from harness.tracing import WATCH, need_strace
 from harness.travel import TRIPS
 from harness.trials import cases, goes_on, judge_state, sampled, undisturbed
-from harness.verbs import VERBS, Verb
+from harness.verbs import SERVED, VERBS, Verb
 from scale import scale
 
 from holdfast.cli.declare import Command
@@ -54,6 +54,7 @@ def test_every_verb_that_writes_is_here() -> None:
     """A verb added to the command line is added to the faults too."""
     named = {verb.argv[:2] for verb in VERBS} | {verb.argv[:1] for verb in VERBS}
     named |= {trip.path for trip in TRIPS}  # in test_travel_kills
+    named |= SERVED  # on a server
     assert [path for path in _writing(COMMANDS) if path not in named] == []
 
 

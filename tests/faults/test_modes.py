@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 import pytest
 from harness.travel import TRIPS
+from harness.verbs import SERVED
 
 from holdfast.cli.declare import Command
 from holdfast.cli.main import main
@@ -68,6 +69,9 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("resume",),
     ("config", "set", "history.limit", "30"),
     ("backup", "{}/backup"),
+    ("store", "show"),
+    ("store", "init", "sqlite:///{}/other.db"),
+    ("store", "copy", "home", "sqlite:///{}/other.db"),
     ("stop",),
     ("start", "Again"),
     ("continue",),
@@ -190,6 +194,7 @@ def test_every_writing_command_is_tried() -> None:
     """A new command that writes has to be added above."""
     tried = {words[: depth + 1] for words in CALLS for depth in range(2)}
     tried |= {trip.path for trip in TRIPS}  # in test_travel_modes
+    tried |= SERVED  # on a server
     assert [path for path in _writing(COMMANDS) if path not in tried] == []
 
 

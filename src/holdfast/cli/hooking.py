@@ -76,7 +76,7 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     if not payload.strip():
         _note(home, f"a hook of {agent or 'no agent'!a} came with nothing")
         return 0
-    from holdfast.capture import spool
+    from holdfast.capture import absence, spool
 
     if source == "plugin" and not os.path.lexists(os.path.join(home, "hooks", "ask.py")):
         # Whoever came by the plugin alone has no hook script yet: from the next hook on it is quicker.
@@ -86,6 +86,8 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     pid = int(parent) if parent.isdecimal() and len(parent) < 11 else os.getppid()
     path = spool.hand_over(home, agent or "unknown", source or "hand", pid, payload)
     if not answer or not any(word in payload for word in _ASKING):
+        return 0
+    if absence.is_away(home, os.environ.get("HOLDFAST_STORE")):
         return 0
     if _nothing_due(home, agent, payload):
         from holdfast.machine import detached

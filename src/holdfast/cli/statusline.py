@@ -123,7 +123,10 @@ def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | 
 
         return looked_up(home, name, where, store=store)
     except Exception as error:  # noqa: BLE001 (a line without the session is better than none)
-        _note(home, error)
+        from holdfast.core.errors import Unreachable
+
+        if not isinstance(error, Unreachable):  # else it was noted, once
+            _note(home, error)
         return None if found is None else found.glance
 
 

@@ -72,7 +72,7 @@ class Room:
         """A command in a child of the warm process; `strace` are options that say what to watch and to break."""
         trace = os.path.join(self._side, "trace")
         request: dict[str, Any] = {
-            "argv": list(argv), "cwd": self.project, "environ": self.environ,
+            "argv": self._words(argv), "cwd": self.project, "environ": self.environ,
             "stdout": os.path.join(self._side, "out"), "stderr": os.path.join(self._side, "err"), **more,
         }  # fmt: skip
         if strace:
@@ -108,10 +108,14 @@ class Room:
     def cold(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         """The command as people start it: a process of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *argv],
+            [sys.executable, "-m", "holdfast", *self._words(argv)],
             cwd=self.project, env=self.environ, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
+
+    def _words(self, argv: Sequence[str]) -> list[str]:
+        """A URL needs the whole path of a file in the project."""
+        return [word.replace("{project}", self.project) if "://" in word else word for word in argv]
 
     # ── states ───────────────────────────────────────────────────────────────────────────────────────────
 

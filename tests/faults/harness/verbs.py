@@ -146,4 +146,9 @@ VERBS: tuple[Verb, ...] = (
     Verb(("uninstall",), _CONNECTED, in_parts=True),
     Verb(("init", "--connect", "claude", "--mirror", "craft", "--backfill", "no"), _SETTINGS, in_parts=True),
     Verb(("backfill", "claude"), _TRANSCRIPTS, in_parts=True),
+    Verb(("store", "init", "sqlite:///{project}/fresh.db"), _BEGUN, in_parts=True),
+    Verb(("store", "copy", "home", "sqlite:///{project}/fresh.db", "--quiet"), _BEGUN, in_parts=True),
 )
+
+# These change nothing here: tests/cli/test_store_command.py has them, with a server.
+SERVED = {("store", verb) for verb in ("admit", "dismiss", "share", "unshare", "partition")}

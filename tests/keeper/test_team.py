@@ -1,0 +1,114 @@
+"""What is said of a store, which one a word means, moving from one file into another: all that needs no server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import Keeper
+from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.keeper import team
+from holdfast.keeper.home import Home
+from holdfast.store.address import PostgresAddress, SqliteAddress, address
+from holdfast.store.copying import Progress
+
+SERVER = PostgresAddress("postgresql://ada:hunter2@db.example.org/work")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(str(tmp_path / "home"))
+
+
+def _keeper(home: Home, project: Path, store: str | None = None) -> Keeper:
+    return Keeper.open(str(project), home=home.path, store=store, actor="ada")
+
+
+def test_who_is_above_the_rules_or_on_an_open_line_is_warned() -> None:
+    """Each thing that is wrong is a sentence; within one machine a line needs no encryption."""
+    fine = team.Standing(SERVER, there=True, person="ada", above=False, local=False, encrypted=True, proven=True)
+    assert fine.warnings == []
+    assert team.Standing(SqliteAddress("/store.db"), there=True).warnings == []
+    assert "BYPASSRLS" in fine._replace(above=True).warnings[0]
+    assert "not encrypted" in fine._replace(encrypted=False, proven=False).warnings[0]
+    assert "sslmode=verify-full" in fine._replace(proven=False).warnings[0]
+    assert fine._replace(local=True, encrypted=False, proven=False).warnings == []
+
+
+def test_a_word_for_the_homes_own_store(home: Home) -> None:
+    """`home` is it; everything else is a URL, or refused without being repeated."""
+    assert team.named(home, "home") == SqliteAddress(home.store)
+    assert team.named(home, SERVER.secret) == SERVER
+    with pytest.raises(Invalid) as caught:
+        team.named(home, "hunter2")
+    assert "hunter2" not in f"{caught.value} {caught.value.hint}"
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=63))
+def test_a_vaults_name_comes_back_from_the_address(name: str) -> None:
+    """However it is spelled, whoever is given the address means the same vault."""
+    for plain in (SERVER, PostgresAddress(f"{SERVER.secret}?sslmode=require")):
+        named = team._of_vault(plain, name)
+        assert named.said == {**plain.said, "vault": name}
+        assert team._of_vault(named, name) == named
+        assert team._of_vault(named, None) == named
+
+
+def test_the_address_for_others_is_without_oneself() -> None:
+    """Neither name nor password of whoever set it up is passed on."""
+    for written, shown in (
+        ("postgresql://ada:hunter2@db.example.org/work", "postgresql://PERSON@db.example.org/work"),
+        ("postgresql://db.example.org/work?user=ada&vault=x", "postgresql://PERSON@db.example.org/work?vault=x"),
+        ("postgresql:///work?host=/tmp", "postgresql://PERSON@/work?host=/tmp"),
+    ):
+        where = address(written)
+        assert isinstance(where, PostgresAddress)
+        assert team.for_others(where) == shown
+
+
+def test_a_file_has_no_people(home: Home, tmp_path: Path) -> None:
+    """Whatever is about a team is refused, and nothing is made for it."""
+    with _keeper(home, tmp_path) as keeper:
+        for act in (
+            lambda: team.admit(keeper, "ben"),
+            lambda: team.dismiss(keeper, "ben"),
+            lambda: team.partition(keeper, 2),
+            lambda: team.share(keeper, "@", "ben", writes=True),
+            lambda: team.unshare(keeper, "@", None),
+            lambda: team.init(home, SqliteAddress(home.store).url, admit=["ben"]),
+        ):
+            with pytest.raises(Refused):
+                act()
+        assert team.show(keeper) == team.Standing(keeper.address, there=False)
+    assert not Path(home.path).exists()
+
+
+def test_a_copy_is_gone_on_with(home: Home, tmp_path: Path) -> None:
+    """The work tree is at its session in the other store too, and this home writes there as somebody else."""
+    target = f"sqlite:///{tmp_path}/other.db"
+    with pytest.raises(NotFound):
+        team.copy(home, "home", target)
+    with _keeper(home, tmp_path) as keeper:
+        session = keeper.start("Build the shop")
+        session.note("blue")
+    told: list[Progress] = []
+    done = team.copy(home, "home", target, told.append)
+    assert (done.source.path, done.target.url) == (home.store, target)
+    assert {one.doing for one in told} == {"checking", "copying", "comparing"}
+    assert all(0 <= one.done <= one.of for one in told)
+    with _keeper(home, tmp_path, target) as keeper:
+        there = keeper.current()
+        assert there is not None
+        assert there.id == session.id
+        there.note("green")
+        assert len({event.writer for event in keeper.store().events(session.id)}) == 2
+    assert team.copy(home, target, "home").copied.sessions == 1
+    with _keeper(home, tmp_path) as keeper:
+        assert [note.text for note in keeper.session(session.id).document().notes] == ["blue", "green"]
+    (tmp_path / "again").symlink_to(tmp_path, target_is_directory=True)
+    for same in (target, f"sqlite:///{tmp_path}/again/other.db"):
+        with pytest.raises(Invalid):
+            team.copy(home, target, same)
