@@ -1,8 +1,8 @@
 """A team in a database whose tables belong to an ordinary role, for tests that go around Holdfast with plain SQL.
 
-Vault "shop": anna owns `private`, `read` (bob reads), `write` (bob writes), `open` (all read), `common` (all write); bob
-owns `bobs`; carl has nothing; fred was dismissed and left `left`. Vault "else": gina owns `elsewhere` (all write). dora
-is in both. eve is in none. boss owns the tables, and is in "shop".
+Vault "shop": anna owns `private`, `read` (bob reads), `write` (bob writes), `open` (all read), `common` (all write);
+bob owns `bobs`; carl has nothing; fred was dismissed and left `left`, which dora reads. Vault "else": gina owns
+`elsewhere` (all write). dora is in both, eve in none. boss owns the tables, and is in "shop".
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, Final, LiteralString, cast
+from typing import Any, Final
 
 import psycopg
 import pytest
@@ -29,8 +29,8 @@ EVENT: Final = (
 )
 _NOTES: Final = 36  # enough for a snapshot
 _SESSIONS: Final = {
-    "private": "anna", "read": "anna", "write": "anna", "open": "anna", "common": "anna", "bobs": "bob", "left": "fred",
-    "elsewhere": "gina",
+    "private": "anna", "read": "anna", "write": "anna", "open": "anna", "common": "anna", "bobs": "bob",
+    "left": "fred", "elsewhere": "gina",
 }  # fmt: skip
 
 
@@ -45,7 +45,7 @@ class Team:
         server.role(self.role("boss"))
         if not server.sql("SELECT 1 FROM pg_roles WHERE rolname = 'holdfast_member'"):
             server.sql("CREATE ROLE holdfast_member NOLOGIN")
-        server.sql(_words(f"GRANT holdfast_member TO {self.role('boss')} WITH ADMIN OPTION"))
+        server.sql(f"GRANT holdfast_member TO {self.role('boss')} WITH ADMIN OPTION")
         server.database(self.database, owner=self.role("boss"))
         administering.init(self.address("boss", "shop"), admit=[self.role(one) for one in ("anna", "bob", "carl")])
         for one in ("dora", "fred"):
@@ -80,7 +80,7 @@ class Team:
     def said(self, person: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """What it gives to this person; whatever it changes is taken back."""
         with self.line(person).transaction(force_rollback=True):
-            done = self.line(person).execute(_words(statement.format(**self.words)), values or None)
+            done = self.line(person).execute(statement.format(**self.words), values or None)
             return done.fetchall() if done.description else [()] * max(0, done.rowcount)
 
     @property
@@ -110,8 +110,8 @@ class Team:
                 transaction.remember(f"of {label}", b"Secret")
                 transaction.know_project(project)
             store.close()
-        rows = self.line("postgres").execute("SELECT id, ref FROM holdfast.sessions").fetchall()
-        self.refs = {label: dict(rows)[self.id(label)] for label in _SESSIONS}
+        found = {str(id_): int(ref) for id_, ref in self.said("postgres", "SELECT id, ref FROM holdfast.sessions")}
+        self.refs = {label: found[self.id(label)] for label in _SESSIONS}
         self.line("postgres").execute(
             "INSERT INTO holdfast.aside (session, name, found) SELECT ref, 'Secret', 'Secret' FROM holdfast.sessions"
         )
@@ -124,10 +124,6 @@ class Team:
             sharing.share(gina, self.id("elsewhere"), None, writes=True)
         with closing(self.store("fred")) as fred:
             sharing.share(fred, self.id("left"), self.role("dora"), writes=False)
-
-
-def _words(text: str) -> LiteralString:
-    return cast("LiteralString", text)
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale  # noqa: E402
+from scale import scale
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_processes_write_to_one_session(team: Team) -> None:
 
 
 def test_machines_write_to_sessions_in_opposite_order(team: Team) -> None:
-    """Half of them go through the sessions backwards; each transaction is of one session, so nobody has to wait long."""
+    """Half of them go through the sessions backwards; each transaction is of one session: nobody waits long."""
     sessions = team.begin(["one", "two", "three"])
     notes = scale(9, 300, 3_000)
     said: list[Said] = []
@@ -104,7 +104,7 @@ def test_machines_write_to_sessions_in_opposite_order(team: Team) -> None:
 
 @pytest.mark.parametrize("happens", [True, False])
 def test_a_place_given_out_early_and_committed_late_is_seen(team: Team, happens: bool) -> None:
-    """Whoever looks in between gets neither the later event alone, nor the same version when the earlier one is there."""
+    """Whoever looks in between gets neither the later event alone, nor the same version when the earlier is there."""
     one, two = team.begin(["one", "two"])
     with closing(team.store("a")) as slow, closing(team.store("b")) as quick, closing(team.store("c")) as looking:
         reader = Reader(looking)
@@ -113,6 +113,7 @@ def test_a_place_given_out_early_and_committed_late_is_seen(team: Team, happens:
         seen, version = [""], 0
         with contextlib.suppress(Interrupted), slow.transaction() as transaction:
             transaction.record(one, Draft(NoteAdded(text="early"), NOW, "anna"))
+            slow.tables.horizon()  # it has arrived, and has its place
             note(quick, two, "late")
             reader.look()
             seen, version = reader.seen[before:], looking.version()
@@ -135,11 +136,9 @@ def test_sessions_taken_in_opposite_order_end_in_busy_for_one(team: Team) -> Non
             try:
                 with store.transaction() as transaction:
                     transaction.record(first, Draft(NoteAdded(text=f"{name} 1"), NOW, "anna"))
-                    transaction.state(first)
                     both.wait(30)
                     transaction.record(second, Draft(NoteAdded(text=f"{name} 2"), NOW, "anna"))
-            except Busy as error:
-                assert error.retry_helps
+            except Busy:
                 return False
             return True
 
@@ -159,10 +158,8 @@ def test_who_has_little_time_does_not_wait_for_a_session(team: Team) -> None:
     (one,) = team.begin(["one"])
     with closing(team.store("a")) as slow, closing(team.store("b")) as hasty, slow.transaction() as held:
         held.state(one)
-        began = time.monotonic()
         with pytest.raises(Busy), hasty.transaction(patience=0.05) as transaction:
             transaction.state(one)
-        assert time.monotonic() - began < 20
 
 
 def test_a_transaction_touches_thousands_of_sessions(team: Team) -> None:
@@ -175,11 +172,16 @@ def test_a_transaction_touches_thousands_of_sessions(team: Team) -> None:
 def test_a_failure_that_nobody_minded_is_no_success(team: Team) -> None:
     """Whoever swallows an error inside a transaction does not get the rest of it acknowledged."""
     (one,) = team.begin(["one"])
-    with closing(team.store()) as store:
-        with pytest.raises(HoldfastError), store.transaction() as transaction:
+
+    def swallow(store: PostgresStore) -> None:
+        with store.transaction() as transaction:
             transaction.record(one, Draft(NoteAdded(text="lost"), NOW, "anna"))
             with pytest.raises(HoldfastError):
                 store.asked(lambda talk: talk.ask("SELECT 1 / 0"))
+
+    with closing(team.store()) as store:
+        with pytest.raises(HoldfastError):
+            swallow(store)
         state = store.state(one)
         assert state is not None
         assert state.notes == []

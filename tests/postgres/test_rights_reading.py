@@ -94,7 +94,8 @@ def test_strangers_and_dismissed_people_are_shown_nothing(team: Team, person: st
 @pytest.mark.parametrize(
     "asked",
     ["TABLE holdfast.events_0", "TABLE holdfast.members", "TABLE holdfast.vaults", "TABLE pg_statistic",
-     "SET ROLE {anna}", "SET SESSION AUTHORIZATION {anna}", "SET ROLE {boss}", "SET row_security = off; TABLE holdfast.sessions",
+     "SET ROLE {anna}", "SET SESSION AUTHORIZATION {anna}", "SET ROLE {boss}",
+     "SET row_security = off; TABLE holdfast.sessions",
      "COPY holdfast.events_0 TO STDOUT", "SELECT pg_read_file('postgresql.conf')", "TABLE pg_authid",
      "SELECT setval('holdfast.places', 1)", "SELECT last_value FROM holdfast.sessions_ref_seq"],
 )  # fmt: skip
@@ -142,21 +143,23 @@ def test_conditions_never_see_rows_of_others(team: Team, table: str, value: str)
             "CREATE FUNCTION pg_temp.tell(said text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS"
             " $$ BEGIN RAISE NOTICE '%', said; RETURN true; END $$"
         )
-        line.execute(f"SELECT count(*) FROM holdfast.{table} WHERE pg_temp.tell({value})")  # type: ignore[arg-type]
+        line.execute(f"SELECT count(*) FROM holdfast.{table} WHERE pg_temp.tell({value})")
         assert table == "shares" or told
     for said, of in itertools.product(told, ("anna", "bob", "private", "read", "write", "common", "shop", "left")):
         assert of not in said
 
 
 def test_plans_do_not_tell_of_values(team: Team) -> None:
-    """What the planner expects is the same for a word that others have in hundreds of rows, and for one nobody has."""
+    """What the planner expects is the same for a word that others have in hundreds of rows, and for none."""
     boss = team.line("postgres")
     boss.execute("INSERT INTO holdfast.vaults (name) VALUES ('full')")
     boss.execute(
         "INSERT INTO holdfast.sessions (vault, owner, id, goal) SELECT v.ref, 'hidden', 'id' || n, 'Merger'"
         " FROM holdfast.vaults v, generate_series(1, 400) n WHERE v.name = 'full'"
     )
-    boss.execute("INSERT INTO holdfast.words SELECT vault, 'merger', ref FROM holdfast.sessions WHERE goal = 'Merger'")
+    boss.execute(
+        "INSERT INTO holdfast.words SELECT vault, 'merger', ref FROM holdfast.sessions WHERE goal = 'Merger'"
+    )
     boss.execute("ANALYZE")
 
     def expected(person: str, condition: str) -> list[str]:
@@ -167,7 +170,9 @@ def test_plans_do_not_tell_of_values(team: Team) -> None:
                       "words WHERE word = '{}'", "words WHERE word < '{}'"):  # fmt: skip
             one, other = (expected("carl", asked.format(word)) for word in ("Merger", "Mercer"))
             assert [row.replace("Mercer", "Merger") for row in other] == one
-        assert team.said("carl", "SELECT * FROM pg_stats WHERE schemaname = 'holdfast' AND tablename <> 'facts'") == []
+        assert (
+            team.said("carl", "SELECT * FROM pg_stats WHERE schemaname = 'holdfast' AND tablename <> 'facts'") == []
+        )
     finally:
         boss.execute("DELETE FROM holdfast.words WHERE word = 'merger'")
         boss.execute("DELETE FROM holdfast.sessions WHERE goal = 'Merger'")
@@ -182,15 +187,16 @@ def test_plans_do_not_tell_of_values(team: Team) -> None:
      "INSERT INTO holdfast.aside (session, name, found) VALUES ({ref}, 'Secret', '')",
      "INSERT INTO holdfast.snapshots (session, count, clock, fold, state) VALUES ({ref}, 1, 1, 1, '')",
      "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({ref}, 1, '{bob}', true)",
-     "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({ref}, 1, '{bob}', true)"
-     " ON CONFLICT (session, person) DO UPDATE SET writes = true",
+     ("INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({ref}, 1, '{bob}', true)"
+      " ON CONFLICT (session, person) DO UPDATE SET writes = true"),
      "INSERT INTO holdfast.places_of_work (installation, path, session) VALUES ({home}, '/home/anna/read', 'x')",
-     "INSERT INTO holdfast.memory (installation, name, value) VALUES ({home}, 'of read', '')"
-     " ON CONFLICT (installation, name) DO UPDATE SET value = ''",
-     "INSERT INTO holdfast.evidence (vault, kind, value, project, installation) VALUES (1, 'path', '/', 'p', {home})"],
+     ("INSERT INTO holdfast.memory (installation, name, value) VALUES ({home}, 'of read', '')"
+      " ON CONFLICT (installation, name) DO UPDATE SET value = ''"),
+     ("INSERT INTO holdfast.evidence (vault, kind, value, project, installation)"
+      " VALUES (1, 'path', '/', 'p', {home})")],
 )  # fmt: skip
 def test_refusals_do_not_tell_what_is_there(team: Team, told: str) -> None:
-    """The same words, whether what was aimed at is there or not: no key and no reference is asked before the rules."""
+    """The same words, whether what was aimed at is there or not: keys and references come after the rules."""
     ((home,),) = team.said("postgres", "SELECT ref FROM holdfast.installations WHERE person = '{anna}'")
     said = []
     for ref, where in ((team.refs["read"], home), (987654321, 987654321)):
@@ -207,3 +213,12 @@ def test_an_id_in_use_is_told_only_to_who_knows_it(team: Team) -> None:
     with pytest.raises(psycopg.errors.UniqueViolation) as caught:
         team.said("carl", made, team.id("private"))
     assert caught.value.diag.message_detail is None
+
+
+@pytest.mark.parametrize(
+    "name", ["../../etc/passwd", "a/b", "a\\b", ".", ".hidden", "a\nb", "\x1b[2J", "", "x" * 201]
+)
+def test_no_session_has_an_id_that_others_take_for_something_else(team: Team, name: str) -> None:
+    """Ids come from anybody who shares a session; none is the way to a file, or a command to a terminal."""
+    with pytest.raises(pg.CheckViolation):
+        team.said("carl", "INSERT INTO holdfast.sessions (vault, id) VALUES (1, %s)", name)

@@ -24,7 +24,7 @@ from holdfast.store.verify import flaws
 
 # In the target's memory: how far the copy of a source came.
 CURSORS: Final = "copy/"
-PORTION: Final = 500
+PORTION: Final = 1000
 # What is true of one store alone: how far remotes were asked, how far copies came, what nobody looked through yet.
 _OWN: Final = ("vault/", CURSORS, UNSEEN)
 _ROUNDS: Final = 10

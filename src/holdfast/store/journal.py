@@ -57,6 +57,8 @@ class Tables(Protocol):
 
     def has_key(self, session: str, key: str) -> bool: ...
 
+    def has_any_key(self, session: str, keys: Sequence[str]) -> bool: ...
+
     def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
         """Those of these events of one session that have no row, in the order given."""
 
@@ -147,8 +149,10 @@ class Journal:
         for snapshot in self._tables.snapshots(session):
             try:
                 state = thaw(snapshot.frozen)
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 continue  # damaged: doctor says so; an older one or the log itself will do
+            if state.session != session or state.last is None:
+                continue  # no program of ours wrote this; in a team's store, others can
             if self._goes_on(state):
                 return _Kept(version, state, snapshot.events, len(snapshot.frozen))
             break
@@ -276,7 +280,7 @@ class Journal:
         return (
             len(set(keys)) == len(keys)
             and not any(event.type in _ERASING for event in new)
-            and not any(self._tables.has_key(state.session, key) for key in keys)
+            and not self._tables.has_any_key(state.session, keys)
         )
 
     def withdraw(self, session: str, writer: str, after: int) -> list[Event]:

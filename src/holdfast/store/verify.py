@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from holdfast.core.event import Event, hash_of, trouble
+import msgspec
+
+from holdfast.core.event import Event, body_of, hash_of, trouble
 
 
 class Flaw(NamedTuple):
@@ -26,6 +28,22 @@ def flaws(events: Iterable[Event]) -> Iterator[Flaw]:
     for writer, stream in streams.items():
         stream.sort(key=lambda event: (event.seq, event.clock, event.hash))
         yield from _stream(writer, stream)
+
+
+def mended(event: Event, before: Iterable[str], is_named: Callable[[str], bool]) -> Iterator[Event]:
+    """What a damaged event may have been. The log says most things twice: a digest can be computed again, a hash
+    stands before, or the next event repeats it. The event's own hash says which guess is none.
+
+    `before` are the hashes of the events before it in its stream; `is_named` knows what an event is said to follow.
+    """
+    if event.data is not None and event.salt is not None:
+        yield msgspec.structs.replace(event, body=body_of(event.data, event.salt))
+    for one in before:
+        yield msgspec.structs.replace(event, prev=one)
+    yield msgspec.structs.replace(event, prev=None)
+    computed = hash_of(event)
+    if is_named(computed):
+        yield msgspec.structs.replace(event, hash=computed)
 
 
 def forks(events: Iterable[Event]) -> Iterator[Flaw]:

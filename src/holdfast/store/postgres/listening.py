@@ -13,9 +13,10 @@ import psycopg
 from psycopg import sql
 
 from holdfast.store.postgres import conninfo
-from holdfast.store.postgres.lines import AttentiveLine, Line
+from holdfast.store.postgres.lines import AttentiveLine
 
 _SIGN: Final = 15.0  # seconds of silence after which the line is tried
+_ANSWER: Final = 5.0  # seconds for the other side to answer
 _SHORTEST, _LONGEST = 0.25, 10.0  # seconds between two attempts to make the line again
 
 
@@ -25,7 +26,7 @@ class PostgresListening:
     def __init__(self, url: str, channel: str) -> None:
         self._parameters = conninfo.parameters(url)
         self._channel = channel
-        self._line: Line | None = None
+        self._line: AttentiveLine | None = None
         self._pause = _SHORTEST
         self._next = 0.0
         self._quiet_since = time.monotonic()
@@ -55,6 +56,7 @@ class PostgresListening:
         """Whether the line is there; then something may have happened before it was."""
         try:
             self._line = AttentiveLine.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+            self._line.patience = _ANSWER
             self._line.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         except (psycopg.Error, OSError):
             self.close()

@@ -1,15 +1,17 @@
-"""Mending a session: events that are not what their hash says are set aside, everything derived is made anew."""
+"""Mending a session: events that are not what their hash says are mended or set aside, the rest is derived anew."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.core.errors import HoldfastError
-from holdfast.core.event import Event
+from holdfast.core.event import Event, trouble
+from holdfast.core.times import text
 from holdfast.store import derived
-from holdfast.store.verify import flaws
+from holdfast.store.verify import flaws, mended
 
 if TYPE_CHECKING:
     from holdfast.store.postgres.store import PostgresStore
@@ -18,39 +20,74 @@ if TYPE_CHECKING:
 def repair(store: PostgresStore) -> list[str]:
     """Session by session, each in a transaction of its own; those that one may only read are left as they are."""
     said: list[str] = []
+    forgotten = not any(known.evidence for known in store.beside().projects)
     for session, _ in store.listed_sessions():
         if store.may_write(session):
             try:
-                said += _mend(store, session)
+                said += _mend(store, session, forgotten=forgotten)
             except HoldfastError as error:
-                said.append(f"session {session[:8]} could not be repaired: {error.message}")
+                said.append(f"Session {session}: it could not be repaired: {error.message}")
     return said
 
 
-def _mend(store: PostgresStore, session: str) -> list[str]:
+def _mend(store: PostgresStore, session: str, *, forgotten: bool) -> list[str]:
     said: list[str] = []
     with store.transaction() as transaction:
         tables = store.tables
         tables.lock((session,))
         events = [event for event, _ in tables.tail(session, 0)]
-        found = list(flaws(events))
-        damaged = [flaw.damaged for flaw in found if flaw.damaged is not None]
-        for event in damaged:
-            _set_aside(store, event)
-            said.append(
-                f"event {event.seq} of session {session[:8]} is damaged and was set aside; it could not be saved"
-            )
+        sql = "SELECT owner = CURRENT_USER, updated_at FROM sessions WHERE ref = %s"
+        ((own, until),) = tables.talk.ask(sql, (tables.ref(session),))
+        for flaw in flaws(events):
+            if flaw.damaged is not None and own:
+                said.append(_put_right(store, flaw.damaged, events))
+            elif flaw.damaged is not None:
+                said.append(f"Session {session}: {flaw.detail}; only its owner can repair that.")
+        # Without a key nothing was told twice; of those with one, the refold sees to it.
+        sql = "UPDATE events SET double = 0 WHERE session = %s AND double <> 0 AND key IS NULL"
+        tables.talk.tell(sql, (tables.ref(session),))
         if events or transaction.state(session).last is not None:
             store.journal.refold(session)
+            missing = list(_note_missing(store, session)) if own else []
+            said += missing
+            project = transaction.state(session).project
+            if forgotten and project is not None and not transaction.state(session).deleted:
+                transaction.know_project(project)
+            # Until then it was worked on, the listing said: what is later than the log is lost.
+            if not missing and until > transaction.state(session).updated_at:
+                said.append(f"Session {session}: what happened last, up to {text(until)}, could not be saved.")
     return said
 
 
-def _set_aside(store: PostgresStore, event: Event) -> None:
+def _put_right(store: PostgresStore, event: Event, events: list[Event]) -> str:
+    """As it once was, when that is certain; otherwise out of the log, and kept as it was found."""
     tables = store.tables
-    ref = tables.ref(event.session)
-    found = msgspec.json.encode(event)
-    for name in (derived.aside(event.session, event.writer, event.seq), f"event {event.hash[:12]}"):
-        tables.talk.tell(
-            "INSERT INTO aside (session, name, found) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", (ref, name, found)
-        )
+    named = {one.prev for one in events}
+    before = [one.hash for one in events if (one.writer, one.seq) == (event.writer, event.seq - 1)]
+    fitting = (guess for guess in mended(event, before, named.__contains__) if trouble(guess) is None)
+    whole = next(fitting, None)
     tables.take_out([event])
+    what = f"Session {event.session}: event {event.seq} ({event.type})"
+    if whole is not None:
+        tables.insert(tables.missing(event.session, [whole]))
+        return f"{what} was damaged and is mended."
+    _set_aside(store, event.session, f"event {event.hash[:12]}", msgspec.json.encode(event))
+    return f"{what} is damaged and was set aside."
+
+
+def _note_missing(store: PostgresStore, session: str) -> Iterator[str]:
+    """What cannot be brought back is missed from now on, and said once."""
+    tables = store.tables
+    ref = tables.ref(session)
+    known = {name for (name,) in tables.talk.ask("SELECT name FROM aside WHERE session = %s", (ref,))}
+    for flaw in flaws(event for event, _ in tables.tail(session, 0)):
+        name = derived.aside(session, flaw.writer, flaw.seq)
+        if name not in known:
+            _set_aside(store, session, name, b"")
+            yield f"Session {session}: {flaw.detail}; it could not be saved."
+
+
+def _set_aside(store: PostgresStore, session: str, name: str, found: bytes) -> None:
+    tables = store.tables
+    sql = "INSERT INTO aside (session, name, found) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+    tables.talk.tell(sql, (tables.ref(session), name, found))

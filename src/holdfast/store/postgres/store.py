@@ -143,7 +143,7 @@ class PostgresStore:
     def _known(self) -> int | None:
         """This installation's number, where it has one: looking makes nothing."""
         if self._installation is None:
-            name = self._here(False)  # noqa: FBT003 (as declared)
+            name = self._here(False)
             if name is not None:
                 sql = "SELECT ref FROM holdfast.installations WHERE vault = %s AND person = CURRENT_USER AND id = %s"
                 self._installation = self.tables.talk.one(sql, (self.vault, name))
@@ -152,7 +152,7 @@ class PostgresStore:
     def settle_in(self) -> int:
         """This installation's number, for writing."""
         if self._installation is None:
-            name = self._here(True)  # noqa: FBT003 (as declared)
+            name = self._here(True)
 
             def settle(talk: Talk) -> int:
                 talk.ask(
@@ -212,6 +212,12 @@ class PostgresStore:
             " WHERE g.session = s.ref AND g.person = CURRENT_USER AND g.writes))"
         )
         return self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
+
+    def may_only_read(self, session: str) -> bool:
+        """Whether somebody shares it with us, and not for writing; of what is not there nobody does."""
+        sql = "SELECT 1 FROM sessions s WHERE s.vault = %s AND s.id = %s"
+        there = self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
+        return there and not self.may_write(session)
 
     def find(self, reference: str) -> list[str]:
         return listing.find(self._listed, reference, self._within)

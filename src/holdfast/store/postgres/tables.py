@@ -34,6 +34,8 @@ _INSERT_MANY: Final = (
     " SELECT %s, given.* FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[],"
     " %s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[]) AS given"
 )
+# An event, what its session is then, its words and this installation's clock, all at once (rights.sql).
+_APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s, %s::text[], %s)"
 # Whose sessions can be seen, each in one of these parts. The server sees to it by itself (rights.sql); asked in these
 # words it finds them by indexes, however many there are of others.
 PARTS: Final = (
@@ -75,12 +77,16 @@ class PostgresTables:
         self._looked: tuple[int, int] | None = None
         # The event that was recorded last: found again, everything around it is there too.
         self.last: Event | None = None
+        # An event that is not told yet, with its words: nearly always it goes with what it makes of its session.
+        self._waiting: tuple[Event, list[str]] | None = None
+        # The event with which this installation's clock was noted.
+        self.noted: Event | None = None
 
     def begin_writing(self, clock: int) -> None:
         self.writing = True
         self._clock = clock
         self._locked.clear()
-        self.last = None
+        self.last = self.noted = self._waiting = None
 
     def end_writing(self) -> None:
         self.writing = False
@@ -138,7 +144,7 @@ class PostgresTables:
         self._clock = max(clock, self._clock)
         self.talk.tell(
             "UPDATE installations SET clock = greatest(clock, %s), at = coalesce(%s, at) WHERE ref = %s",
-            (clock, at, self._installation()),
+            (self._clock, at, self._installation()),
         )
 
     def has_key(self, session: str, key: str) -> bool:
@@ -160,9 +166,8 @@ class PostgresTables:
             return list(events)
         clocks, hashes = [one.clock for one in events], [bytes.fromhex(one.hash) for one in events]
         rows = self.talk.ask(
-            "SELECT e.hash FROM unnest(%s::bigint[], %s::bytea[]) AS given (clock, hash)"
-            " JOIN events e ON e.session = %s AND e.clock = given.clock AND e.hash = given.hash",
-            (clocks, hashes, ref),
+            "SELECT hash FROM events WHERE session = %s AND clock = ANY(%s::bigint[]) AND hash = ANY(%s::bytea[])",
+            (ref, clocks, hashes),
         )
         there = {bytes(found) for (found,) in rows}
         return [one for one, own in zip(events, hashes, strict=True) if own not in there]
@@ -174,11 +179,21 @@ class PostgresTables:
         self.lock((session,))
         ref = self._ref_for_writing(session)
         self.last = events[-1]
+        self._clock = max(self._clock, *(event.clock for event in events))
         if len(events) == 1:
-            self.talk.tell(_INSERT, _row(ref, events[0]))
+            self.talk.settle()
+            self._waiting, self.talk.later = (events[0], []), self._tell_waiting
         else:
             rows = [_row(ref, event)[1:] for event in events]
-            self.talk.tell(_INSERT_MANY, (ref, *([kept(one) for one in column] for column in zip(*rows, strict=True))))
+            columns = ([kept(one) for one in column] for column in zip(*rows, strict=True))
+            self.talk.tell(_INSERT_MANY, (ref, *columns))
+
+    def _tell_waiting(self) -> None:
+        assert self._waiting is not None
+        (event, found), self._waiting = self._waiting, None
+        self.talk.tell(_INSERT, _row(self._ref_for_writing(event.session), event))
+        if found:
+            self.add_words(event.session, found)
 
     def tail(self, session: str, clock: int) -> Iterator[tuple[Event, bool]]:
         ref = self.ref(session)
@@ -218,25 +233,21 @@ class PostgresTables:
 
     def look(self) -> int:
         """A number for all that can be seen: another one after any change, also of what is shared. Asked for when the
-        horizon has moved: then somebody changed something, perhaps nothing that can be seen from here.
+        horizon has moved: then somebody changed something, perhaps nothing that can be seen from here. A server that
+        only follows another has no horizon of its own: there it is how far it has followed.
         """
-        horizon = self.horizon()
-        if self._looked is None or self._looked[0] != horizon:
+        moment = self.talk.one(
+            "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::bigint"
+            " ELSE holdfast.horizon() END"
+        )
+        if self._looked is None or self._looked[0] != moment:
+            horizon = self.horizon()
             sql = f"SELECT max(latest), count(*) FROM ({_SEEN}) s"  # noqa: S608 (constants)
             latest = self.talk.ask(sql, (self.vault, -1) * len(PARTS))[0]
             # What is not settled yet counts when it is: another change below it may still come in.
             seen = f"{min(latest[0] or 0, horizon)} {latest[1]} {self.beside_the_log()}"
-            self._looked = (horizon, int(digest(seen.encode())[:15], 16))
+            self._looked = (moment, int(digest(seen.encode())[:15], 16))
         return self._looked[1]
-
-    def state_of_things(self) -> int:
-        """Another number after every change. A server that only follows knows of no locks: how far it has come."""
-        return int(
-            self.talk.one(
-                "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::bigint"
-                " ELSE holdfast.horizon() END"
-            )
-        )
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         self.lock((session,))
@@ -261,7 +272,8 @@ class PostgresTables:
                 "DELETE FROM events WHERE session = %s AND clock = %s AND hash = %s",
                 (self.ref(event.session), event.clock, bytes.fromhex(event.hash)),
             )
-            self.raise_clock(event.clock)
+            self._clock = max(self._clock, event.clock)
+        self.raise_clock(self._clock)
 
     def mark_duplicates(self, session: str) -> bool:
         marked = self.talk.ask(
@@ -389,16 +401,22 @@ class PostgresTables:
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
     def save(self, session: str, version: int, summary: Summary) -> None:
+        ref = self._ref_for_writing(session)
+        shown = (
+            version, *summary[2:10], None if summary.archived is None else int(summary.archived), int(summary.deleted),
+        )  # fmt: skip
+        if self._waiting is not None and self._waiting[0].session == session:
+            (event, found), self._waiting, self.talk.later = self._waiting, None, None
+            self.noted = event
+            self.talk.tell(_APPEND, (*_row(ref, event), *shown, self.vault, found, self._installation()))
+            return
         # Indexed columns apart: a row whose indexes need not follow is written to the same page.
         self.talk.tell(
             "UPDATE sessions SET version = %s, updated_at = %s, ended_at = %s, goal = %s, status = %s, progress = %s,"
             " name = %s, device = %s, working_ms = %s, archived = %s, deleted = %s,"
             " latest = currval('holdfast.places') WHERE ref = %s",
-            (
-                version, *summary[2:10], None if summary.archived is None else int(summary.archived),
-                int(summary.deleted), self._ref_for_writing(session),
-            ),
-        )  # fmt: skip
+            (*shown, ref),
+        )
 
     def save_names(self, session: str, summary: Summary, aliases: Iterable[str]) -> None:
         ref = self._ref_for_writing(session)
@@ -414,6 +432,9 @@ class PostgresTables:
             self.talk.tell("INSERT INTO aliases (alias, session) VALUES (%s, %s)", (alias, ref))
 
     def add_words(self, session: str, found: list[str]) -> None:
+        if self._waiting is not None and self._waiting[0].session == session:
+            self._waiting[1].extend(found)
+            return
         self.talk.tell(
             "INSERT INTO words (vault, word, session) SELECT %s, word, %s FROM unnest(%s::text[]) AS given (word)"
             " ON CONFLICT DO NOTHING",
@@ -463,6 +484,8 @@ class PostgresTables:
         )
         if hashes is None:
             self.talk.tell("DELETE FROM aliases WHERE session = %s", (ref,))
+            # What a repair set aside holds text; notes of what is missing hold none.
+            self.talk.tell("DELETE FROM aside WHERE session = %s AND found <> ''", (ref,))
             self.leave(session)
             dropped = self.talk.one(sql.format("type <> 'session.deleted'"), (ref,))
         else:
@@ -487,13 +510,23 @@ def _row(ref: int, event: Event) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def _seen(told: bytes | None) -> tuple[Head, ...]:
+    """What cannot be read counts as nothing: then the hash does not fit, and whoever verifies chains says so. Anybody
+    who may write can put it there, and one event must not keep everybody from all others.
+    """
+    try:
+        return _heads.decode(told) if told else ()
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        return ()
+
+
 def event_of(session: str, row: Sequence[Any]) -> Event:
     """An event from its row. Whether it is true is checked by whoever verifies chains, not here."""
     writer, seq, clock, at, v, kind, actor, key, seen, body, prev, own, data, salt = row
     try:
         return Event(
             v=v, session=session, writer=writer, seq=seq, clock=clock, at=at,
-            seen=_heads.decode(seen) if seen else (), key=key, actor=actor, type=kind,
+            seen=_seen(seen), key=key, actor=actor, type=kind,
             body=body.hex(), prev=None if prev is None else prev.hex(), hash=own.hex(),
             data=None if data is None else bytes(data), salt=None if salt is None else bytes(salt),
         )  # fmt: skip

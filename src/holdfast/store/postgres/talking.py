@@ -5,8 +5,8 @@ PostgreSQL's texts hold every character but NUL. Here NUL goes in as two others,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import psycopg
@@ -24,24 +24,34 @@ class Talk:
         self.backend = line.info.backend_pid  # the server's process; a line that was cut does not know it any more
         self._cursor = line.cursor(binary=True)
         self._told = line.cursor()
-        self._piped: AbstractContextManager[object] | None = None
+        self._piping = contextlib.ExitStack()
+        self._piped: psycopg.Pipeline | None = None
+        # Something to tell that waits for company: it goes before anything else does.
+        self.later: Callable[[], None] | None = None
+
+    def opening(self, *statements: str) -> Any:
+        """Several statements at once, in one way there and back; gives what the last one answers. Without values."""
+        cursor = self._told.execute("; ".join(statements))
+        while cursor.nextset():
+            pass
+        found = cursor.fetchone()
+        return None if found is None else found[0]
 
     def begin(self) -> None:
         """From here on, what is told is not waited for (where libpq can do that)."""
         if psycopg.capabilities.has_pipeline():
-            self._piped = self.line.pipeline()
-            self._piped.__enter__()
+            self._piped = self._piping.enter_context(self.line.pipeline())
 
     def end(self) -> None:
         """Wait until everything told has arrived; raises what went wrong with it."""
-        piped, self._piped = self._piped, None
-        if piped is not None:
-            piped.__exit__(None, None, None)
+        self._piped = None
+        self._piping.close()
 
     def commit(self, channel: str) -> None:
         """Commit, and tell others of it: right after and by itself. Inside the transaction, telling would make every
         commit of the database wait for every other. Nobody needs to know that a message is safe on disk.
         """
+        self.settle()
         committed = self.line.cursor()
         try:
             committed.execute("COMMIT")
@@ -54,7 +64,11 @@ class Talk:
             raise psycopg.errors.InFailedSqlTransaction("what failed in it cannot be saved")
 
     def ask(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        self.settle()
         self._cursor.execute(sql, [kept(one) for one in values])
+        if self._piped is not None:
+            # The server takes a transaction for idle, and ends it after a while, only between such marks.
+            self._piped.sync()
         return [tuple(said(one) for one in row) for row in self._cursor.fetchall()]
 
     def one(self, sql: str, values: Sequence[Any] = ()) -> Any:
@@ -64,10 +78,18 @@ class Talk:
         return None
 
     def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self.settle()
         self._told.execute(sql, [kept(one) for one in values])
 
     def tell_many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
+        self.settle()
         self._told.executemany(sql, [[kept(one) for one in row] for row in values])
+
+    def settle(self) -> None:
+        """Tell what waited."""
+        later, self.later = self.later, None
+        if later is not None:
+            later()
 
 
 def kept(value: Any) -> Any:

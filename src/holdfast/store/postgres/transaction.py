@@ -49,11 +49,9 @@ class PostgresTransaction:
         return self
 
     def _begin(self, talk: Talk, here: int) -> Talk:
+        patience = [] if self._patience is None else [f"SET LOCAL lock_timeout = {max(1, int(self._patience * 1000))}"]
+        self._clock = int(talk.opening("BEGIN", *patience, f"SELECT holdfast.begin_writing({here:d})"))
         talk.begin()
-        talk.tell("BEGIN")
-        if self._patience is not None:
-            talk.tell("SELECT set_config('lock_timeout', %s, true)", (str(max(1, int(self._patience * 1000))),))
-        self._clock = int(talk.one("SELECT holdfast.begin_writing(%s)", (here,)))
         return talk
 
     def __exit__(
@@ -87,7 +85,7 @@ class PostgresTransaction:
 
     def _note_clock(self) -> None:
         last = self._tables.last
-        if last is not None:
+        if last is not None and last is not self._tables.noted:
             self._tables.raise_clock(last.clock, last.at)
 
     def _hang_up(self, talk: Talk) -> None:

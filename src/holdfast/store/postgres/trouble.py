@@ -54,6 +54,12 @@ def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[st
                 hint="Whoever runs the database admits you: holdfast store admit PERSON",
                 operation=operation, file=where,
             )  # fmt: skip
+        case pg.InsufficientPrivilege() if "schema holdfast" in _first(error):
+            return Refused(
+                "you are not a member of any vault here",
+                hint="Whoever runs the database admits you: holdfast store admit PERSON",
+                operation=operation, file=where,
+            )  # fmt: skip
         case pg.InsufficientPrivilege():
             return Refused(
                 f"{cannot}: the database does not allow it ({_first(error)}); nothing was changed",

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from holdfast.core.event import Event, Head, body_of, hash_of, trouble
+from holdfast.core.event import Event, Head, trouble
+from holdfast.store.verify import mended
 
 # The columns of `events` in their order, texts as bytes: whether they are text is not known yet.
 Raw: TypeAlias = tuple[Any, ...]
@@ -88,14 +89,8 @@ class Mender:
     def _repeated(self, row: Raw, session: str, writer: str) -> Iterator[Event]:
         for event in _maybe(row, session, writer):
             yield event
-            if event.data is not None and event.salt is not None:
-                yield msgspec.structs.replace(event, body=body_of(event.data, event.salt))
-            for before in self._hashes_before(row):
-                yield msgspec.structs.replace(event, prev=before.hex())
-            yield msgspec.structs.replace(event, prev=None)
-            computed = hash_of(event)
-            if self._is_named(row, computed):
-                yield msgspec.structs.replace(event, hash=computed)
+            before = (one.hex() for one in self._hashes_before(row))
+            yield from mended(event, before, lambda computed: self._is_named(row, computed))
 
 
 def _maybe(row: Raw, session: str, writer: str) -> Iterator[Event]:

@@ -113,6 +113,9 @@ class SqliteTables:
     def has_key(self, session: str, key: str) -> bool:
         return bool(self._one("SELECT 1 FROM events WHERE session = ? AND key = ? LIMIT 1", (self.ref(session), key)))
 
+    def has_any_key(self, session: str, keys: Sequence[str]) -> bool:
+        return any(self.has_key(session, key) for key in keys)
+
     def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
         ref = self.ref(session)
         if ref is None:

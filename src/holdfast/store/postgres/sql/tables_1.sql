@@ -11,13 +11,15 @@ CREATE TABLE holdfast.members (
     person text COLLATE "C" NOT NULL,
     PRIMARY KEY (vault, person)
 );
+CREATE INDEX members_by_person ON holdfast.members (person);
 
 CREATE TABLE holdfast.sessions (
     ref        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     vault      integer NOT NULL REFERENCES holdfast.vaults,
     owner      text COLLATE "C" NOT NULL DEFAULT CURRENT_USER,
     everyone   text COLLATE "C" NOT NULL DEFAULT '' CHECK (everyone IN ('', 'read', 'write')),
-    id         text COLLATE "C" NOT NULL,
+    -- Others may take it for the name of a file.
+    id         text COLLATE "C" NOT NULL CHECK (length(id) BETWEEN 1 AND 200 AND id !~ '[/\\[:cntrl:]]|^\.'),
     version    bigint NOT NULL DEFAULT 0,
     latest     bigint NOT NULL DEFAULT 0,
     project    text COLLATE "C" NOT NULL DEFAULT '',
@@ -35,7 +37,6 @@ CREATE TABLE holdfast.sessions (
     UNIQUE (vault, id),
     UNIQUE (ref, vault, owner)
 ) WITH (fillfactor = 80);
-CREATE INDEX sessions_by_creation ON holdfast.sessions (vault, created_at, id);
 CREATE INDEX sessions_by_owner ON holdfast.sessions (vault, owner, created_at, id);
 CREATE INDEX sessions_by_project ON holdfast.sessions (vault, project, owner);
 -- Those that everybody sees are few; they are found without looking at all others.
@@ -63,7 +64,7 @@ CREATE TABLE holdfast.events (
     clock   bigint NOT NULL,
     seq     bigint NOT NULL,
     at      bigint NOT NULL,
-    v       integer NOT NULL,
+    v       bigint NOT NULL,
     double  integer NOT NULL DEFAULT 0,
     writer  text COLLATE "C" NOT NULL,
     type    text COLLATE "C" NOT NULL,

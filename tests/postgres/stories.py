@@ -1,0 +1,366 @@
+"""Generated histories of whole stores, told to any kind of store: whatever it is, it must come to the same.
+
+A story is drawn from a number. It chooses what to do next from what it drew and from the events that the store gave
+it, never from anything of which two kinds of store have each their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+
+import msgspec
+from histories import GARBAGE, POOL, Step, play
+
+from holdfast.core.canonical import LARGEST, Json, canonical, digest
+from holdfast.core.errors import NotFound
+from holdfast.core.event import Event, seal, trouble
+from holdfast.core.state import freeze
+from holdfast.core.vocabulary import (
+    TYPE_OF,
+    AliasGiven,
+    CommandRan,
+    Data,
+    EventErased,
+    NoteAdded,
+    Project,
+    SessionArchived,
+    SessionCompleted,
+    SessionDeleted,
+    SessionEdited,
+    SessionStarted,
+    SessionUnarchived,
+    TaskAdded,
+)
+from holdfast.store.conformance import ANNA, DAY, START, Ticks
+from holdfast.store.interface import UNSEEN, Draft, Filter, Known, Store, Transaction
+
+# Words that are told apart, or not, by case, accents, script, and by what SQL makes of them.
+WORDS: Final = (
+    "shop", "Shop", "SHOPPING", "İstanbul", "ISTANBUL", "ıstanbul", "straße", "STRASSE", "e\u0301tude", "étude",
+    "日本語",
+    "שלום", "\u202egnp.exe", "🙂", "100%", "50_percent", "O'Brien", r"C:\new\table", "a\0b", "a\1b", "a\2b", "\1\1",
+    "\0", "%s", "?", ";--", "ﬁle", "Ⅷ", "x" * 300, "ab" * 60, "\U0010ffff", "\ud7ff\ue000", "zz\u0345", "Σίσυφος",
+    "$1",
+)  # fmt: skip
+QUERIES: Final = (
+    "shop", "sho", "Shop shopping", "shopping sho", "istanbul", "ISTAN", "i", "strasse", "etude", "日", "日本", "שלו",
+    "100",
+    "percent", "50", "O'Brien", "o b", "new table c", "a b", "file", "viii", "x" * 40, "x" * 41, "x" * 39, "", "%",
+    "_",
+    "'", "shop nothing", "Σισυφοσ", "σίσυφος", "b a", "🙂", "\0", "gnp exe",
+)  # fmt: skip
+SESSIONS: Final = (
+    "11111111-2222-4333-8444-555555555555", "11119999-2222-4333-8444-555555555555",
+    "77777777-2222-4333-8444-555555555555", "abcdef00-2222-4333-8444-555555555555",
+    "abcdef01-2222-4333-8444-555555555555", "ffffffff-2222-4333-8444-555555555555",
+    "00000000-2222-4333-8444-555555555555", "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b",
+)  # fmt: skip
+DELETED: Final = SESSIONS[3]  # sooner or later
+NAMES: Final = ("shop", "Shop", "éa", "zeta", "a\0b", "a\1b", "%", "\U0001f642", "\ufb01")
+PLACES: Final = ("/a", "/A", "/a/b", "/é", "/a\1", "/a\0", "/%")
+ODD: Final = ("00" * 32, "AB" * 32, "zz", "", "ab cd", "\0", "ß")
+_SEEN_LONG_AGO: Final = DAY * 30
+
+
+class Salts:
+    """Random bytes that are the same each time."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self) -> bytes:
+        self._count += 1
+        return bytes.fromhex(digest(b"salt %d" % self._count)[:32])
+
+
+def told(store: Store, seed: int, length: int) -> None:
+    """Do what the story of this number says."""
+    Story(store, seed).go(length)
+
+
+class Story:
+    def __init__(self, store: Store, seed: int) -> None:
+        self._store = store
+        self._chance = random.Random(seed)
+        self._at = START
+        self._known: list[Event] = []
+        self._foreign: dict[tuple[str, str], Event] = {}
+        self._waiting = self._of_devices()
+
+    def go(self, length: int) -> None:
+        for session in SESSIONS[:6]:
+            self._record(session, self._start())
+        for _ in range(length):
+            step = self._chance.choices(_STEPS, _WEIGHTS)[0]
+            step(self)
+
+    # ── what is drawn ────────────────────────────────────────────────────────────────────────────────────
+
+    def _text(self, most: int = 6) -> str:
+        return self._chance.choice((" ", "/", "-", "")).join(
+            self._chance.choices(WORDS, k=self._chance.randint(1, most))
+        )
+
+    def _session(self) -> str:
+        return self._chance.choice(SESSIONS[:7])
+
+    def _key(self) -> str | None:
+        return self._chance.choice((None, None, None, "hook:1", "hook:2", self._text(1)))
+
+    def _project(self) -> Project:
+        number = self._chance.randrange(4)
+        return Project(
+            id=f"p{number}", name=self._chance.choice(NAMES), path=self._chance.choice(PLACES),
+            remote=self._chance.choice((None, "github.com/x/shop")),
+            roots=self._chance.choice(((), ("r1",), ("r1", "r2"))),
+        )  # fmt: skip
+
+    def _start(self) -> Data:
+        aliases = {"craft": self._text(1)} if self._chance.random() < 0.5 else {}
+        return SessionStarted(
+            goal=self._text(), project=self._project(), device=self._chance.choice(NAMES), aliases=aliases
+        )
+
+    def _data(self) -> Data:
+        if self._chance.random() < 0.4:
+            chosen = self._chance.choice(POOL)
+            return self._start() if isinstance(chosen, SessionDeleted) else chosen
+        return self._chance.choice(
+            (
+                NoteAdded(text=self._text()), SessionEdited(goal=self._text()),
+                SessionEdited(progress=self._chance.random()),
+                TaskAdded(id=self._text(1), text=self._text()), CommandRan(command=self._text()),
+                AliasGiven(format="timer", id=self._text(1)), SessionArchived(), SessionUnarchived(),
+                SessionCompleted(),
+            )
+        )  # fmt: skip
+
+    def _of_devices(self) -> list[Event]:
+        """One session as devices tell it that erase, fork and write garbage, in any order."""
+        steps = [
+            Step(*(self._chance.randrange(most) for most in (4, 12, 998, 9, 100)))
+            for _ in range(self._chance.randint(5, 30))
+        ]
+        events = [
+            one for one in play(steps, wall=self._chance.randrange(30)).events if one.v > 0 and trouble(one) is None
+        ]
+        self._chance.shuffle(events)
+        return events
+
+    # ── what is done ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _moment(self) -> int:
+        self._at += self._chance.choice((0, 1, 1000, 60_000, DAY, -DAY // 2))
+        return self._at
+
+    def _put(self, transaction: Transaction, session: str, data: Data) -> None:
+        with contextlib.suppress(NotFound):  # it was deleted
+            event = transaction.record(session, Draft(data, self._moment(), self._text(1), self._key()))
+            if event is not None:
+                self._known.append(event)
+
+    def _record(self, session: str, *some: Data) -> None:
+        with self._store.transaction() as transaction:
+            for data in some:
+                self._put(transaction, session, data)
+
+    def _several(self) -> None:
+        """Events of several sessions in one transaction, among them what came in."""
+        with self._store.transaction() as transaction:
+            for _ in range(self._chance.randint(1, 6)):
+                self._put(transaction, self._session(), self._data())
+                if self._chance.random() < 0.2:
+                    transaction.receive(self._others(2))
+
+    def _others(self, count: int) -> list[Event]:
+        """Streams of another writer: some of it late, or from a future, or by a program that we do not know."""
+        made = []
+        for _ in range(count):
+            session, writer = self._session(), self._chance.choice(("b" * 20, "c" * 20, "W\0", "w\1"))
+            last, data = self._foreign.get((session, writer)), self._data()
+            kind = TYPE_OF[type(data)]
+            written = canonical(msgspec.to_builtins(data))
+            late = self._chance.choice((-DAY, -1000, 0, 5, DAY))
+            event = seal(
+                session=session, writer=writer, seq=last.seq + 1 if last else 1, prev=last.hash if last else None,
+                clock=max(last.clock + 1 if last else 1, (self._at + late) * 1000), at=self._at + late,
+                actor=self._text(1), type=self._chance.choice((kind.name, kind.name, self._text(1))),
+                version=self._chance.choice((1, 1, 1, 2, LARGEST)),
+                data=self._chance.choice((written, written, written, self._chance.choice(GARBAGE))),
+                salt=bytes(16), key=self._key(),
+            )  # fmt: skip
+            self._foreign[session, writer] = event
+            self._known.append(event)
+            made.append(event)
+        self._chance.shuffle(made)
+        return made
+
+    def _hear(self) -> None:
+        some = self._others(self._chance.randint(1, 5))
+        with self._store.transaction() as transaction:
+            transaction.receive(some)
+            transaction.receive(some[:1])
+
+    def _hear_devices(self) -> None:
+        size = self._chance.choice((1, 4, 20))
+        some, self._waiting = self._waiting[:size], self._waiting[size:]
+        with self._store.transaction() as transaction:
+            transaction.receive(some)
+
+    def _erase(self) -> None:
+        if self._known:
+            named = [self._chance.choice(self._known) for _ in range(self._chance.randint(1, 3))]
+            hashes = [self._chance.choice((one.hash, one.hash, one.hash.upper())) for one in named]
+            instead: dict[str, Json] = {hashes[0]: {"text": self._text()}} if self._chance.random() < 0.5 else {}
+            erasing = EventErased(hashes=(*hashes, self._chance.choice(ODD)), instead=instead)
+            self._record(named[0].session, erasing)
+
+    def _delete(self) -> None:
+        self._store.erase(DELETED, Draft(SessionDeleted(), self._moment(), "anna"))
+
+    def _withdraw(self) -> None:
+        with self._store.transaction() as transaction:
+            session = self._session()
+            writer = self._chance.choice((ANNA, "b" * 20, "W\0"))
+            gone = {one.hash for one in transaction.withdraw(session, writer, self._chance.randint(0, 6))}
+        self._known = [one for one in self._known if one.hash not in gone]
+        self._foreign = {key: one for key, one in self._foreign.items() if one.hash not in gone}
+
+    def _fail(self) -> None:
+        """A transaction that comes to nothing."""
+        known, foreign = list(self._known), dict(self._foreign)
+        with contextlib.suppress(KeyError), self._store.transaction() as transaction:
+            self._put(transaction, self._session(), self._data())
+            transaction.receive(self._others(2))
+            transaction.remember("failed", b"1")
+            transaction.set_current("/failed", SESSIONS[0])
+            raise KeyError
+        self._known, self._foreign = known, foreign
+
+    def _beside(self) -> None:
+        with self._store.transaction() as transaction:
+            transaction.set_current(self._chance.choice(PLACES), self._chance.choice((*SESSIONS, None)))
+            transaction.know_project(self._project())
+            transaction.know_evidence(Known(self._text(1), self._text(1), (("root", self._text(1)),)))
+            name = self._chance.choice(("", "a/", "a/b", "A/")) + self._text(1)
+            transaction.remember(name, self._chance.choice((b"", b"\0\xff", None)))
+
+
+_STEPS: Final[tuple[Callable[[Story], None], ...]] = (
+    Story._several, Story._hear, Story._hear_devices, Story._erase, Story._delete, Story._withdraw, Story._fail,
+    Story._beside,
+)  # fmt: skip
+_WEIGHTS: Final = (40, 20, 12, 5, 1, 4, 4, 8)
+
+
+# ── all that a store shows ───────────────────────────────────────────────────────────────────────────────
+
+
+def filters() -> Iterator[Filter]:
+    """A wide choice of what listings are asked for."""
+    for search in QUERIES:
+        yield Filter(search=search)
+        yield Filter(search=search, limit=1, unfinished=True)
+    for status in ("created", "in_progress", "paused", "completed", "archived", "odd", "'"):
+        yield Filter(status=status)
+    for name in (*NAMES, "nobody", ""):
+        yield Filter(name=name)
+    for projects in ((), ("p0",), ("p1", "p2"), ("p0", "p3", "none'"), ("",)):
+        yield Filter(projects=projects)
+        yield Filter(projects=projects, search="sho", since=START)
+    for archived in (None, True, False):
+        yield Filter(archived=archived)
+        for after in (0, DAY, _SEEN_LONG_AGO):
+            yield Filter(archived=archived, now=START + 2 * DAY, archive_after=after)
+    for since in (0, START, START + 1, START + DAY):
+        yield Filter(since=since, limit=2)
+    for limit in (0, 1, 2, 100):
+        yield Filter(limit=limit)
+        yield Filter(limit=limit, before=(START + DAY, SESSIONS[0]))
+    yield Filter(unfinished=True)
+
+
+def paged(store: Store, size: int) -> list[list[Any]]:
+    """A listing, page after page."""
+    pages: list[list[Any]] = []
+    created = {one: state.created_at for one in store.sessions() if (state := store.state(one)) is not None}
+    before: tuple[int, str] | None = None
+    while page := store.rows(Filter(limit=size, before=before)):
+        pages.append(page)
+        at = created[page[-1].id]
+        if at is None:
+            break
+        before = (at, page[-1].id)
+    return pages
+
+
+def shown(store: Store) -> dict[str, Any]:
+    """Everything that a store shows, each by its name. Places are numbers of each store's own: their order counts."""
+    found: dict[str, Any] = {
+        "sessions": list(store.sessions()),
+        "rows": [(which, store.rows(which)) for which in filters()],
+        "pages": [paged(store, size) for size in (1, 2)],
+        "versions": store.versions(),
+        "versions of": store.versions((SESSIONS[0], "nobody", DELETED)),
+        "project names": store.project_names(),
+        "arrived": [one.event for one in store.arrived(0, LARGEST)],
+        "in portions": list(_portions(store)),
+        "latest": store.arrived(store.latest_place(), 1),
+        "latest time": store.latest_time(),
+        "check": sorted((one.check, one.session or "", one.detail) for one in store.check()),
+    }  # fmt: skip
+    for session in (*SESSIONS, "nobody"):
+        state = store.state(session)
+        events = list(store.events(session))
+        found[session] = (events, None if state is None else freeze(state), store.places(session))
+        middle = events[len(events) // 2].clock if events else 0
+        found[f"{session} since"] = list(store.events(session, since=middle))
+        for writer in {one.writer for one in events}:
+            found[f"{session} {writer!r}"] = store.stream(session, writer, 2, LARGEST)
+    for reference in ("", "1", "1111", "11119", "ABC", "abcdef00", SESSIONS[-1].upper(), "g", "%", *WORDS):
+        found[f"find {reference}"] = store.find(reference)
+    return found | _shown_beside(store)
+
+
+def _portions(store: Store) -> Iterator[list[Event]]:
+    place = 0
+    while some := store.arrived(place, 7):
+        assert [one.place for one in some] == sorted({one.place for one in some})
+        place = some[-1].place
+        yield [one.event for one in some]
+
+
+def _shown_beside(store: Store) -> dict[str, Any]:
+    beside = store.beside()
+    memory = {name: value for name, value in beside.memory.items() if name != UNSEEN}
+    found: dict[str, Any] = {
+        "beside": (list(beside.places.items()), beside.projects, list(memory.items()), UNSEEN in beside.memory)
+    }
+    for prefix in ("a", "a/", "A", "\0", "\1", "%", "arrivals/"):
+        found[f"memory {prefix}"] = list(store.remembered_under(prefix))
+    for place in PLACES:
+        found[f"current {place}"] = (store.current(place), store.project_at("path", place))
+    for project in [one.id for one in beside.projects]:
+        found[f"evidence {project!r}"] = store.evidence(project)
+    for value in ("r1", "r2", "github.com/x/shop", *WORDS):
+        found[f"at {value!r}"] = (store.project_at("root", value), store.project_at("remote", value))
+    return found
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What is not the same in both, so that a failing test says where to look."""
+    return {
+        name: (one.get(name), other.get(name))
+        for name in one.keys() | other.keys()
+        if one.get(name) != other.get(name)
+    }
+
+
+__all__ = ["SESSIONS", "Salts", "Ticks", "differences", "filters", "shown", "told"]

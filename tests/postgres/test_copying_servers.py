@@ -1,0 +1,317 @@
+"""Copying between a file and a server, there and back: whole, cut off anywhere, and with nothing different unseen."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+
+import pytest
+import stories
+from databases import prepared
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scale import scale
+from server import Server
+from team import Team
+
+from holdfast.core.errors import Damaged, Unreachable
+from holdfast.core.state import freeze
+from holdfast.core.vocabulary import CommandRan, NoteAdded
+from holdfast.store import copying
+from holdfast.store.conformance import ANNA, BEN, START, Ticks, assert_sound, everything, put, started
+from holdfast.store.copying import CURSORS, Progress, copy
+from holdfast.store.interface import UNSEEN, Draft, Store
+from holdfast.store.postgres.talking import Talk
+from holdfast.store.sqlite import SqliteStore
+
+# A copy in a process of its own, that says how far it is.
+COPYING = """
+import sys
+from holdfast.store import copying
+from holdfast.store.address import address, open_store
+copying.PORTION = 40
+source, target = (
+    open_store(address(url), writer=lambda: "b" * 20, wall=lambda: 1, here=lambda _: "copying")
+    for url in sys.argv[1:]
+)
+copying.copy(source, target, told=lambda progress: print(*progress, flush=True))
+"""
+
+
+def opened(path: Path, writer: str = ANNA) -> SqliteStore:
+    return SqliteStore(str(path), writer=lambda: writer, wall=Ticks())
+
+
+def filled(store: Store, events: int, sessions: int = 4) -> None:
+    """So many events, most with keys, in turn of several sessions."""
+    chance = random.Random(events)
+    ids = [f"{number:08x}-2222-4333-8444-555555555555" for number in range(sessions)]
+    for session in ids:
+        put(store, session, started())
+    done = sessions
+    while done < events:
+        with store.transaction() as transaction:
+            for number in range(done, min(done + 20, events)):
+                data = chance.choice((NoteAdded(text=f"note {number} blue"), CommandRan(command=f"make {number}")))
+                key = chance.choice((None, f"hook:{number}"))
+                transaction.record(chance.choice(ids), Draft(data, START + number, "anna", key))
+        done += 20
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = opened(tmp_path / "source.db")
+    filled(store, 600)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def anna(postgres: Server, database: str) -> Team:
+    return Team(postgres, database)
+
+
+@pytest.fixture
+def team(postgres: Server, database: str) -> Team:
+    """Somebody with an empty store."""
+    return Team(postgres, database)
+
+
+def count(store: Store) -> int:
+    return sum(len(list(store.events(one))) for one in store.sessions())
+
+
+def own(store: Store) -> tuple[Any, ...]:
+    """What stands beside the log, without what is true of one store alone."""
+    found = store.beside()
+    memory = {name: value for name, value in found.memory.items() if not name.startswith((CURSORS, UNSEEN))}
+    return list(found.places.items()), found.projects, memory
+
+
+# ── there and back ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@settings(max_examples=scale(3, 50, 1000))
+@given(st.integers(0, 2**32), st.integers(10, 40), st.integers(3, 200))
+def test_there_and_back_is_the_same_store(
+    postgres: Server, database: str, seed: int, length: int, portion: int
+) -> None:
+    """Any history: events byte by byte, states, listings, search, work trees, projects, and what is kept."""
+    team = Team(postgres, database)
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(copying, "PORTION", portion)
+        first, last = opened(Path(place, "first.db")), opened(Path(place, "last.db"), BEN)
+        stories.told(first, seed, length)
+        with closing(team.store()) as served:
+            copy(first, served)
+            copy(served, last)
+            for store in (served, last):
+                assert everything(store) == everything(first)
+                assert own(store) == _that_can_be_carried(first)
+                assert len(store.arrived(0, 10**9)) == count(first)
+                assert copy(first, store).events == 0
+            for which in stories.filters():
+                assert served.rows(which) == last.rows(which) == first.rows(which)
+            checks = [
+                sorted((one.check, one.session or "", one.detail) for one in store.check())
+                for store in (first, served, last)
+            ]
+            assert checks[0] == checks[1] == checks[2]
+        first.close()
+        last.close()
+
+
+def _that_can_be_carried(store: Store) -> tuple[Any, ...]:
+    """Work trees that are at nothing that is there stay behind."""
+    places, projects, memory = own(store)
+    states = {session: store.state(session) for _, session in places}
+    there = [(path, one) for path, one in places if (state := states[one]) is not None and not state.deleted]
+    return there, projects, memory
+
+
+def test_many_at_once_are_few_questions(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server may be far away: a portion costs some questions for each of its sessions, not for each event."""
+    asked: list[str] = []
+    ask = Talk.ask
+
+    def counting(self: Talk, sql: str, values: Any = ()) -> Any:
+        asked.append(sql)
+        return ask(self, sql, values)
+
+    monkeypatch.setattr(Talk, "ask", counting)
+    with closing(team.store()) as served:
+        copy(source, served)
+        assert len(asked) < count(source) / 4
+        asked.clear()
+        assert len(served.arrived(0, 10**6)) == count(source)
+        assert len(asked) == 2
+
+
+def test_what_came_in_is_found_among_many_of_others(source: SqliteStore, team: Team) -> None:
+    """Places are numbers of a whole server: far apart, behind millions of others', nothing is passed over."""
+    with closing(team.store()) as served:
+        put(served, stories.SESSIONS[0], started("Before"))
+        for jump in (10, 1000, 10**6, 10**9):
+            team.server.sql(
+                "SELECT setval('holdfast.places', nextval('holdfast.places') + %s)", jump, database=team.name
+            )
+            put(served, stories.SESSIONS[0], NoteAdded(text=f"after {jump}"))
+        copy(source, served)
+        events = count(served)
+        for limit in (1, 2, 7, 10**6):
+            place, found = 0, []
+            while some := served.arrived(place, limit):
+                found += some
+                place = some[-1].place
+            assert len({one.event.hash for one in found}) == len(found) == events
+            assert [one.place for one in found] == sorted(one.place for one in found)
+
+
+def test_progress_only_goes_forward(source: SqliteStore, team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checking, copying, comparing: each up to its end, in both directions."""
+    monkeypatch.setattr(copying, "PORTION", 100)
+    back = opened(Path(source.path).with_name("back.db"), BEN)
+    with closing(team.store()) as served:
+        for one, other in ((source, served), (served, back)):
+            said: list[Progress] = []
+            copy(one, other, told=said.append)
+            doing = [each.doing for each in said]
+            assert list(dict.fromkeys(doing)) == ["checking", "copying", "comparing"]
+            assert doing == sorted(doing, key=["checking", "copying", "comparing"].index)
+            for name in set(doing):
+                steps = [each for each in said if each.doing == name]
+                assert [each.done for each in steps] == sorted({each.done for each in steps})
+                assert all(0 < each.done <= each.of for each in steps)
+                assert steps[-1].done == steps[-1].of
+    assert everything(back) == everything(source)
+    back.close()
+
+
+# ── cut off ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_killed_anywhere_it_goes_on(source: SqliteStore, team: Team, *, back: bool) -> None:
+    """A process that copies, killed without warning at any moment, as often as you like: each event is there once."""
+    chance = random.Random(back)
+    path = Path(source.path).with_name("back.db")
+    with closing(team.store()) as served:
+        if back:
+            copy(source, served)
+        urls = (team.url(), f"sqlite:///{path}") if back else (source.url, team.url())
+        for _ in range(scale(3, 12, 60)):
+            _kill_after(chance.randint(1, 25), chance.random() / 50, *urls)
+        target: Store = opened(path, BEN) if back else served
+        done = copy(served if back else source, target)
+        assert done.sessions == 4
+        assert everything(target) == everything(source)
+        assert len(target.arrived(0, 10**6)) == count(source)
+        assert_sound(target)
+        if back:
+            target.close()
+
+
+def _kill_after(lines: int, seconds: float, *urls: str) -> None:
+    """Once it said so much, and a moment later."""
+    copier = subprocess.Popen([sys.executable, "-c", COPYING, *urls], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert copier.stdout is not None
+    assert copier.stderr is not None
+    with copier:
+        heard = [copier.stdout.readline() for _ in range(lines)]
+        time.sleep(seconds)
+        copier.kill()
+        wrong = copier.stderr.read()
+    assert heard[0], wrong
+    assert copier.returncode in (-signal.SIGKILL, 0), wrong
+
+
+def test_a_server_that_dies_meanwhile_loses_nothing(source: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in the middle of it with all its processes, and started again: the copy goes on, each event is once."""
+    monkeypatch.setattr(copying, "PORTION", 20)
+    chance = random.Random(1)
+    with Server(durable=True) as server:
+        team = Team(server, prepared(server, "copied"))
+        for _ in range(scale(2, 10, 100)):
+            blow = threading.Timer(chance.random() / 20, _blow, (server,))
+            with suppress(Unreachable), closing(team.store()) as served:
+                copy(source, served, told=_once(blow, chance.randint(1, 200)))
+            blow.join()
+        with closing(team.store()) as served:
+            copy(source, served)
+            assert everything(served) == everything(source)
+            rows = server.sql("SELECT count(*), count(DISTINCT hash) FROM holdfast.events", database="copied")
+            assert rows == [(count(source), count(source))]
+            assert_sound(served)
+
+
+def _blow(server: Server) -> None:
+    server.kill()
+    server.start()
+
+
+def _once(blow: threading.Timer, place: int) -> Callable[[Progress], None]:
+    """Let it fall when the copy has come so far, or is being compared."""
+
+    def told(progress: Progress) -> None:
+        if blow.ident is None and (progress.doing == "comparing" or progress.done >= place):
+            blow.start()
+
+    return told
+
+
+# ── the proof ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        ("UPDATE holdfast.events SET data = '{}' WHERE hash = %s", "is another"),
+        ("UPDATE holdfast.events SET data = NULL, salt = NULL WHERE hash = %s", "without its data"),
+        ("UPDATE holdfast.events SET actor = 'eve' WHERE hash = %s", "is another"),
+        ("UPDATE holdfast.events SET clock = clock + 10000000 WHERE hash = %s", "is another"),
+        ("UPDATE holdfast.events SET key = 'another' WHERE hash = %s", "is another"),
+    ],
+)
+def test_a_difference_planted_meanwhile_is_found(source: SqliteStore, team: Team, spoil: Any, said: str) -> None:
+    """Whoever changes a row of the copy between copying and comparing is told of, with the session."""
+    session = list(source.sessions())[-1]
+    chosen = bytes.fromhex(list(source.events(session))[30].hash)
+
+    def told(progress: Progress) -> None:
+        if progress.doing == "comparing" and progress.done == 1:
+            with team.server.connect(team.name) as line:
+                line.execute("SET session_replication_role = replica")
+                assert line.execute(spoil, (chosen,)).rowcount == 1
+
+    with closing(team.store()) as served, pytest.raises(Damaged, match=said) as caught:
+        copy(source, served, told=told)
+    assert caught.value.session == session
+
+
+def test_an_event_that_vanishes_meanwhile_comes_again(source: SqliteStore, team: Team) -> None:
+    """Taken out of the copy before it is compared, it is copied once more."""
+    session = list(source.sessions())[-1]
+    chosen = bytes.fromhex(list(source.events(session))[30].hash)
+
+    def told(progress: Progress) -> None:
+        if progress.doing == "comparing" and progress.done == 1:
+            team.server.sql("DELETE FROM holdfast.events WHERE hash = %s", chosen, database=team.name)
+
+    with closing(team.store()) as served:
+        assert copy(source, served, told=told).events == count(source) + 1
+        assert everything(served) == everything(source)
+        state = served.state(session)
+        assert state is not None
+        assert freeze(state) == freeze(source.state(session))  # type: ignore[arg-type]
+        assert_sound(served)

@@ -1,0 +1,117 @@
+"""The doctor of a store on a server: what is said of it while it is there, and while it is away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cutting import Cutter
+from desks import Desk
+from server import Server
+from team import Team
+
+from holdfast.cli.main import main
+from holdfast.keeper import doctor
+from holdfast.store.address import PostgresAddress
+from holdfast.store.postgres import administering, rights, standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holdfast.keeper.doctor_checks import Check
+
+
+@pytest.fixture
+def line(postgres: Server) -> Iterator[Cutter]:
+    with Cutter(postgres) as line:
+        yield line
+
+
+@pytest.fixture
+def team(postgres: Server, database: str, line: Cutter) -> Team:
+    return Team(postgres, database, line=line)
+
+
+@pytest.fixture
+def desk(team: Team, tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path, team.url())
+    desk.connect()
+    return desk
+
+
+def _examined(desk: Desk) -> dict[str, Check]:
+    with desk.keeper() as keeper:
+        return {one.name: one for one in doctor.examine(keeper)}
+
+
+def test_a_sound_store(desk: Desk, team: Team) -> None:
+    """It opens, everything in it fits together, and it is said what it is and who one is there."""
+    with desk.keeper() as keeper:
+        keeper.start("Build the shop").note("blue")
+    found = _examined(desk)
+    assert {one.name for one in found.values() if one.status != "ok"} == set()
+    assert f"vault {team.vault}, as {team.person}" in found["server"].detail
+    assert "sqlite" not in found
+
+
+def test_who_is_above_the_rules_is_warned(desk: Desk, team: Team, postgres: Server) -> None:
+    """A superuser sees everybody's sessions: that is no way to work."""
+    desk.url = f"{postgres.url(team.name)}&vault={team.vault}"
+    with administering.connected(PostgresAddress(desk.url), "admit") as own:
+        rights.admit(own, rights.make_vault(own, team.vault), "postgres")
+    found = _examined(desk)
+    assert found["server"].status == "warning"
+    assert "postgres is above all rules" in found["server"].detail
+
+
+@pytest.mark.parametrize(
+    ("encrypted", "proven", "said"),
+    [(False, False, "can be read on the way"), (True, False, "need not prove who it is"), (True, True, "PostgreSQL")],
+)
+def test_the_way_to_a_server_elsewhere(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, encrypted: bool, proven: bool, said: str
+) -> None:
+    """Open to others, or to one who poses as the server: a warning."""
+    real = standing.standing
+
+    def elsewhere(store: Any) -> standing.Standing:
+        return real(store)._replace(local=False, encrypted=encrypted, proven=proven)
+
+    monkeypatch.setattr(standing, "standing", elsewhere)
+    found = _examined(desk)["server"]
+    assert said in found.detail
+    assert found.status == ("ok" if proven else "warning")
+
+
+def test_a_server_that_is_away_fails_its_check_alone(
+    desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Everything else is looked at; other commands end with 7 and do nothing, and nothing is lost by it."""
+    with desk.keeper() as keeper:
+        keeper.start("Build the shop")
+        keeper.mirrors.switch_on("orchestrator")
+    monkeypatch.setenv("HOLDFAST_HOME", str(desk.home))
+    monkeypatch.setenv("HOLDFAST_STORE", desk.url)
+    monkeypatch.chdir(desk.project)
+    line.refuse()
+    desk.ran(0)
+    assert main(["doctor", "--json"]) == 6
+    checks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert [one["name"] for one in checks.values() if one["status"] == "failed"] == ["store"]
+    assert checks["mirrors"]["status"] == "warning"
+    assert checks["git"]["status"] == "ok"
+    for words in (["status"], ["note", "lost?"], ["history"]):
+        assert main(words) == 7
+        told = capsys.readouterr()
+        assert "the server cannot be reached" in told.err
+        assert "run the command again when the server is back" in told.err
+    assert desk.waiting() == 1
+    line.accept()
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["session"]["commands"]["total"] == 1
+    assert desk.waiting() == 0
+    with desk.keeper() as keeper:
+        assert keeper.session().document().notes == []
+    assert main(["doctor"]) == 0

@@ -1,0 +1,139 @@
+"""Following on a server: what others record is told over a line, which real networks cut, freeze and lose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from cutting import Cutter
+from databases import prepared
+from desks import Desk, Listener
+from server import Server
+from team import Team
+
+from holdfast.keeper import following
+from holdfast.keeper.following import Following, state_of_things
+from holdfast.store.postgres import administering, rights
+from holdfast.store.address import PostgresAddress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Server]:
+    """A server that may be restarted."""
+    with Server() as server:
+        prepared(server, "team")
+        yield server
+
+
+@pytest.fixture
+def line(own: Server) -> Iterator[Cutter]:
+    with Cutter(own) as line:
+        yield line
+
+
+@pytest.fixture
+def team(own: Server) -> Team:
+    return Team(own, own.url("team"))
+
+
+@pytest.fixture
+def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """Who follows: on a line that can be cut. Nobody looks by themselves: what is heard was told."""
+    monkeypatch.setattr(following, "SELDOM", 600.0)
+    desk = Desk(tmp_path, team.url(line), "here")
+    with desk.keeper() as keeper:
+        keeper.home.prepare()
+    return desk
+
+
+@pytest.fixture
+def there(team: Team, tmp_path: Path) -> Desk:
+    """Somebody at another machine."""
+    return Desk(tmp_path, team.url(), "there")
+
+
+def _told(there: Desk, told: Listener, goal: str) -> None:
+    """Something is recorded there, and heard of here."""
+    with there.keeper() as keeper:
+        session = keeper.start(goal, replace=True)
+    told.of(session.id)
+
+
+def test_what_others_record_is_told(here: Desk, there: Desk) -> None:
+    """Whose session it is, and each time; of what is said here too."""
+    told = Listener()
+    with Following(here.open, told):
+        _told(there, told, "One")
+        _told(here, told, "Two")
+        _told(there, told, "Three")
+
+
+def _cut(line: Cutter, _: Server) -> None:
+    line.cut()
+
+
+def _refused(line: Cutter, _: Server) -> None:
+    line.refuse()
+    line.accept()
+
+
+def _restarted(_: Cutter, own: Server) -> None:
+    own.restart()
+
+
+def _frozen(line: Cutter, _: Server) -> None:
+    line.freeze()
+    line.thaw()
+
+
+@pytest.mark.parametrize("fault", [_cut, _refused, _restarted, _frozen])
+def test_a_line_that_was_lost_is_made_again(
+    here: Desk, there: Desk, line: Cutter, own: Server, fault: Callable[[Cutter, Server], None]
+) -> None:
+    """Also when there was silence for a while; what was recorded meanwhile is told when it is back."""
+    told = Listener()
+    with Following(here.open, told):
+        _told(there, told, "Before")
+        fault(line, own)
+        _told(there, told, "After")
+        _told(there, told, "And on")
+
+
+def test_what_is_recorded_in_the_dark_is_told_later(here: Desk, there: Desk, line: Cutter) -> None:
+    """The network is gone without a word, and comes back as another one: the old line never says anything again."""
+    told = Listener()
+    with Following(here.open, told):
+        _told(there, told, "Before")
+        line.freeze()
+        with there.keeper() as keeper:
+            session = keeper.start("In the dark", replace=True)
+        line.cut()
+        line.thaw()
+        told.of(session.id)
+
+
+def test_what_cannot_be_seen_is_not_told(here: Desk, there: Desk, team: Team, own: Server, tmp_path: Path) -> None:
+    """Somebody else's session in the same vault and one in another vault: no page is drawn anew for them."""
+    other = Team(own, own.url("team"))
+    with administering.connected(PostgresAddress(f"{own.url(team.name)}&vault={team.vault}"), "admit") as admin:
+        rights.admit(admin, rights.make_vault(admin, team.vault), other.person)
+    colleague = Desk(tmp_path, other.url().replace(other.vault, team.vault), "colleague")
+    stranger = Desk(tmp_path, other.url(), "stranger")
+    told = Listener()
+    with Following(here.open, told), here.keeper() as looking:
+        _told(there, told, "Ours")
+        before, known = state_of_things(looking), list(told.changes)
+        for desk in (colleague, stranger):
+            with desk.keeper() as keeper:
+                keeper.start("Theirs").note("Not for you")
+        assert state_of_things(looking) == before
+        assert [row.goal for row in looking.history(all_projects=True)] == ["Ours"]
+        with there.keeper() as keeper:
+            keeper.session().note("For you")
+            session = keeper.session().id
+        changes = told.until(lambda changes: len(changes) > len(known))
+    assert [(set(one.sessions), one.beyond) for one in changes[len(known) :]] == [({session}, False)]

@@ -1,0 +1,282 @@
+"""The log in parts: a store in parts is a store like any other, and dividing it loses nothing, whatever happens."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+import psycopg
+import pytest
+import test_postgres_conformance
+from psycopg import sql
+from server import Server
+
+from holdfast.core.errors import Invalid
+from holdfast.core.event import Event
+from holdfast.keeper.starting import new_id
+from holdfast.store.address import PostgresAddress
+from holdfast.store.conformance import ANNA, assert_sound, note, put, started
+from holdfast.store.conformance.chains import Chains
+from holdfast.store.conformance.receiving import Receiving
+from holdfast.store.conformance.streaming import Streaming
+from holdfast.store.conformance.withdrawing import Withdrawing
+from holdfast.store.postgres import PostgresStore, administering
+
+PEOPLE: Final = ("anna", "ben", "caro")
+SESSIONS: Final = 12
+_PATIENCE: Final = 20.0
+_Served = test_postgres_conformance.TestPostgres
+
+
+@pytest.fixture(scope="module")
+def database(postgres: Server) -> Iterator[str]:
+    """The address of a new database in which the log has eight parts."""
+    name = f"parts_{secrets.token_hex(6)}"
+    url = postgres.database(name)
+    administering.init(PostgresAddress(url), partitions=8)
+    yield url
+    postgres.drop(name)
+
+
+class TestInParts(Chains, Receiving, Streaming, Withdrawing):
+    """What a store does with its log, with the log in eight parts."""
+
+    shared = True
+    _served = _Served._served
+    open_store = _Served.open_store  # type: ignore[assignment]
+    make_newer = _Served.make_newer  # type: ignore[assignment]
+    _name = _Served._name
+    _address = _Served._address
+
+
+class Team(NamedTuple):
+    """A database of an ordinary person, `owner`, with people who each have sessions there."""
+
+    server: Server
+    name: str
+    owner: str
+    people: tuple[str, ...]
+
+    def address(self, person: str) -> PostgresAddress:
+        return PostgresAddress(self.server.url(self.name, person))
+
+    def store(self, person: str) -> PostgresStore:
+        return PostgresStore(
+            self.address(person), writer=lambda: f"{ANNA}-{person}", wall=lambda: time.time_ns() // 1000,
+            here=lambda _: person,
+        )  # fmt: skip
+
+    def divide(self, parts: int) -> int:
+        return administering.divide(self.address(self.owner), parts)
+
+    def everything(self) -> dict[str, list[Event]]:
+        """What each of the people sees."""
+        found: dict[str, list[Event]] = {}
+        for person in self.people:
+            store = self.store(person)
+            found[person] = [event for session in store.sessions() for event in store.events(session)]
+            assert_sound(store)
+            store.close()
+        return found
+
+    def asked(self, text: str) -> list[tuple[object, ...]]:
+        with self.server.connect(self.name) as line:
+            return line.execute(text).fetchall()
+
+    def parts(self) -> list[str]:
+        rows = self.asked("SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = 'holdfast.events'::regclass")
+        return sorted(str(name) for (name,) in rows)
+
+
+def team_on(server: Server) -> Team:
+    mark = secrets.token_hex(4)
+    owner, people = f"boss_{mark}", tuple(f"{person}_{mark}" for person in PEOPLE)
+    for person in (owner, *people):
+        server.role(person)
+    if not server.sql("SELECT 1 FROM pg_roles WHERE rolname = 'holdfast_member'"):
+        server.sql("CREATE ROLE holdfast_member NOLOGIN")
+    server.sql(sql.SQL("GRANT holdfast_member TO {} WITH ADMIN OPTION").format(sql.Identifier(owner)))
+    made = Team(server, f"team_{mark}", owner, people)
+    server.database(made.name, owner=owner)
+    administering.init(made.address(owner), admit=people)
+    for person in people:
+        store = made.store(person)
+        for number in range(SESSIONS):
+            put(store, new_id(), started(f"{person} {number}"), *(note(f"word{one}") for one in range(number)))
+        store.close()
+    return made
+
+
+@pytest.fixture(scope="module")
+def team(postgres: Server) -> Iterator[Team]:
+    made = team_on(postgres)
+    yield made
+    postgres.drop(made.name)
+
+
+def eventually(holds: Callable[[], object]) -> bool:
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        if holds():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_dividing_and_joining_loses_nothing(team: Team) -> None:
+    """From one part to eight, to three, to one: everybody sees what they saw, and every chain holds."""
+    before = team.everything()
+    assert all(len(events) == SESSIONS * (SESSIONS + 1) / 2 for events in before.values())
+    for parts in (8, 3, 1):
+        team.divide(parts)
+        assert len(team.parts()) == parts
+        assert team.everything() == before
+    assert team.divide(1) == 1, "dividing it as it is does nothing"
+
+
+def test_rights_stand_on_a_divided_log(team: Team) -> None:
+    """Nobody sees another's events, their owner neither; and nobody gets at a part by its name."""
+    rules = team.asked(
+        "SELECT policyname, cmd, qual, with_check FROM pg_policies WHERE tablename = 'events' ORDER BY 1"
+    )
+    granted = "SELECT relacl::text FROM pg_class WHERE oid = 'holdfast.events'::regclass"
+    before = team.asked(granted)
+    team.divide(4)
+    assert team.asked(granted) == before
+    assert rules
+    assert rules == team.asked(
+        "SELECT policyname, cmd, qual, with_check FROM pg_policies WHERE tablename = 'events' ORDER BY 1"
+    )
+    forced = "SELECT relrowsecurity AND relforcerowsecurity FROM pg_class WHERE oid = 'holdfast.events'::regclass"
+    assert team.asked(forced) == [(True,)]
+    for person in team.people:
+        with team.server.connect(team.name, person) as line:
+            own = line.execute("SELECT count(*), count(*) FILTER (WHERE put_by = CURRENT_USER) FROM holdfast.events")
+            assert own.fetchone() == (SESSIONS * (SESSIONS + 1) // 2,) * 2
+            for part in team.parts():
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    line.execute(sql.SQL("SELECT 1 FROM {}").format(sql.SQL(part)))
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    line.execute(sql.SQL("DELETE FROM {}").format(sql.SQL(part)))
+    with team.server.connect(team.name, team.owner) as line:
+        assert line.execute("SELECT count(*) FROM holdfast.events").fetchone() == (0,)
+
+
+def test_every_part_has_every_index_and_trigger(team: Team) -> None:
+    """What makes the log quick, and what makes it append-only, is on all of its parts."""
+    team.divide(5)
+    kept = team.asked(
+        "SELECT count(*) FROM pg_index i JOIN pg_inherits p ON p.inhrelid = i.indexrelid JOIN pg_index o"
+        " ON o.indexrelid = p.inhparent WHERE o.indrelid = 'holdfast.events'::regclass AND i.indisvalid"
+    )
+    whole = team.asked("SELECT count(*) FROM pg_index WHERE indrelid = 'holdfast.events'::regclass AND indisvalid")
+    assert kept == [(5 * int(str(whole[0][0])),)]
+    rows = "SELECT count(*) FROM pg_trigger WHERE tgrelid = {}::regclass"
+    triggers = team.asked(rows.format("'holdfast.events'"))
+    assert triggers != [(0,)]
+    assert all(team.asked(rows.format(f"'{part}'")) == triggers for part in team.parts())
+    assert team.asked("SELECT 1 FROM pg_class WHERE relname LIKE 'events_anew%' AND relkind IN ('r', 'p')") == []
+
+
+def test_writers_wait_and_go_on(team: Team) -> None:
+    """While the log is divided again and again, people write and read; all of it is there, and nobody is refused."""
+    over = threading.Event()
+    written: dict[str, int] = {}
+
+    def work(person: str) -> None:
+        store, session, count = team.store(person), new_id(), 1
+        put(store, session, started())
+        while not over.is_set():
+            put(store, session, note(f"thing {count}"))
+            count += 1
+            state = store.state(session)
+            assert state is not None
+            assert state.count == count
+            assert len(list(store.events(session))) == count
+        written[session] = count
+        assert len(list(store.events(session))) == count
+        assert_sound(store)
+        store.close()
+
+    with ThreadPoolExecutor(len(team.people)) as pool:
+        working = [pool.submit(work, person) for person in team.people]
+        for parts in (2, 7, 1, 4):
+            team.divide(parts)
+        over.set()
+        for one in working:
+            one.result(_PATIENCE)
+    assert sum(written.values()) > len(team.people)
+
+
+def test_a_reading_block_that_began_before_sees_the_whole_log(team: Team) -> None:
+    """Dividing waits for who reads as of one moment: to them the rows would be younger than that."""
+    team.divide(2)
+    person = team.people[0]
+    store = team.store(person)
+    session = next(iter(store.sessions()))
+    found: list[int] = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def look() -> None:
+            dividing = pool.submit(team.divide, 3)
+            waiting = (
+                "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%EXCL%'"
+            )
+            assert eventually(lambda: team.asked(waiting))
+            found.append(len(list(store.tables.tail(session, 0))))
+            assert not dividing.done()
+
+        store.read(look)
+    assert found == [len(list(store.events(session)))]
+    assert found[0] > 0
+    assert len(team.parts()) == 3
+    store.close()
+
+
+def test_a_crash_in_the_middle_changes_nothing() -> None:
+    """The server is killed when everything is copied and nothing is done: afterwards all is as before."""
+    with Server(durable=True) as server:
+        team = team_on(server)
+        before, parts = team.everything(), team.parts()
+        reader = server.connect(team.name, team.people[0])
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM holdfast.events")
+        failed: list[BaseException] = []
+
+        def divide() -> None:
+            try:
+                team.divide(6)
+            except Exception as error:  # noqa: BLE001 (whatever it is, it must be one)
+                failed.append(error)
+
+        dividing = threading.Thread(target=divide)
+        dividing.start()
+        assert eventually(
+            lambda: team.asked(
+                "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'LOCK TABLE%ACCESS EXCLUSIVE%'"
+                " AND wait_event_type = 'Lock'"
+            )
+        )
+        server.kill()
+        dividing.join(_PATIENCE)
+        reader.close()
+        assert failed
+        server.start()
+        assert team.parts() == parts
+        assert team.asked("SELECT 1 FROM pg_class WHERE relname LIKE 'events_anew%'") == []
+        assert team.everything() == before
+        team.divide(6)
+        assert team.everything() == before
+
+
+@pytest.mark.parametrize("parts", [0, -1, 1025])
+def test_impossible_numbers_of_parts_are_refused(team: Team, parts: int) -> None:
+    """A log has at least one part, and not more than a server can open at once."""
+    before = team.parts()
+    with pytest.raises(Invalid):
+        team.divide(parts)
+    assert team.parts() == before

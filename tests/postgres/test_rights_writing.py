@@ -1,0 +1,305 @@
+"""What a person can change with plain SQL: what is theirs, or shared for writing, and only as Holdfast would."""
+
+from __future__ import annotations
+
+from binascii import crc32
+from contextlib import closing
+
+import pytest
+from psycopg import errors as pg
+from team_of_people import EVENT, REFUSED, Team, team
+
+from holdfast.core.fold import fold
+from holdfast.core.state import FOLD_VERSION, State, freeze
+from holdfast.core.vocabulary import EventErased, SessionDeleted
+from holdfast.store.conformance import draft, note, put
+from holdfast.store.interface import Filter
+from holdfast.store.postgres import PostgresStore
+
+__all__ = ["team"]
+
+
+def event(label: str) -> str:
+    return EVENT.replace("{ref}", f"{{{label}}}")
+
+
+_OWN_HOME = "(SELECT ref FROM holdfast.installations)"
+
+
+@pytest.mark.parametrize(
+    ("person", "told"),
+    [("anna", event("private")), ("bob", event("write")), ("carl", event("common")), ("dora", event("elsewhere")),
+     ("anna", "UPDATE holdfast.sessions SET everyone = 'read' WHERE ref = {private}"),
+     ("bob", "UPDATE holdfast.sessions SET version = version + 1, goal = 'x' WHERE ref = {write}"),
+     ("anna", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 1, '{carl}', true)"),
+     ("anna", "UPDATE holdfast.shares SET writes = true WHERE session = {read}"),
+     ("anna", "DELETE FROM holdfast.shares WHERE session = {read}"),
+     ("bob", "INSERT INTO holdfast.words (vault, word, session) VALUES (1, 'new', {write})"),
+     ("bob", "DELETE FROM holdfast.words WHERE session = {write}"),
+     ("bob", "INSERT INTO holdfast.aliases (alias, session) VALUES ('new', {write})"),
+     ("bob", "DELETE FROM holdfast.snapshots WHERE session = {write}"),
+     ("bob", "INSERT INTO holdfast.snapshots (session, count, clock, fold, state) VALUES ({write}, 1, 1, 1, '')"),
+     ("anna", "UPDATE holdfast.snapshots SET state = '' WHERE session = {private}"),
+     ("anna", "INSERT INTO holdfast.aside (session, name, found) VALUES ({private}, 'new', '')"),
+     ("anna", "UPDATE holdfast.events SET data = NULL, salt = NULL WHERE session = {private}"),
+     ("anna", "DELETE FROM holdfast.events WHERE session = {private}"),
+     ("carl", "INSERT INTO holdfast.sessions (vault, id) VALUES (1, 'new')"),
+     ("carl", "INSERT INTO holdfast.installations (vault, id) VALUES (1, 'new')"),
+     ("anna", f"INSERT INTO holdfast.memory (installation, name, value) VALUES ({_OWN_HOME}, 'new', '')"),
+     ("anna", f"INSERT INTO holdfast.places_of_work (installation, path, session) VALUES ({_OWN_HOME}, '/n', 'x')"),
+     ("carl", "INSERT INTO holdfast.projects (vault, id, name) VALUES (1, 'new', 'n')"),
+     ("carl", "INSERT INTO holdfast.evidence (vault, kind, value, project) VALUES (1, 'remote', 'r', 'new')"),
+     ("carl", "SELECT nextval('holdfast.places')"), ("carl", "SELECT holdfast.horizon()")],
+)  # fmt: skip
+def test_what_is_allowed_can_be_done(team: Team, person: str, told: str) -> None:
+    """One's own sessions, and those shared for writing, are written to."""
+    assert team.said(person, told)
+
+
+@pytest.mark.parametrize(
+    ("person", "told"),
+    [  # events into what is not theirs, or not theirs to write
+     ("carl", event("private")), ("bob", event("read")), ("carl", event("open")), ("gina", event("common")),
+     ("boss", event("private")),
+     # in another's name, in another place, counted or not
+     ("bob", event("write").replace("(session,", "(put_by, session,").replace("VALUES (", "VALUES ('{anna}', ")),
+     ("bob", event("write").replace("(session,", "(place, session,").replace("VALUES (", "VALUES (1, ")),
+     ("bob", event("write").replace("(session,", "(double, session,").replace("VALUES (", "VALUES (1, ")),
+     ("anna", "UPDATE holdfast.events SET put_by = '{bob}' WHERE session = {private}"),
+     ("anna", "UPDATE holdfast.events SET session = {write} WHERE session = {private}"),
+     ("anna", "UPDATE holdfast.events SET hash = '\\x01' WHERE session = {private}"),
+     ("anna", "UPDATE holdfast.events SET place = 1 WHERE session = {private}"),
+     # what was said is not said otherwise, nor unsaid by another, nor made not to count
+     ("anna", "UPDATE holdfast.events SET data = '{{}}' WHERE session = {private}"),
+     ("bob", "UPDATE holdfast.events SET data = NULL, salt = NULL WHERE session = {write}"),
+     ("bob", "UPDATE holdfast.events SET double = 1 WHERE session = {write}"),
+     ("bob", "UPDATE holdfast.events SET double = 7 WHERE session = {write}"),
+     ("bob", event("write").replace("note.added", "session.deleted")),
+     # whose a session is, and who sees it
+     ("anna", "UPDATE holdfast.sessions SET owner = '{bob}' WHERE ref = {private}"),
+     ("anna", "UPDATE holdfast.sessions SET vault = 2 WHERE ref = {private}"),
+     ("anna", "UPDATE holdfast.sessions SET id = 'x' WHERE ref = {private}"),
+     ("bob", "UPDATE holdfast.sessions SET owner = '{bob}' WHERE ref = {write}"),
+     ("bob", "UPDATE holdfast.sessions SET everyone = 'write' WHERE ref = {write}"),
+     ("carl", "UPDATE holdfast.sessions SET everyone = '' WHERE ref = {common}"),
+     ("bob", "UPDATE holdfast.sessions SET deleted = 1 WHERE ref = {write}"),
+     ("bob", "UPDATE holdfast.sessions SET version = 0 WHERE ref = {write}"),
+     ("bob", "UPDATE holdfast.sessions SET version = -1000 WHERE ref = {write}"),
+     ("bob", ("UPDATE holdfast.sessions SET version = version + 5 WHERE ref = {write}; "
+              "UPDATE holdfast.sessions SET version = version - 1 WHERE ref = {write}")),
+     ("anna", "DELETE FROM holdfast.sessions WHERE ref = {private}"),
+     ("carl", "INSERT INTO holdfast.sessions (vault, id) VALUES (2, 'new')"),
+     ("carl", "INSERT INTO holdfast.sessions (vault, id, owner) VALUES (1, 'new', '{anna}')"),
+     ("carl", "INSERT INTO holdfast.sessions (ref, vault, id) OVERRIDING SYSTEM VALUE VALUES (1, 1, 'new')"),
+     ("fred", "INSERT INTO holdfast.sessions (vault, id) VALUES (1, 'new')"),
+     # shares
+     ("bob", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({write}, 1, '{carl}', true)"),
+     ("bob", ("INSERT INTO holdfast.shares (session, vault, owner, person, writes)"
+              " VALUES ({read}, 1, '{anna}', '{carl}', true)")),
+     ("carl", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 1, '{carl}', true)"),
+     ("anna", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 2, '{dora}', true)"),
+     ("anna", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 1, '{gina}', true)"),
+     ("anna", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 1, '{anna}', true)"),
+     ("anna", "UPDATE holdfast.shares SET person = '{carl}' WHERE session = {read}"),
+     # what is derived
+     ("bob", "INSERT INTO holdfast.words (vault, word, session) VALUES (1, 'new', {read})"),
+     ("dora", "INSERT INTO holdfast.words (vault, word, session) VALUES (1, 'new', {elsewhere})"),
+     ("bob", "INSERT INTO holdfast.aliases (alias, session) VALUES ('new', {read})"),
+     ("bob", "INSERT INTO holdfast.snapshots (session, count, clock, fold, state) VALUES ({read}, 1, 1, 1, '')"),
+     ("bob", ("INSERT INTO holdfast.snapshots (session, person, count, clock, fold, state)"
+              " VALUES ({write}, '{anna}', 999, 1, 1, '')")),
+     ("bob", "INSERT INTO holdfast.aside (session, name, found) VALUES ({write}, 'new', '')"),
+     # other homes, other people's word
+     ("carl", "INSERT INTO holdfast.installations (vault, id) VALUES (2, 'home of gina')"),
+     ("carl", "INSERT INTO holdfast.installations (vault, person, id) VALUES (1, '{anna}', 'home of anna')"),
+     ("anna", "UPDATE holdfast.installations SET person = '{bob}'"),
+     ("carl", "INSERT INTO holdfast.projects (vault, person, id, name) VALUES (1, '{anna}', 'project-read', 'x')"),
+     ("carl", "INSERT INTO holdfast.projects (vault, id, name) VALUES (2, 'new', 'x')"),
+     ("carl", "INSERT INTO holdfast.evidence (vault, kind, value, project) VALUES (1, 'path', '/home/anna', 'new')"),
+     ("anna", "UPDATE holdfast.projects SET name = 'x'"), ("anna", "DELETE FROM holdfast.evidence"),
+     # the tables themselves
+     ("carl", "INSERT INTO holdfast.members VALUES (2, '{carl}')"), ("carl", "DELETE FROM holdfast.members"),
+     ("carl", "INSERT INTO holdfast.vaults (name) VALUES ('mine')"),
+     ("carl", "UPDATE holdfast.facts SET value = '9'"),
+     ("carl", "INSERT INTO holdfast.mine VALUES (2, 'else')"), ("carl", "DELETE FROM holdfast.teammates"),
+     ("carl", "INSERT INTO holdfast.my_vaults VALUES (2)"),
+     ("carl", "DELETE FROM holdfast.events_0"), ("carl", "TRUNCATE holdfast.events"),
+     ("carl", "TRUNCATE holdfast.words"), ("carl", "DROP TABLE holdfast.words"),
+     ("carl", "DROP SCHEMA holdfast CASCADE"),
+     ("carl", "CREATE TABLE holdfast.mine_too (x integer)"),
+     ("carl", "CREATE FUNCTION holdfast.texteq() RETURNS integer LANGUAGE sql AS 'SELECT 1'"),
+     ("carl", ("CREATE TRIGGER x BEFORE INSERT ON holdfast.events FOR EACH ROW EXECUTE FUNCTION"
+               " suppress_redundant_updates_trigger()")),
+     ("carl", "CREATE POLICY x ON holdfast.sessions"),
+     ("carl", "ALTER TABLE holdfast.sessions DISABLE ROW LEVEL SECURITY"),
+     ("carl", "CREATE RULE x AS ON INSERT TO holdfast.words DO INSTEAD NOTHING"),
+     ("carl", "ALTER VIEW holdfast.mine RESET (security_barrier)"), ("carl", "SELECT holdfast.append_only()"),
+     ("carl", "GRANT holdfast_member TO {eve}"), ("carl", "SET session_replication_role = replica"),
+     ("carl", "GRANT SELECT ON holdfast.sessions TO {eve} GRANTED BY {boss}"),
+     ("carl", "ALTER SEQUENCE holdfast.places RESTART"), ("carl", "SELECT setval('holdfast.places', 1)"),
+     ("carl", "SET LOCAL holdfast.administering = 'on'; INSERT INTO holdfast.sessions (vault, id) VALUES (2, 'x')"),
+    ],
+)  # fmt: skip
+def test_what_is_not_allowed_is_refused(team: Team, person: str, told: str) -> None:
+    """Everything else is refused by the server, whatever program asks."""
+    with pytest.raises((REFUSED, pg.FeatureNotSupported, pg.ObjectNotInPrerequisiteState, pg.InvalidGrantor)
+                       if "mine VALUES" in told or "GRANTED BY" in told else REFUSED):  # fmt: skip
+        team.said(person, told)
+
+
+@pytest.mark.parametrize(
+    ("person", "told"),
+    [("carl", "UPDATE holdfast.sessions SET goal = 'x' WHERE ref = {private}"),
+     ("bob", "UPDATE holdfast.sessions SET goal = 'x' WHERE ref = {read}"),
+     ("carl", "UPDATE holdfast.sessions SET goal = 'x' WHERE ref = {open}"),
+     ("boss", "UPDATE holdfast.sessions SET owner = '{boss}' WHERE ref = {private}"),
+     ("boss", "DELETE FROM holdfast.sessions WHERE ref <> {common}"),
+     ("boss", "TABLE holdfast.memory"),
+     ("carl", "SET LOCAL holdfast.administering = 'on'; SELECT FROM holdfast.sessions WHERE ref = {private}"),
+     ("carl", "SET LOCAL holdfast.administering = 'on'; DELETE FROM holdfast.shares"),
+     ("bob", "UPDATE holdfast.shares SET writes = true"), ("bob", "DELETE FROM holdfast.shares"),
+     ("bob", "DELETE FROM holdfast.events WHERE session = {write}"),
+     ("bob", "DELETE FROM holdfast.events WHERE session = {read}"),
+     ("bob", "UPDATE holdfast.events SET data = NULL, salt = NULL WHERE session = {read}"),
+     ("carl", "DELETE FROM holdfast.events WHERE session = {private}"),
+     ("bob", "DELETE FROM holdfast.words WHERE session = {read}"),
+     ("bob", "DELETE FROM holdfast.aliases WHERE session = {read}"),
+     ("bob", "DELETE FROM holdfast.snapshots WHERE session = {read}"),
+     ("bob", "UPDATE holdfast.snapshots SET state = '' WHERE session = {write}"),
+     ("bob", "DELETE FROM holdfast.aside WHERE session = {write}"),
+     ("carl", "DELETE FROM holdfast.memory"), ("carl", "UPDATE holdfast.memory SET value = ''"),
+     ("carl", "DELETE FROM holdfast.places_of_work"), ("carl", "UPDATE holdfast.installations SET clock = 1")],
+)  # fmt: skip
+def test_what_is_not_theirs_stays_as_it_is(team: Team, person: str, told: str) -> None:
+    """A change that is allowed in itself finds no row that is another's."""
+    assert team.said(person, told) == []
+
+
+# ── what makes the owner's own program do harm ───────────────────────────────────────────────────────────
+
+
+def test_who_may_write_cannot_have_the_owner_erase_what_is_not_theirs(team: Team) -> None:
+    """An erasure is obeyed by the owner's program: others cannot put one, however it names the event."""
+    with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
+        first = next(anna.events(team.id("write")))
+        told = (
+            "INSERT INTO holdfast.events (session, writer, seq, clock, at, v, type, actor, body, hash, data, salt)"
+            " VALUES (%s, 'w', 1, 1, 1, 1, 'event.erased', 'a', '', %s, %s, '')"
+        )
+        for name in (first.hash, first.hash.upper(), f" {first.hash}\\n", f"{first.hash[:4]}\\t{first.hash[4:]}"):
+            values = (team.refs["write"], name.encode(), f'{{"h\\u0061shes": [1, "{name}"]}}'.encode())
+            with pytest.raises(REFUSED):
+                team.said("bob", told, *values)
+            assert team.said("anna", told, *values)
+        own = put(bob, team.id("write"), note("by bob"))[0]
+        put(bob, team.id("write"), EventErased(hashes=(own.hash,)))
+        assert [one.data for one in anna.events(team.id("write")) if one.hash == own.hash] == [None]
+        assert next(anna.events(team.id("write"))).data is not None
+
+
+def test_who_may_write_cannot_make_the_owner_see_a_state_that_is_not_the_logs(team: Team) -> None:
+    """A snapshot of theirs, however new, is believed by themselves alone; and hostile bytes harm nobody else."""
+    session, ref = team.id("write"), team.refs["write"]
+    false = freeze(State(session=session, count=10**6, last=(2**50, "w", 1, "h"), deleted=True))
+    for frozen in (false, b"\xff" * 100, b""):
+        with team.line("bob").transaction():
+            team.line("bob").execute(
+                "INSERT INTO holdfast.snapshots (session, count, clock, fold, state) VALUES (%s, 1000000, 1, %s, %s)"
+                " ON CONFLICT (session, person, count) DO UPDATE SET state = excluded.state",
+                (ref, FOLD_VERSION, frozen),
+            )
+        with closing(team.store("anna")) as anna:
+            assert anna.state(session) == fold(list(anna.events(session)), session)
+            assert [one for one in anna.check() if one.check != "aside"] == []
+    team.line("bob").execute("DELETE FROM holdfast.snapshots WHERE person = CURRENT_USER")
+
+
+def test_a_hostile_owners_snapshot_harms_no_reader(team: Team) -> None:
+    """Readers believe the owner's snapshots; one of another session, of nothing, or of no sense is passed over."""
+    session, ref = team.id("read"), team.refs["read"]
+    deep = b"\x91" * 100_000
+    others = State(session=team.id("bobs"), last=(1, "w", 1, "h"))
+    nested = crc32(deep).to_bytes(4, "big") + deep
+    for frozen in (freeze(others), freeze(State(session=session)), deep, nested):
+        team.line("anna").execute(
+            "INSERT INTO holdfast.snapshots (session, count, clock, fold, state) VALUES (%s, 1000000, 1, %s, %s)"
+            " ON CONFLICT (session, person, count) DO UPDATE SET state = excluded.state",
+            (ref, FOLD_VERSION, frozen),
+        )
+        with closing(team.store("bob")) as bob:
+            assert bob.state(session) == fold(list(bob.events(session)), session)
+    team.line("anna").execute("DELETE FROM holdfast.snapshots WHERE count = 1000000")
+
+
+def test_a_listing_that_was_made_false_is_found_and_mended(team: Team) -> None:
+    """Who may write to a session writes what listings show of it; the log is not theirs, and gives it back."""
+    team.line("bob").execute("UPDATE holdfast.sessions SET goal = 'False' WHERE ref = %s", (team.refs["write"],))
+    team.line("bob").execute("DELETE FROM holdfast.words WHERE session = %s", (team.refs["write"],))
+    with closing(team.store("anna")) as anna:
+        assert {one.check for one in anna.check()} >= {"listing", "search"}
+        anna.repair()
+        assert {one.check for one in anna.check()} <= {"aside"}
+        assert "Secret write" in [row.goal for row in anna.rows(Filter(search="secretwrite"))]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("seen", "'x'"), ("seen", "convert_to(repeat('[', 100000), 'UTF8')"), ("at", "9223372036854775807"),
+     ("data", "convert_to(repeat('[', 100000), 'UTF8')"), ("data", "'\\xff'"), ("clock", "9223372036854775807"),
+     ("seq", "-1"), ("hash", "'\\x'"), ("v", "2147483647"), ("type", "'session.started'")],
+)  # fmt: skip
+def test_an_event_that_no_program_would_write_harms_nobody(team: Team, column: str, value: str) -> None:
+    """One is put into a shared session: everybody goes on reading and writing, and its owner finds and removes it."""
+    columns = {
+        "session": "{write}", "writer": "'w'", "seq": "1", "clock": "1", "at": "1", "v": "1", "actor": "'a'",
+        "type": "'note.added'", "body": "'x'", "hash": "'hostile'", "data": "'{{}}'", "salt": "'x'",
+    }  # fmt: skip
+    columns[column] = value
+    told = f"INSERT INTO holdfast.events ({', '.join(columns)}) VALUES ({', '.join(columns.values())})"
+    team.line("bob").execute(told.format(**team.words))
+    with closing(team.store("anna")) as anna:
+        assert len(anna.rows(Filter())) >= 4
+        state = anna.state(team.id("write"))
+        assert state is not None
+        assert anna.arrived(0, 1000)
+        assert "chain" in {one.check for one in anna.check()}
+        put(anna, team.id("write"), note("goes on"))
+        anna.repair()
+        assert "chain" not in {one.check for one in anna.check()}
+
+
+def test_people_work_together_on_a_session(team: Team) -> None:
+    """With a share for writing, both record, each in their own name; a reader only reads."""
+    with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna, closing(team.store("carl")) as carl:
+        put(bob, team.id("common"), note("by bob"))
+        put(carl, team.id("common"), note("by carl"))
+        put(anna, team.id("common"), note("by anna"))
+        assert bob.state(team.id("common")) == carl.state(team.id("common")) == anna.state(team.id("common"))
+        rows = team.said(
+            "carl", "SELECT put_by FROM holdfast.events WHERE session = {common} ORDER BY place DESC LIMIT 3"
+        )
+        assert [row[0] for row in rows] == [team.role(one) for one in ("anna", "carl", "bob")]
+        _refused(carl, team.id("open"))
+        assert carl.state(team.id("open")) is not None
+        assert carl.state(team.id("private")) is None
+
+
+def test_deleting_a_shared_session_is_the_owners(team: Team) -> None:
+    """Holdfast refuses a co-writer's deletion, and nothing of it happens; the owner's is seen by all."""
+    session = team.id("common")
+    with closing(team.store("bob")) as bob, closing(team.store("anna")) as anna:
+        _refused(bob, session, SessionDeleted())
+        assert bob.state(session) == anna.state(session)
+        anna.erase(session, draft(SessionDeleted()))
+        state = bob.state(session)
+        assert state is not None
+        assert state.deleted
+    rows = team.said("postgres", "SELECT e.* FROM holdfast.events e WHERE session = {common} AND data IS NOT NULL")
+    assert len(rows) == 1
+
+
+def _refused(store: PostgresStore, session: str, data: object = None) -> None:
+    from holdfast.core.errors import Refused
+
+    with pytest.raises(Refused):
+        put(store, session, data or note("no"))  # type: ignore[arg-type]

@@ -1,0 +1,307 @@
+"""A file and a server give the same results: for any history, and for anything that breaks in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+
+import apsw
+import pytest
+import stories
+from calling import Calling
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scale import scale
+from server import Server
+from team import Team
+
+from holdfast.core.canonical import digest
+from holdfast.core.times import MINUTE, text
+from holdfast.core.vocabulary import AliasGiven, EventErased, NoteAdded, SessionDeleted
+from holdfast.machine.wall import BUILD_DATE, Wall
+from holdfast.store.address import PostgresAddress
+from holdfast.store.conformance import ANNA, DAY, Ticks, draft, put, started
+from holdfast.store.interface import Finding, Store
+from holdfast.store.postgres import PostgresStore, administering, rights
+from holdfast.store.sqlite import SqliteStore
+
+SESSION = stories.SESSIONS[0]
+_numbers = iter(range(10**9))
+
+
+class Both(NamedTuple):
+    """The same person's store, twice; and how to break either."""
+
+    file: SqliteStore
+    served: PostgresStore
+    server: Server
+    database: str
+
+    def each(self) -> Iterator[Store]:
+        yield self.file
+        yield self.served
+
+    def run(self, sql: str, *values: object) -> tuple[int, int]:
+        """The same statement in both, past every rule; how many rows it changed."""
+        connection = apsw.Connection(self.file.path)
+        connection.execute(sql, values)
+        changed = connection.changes()
+        connection.close()
+        with self.server.connect(self.database) as line:
+            line.execute("SET search_path = holdfast")
+            line.execute("SET session_replication_role = replica")
+            theirs = line.execute(sql.replace("?", "%s").encode(), values).rowcount
+        return changed, theirs
+
+
+@pytest.fixture(scope="module")
+def team(postgres: Server, database: str) -> Team:
+    return Team(postgres, database)
+
+
+@contextmanager
+def both(team: Team) -> Iterator[Both]:
+    """Two new stores with the same clock, the same writer and the same random bytes."""
+    vault = f"{team.vault}-{next(_numbers)}"
+    database = urlsplit(team.url()).path.removeprefix("/")
+    admin = PostgresAddress(f"{team.server.url(database)}&vault={vault}")
+    with administering.connected(admin, "make a vault") as line:
+        rights.admit(line, rights.make_vault(line, vault), team.person)
+    address = PostgresAddress(f"{team.server.url(database, team.person)}&vault={vault}")
+    with tempfile.TemporaryDirectory() as place:
+        file = SqliteStore(f"{place}/store.db", writer=lambda: ANNA, wall=Ticks(), salt=stories.Salts())
+        served = PostgresStore(
+            address, writer=lambda: ANNA, wall=Ticks(), here=lambda _: "here", salt=stories.Salts()
+        )  # fmt: skip
+        try:
+            yield Both(file, served, team.server, database)
+        finally:
+            file.close()
+            served.close()
+
+
+def assert_same(some: Both) -> None:
+    assert stories.differences(stories.shown(some.file), stories.shown(some.served)) == {}
+
+
+@settings(max_examples=scale(4, 100, 3000))
+@given(st.integers(0, 2**32), st.integers(20, 60))
+def test_any_history_comes_to_the_same(team: Team, seed: int, length: int) -> None:
+    """Events byte by byte, states, every listing, search, order and page, and what stands beside them."""
+    with both(team) as some:
+        for store in some.each():
+            stories.told(store, seed, length)
+        assert_same(some)
+
+
+def test_a_long_session_comes_to_the_same(team: Team) -> None:
+    """With snapshots, late events behind them, keys heard twice across them, and an erasure of the first."""
+    with both(team) as some:
+        for store in some.each():
+            first = put(store, SESSION, started(), *(NoteAdded(text=f"word{number}") for number in range(90)))[1]
+            stories.told(store, 7, 20)
+            put(store, SESSION, EventErased(hashes=(first.hash,)))
+        assert_same(some)
+
+
+# ── broken ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def furnished(some: Both, *sessions: str) -> list[bytes]:
+    """The same in both, with snapshots; of each session, the hash of an event in the middle."""
+    chosen: list[bytes] = []
+    for store in some.each():
+        chosen.clear()
+        for session in sessions:
+            notes = [NoteAdded(text=f"note {number}") for number in range(40)]
+            made = put(store, session, started(aliases={"craft": f"of {session}"}), *notes)
+            put(store, session, AliasGiven(format="timer", id="two"), key="hook:1")
+            put(store, session, NoteAdded(text="more"))
+            chosen.append(bytes.fromhex(made[20].hash))
+    return chosen
+
+
+def findings(store: Store) -> list[Finding]:
+    """What is wrong. Where each keeps what was set aside is its own affair."""
+    found = [one for one in store.check() if "was set aside by a repair" not in one.detail]
+    return sorted(found, key=repr)
+
+
+OF_EVENT = "(SELECT session FROM events WHERE hash = ?)"
+DAMAGES: dict[str, str] = {
+    "a hash that the next event repeats": "UPDATE events SET hash = body WHERE hash = ?",
+    "data": "UPDATE events SET data = salt WHERE hash = ?",
+    "data that is gone": "UPDATE events SET data = NULL WHERE hash = ?",
+    "salt": "UPDATE events SET salt = data WHERE hash = ?",
+    "a digest": "UPDATE events SET body = hash WHERE hash = ?",
+    "what it follows": "UPDATE events SET prev = hash WHERE hash = ?",
+    "an actor": "UPDATE events SET actor = 'eve' WHERE hash = ?",
+    "a type": "UPDATE events SET type = 'session.deleted' WHERE hash = ?",
+    "a clock": "UPDATE events SET clock = clock + 1 WHERE hash = ?",
+    "a number": "UPDATE events SET seq = seq + 1000 WHERE hash = ?",
+    "a key": "UPDATE events SET key = 'hook:1' WHERE hash = ?",
+    "a missing event": "DELETE FROM events WHERE hash = ?",
+    "counted twice": "UPDATE events SET double = 1 WHERE hash = ?",
+    "a goal": f"UPDATE sessions SET goal = 'Another' WHERE ref = {OF_EVENT}",
+    "a status": f"UPDATE sessions SET status = 'completed' WHERE ref = {OF_EVENT}",
+    "working time": f"UPDATE sessions SET working_ms = 5 WHERE ref = {OF_EVENT}",
+    "progress": f"UPDATE sessions SET progress = 0.25 WHERE ref = {OF_EVENT}",
+    "archived": f"UPDATE sessions SET archived = 1 WHERE ref = {OF_EVENT}",
+    "created": f"UPDATE sessions SET created_at = 5 WHERE ref = {OF_EVENT}",
+    "deleted": f"UPDATE sessions SET deleted = 1 WHERE ref = {OF_EVENT}",
+    "not listed": f"UPDATE sessions SET version = 0 WHERE ref = {OF_EVENT}",
+    "taken out, it says": f"UPDATE sessions SET version = -3 WHERE ref = {OF_EVENT}",
+    "a word": f"UPDATE words SET word = 'zzz' WHERE word = 'note' AND session = {OF_EVENT}",
+    "no words": f"DELETE FROM words WHERE session = {OF_EVENT}",
+    "an alias": f"UPDATE aliases SET alias = 'three' WHERE alias = 'two' AND session = {OF_EVENT}",
+    "no aliases": f"DELETE FROM aliases WHERE session = {OF_EVENT}",
+    "a snapshot": f"UPDATE snapshots SET state = 'broken' WHERE session = {OF_EVENT}",
+}
+
+
+def test_what_is_broken_is_found_and_repaired_alike(team: Team) -> None:
+    """The check finds the same, the repair says and does the same, and what is left to say then is the same."""
+    sessions = [f"{number:08x}-2222-4333-8444-555555555555" for number in range(len(DAMAGES))]
+    with both(team) as some:
+        for what, chosen in zip(DAMAGES, furnished(some, *sessions), strict=True):
+            changed, theirs = some.run(DAMAGES[what], chosen)
+            assert changed == theirs > 0, what
+        found = findings(some.file)
+        assert found == findings(some.served)
+        unseen = [
+            what for what, one in zip(DAMAGES, sessions, strict=True) if one not in {each.session for each in found}
+        ]
+        assert unseen == []
+        said, theirs_said = (_told_of_sessions(store.repair()) for store in some.each())
+        assert said == theirs_said
+        assert findings(some.file) == findings(some.served)
+        assert {one.check for one in findings(some.file)} <= {"aside"}
+        shown, served = (_without_asides(stories.shown(store)) for store in some.each())
+        assert stories.differences(shown, served) == {}
+        assert [_told_of_sessions(store.repair()) for store in some.each()] == [[], []]
+
+
+def _told_of_sessions(said: list[str]) -> list[str]:
+    return sorted(one for one in said if one.startswith("Session "))
+
+
+def _without_asides(shown: dict[str, Any]) -> dict[str, Any]:
+    return shown | {"check": [one for one in shown["check"] if "was set aside by a repair" not in one[2]]}
+
+
+def test_what_was_set_aside_goes_with_its_session(team: Team) -> None:
+    """Text of a damaged event is kept beside the log; a deletion takes it away, there as well."""
+    with both(team) as some:
+        (chosen,) = furnished(some, SESSION)
+        some.run("UPDATE events SET actor = 'eve' WHERE hash = ?", chosen)
+        for store in some.each():
+            store.repair()
+            assert any("was set aside by a repair" in one.detail for one in store.check())
+            store.erase(SESSION, draft(SessionDeleted()))
+            assert not any("was set aside by a repair" in one.detail for one in store.check())
+        assert_same(some)
+
+
+# ── the program ──────────────────────────────────────────────────────────────────────────────────────────
+
+MORNING = BUILD_DATE + 8 * DAY
+GOAL = "Pay with 100% “İstanbul” O'Brien's café_card"
+SECRET = "AKIA" + "QWERTYUIOPASDFGH"
+WORKED = (
+    ("start", GOAL, "--tag", "payments"), ("note", "It's \U0001f642 50% done; see C:\\new", "--json"),
+    ("agent", "start", "a1", "--type", "builder", "--json"), ("agent", "progress", "a1", "0.5"),
+    ("task", "add", "Write the parser", "--json"), ("task", "add", "Test it"), ("task", "start", "t1"),
+    ("task", "done", "t1"), ("task", "list"), ("decide", "SQLite", "--option", "files", "--why", "it's there"),
+    ("file", "src/café.py", "--action", "modified"), ("context", "--tokens", "90000", "--window", "128000"),
+    ("pause", "lunch"), ("resume", "@"), ("away", "a call", "--from", "{8}", "--to", "{10}"), ("message",),
+    ("agent", "fail", "a1", "--category", "transient", "--message", "no luck"), ("agent", "retry", "a1"),
+    ("agent", "done", "a1"), ("hill", "pay", "4"), ("note", f"the key is {SECRET}"), ("compress",),
+    ("edit", "--progress", "0.7", "--scope", "till", "--summary", "nearly"), ("note", "too late", "--at", "{3}"),
+    ("note", "said when it was", "--at", "{24}"), ("save",), ("status", "--json"), ("stop",),
+    ("start", "Ship it", "--json"), ("note", "shipping paint"), ("start", "Refused"), ("fail", "no ship"),
+    ("start", "Paint the shop"), ("stop",), ("start", "To be erased"), ("note", "forget me"),
+)  # fmt: skip
+LOOKED = (
+    ("status",), ("status", "--json"), ("history",), ("history", "--json"), ("history", "--search", "istanbul o"),
+    ("history", "--search", "paint", "--json"), ("history", "--search", "forget", "--json"),
+    ("history", "--status", "error"), ("history", "--limit", "1", "--json"), ("history", "--since", "2026-11-10"),
+    ("history", "--all-projects"), ("show", "{first}"), ("show", "{first}", "--json"), ("log", "{first}", "--json"),
+    ("show", "{first}", "--json", "--at", "{12}"), ("log", "{first}", "--type", "note.added"),
+    ("timeline", "{first}"),
+    ("budget", "{first}"), ("briefing", "{first}"), ("briefing", "{first}", "--at", "{9}"), ("report", "{first}"),
+    ("stats", "--by", "day", "--json"), ("stats", "--by", "scope", "--csv"), ("stats", "--by", "project"),
+    ("stats", "--by", "agent"), ("redact", "{first}"), ("redact", "{first}", "--json"), ("conflicts", "{first}"),
+    *(("export", "{first}", "--format", name) for name in ("orchestrator", "timer", "contract", "craft")),
+    *(("export", "{first}", "--format", name, "--json") for name in ("orchestrator", "timer", "contract", "craft")),
+    ("status", "--at", "{5}", "--json"), ("show", "nobody"), ("show", "nobody", "--json"), ("doctor", "--json"),
+)  # fmt: skip
+ERASED = (("archive", "{first}", "--json"), ("delete", "@", "--confirm", "--json"))
+# Of what it checks, these are about the store or the machine, not about what is kept.
+OWN = ("home", "store", "sqlite", "server", "file", "modes", "space", "writer", "role", "rights", "line")
+
+
+class Chance:
+    """Random bytes that are the same each time, whoever else asks for some."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, int] = {}
+
+    def __call__(self, size: int) -> bytes:
+        frame = sys._getframe(1)
+        module = str(frame.f_globals["__name__"])
+        is_salt = module.startswith("holdfast.store") and frame.f_code.co_name == "<lambda>"
+        whose = "salt" if is_salt else f"{module} {frame.f_code.co_name}"
+        self._asked[whose] = self._asked.get(whose, 0) + 1
+        return bytes.fromhex(digest(f"{whose} {self._asked[whose]}".encode()))[:size]
+
+
+def run_story(calling: Calling, moment: list[int]) -> dict[str, Any]:
+    """Everything that the program said, each command a minute after the one before."""
+    said: dict[str, Any] = {}
+    first = ""
+    for number, words in enumerate((*WORKED, *LOOKED, *ERASED, *LOOKED)):
+        moment[0] = MORNING + (number + 1) * MINUTE
+        filled = [
+            re.sub(r"\{(\d+)\}", lambda found: text(MORNING + int(found[1]) * MINUTE), word).replace("{first}", first)
+            for word in words
+        ]
+        answer = said[f"{number} {' '.join(words)}"] = calling(*filled)
+        assert answer.code != 2, answer
+        if words[0] == "doctor":
+            checks = json.loads(answer.out)["checks"]
+            said[f"{number} doctor --json"] = [one for one in checks if one["name"] not in OWN]
+        first = first or calling.document("status")["session"]["id"]
+    return said
+
+
+def test_the_program_says_the_same(
+    team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A story of commands, with everything that shows, exports, archives and erases: equal to the letter."""
+    moment = [MORNING]
+    monkeypatch.setattr(Wall.__init__, "__defaults__", (lambda: moment[0] * 1_000_000, lambda: 0))
+    monkeypatch.setenv("TZ", "UTC")
+    said = []
+    for url in (None, team.url()):
+        monkeypatch.setattr(os, "urandom", Chance())
+        root = tmp_path / "root"
+        root.mkdir()
+        calling = Calling(root, monkeypatch, capsys)
+        monkeypatch.setenv("HOLDFAST_ACTOR", "ada")
+        if url is not None:
+            monkeypatch.setenv("HOLDFAST_STORE", url)
+        said.append(run_story(calling, moment))
+        monkeypatch.chdir(tmp_path)
+        root.rename(tmp_path / f"root-{len(said)}")
+    assert stories.differences(*said) == {}

@@ -1,0 +1,316 @@
+"""What shows sessions, on a server: `watch`, the dashboard, the MCP server and mirrored files see what others do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+from cutting import Cutter
+from desks import LONGEST, Desk
+from mcp_types import TextResourceContents
+from server import Server
+from team import Team
+
+from holdfast.cli.main import main
+from holdfast.cli.paint import Paint
+from holdfast.cli.watching import loop
+from holdfast.keeper import Keeper, following
+from holdfast.keeper.following import Following
+from holdfast.machine.terminal import Heard
+from holdfast.mcp.ground import Ground, Told
+from holdfast.mcp.server import HoldfastServer
+from holdfast.web import desk as web_desk
+from holdfast.web import live as web_live
+from holdfast.web.pages import Asked
+from holdfast.web.pages.session import SESSION
+from mcp import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture
+def line(postgres: Server) -> Iterator[Cutter]:
+    with Cutter(postgres) as line:
+        yield line
+
+
+@pytest.fixture
+def team(postgres: Server, database: str) -> Team:
+    return Team(postgres, database)
+
+
+@pytest.fixture
+def here(team: Team, line: Cutter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """Who looks, on a line that can be cut; nobody looks again by themselves for a long time."""
+    monkeypatch.setattr(following, "SELDOM", 600.0)
+    desk = Desk(tmp_path, team.url(line), "here")
+    with desk.keeper() as keeper:
+        keeper.home.prepare()
+    return desk
+
+
+@pytest.fixture
+def there(team: Team, tmp_path: Path) -> Desk:
+    return Desk(tmp_path, team.url(), "there")
+
+
+# ── watch ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Window:
+    """A terminal whose person waits for words to appear, does something then, and leaves in the end."""
+
+    def __init__(self, *acts: tuple[str, Callable[[], object]]) -> None:
+        self._acts = list(acts)
+        self._woken = threading.Event()
+        self._written = ""
+        self._until = time.monotonic() + LONGEST
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def size(self) -> os.terminal_size:
+        return os.terminal_size((80, 24))
+
+    def write(self, text: str) -> None:
+        self._written += text
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def wait(self, seconds: float | None) -> Heard:
+        words, act = self._acts[0]
+        if words in self._written:
+            self._acts.pop(0)
+            act()
+            if not self._acts:
+                return Heard(typed=b"q")
+        assert time.monotonic() < self._until, (words, self._written)
+        self._woken.wait(LONGEST if seconds is None else seconds)
+        self._woken.clear()
+        return Heard()
+
+
+def test_watch_shows_what_others_do(here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session begun on another machine appears by itself, and what happens in it after the line was cut."""
+    monkeypatch.setattr(loop, "_WHOLE", 600.0)
+    with there.keeper() as keeper, here.keeper() as own:
+        own.start("Mine")
+
+        def cut_and_go_on() -> None:
+            line.cut()
+            keeper.session().edit(goal="Elsewhere")
+
+        window = Window(
+            ("Mine", lambda: keeper.start("Theirs")), ("Theirs", cut_and_go_on), ("Elsewhere", lambda: None)
+        )
+        monkeypatch.setattr(loop, "own_terminal", lambda: window)
+        loop.watch(here.open, Paint(80), only=None, prepare=lambda _: None)
+
+
+# ── the dashboard ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_dashboard_shows_what_others_do(
+    here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page is sent what was noted on another machine, also after the server was away; its version changes with it."""
+    monkeypatch.setattr(web_live, "_OFTEN", 600.0)
+    monkeypatch.setattr(web_live, "_AGAIN", 0.05)
+    with there.keeper() as keeper:
+        session = keeper.start("Build the shop")
+        asked = Asked({"id": session.id})
+        place = web_live.Place(f"/session/{session.id}", SESSION, asked)
+
+        async def looking() -> list[str]:
+            desk = web_desk.Desk(here.open)
+            live = web_live.Live(desk)
+            await live.start()
+            stream = live.stream([(place, "")])
+            versions = [(await _sent(stream, "Build the shop"))["version"]]
+            await asyncio.to_thread(session.note, "Painted blue")
+            versions.append((await _sent(stream, "Painted blue"))["version"])
+            line.refuse()
+            await asyncio.to_thread(session.note, "Painted red")
+            line.accept()
+            versions.append((await _sent(stream, "Painted red"))["version"])
+            await stream.aclose()  # type: ignore[attr-defined]
+            await live.stop()
+            desk.close()
+            return versions
+
+        versions = asyncio.run(looking())
+    assert len(set(versions)) == len(versions)
+
+
+async def _sent(stream: Any, words: str) -> dict[str, Any]:
+    """The next news in which these words are."""
+
+    async def found() -> dict[str, Any]:
+        async for event in stream:
+            if event.startswith(b"event: news"):
+                news: dict[str, Any] = json.loads(event.split(b"data: ")[1])
+                if any(words in html for html in news["put"].values()):
+                    return news
+        raise AssertionError
+
+    return await asyncio.wait_for(found(), LONGEST)
+
+
+# ── the MCP server ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_mcp_server_sees_what_others_do(here: Desk, there: Desk, line: Cutter) -> None:
+    """In its resources and tools, in one conversation, also after the line was cut; others see what it records.
+    While the server is away it says so, and goes on when it is back.
+    """
+    ground = Ground(Told(directory=str(here.project), home=str(here.home), store=here.url, actor="ada"))
+    with there.keeper() as keeper:
+        session = keeper.start("Build the shop")
+        with here.keeper() as own:
+            own.session(session.id).resume(force=True)
+
+        async def talk() -> tuple[str, str]:
+            async with Client(HoldfastServer(ground), mode="2026-07-28") as client:
+                uri = f"holdfast://session/{session.id}"
+                before = (await client.read_resource(uri)).contents[0]
+                await asyncio.to_thread(session.note, "Painted blue")
+                line.cut()
+                after = (await client.read_resource(uri)).contents[0]
+                done = await client.call_tool("record", {"session": session.id, "notes": ["Heard"]})
+                assert not done.is_error, done.content
+                line.refuse()
+                away = await client.call_tool("record", {"session": session.id, "notes": ["Lost"]})
+                assert away.is_error
+                assert "cannot be reached" in str(away.content)
+                line.accept()
+                back = await client.call_tool("record", {"session": session.id, "notes": ["Back"]})
+                assert not back.is_error, back.content
+            assert isinstance(before, TextResourceContents)
+            assert isinstance(after, TextResourceContents)
+            return before.text, after.text
+
+        before, after = asyncio.run(talk())
+        ground.close()
+        assert "Painted blue" not in before
+        assert "Painted blue" in after
+        assert [one.text for one in session.document().notes] == ["Painted blue", "Heard", "Back"]
+
+
+# ── run ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_command_runs_to_its_end_though_the_server_goes_away(
+    here: Desk, there: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its output and its exit code are passed on, with a word; without the server at the beginning, it does not run."""
+    monkeypatch.setenv("HOLDFAST_HOME", str(here.home))
+    monkeypatch.setenv("HOLDFAST_STORE", here.url)
+    monkeypatch.chdir(here.project)
+    with here.keeper() as keeper:
+        session = keeper.start("Build the shop").id
+
+    def pull_the_cable() -> None:
+        with there.keeper() as keeper:
+            _soon(lambda: bool(keeper.session(session).document().agents))
+        line.refuse()
+        (here.project / "go").touch()
+
+    thread = threading.Thread(target=pull_the_cable)
+    thread.start()
+    waits = "while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"
+    assert main(["run", "--", "sh", "-c", waits]) == 3
+    thread.join()
+    told = capfd.readouterr()
+    assert told.out == "done\n"
+    assert "cannot be reached" in told.err
+    assert main(["run", "--", "sh", "-c", "echo ran"]) == 7
+    assert capfd.readouterr().out == ""
+
+
+# ── mirrored files ───────────────────────────────────────────────────────────────────────────────────────
+
+MIRRORED = ".claude/orchestrator-session.json"
+
+
+@pytest.fixture
+def both(here: Desk, there: Desk) -> Iterator[tuple[Keeper, Keeper]]:
+    """Two machines at the same session, each with a mirror in a work tree of its own."""
+    with here.open() as own, there.open() as other:
+        for keeper in (own, other):
+            keeper.looks_once = False
+            keeper.mirrors.switch_on("orchestrator")
+        session = other.start("Build the shop").id
+        own.session(session).resume(force=True)
+        assert own.current() is not None
+        yield own, other
+
+
+def _shown(desk: Desk) -> Any:
+    return json.loads((desk.project / MIRRORED).read_text())
+
+
+def _edit(desk: Desk, **changes: object) -> None:
+    """As a program does that knows the file alone."""
+    (desk.project / MIRRORED).write_text(json.dumps(_shown(desk) | changes, indent=2))
+
+
+def test_mirrored_files_show_what_others_do(here: Desk, there: Desk, both: tuple[Keeper, Keeper]) -> None:
+    """After the next command there; and at once, while something follows."""
+    own, other = both
+    other.session().edit(goal="Sell the shop")
+    assert _shown(here)["goal"] == "Build the shop"
+    own.absorb()
+    assert _shown(here)["goal"] == _shown(there)["goal"] == "Sell the shop"
+    with Following(here.open, lambda _: None):
+        other.session().edit(goal="Let the shop")
+        _soon(lambda: bool(_shown(here)["goal"] == "Let the shop"))
+
+
+def test_edits_of_files_on_two_machines_are_recorded_once(
+    here: Desk, there: Desk, both: tuple[Keeper, Keeper]
+) -> None:
+    """Different fields both stand, on both; and nobody takes for an edit what the other's command wrote."""
+    own, other = both
+    _edit(here, goal="Sell the shop")
+    _edit(there, mode="debug")
+    for _ in range(2):
+        own.absorb()
+        other.absorb()
+    for desk in (here, there):
+        assert (_shown(desk)["goal"], _shown(desk)["mode"]) == ("Sell the shop", "debug")
+    session = own.session()
+    for words in (b"Sell the shop", b"debug"):
+        assert [words in (event.data or b"") for event in own.events(session.id)].count(True) == 1
+    count = len(own.events(session.id))
+    for keeper in (own, other):
+        keeper.absorb()
+        assert len(keeper.events(session.id)) == count
+    assert session.document().conflicts == []
+
+
+def test_each_machine_is_at_a_session_of_its_own(here: Desk, there: Desk, both: tuple[Keeper, Keeper]) -> None:
+    """What is current is a matter of one home: the other stays where it is, and its files with it."""
+    own, other = both
+    first = other.session().id
+    second = own.start("Paint the shop", replace=True).id
+    other.absorb()
+    assert (own.session().id, other.session().id) == (second, first)
+    assert (_shown(here)["goal"], _shown(there)["goal"]) == ("Paint the shop", "Build the shop")
+
+
+def _soon(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + LONGEST
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.02)

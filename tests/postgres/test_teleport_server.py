@@ -1,0 +1,93 @@
+"""Teleportation between devices whose stores are on a server and devices that keep their own: all have the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "teleport"))
+
+from fleet import Device, join, settle
+from team import Team
+
+from holdfast.core import view
+from holdfast.core.vocabulary import AgentCompleted, AgentStarted, EventErased, SessionDeleted, SessionEdited
+from holdfast.store.address import PostgresAddress
+from holdfast.store.postgres import PostgresStore
+from holdfast.teleport.remotes.folder import FolderRemote
+
+if TYPE_CHECKING:
+    from server import Server
+
+
+@pytest.fixture
+def team(postgres: Server, database: str) -> Team:
+    return Team(postgres, database)
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> FolderRemote:
+    return FolderRemote(str(tmp_path / "remote"), create=True)
+
+
+def on_server(team: Team, directory: Path, name: str, remote: FolderRemote) -> Device:
+    """A device with its own keys and memory, and the team's sessions."""
+
+    class OnServer(Device):
+        def _opened(self) -> PostgresStore:  # type: ignore[override]
+            return PostgresStore(
+                PostgresAddress(team.url()), writer=lambda: self._writer, wall=lambda: self.time * 1000,
+                here=lambda _: name,
+            )  # fmt: skip
+
+    return OnServer(str(directory), name, remote)
+
+
+def test_a_server_and_a_file_converge(team: Team, tmp_path: Path, remote: FolderRemote) -> None:
+    """What is recorded, edited at once, erased and deleted on either is the same on both in the end."""
+    anna, ben = on_server(team, tmp_path, "anna", remote), Device(str(tmp_path), "ben", remote)
+    join(anna.found(), ben)
+    for device, session in ((anna, "s1"), (ben, "s2")):
+        device.start(session)
+        device.note(session, "hello")
+        device.record(session, AgentStarted(id="a", type="code", task="Code"), AgentCompleted(id="a"))
+    settle([anna, ben])
+    anna.record("s1", SessionEdited(goal="Here"))
+    ben.record("s1", SessionEdited(goal="There"))
+    (note,) = (event for event in anna.events("s1") if event.type == "note.added")
+    anna.record("s1", EventErased(hashes=(note.hash,)))
+    ben.record("s2", SessionDeleted())
+    settle([anna, ben])
+    assert anna.states() == ben.states()
+    assert anna.log() == ben.log()
+    for device in (anna, ben):
+        state = device.state("s1")
+        assert state is not None
+        assert len(view.conflicts(state)) == 1
+    assert list(anna.store.check()) == list(ben.store.check()) == []
+    anna.close()
+    ben.close()
+
+
+def test_two_devices_of_a_server_take_part_each_for_itself(team: Team, tmp_path: Path, remote: FolderRemote) -> None:
+    """Both hold the same log; whichever of them syncs, everything travels once, and none is at odds with the other."""
+    anna, abel = (on_server(team, tmp_path, name, remote) for name in ("anna", "abel"))
+    ben = Device(str(tmp_path), "ben", remote)
+    join(anna.found(), ben, abel)
+    for number, device in enumerate((anna, abel, ben)):
+        device.start(f"s{number}")
+    settle([anna, abel, ben])
+    for device in (anna, abel, ben):
+        for session in ("s0", "s1", "s2"):
+            device.note(session, f"{device.name} in {session}")
+        settle([anna, abel, ben], rounds=1)
+    settle([anna, abel, ben])
+    assert anna.states() == abel.states() == ben.states()
+    assert anna.log() == abel.log() == ben.log()
+    assert ben.notes("s1") == ["anna in s1", "abel in s1", "ben in s1"]
+    for device in (anna, abel, ben):
+        assert list(device.store.check()) == []
+        device.close()

@@ -1,0 +1,245 @@
+"""Servers that cannot do what is asked of them, or not now: what is said, and that nothing is changed."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import secrets
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pg_programs
+import pytest
+from databases import prepared
+from psycopg import sql
+from server import Server
+from team import NOW, Team, note, opened
+
+from holdfast.core.errors import Busy, Failed, NotFound, Refused, Unreachable
+from holdfast.core.vocabulary import NoteAdded
+from holdfast.store.address import PostgresAddress
+from holdfast.store.conformance import assert_sound
+from holdfast.store.interface import Draft, Filter
+from holdfast.store.postgres import PostgresStore, administering, schema
+
+
+@pytest.fixture
+def team(postgres: Server, database: str) -> Team:
+    return Team(postgres, database)
+
+
+def _set(team: Team, setting: str) -> None:
+    """For the person's next connections."""
+    team.server.sql(sql.SQL("ALTER ROLE {} " + setting).format(sql.Identifier(team.person)))
+
+
+def test_a_replica_reads_and_does_not_write(team: Team) -> None:
+    """What is there can be read, and that something changed is seen; writing says where to go."""
+    (session,) = team.begin(["one"])
+    with closing(team.store()) as writing:
+        with team.server.standby() as standby:
+            note(writing, session, "n 1")
+            assert standby.follows(team.server)
+            with closing(team.store(through=standby)) as known, closing(team.store("new", through=standby)) as new:
+                for store in (known, new):
+                    state = store.state(session)
+                    assert state is not None
+                    assert [one.text for one in state.notes] == ["n 1"]
+                    assert [row.id for row in store.rows(Filter())] == [session]
+                    with pytest.raises(Failed, match="only reads") as told:
+                        note(store, session, "n 2")
+                    assert told.value.exit_code == 1
+                before = new.version()
+                note(writing, session, "n 3")
+                assert standby.follows(team.server)
+                assert new.version() != before
+                assert_sound(new)
+                listening = new.listening()  # replicas tell nothing: whoever listens looks every now and then
+                assert listening is not None
+                assert not listening.heard(0.01)
+                listening.close()
+        assert len(list(writing.events(session))) == 3
+
+
+def test_a_person_who_may_only_read(team: Team) -> None:
+    """Set to read-only by whoever runs the server: the same words as for a replica."""
+    (session,) = team.begin(["one"])
+    _set(team, "SET default_transaction_read_only = on")
+    with closing(opened(team.url() + "&application_name=other", "laptop")) as store:
+        assert store.state(session) is not None
+        with pytest.raises(Failed, match="only reads"):
+            note(store, session, "n 1")
+
+
+def test_other_schemas(postgres: Server, team: Team) -> None:
+    """None: how to make one. An older or a newer one: who has to upgrade what."""
+    name = f"empty_{secrets.token_hex(4)}"
+    url = postgres.database(name)
+    for where in (url, url.replace(name, "nowhere")):
+        with pytest.raises(NotFound) as told:
+            opened(where, "laptop")
+        assert told.value.exit_code == 3
+        assert "holdfast store init" in str(told.value.hint)
+    postgres.drop(name)
+    with pytest.raises(Refused, match="older Holdfast") as old:
+        schema.refuse_others(1, "x", known=2)
+    assert "store init" in str(old.value.hint)
+    with pytest.raises(Refused, match="newer Holdfast"):
+        schema.refuse_others(3, "x", known=2)
+
+
+def test_a_person_nobody_admitted(postgres: Server, team: Team) -> None:
+    """Known to the server, not to the store; or to the store, not to the vault; or to nobody."""
+    stranger = postgres.role(f"carl_{secrets.token_hex(4)}")
+    with pytest.raises(Refused, match="not a member") as told:
+        opened(postgres.url(team.name, stranger), "laptop")
+    assert "holdfast store admit" in str(told.value.hint)
+    with pytest.raises(Refused, match="not a member of the vault"):
+        opened(f"{postgres.url(team.name, team.person)}&vault=other", "laptop")
+    with pytest.raises(Unreachable, match="knows no such person"):
+        opened(postgres.url(team.name, "nobody at all"), "laptop")
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_does_not_keep_every_character(postgres: Server, encoding: str) -> None:
+    """It is refused before anything is made."""
+    name = f"latin_{secrets.token_hex(4)}"
+    make = sql.SQL("CREATE DATABASE {} TEMPLATE template0 LOCALE 'C' ENCODING {}")
+    postgres.sql(make.format(sql.Identifier(name), sql.Literal(encoding)))
+    with pytest.raises(Refused, match=encoding) as told:
+        administering.init(PostgresAddress(postgres.url(name)))
+    assert "--encoding=UTF8" in str(told.value.hint)
+    assert postgres.sql("SELECT 1 FROM pg_namespace WHERE nspname = 'holdfast'", database=name) == []
+    postgres.drop(name)
+
+
+def test_too_many_connections(team: Team) -> None:
+    """The server's words are passed on: there is nothing wrong here."""
+    _set(team, "CONNECTION LIMIT 0")
+    with pytest.raises(Unreachable, match="too many connections"):
+        team.store()
+    _set(team, "CONNECTION LIMIT 1")
+    with closing(team.store()) as one, closing(team.store("two")) as two:
+        assert one.lines is two.lines  # one line is enough for many stores
+        assert one.version() == two.version()
+
+
+def test_a_statement_that_takes_too_long_for_the_server(team: Team) -> None:
+    """Stopped by the server while it waits for another: trying again helps, and nothing was done."""
+    (session,) = team.begin(["one"])
+    _set(team, "SET statement_timeout = 100")
+    with closing(opened(team.url() + "&application_name=hasty", "a")) as hasty, closing(team.store("b")) as slow:
+        with slow.transaction() as held:
+            held.state(session)
+            with pytest.raises(Busy, match="the server stopped it"):
+                note(hasty, session, "n 1")
+        note(hasty, session, "n 2")
+        assert len(list(hasty.events(session))) == 2
+
+
+def test_a_transaction_that_somebody_ends(team: Team) -> None:
+    """An administrator throws everybody out: nothing of it was done, and the next one finds a line."""
+    (session,) = team.begin(["one"])
+
+    def thrown_out(store: PostgresStore) -> None:
+        with store.transaction() as transaction:
+            transaction.record(session, Draft(NoteAdded(text="n 1"), NOW, "anna"))
+            team.server.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", team.person)
+
+    with closing(team.store()) as store:
+        with pytest.raises(Unreachable):
+            thrown_out(store)
+        note(store, session, "n 2")
+        assert_sound(store)
+        assert len(list(store.events(session))) == 2
+
+
+# ── a full disk ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def little_room() -> Iterator[str]:
+    """A file system with next to no room, for a database."""
+    place = pg_programs.folder("holdfast-pg-")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", place], check=False).returncode:
+        os.rmdir(place)
+        pytest.skip("file systems cannot be mounted here")
+    try:
+        user = pg_programs.owner()
+        if user is not None:
+            os.chown(place, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+        os.rmdir(place)
+
+
+def fill(filler: Path) -> None:
+    with filler.open("wb") as file:
+        while True:
+            file.write(bytes(1 << 16))
+            file.flush()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts file systems")
+def test_the_servers_disk_is_full(postgres: Server, little_room: str) -> None:
+    """Writing says so and changes nothing, reading goes on; with room again, everything does."""
+    mark = f"small_{secrets.token_hex(4)}"
+    space = sql.Identifier(mark)
+    postgres.sql(sql.SQL("CREATE TABLESPACE {} LOCATION {}").format(space, sql.Literal(little_room)))
+    postgres.sql(sql.SQL("CREATE DATABASE {} TABLESPACE {}").format(space, space))
+    administering.init(PostgresAddress(postgres.url(mark)))
+    team = Team(postgres, postgres.url(mark))
+    (session,) = team.begin(["one"])
+    filler = Path(little_room) / "filler"
+    with closing(team.store()) as store:
+        kept = [note(store, session, "n 0")]
+        with pytest.raises(OSError, match="No space"):
+            fill(filler)
+        with pytest.raises(Failed, match="disk is full") as told:
+            kept.extend(note(store, session, f"{'x' * 2000} {number}") for number in range(1, 200))
+        assert told.value.exit_code == 1
+        assert [event.hash for event in store.events(session)][1:] == kept
+        assert_sound(store)
+        filler.unlink()
+        kept.append(note(store, session, "room again"))
+        assert [event.hash for event in store.events(session)][1:] == kept
+        assert_sound(store)
+    postgres.drop(mark)
+    postgres.sql(sql.SQL("DROP TABLESPACE {}").format(space))
+
+
+# ── a wrong clock ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_servers_clock_is_years_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of ours depends on what time the server thinks it is."""
+    found = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+    if not found:
+        pytest.skip("faketime is not installed")
+    real = pg_programs.environ()
+    monkeypatch.setattr(pg_programs, "environ", lambda: {**real, "LD_PRELOAD": found[0], "FAKETIME": "-9y"})
+    with Server() as server:
+        assert server.sql("SELECT extract(year FROM now()) < 2020") == [(True,)]
+        team = Team(server, prepared(server, "elsewhen"))
+        (session,) = team.begin(["one"])
+        done = []
+        with closing(team.store("a")) as one, closing(team.store("b")) as two:
+            listening = two.listening()
+            assert listening is not None
+            waiting = threading.Thread(target=lambda: done.append(listening.heard(30)))
+            waiting.start()
+            note(one, session, "a 1")
+            waiting.join()
+            listening.close()
+            note(two, session, "b 1")
+            assert done == [True]
+            assert {event.at for event in one.events(session)} == {NOW}
+            state = one.state(session)
+            assert state is not None
+            assert [each.text for each in state.notes] == ["a 1", "b 1"]
+            assert_sound(two)
