@@ -202,6 +202,7 @@ class Cutter:
         with contextlib.suppress(OSError):
             while data := source.recv(_MUCH):
                 self._pass(pair, direction, data, target)
+        with contextlib.suppress(OSError):  # also after a reset: the other side is told that this one is gone
             if not pair.mute:
                 target.shutdown(socket.SHUT_WR)
         with self._lock:

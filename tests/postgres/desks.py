@@ -95,7 +95,9 @@ class Desk:
         with self.keeper() as keeper:
             rows = keeper.history(limit=None, all_projects=True)
             events = [event for row in rows for event in keeper.events(row.id)]
-        return sorted(str(json.loads(one.data)["command"]) for one in events if one.type == "command.ran" and one.data)
+        return sorted(
+            str(json.loads(one.data)["command"]) for one in events if one.type == "command.ran" and one.data
+        )
 
 
 class Listener:

@@ -287,6 +287,16 @@ def filters() -> Iterator[Filter]:
     yield Filter(unfinished=True)
 
 
+def searches(seed: int) -> Iterator[Filter]:
+    """For parts of words, and several of them, as somebody types."""
+    chance = random.Random(seed)
+    for _ in range(30):
+        words = [word[: chance.randint(1, len(word))] for word in chance.choices(WORDS, k=chance.randint(1, 3))]
+        yield Filter(
+            search=" ".join(words), archived=chance.choice((None, True, False)), limit=chance.choice((None, 2))
+        )
+
+
 def paged(store: Store, size: int) -> list[list[Any]]:
     """A listing, page after page."""
     pages: list[list[Any]] = []

@@ -14,8 +14,8 @@ from team import Team
 
 from holdfast.keeper import following
 from holdfast.keeper.following import Following, state_of_things
-from holdfast.store.postgres import administering, rights
 from holdfast.store.address import PostgresAddress
+from holdfast.store.postgres import administering, rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,6 +126,9 @@ def test_what_cannot_be_seen_is_not_told(here: Desk, there: Desk, team: Team, ow
     told = Listener()
     with Following(here.open, told), here.keeper() as looking:
         _told(there, told, "Ours")
+        with there.keeper() as keeper:
+            place = keeper.store().latest_place()
+        told.until(lambda changes: changes[-1].place >= place)
         before, known = state_of_things(looking), list(told.changes)
         for desk in (colleague, stranger):
             with desk.keeper() as keeper:

@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -31,9 +31,9 @@ from holdfast.core.times import MINUTE, text
 from holdfast.core.vocabulary import AliasGiven, EventErased, NoteAdded, SessionDeleted
 from holdfast.machine.wall import BUILD_DATE, Wall
 from holdfast.store.address import PostgresAddress
-from holdfast.store.conformance import ANNA, DAY, Ticks, draft, put, started
+from holdfast.store.conformance import ANNA, BEN, DAY, Ticks, draft, put, started
 from holdfast.store.interface import Finding, Store
-from holdfast.store.postgres import PostgresStore, administering, rights
+from holdfast.store.postgres import PostgresStore, administering, rights, sharing
 from holdfast.store.sqlite import SqliteStore
 
 SESSION = stories.SESSIONS[0]
@@ -103,6 +103,8 @@ def test_any_history_comes_to_the_same(team: Team, seed: int, length: int) -> No
         for store in some.each():
             stories.told(store, seed, length)
         assert_same(some)
+        for which in stories.searches(seed):
+            assert some.file.rows(which) == some.served.rows(which)
 
 
 def test_a_long_session_comes_to_the_same(team: Team) -> None:
@@ -211,6 +213,33 @@ def test_what_was_set_aside_goes_with_its_session(team: Team) -> None:
             store.erase(SESSION, draft(SessionDeleted()))
             assert not any("was set aside by a repair" in one.detail for one in store.check())
         assert_same(some)
+
+
+def test_what_only_the_owner_repairs_is_said_to_others(team: Team) -> None:
+    """Who may write derives everything anew; a damaged event stays until its owner comes, then it is mended."""
+    with both(team) as some:
+        (chosen,) = furnished(some, SESSION)
+        some.run(DAMAGES["a digest"], chosen)
+        some.run(DAMAGES["a goal"], chosen)
+        ben = team.server.role(f"ben_{next(_numbers)}")
+        vault = PostgresAddress(some.served.url).said["vault"]
+        with administering.connected(
+            PostgresAddress(some.served.url.replace(team.person, "postgres")), "admit"
+        ) as line:
+            rights.admit(line, rights.make_vault(line, vault), ben)
+        sharing.share(some.served, SESSION, ben, writes=True)
+        url = some.served.url.replace(f"{team.person}@", f"{ben}@", 1)
+        bens = PostgresStore(PostgresAddress(url), writer=lambda: BEN, wall=Ticks(), here=lambda _: "ben")
+        with closing(bens):
+            (said,) = bens.repair()
+            assert said.endswith("only its owner can repair that.")
+            assert {one.check for one in bens.check()} == {"chain"}
+        assert len(some.served.repair()) == 1
+        some.file.repair()
+        assert list(some.served.check()) == []
+        same = ("rows", SESSION, "in portions", "sessions")
+        shown, served = (stories.shown(store) for store in some.each())
+        assert [shown[name] for name in same] == [served[name] for name in same]
 
 
 # ── the program ──────────────────────────────────────────────────────────────────────────────────────────

@@ -46,13 +46,14 @@ def all_gone(team: Team) -> bool:
 def test_many_stores_need_few_lines(team: Team) -> None:
     """Fifty stores in one process, used one after another: one line; closed, none is left."""
     (session,) = team.begin(["one"])
+    before = dict(Lines.open)
     with ExitStack() as stack:
         stores = [stack.enter_context(closing(team.store(f"m{number}"))) for number in range(50)]
         for number, store in enumerate(stores):
             note(store, session, f"m {number}")
         assert connections(team) <= 2
     assert all_gone(team)
-    assert not [lines for key, lines in Lines.open.items() if team.person in key]
+    assert Lines.open == before
 
 
 def test_more_threads_than_lines(team: Team) -> None:

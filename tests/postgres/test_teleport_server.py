@@ -73,7 +73,7 @@ def test_a_server_and_a_file_converge(team: Team, tmp_path: Path, remote: Folder
 
 
 def test_two_devices_of_a_server_take_part_each_for_itself(team: Team, tmp_path: Path, remote: FolderRemote) -> None:
-    """Both hold the same log; whichever of them syncs, everything travels once, and none is at odds with the other."""
+    """Both hold the same log; whichever of them syncs, everything travels once, and nobody is at odds with it."""
     anna, abel = (on_server(team, tmp_path, name, remote) for name in ("anna", "abel"))
     ben = Device(str(tmp_path), "ben", remote)
     join(anna.found(), ben, abel)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from holdfast.capture import glances, spool
+from holdfast.capture import absence, glances, spool
 from holdfast.cli.paint import Paint
 from holdfast.machine.wall import Wall
 
@@ -26,6 +26,7 @@ _SPEAKING: Final = ("claude",)  # the agents that have a status line
 _LONGEST_ID: Final = 200  # characters: what is longer is no conversation's
 _LARGEST: Final = 4 * 1024 * 1024
 _OUTDATED: Final = 10 * 60_000  # ms: should a glance ever have been missed, it is not wrong for longer
+_OUTDATED_BY_OTHERS: Final = 60_000  # ms: on a server, sessions go on from other machines too
 _SELDOM: Final = 2.0  # seconds between two payloads handed over, and between two processes that take them in
 _BAR: Final = 10
 _LEVELS: Final = ((85, "compress"), (70, "warning"), (50, "shown"), (0, "normal"))
@@ -115,7 +116,8 @@ def _glance(home: str, name: str, where: str, now: int, store: str) -> Fields | 
     if not where or not os.path.isdir(home):
         return None
     found = glances.find(home, name, where, store)
-    if found is not None and (found.glance is None or now - glances.made(found.glance) < _OUTDATED):
+    lasts = _OUTDATED if not absence.is_on_a_server(store) else _OUTDATED_BY_OTHERS
+    if found is not None and (found.glance is None or now - glances.made(found.glance) < lasts):
         return found.glance
     try:
         import holdfast.cli.quick  # noqa: F401

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core import agents
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY, HOUR
 from holdfast.keeper import doctor_capture, doctor_mirrors, doctor_store, doctor_teleport, settings
@@ -45,6 +45,8 @@ def examine(keeper: Keeper) -> list[Check]:
     checks = [_guarded("home", _home, keeper, None), opened]
     if keeper.address.path is not None:
         checks.append(_guarded("sqlite", doctor_store.sqlite, keeper, store))
+    else:
+        checks += doctor_store.server(store)
     checks += doctor_store.within(keeper, store, opened)
     for name, look in _LOOKS:
         checks.append(_guarded(name, look, keeper, store))
@@ -55,6 +57,9 @@ def examine(keeper: Keeper) -> list[Check]:
 def _guarded(name: str, look: Look, keeper: Keeper, store: Store | None) -> Check:
     try:
         return look(keeper, store)
+    except Unreachable as error:
+        # Of a server that is away the check of the store has told.
+        return Check(name, "warning" if store is None else "failed", f"not checked: {error.message}", error.hint)
     except HoldfastError as error:
         return Check(name, "failed", error.message, error.hint)
     except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.keeper.doctor_checks import COPIED, NOTHING, REPAIR, SHOWN, Check
 from holdfast.keeper.home import Home
-from holdfast.keeper.wording import count
+from holdfast.keeper.wording import count, one_line
 from holdfast.machine import files, host
 from holdfast.store.interface import Finding, Store
 
@@ -60,6 +60,41 @@ def sqlite(_: Keeper, __: Store | None) -> Check:
         f"SQLite {version} can damage a store that two processes use",
         "Upgrade: pip install -U apsw",
     )
+
+
+def server(store: Store | None) -> Iterator[Check]:
+    """Whether a server keeps people apart, and the way to it others out. Nothing about a server that is away."""
+    from holdfast.store.postgres import PostgresStore
+
+    if not isinstance(store, PostgresStore):
+        return
+    from holdfast.store.postgres.standing import standing
+
+    try:
+        found = standing(store)
+    except HoldfastError as error:
+        yield Check("server", "failed", error.message, error.hint)
+        return
+    who = one_line(found.person)
+    if found.above:
+        yield Check(
+            "server", "warning",
+            f"{who} is above all rules of the database: no row-level security keeps it from others' sessions",
+            "Work as an ordinary role: CREATE ROLE name LOGIN, then holdfast store admit name",
+        )  # fmt: skip
+    elif not found.local and not found.encrypted:
+        yield Check(
+            "server", "warning", "what travels to the server and back can be read on the way (no TLS)",
+            "Let the server use TLS, and leave sslmode out of HOLDFAST_STORE.",
+        )  # fmt: skip
+    elif not found.local and not found.proven:
+        yield Check(
+            "server", "warning", "the server need not prove who it is: somebody on the way could pose as it",
+            "Leave sslmode out of HOLDFAST_STORE; ?sslrootcert=FILE names who signed the server's certificate.",
+        )  # fmt: skip
+    else:
+        said = f"PostgreSQL {found.server}, tables {found.version}, vault {one_line(found.vault)}, as {who}"
+        yield Check("server", "ok", said)
 
 
 # ── what stands in it ────────────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Store
 
+SILENCE: Final = 5.0  # seconds that a server may take to say something: then it is asked on another line
 SELDOM: Final = 2.0  # seconds between two looks where something tells of changes
 _AT_ONCE: Final = 1_000  # events that are read in one go
 
@@ -57,12 +58,15 @@ class Following:
         self.place = 0
         self._beside = ""
         self._file: int | None = None
+        # It could not be read for a while: whoever tried meanwhile has only that to show.
+        self._lost = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
 
     def __enter__(self) -> Self:
         # A store that cannot be read now is told of from its beginning, once it can.
         with contextlib.suppress(HoldfastError), self._open() as keeper:
+            keeper.hurry = SILENCE
             self._file = keeper.address.stamp()
             store = keeper.existing_store()
             self._beside = _beside(keeper, store)
@@ -80,9 +84,10 @@ class Following:
         while not self._stop.is_set():
             try:
                 with self._open() as keeper:
-                    keeper.looks_once = False
+                    keeper.hurry, keeper.looks_once = SILENCE, False
                     self._with(keeper)
             except HoldfastError:
+                self._lost = True
                 self._stop.wait(PATIENCE)
 
     def _with(self, keeper: Keeper) -> None:
@@ -116,17 +121,21 @@ class Following:
         """Say what changed, if anything did; gives the version of the store that was looked at."""
         if store is None:
             return None
-        now, file = store.version(), keeper.address.stamp()
-        beside = _beside(keeper, store)
+        file = keeper.address.stamp()
         replaced = self._file is not None and file != self._file
         place = store.latest_place() if replaced else self.place
         sessions = set(store.sessions() if replaced else ())
-        while arrived := store.arrived(place, _AT_ONCE):
+        while True:
+            # Before what arrived, or something could slip through; and anew after it, or it would be told twice.
+            now, beside = store.version(), _beside(keeper, store)
+            arrived = store.arrived(place, _AT_ONCE)
+            if not arrived:
+                break
             place = arrived[-1].place
             sessions.update(one.event.session for one in arrived)
         # Without events, but changed by somebody: events were taken out, or what is derived was made anew.
-        beyond = beside != self._beside or replaced or (now != version is not None and not sessions)
-        self.place, self._beside, self._file = place, beside, file
+        beyond = beside != self._beside or replaced or (now != version is not None and not sessions) or self._lost
+        self.place, self._beside, self._file, self._lost = place, beside, file, False
         if sessions or beyond:
             self._heard(Change(place, frozenset(sessions), beyond))
         return now

@@ -26,6 +26,7 @@ class Turn:
 
     def __enter__(self) -> Transaction:
         self._keeper.absorb()
+        self._keeper.upkeep.begin_turn()
         self._inner = self._keeper.store().transaction(patience=self._patience)
         self._transaction = self._inner.__enter__()
         if not self._keeper.recorder.noted_rules:

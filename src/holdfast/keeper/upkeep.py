@@ -36,6 +36,8 @@ class Upkeep:
         # The sessions that others shared with this device, by the list of remotes as it was seen last.
         self._shares: dict[str, str] = {}
         self._shares_of: tuple[int, int, int] | None = None
+        # The same of a server: whether a session is shared with us to read.
+        self._shown: dict[str, bool] = {}
 
     @property
     def mirrors(self) -> Mirrors:
@@ -91,6 +93,9 @@ class Upkeep:
 
     def reads_only(self, session: str) -> bool:
         """Whether others share this session with us to read, and what we record in it would reach nobody."""
+        return self._travels_one_way(session) or (self._keeper.address.path is None and self._is_shown(session))
+
+    def _travels_one_way(self, session: str) -> bool:
         vault = self.shared_by_others(session)
         if vault is None:
             return False
@@ -98,8 +103,22 @@ class Upkeep:
 
         return reads_only(self._keeper, vault)
 
+    def _is_shown(self, session: str) -> bool:
+        """Whether it is on the server, and not ours to write. Asked of every payload: known for a turn."""
+        if session not in self._shown:
+            from holdfast.store.postgres import PostgresStore
+
+            store = self._keeper.existing_store()
+            self._shown[session] = isinstance(store, PostgresStore) and store.may_only_read(session)
+        return self._shown[session]
+
+    def begin_turn(self) -> None:
+        """Somebody may have changed what is shared since the last one."""
+        self._shown.clear()
+
     def refuse_reading(self, session: str) -> None:
-        if self.reads_only(session):
+        """Of what travels; a server refuses by itself."""
+        if self._travels_one_way(session):
             raise Refused(
                 "the session is shared with you to read: nothing can be recorded in it",
                 hint=f"Go on with a copy of your own: holdfast fork {session[:8]}",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import digest
-from holdfast.core.errors import Damaged, Invalid
+from holdfast.core.errors import Damaged, Invalid, Refused
 from holdfast.core.event import Event
 from holdfast.core.fold import fold
 from holdfast.core.reading import erasures
@@ -32,7 +32,7 @@ _DOCTOR: Final = "holdfast doctor --repair saves what can be saved of a store; t
 
 
 class Progress(NamedTuple):
-    """How far a copy is: `checking` and `comparing` count sessions, `copying` counts places of the source."""
+    """How far a copy is: `checking` and `comparing` count sessions, `copying` counts places of the source, from its first."""
 
     doing: str
     done: int
@@ -89,16 +89,33 @@ def _carried(source: Store, target: Store, told: Callable[[Progress], None]) -> 
     """Every portion that came over, with how many of its events were new, until the source has no more."""
     name = CURSORS + digest(source.url.encode(errors="surrogatepass"))[:32]
     place = _place(target.remembered(name))
+    # Of a server that has been used for long, places are large numbers from the first on.
+    before = min((one.place - 1 for one in source.arrived(0, 1)), default=0)
     while portion := source.arrived(place, PORTION):
-        with target.transaction() as transaction:
-            further = _place(transaction.remembered(name))
-            if further > place:  # another copy of this source is at work, and this portion is here already
-                taken, place = 0, further
-            else:
-                taken, place = transaction.receive(one.event for one in portion), portion[-1].place
-                transaction.remember(name, b"%d" % place)
-        told(Progress("copying", place, max(place, source.latest_place())))
+        try:
+            with target.transaction() as transaction:
+                further = _place(transaction.remembered(name))
+                if further > place:  # another copy of this source is at work, and this portion is here already
+                    taken, place = 0, further
+                else:
+                    taken, place = transaction.receive(one.event for one in portion), portion[-1].place
+                    transaction.remember(name, b"%d" % place)
+        except Refused:
+            _name_refused(target, portion)
+            raise
+        told(Progress("copying", place - before, max(place, source.latest_place()) - before))
         yield portion, taken
+
+
+def _name_refused(target: Store, portion: list[Arrival]) -> None:
+    """One session of a portion is somebody else's in the target: say which. What is taken in meanwhile is no loss."""
+    for session in dict.fromkeys(one.event.session for one in portion):
+        try:
+            with target.transaction() as transaction:
+                transaction.receive(one.event for one in portion if one.event.session == session)
+        except Refused as error:
+            error.session = session
+            raise
 
 
 def _place(kept: bytes | None) -> int:

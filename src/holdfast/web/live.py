@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _GATHER: Final = 0.1  # seconds: changes that come together are shown together
 _OFTEN: Final = 30.0  # seconds after which a page is looked at again though nothing happened: time passes on it
+_AGAIN: Final = 2.0  # seconds until what could not be read is tried again
 _BEAT: Final = 10.0  # seconds after which somebody who hears nothing is told that there is nothing to hear
 _MOST: Final = 64  # pages of one browser
 
@@ -148,7 +149,7 @@ class Live:
             if not version and not trouble:
                 view.stale.set()  # something changed meanwhile: what it is now is to be known by its version
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(view.stale.wait(), _OFTEN)
+                await asyncio.wait_for(view.stale.wait(), _AGAIN if trouble and not gone else _OFTEN)
                 await asyncio.sleep(_GATHER)
 
     def _join(self, looker: Looker, place: Place, known: str) -> None:

@@ -3,7 +3,8 @@
 Payloads of one work tree are taken in as one transaction of the keeper of that tree, in the order in which they
 were heard; only then do their files go. Whoever dies in between leaves the files, and the next one finds by their
 keys what is recorded already. A payload nothing can be made of is put aside and noted; one that comes while the
-store is locked or the disk is full waits. None of this ever stops the command that came to do something else.
+store is locked, its server away or the disk full waits. None of this ever stops the command that came to do something
+else, but for what would stop that one too: a server that does not open its store is not asked twice.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import os
 from itertools import count as counting
 from typing import TYPE_CHECKING
 
-from holdfast.capture import spool
+from holdfast.capture import absence, spool
 from holdfast.capture.plain import fits, kept, plain
 from holdfast.capture.signals import Chosen, Opened
 from holdfast.core import view
-from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused
+from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused, Unreachable
 from holdfast.core.vocabulary import Process
 from holdfast.keeper import projects
 from holdfast.keeper.captures import belonging, opened
@@ -36,7 +37,9 @@ _SLOT = 3_000  # ms: the same words again within one or two of these were heard 
 
 
 def drain(keeper: Keeper, *, patience: float) -> None:
-    """Take in what waits. Never raises for what is in it or for a store that cannot take it now."""
+    """Take in what waits. Never raises for what is in it or for a store that cannot take it now, once it is open."""
+    if keeper.address.path is None:
+        keeper.store()
     waiting = spool.waiting(keeper.home.path)
     while waiting:
         _drain_some(keeper, waiting[:_AT_ONCE], patience)
@@ -64,6 +67,9 @@ def _drain_some(keeper: Keeper, waiting: list[spool.Entry], patience: float) -> 
         place = keeper if root == keeper.place.root else keeper.beside(root)
         try:
             _take_in(place, group, patience)
+        except Unreachable as error:
+            absence.noticed(home, "drain", keeper.address.secret, error.message)
+            return
         except (Busy, Damaged, Failed) as error:
             if isinstance(error, Refused):
                 _one_by_one(place, group, patience)
@@ -218,7 +224,7 @@ def _one_by_one(keeper: Keeper, group: list[Taken], patience: float) -> None:
     for one in group:
         try:
             _take_in(keeper, [one], patience)
-        except (Busy, Damaged):
+        except (Busy, Damaged, Unreachable):
             return
         except Exception as error:  # noqa: BLE001
             if passes(error if isinstance(error, OSError) else error.__cause__):

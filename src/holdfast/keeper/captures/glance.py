@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.capture import glances
+from holdfast.capture import absence, glances
 from holdfast.core import agents as agents_of
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.text import shorten
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 _LONGEST_GOAL: Final = 200
+_HURRY: Final = 0.4  # seconds that a server may take to say something
 _LINES: Final = (("break_40", "break"), ("warning_60", "break due"), ("timeout_90", glances.TIME_LIMIT))
 _STRONGEST: Final = ("manual", "timeout", "task", "idle")
 
@@ -124,16 +125,25 @@ def _moments(state: State) -> Iterator[int]:
 
 
 def looked_up(home: str, name: str, directory: str, *, store: str) -> Mapping[str, Json] | None:
-    """What to show a conversation that asks for the first time, or after a long while."""
+    """What to show a conversation that asks for the first time, or after a long while. Raises `Unreachable` while the
+    server is away; that was noted.
+    """
     from holdfast.keeper.keeper import Keeper
 
+    if absence.is_away(home, store):
+        raise Unreachable("the server is away")
     for place in (directory, home):
         try:
             keeper = Keeper.open(place, home=home, store=store or None)
         except HoldfastError:
             continue
-        with keeper:
-            return asked(keeper, name, directory, store=store)
+        keeper.hurry = _HURRY
+        try:
+            with keeper:
+                return asked(keeper, name, directory, store=store)
+        except Unreachable as error:
+            absence.noticed(home, "statusline", store, error.message)
+            raise
     return None
 
 

@@ -5,50 +5,90 @@ true then. Opened anew for each: hooks are processes of their own.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from typing import TypeVar
 
-from holdfast.capture import glances, registry, spool
+from holdfast.capture import absence, glances, registry, spool
 from holdfast.capture.interface import Heard, Reply
 from holdfast.core import view
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import Busy, HoldfastError, Unreachable
 from holdfast.keeper.captures import glance
 from holdfast.keeper.captures.answering import answer
 from holdfast.keeper.captures.payloads import decoded, read
 from holdfast.keeper.keeper import Keeper
+from holdfast.machine.locks import locked
 from holdfast.machine.wall import Wall
 
 _HURRY = 0.4  # seconds that the store may keep an agent waiting
-_LEISURE = 5.0
+_LEISURE = 5.0  # seconds, where nobody waits for us
+_AT_WORK = "drain.lock"  # in the home: held by who takes in what waits
+_NEXT = "drain.next"  # held by who comes after them
+_SOON = 60.0  # seconds to wait for who is at work
+_Result = TypeVar("_Result")
 
 
 def answered(home: str, name: str, *, store: str | None, payload: bytes | None = None) -> Reply | None:
     """The reply to the payload handed over under this name; None when there is nothing to say."""
     asked = name.partition(".")[0]
     heard = _heard(home, name, asked, payload)
-    if heard is None or heard.occasion is None or heard.agent != asked:
+    if heard is None or heard.occasion is None or heard.agent != asked or absence.is_away(home, store):
         return None
-    keeper = _keeper(home, heard.cwd, store)
-    with keeper:
-        keeper.patience = _HURRY
-        keeper.absorb()
-        agent = registry.agent(heard.agent)
-        said = answer(keeper, heard, room=agent.room)
-        if said.notify and said.say and not agent.notifies:
-            from holdfast.keeper.captures.notifying import notify
+    return _briefly(home, heard.cwd, store, _HURRY, lambda keeper: _answered(keeper, heard, store))
 
-            notify(home, "Holdfast", said.say)
-        if heard.occasion == "prompt":
-            # From now on the next prompts can see for themselves that there is nothing to say.
-            name = view.native_name(heard.agent, heard.conversation)
-            if not os.path.lexists(glances.of_conversation(home, name)):
-                glance.asked(keeper, name, heard.cwd or "", store=store or "")
-        return agent.reply(said, heard.event)
+
+def _answered(keeper: Keeper, heard: Heard, store: str | None) -> Reply | None:
+    home = keeper.home.path
+    keeper.absorb()
+    agent = registry.agent(heard.agent)
+    said = answer(keeper, heard, room=agent.room)
+    if said.notify and said.say and not agent.notifies:
+        from holdfast.keeper.captures.notifying import notify
+
+        notify(home, "Holdfast", said.say)
+    if heard.occasion == "prompt":
+        # From now on the next prompts can see for themselves that there is nothing to say.
+        name = view.native_name(heard.agent, heard.conversation)
+        if not os.path.lexists(glances.of_conversation(home, name)):
+            glance.asked(keeper, name, heard.cwd or "", store=store or "")
+    return agent.reply(said, heard.event)
 
 
 def drained(home: str, *, store: str | None) -> None:
     """Take in what waits, for nobody in particular."""
-    with _keeper(home, None, store) as keeper:
-        keeper.patience = _LEISURE
-        keeper.absorb()
+    if not absence.is_on_a_server(store):
+        _briefly(home, None, store, _LEISURE, Keeper.absorb)
+    elif not absence.is_away(home, store):
+        with suppress(Busy):
+            _in_turn(home, store)
+
+
+def _in_turn(home: str, store: str | None) -> None:
+    """A server may take its time, and hooks keep sending processes for what they left. One of them is at work and one
+    waits: begun later than that, it finds all that was left before it began. The others are not needed.
+    """
+    with ExitStack() as waiting:
+        waiting.enter_context(locked(os.path.join(home, _NEXT), patience=0, what="draining"))
+        with locked(os.path.join(home, _AT_WORK), patience=_SOON, what="draining"):
+            waiting.close()
+            if not absence.is_away(home, store):
+                _briefly(home, None, store, _LEISURE, Keeper.absorb)
+
+
+def _briefly(
+    home: str, cwd: str | None, store: str | None, patience: float, do: Callable[[Keeper], _Result]
+) -> _Result | None:
+    """Do something that is not worth a long wait. A server that is away is named once, by the first to notice."""
+    try:
+        with _keeper(home, cwd, store) as keeper:
+            keeper.patience = keeper.hurry = patience
+            done = do(keeper)
+    except Unreachable as error:
+        absence.noticed(home, "hook", store or "", error.message)
+        return None
+    if absence.is_on_a_server(store) and not spool.anything(home):
+        absence.is_over(home)
+    return done
 
 
 def _heard(home: str, name: str, asked: str, payload: bytes | None) -> Heard | None:

@@ -17,6 +17,7 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from holdfast.core.canonical import digest
 from holdfast.core.errors import Busy, Unreachable
 from holdfast.store.postgres import conninfo
 
@@ -68,7 +69,7 @@ class Lines:
     _elsewhere: ClassVar[list[object]] = []  # of the process that this one was forked from: never touched again
 
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
-        self._key = f"{url}\n{sorted(settings.items())}"
+        self._key = digest(f"{url}\n{sorted(settings.items())}".encode())  # who sees it sees no password
         self._parameters = conninfo.parameters(url, settings=settings)
         self._users = 0
         self._failure: psycopg.Error | None = None

@@ -1,7 +1,7 @@
 """Hearing of others' changes as they happen, over a line that real networks cut every now and then.
 
-A line that is lost is made again; what was told meanwhile nobody knows, so it counts as a change. The line is asked for
-a sign of life while nothing is said: a network may be gone without a word.
+A line that is lost is made again; what was told meanwhile nobody knows, so it counts as a change. The line is asked
+for a sign of life while nothing is said: a network may be gone without a word.
 """
 
 from __future__ import annotations

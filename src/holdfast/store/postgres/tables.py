@@ -211,7 +211,7 @@ class PostgresTables:
         rows: list[tuple[Any, ...]] = []
         # A stretch at a time: asked for all at once, a server that knows too little of its tables sorts everything
         # that is left, for each portion anew. Stretches grow where most of what is in them is of others.
-        start, stretch = after, _STRETCH * limit
+        start, stretch = after, _STRETCH * max(limit, 256)
         while start < horizon and len(rows) < limit:
             end = min(horizon, start + stretch)
             rows += self.talk.ask(
@@ -352,8 +352,9 @@ class PostgresTables:
 
     def project_at(self, kind: str, value: str) -> list[str]:
         rows = self.talk.ask(
-            "SELECT DISTINCT project FROM evidence WHERE vault = %s AND kind = %s AND value = %s"
-            " AND installation IN (0, %s) ORDER BY project",
+            # One's own word first: others may say of any project that it is found by this.
+            "SELECT project FROM evidence WHERE vault = %s AND kind = %s AND value = %s AND installation IN (0, %s)"
+            " GROUP BY project ORDER BY bool_or(person = CURRENT_USER) DESC, project",
             (self.vault, kind, value, self._installation()),
         )
         return [project for (project,) in rows]
@@ -369,7 +370,8 @@ class PostgresTables:
     def beside(self) -> Beside:
         here = self._installation()
         names = self.talk.ask(
-            "SELECT DISTINCT ON (id) id, name FROM projects WHERE vault = %s ORDER BY id", (self.vault,)
+            "SELECT DISTINCT ON (id) id, name FROM projects WHERE vault = %s ORDER BY id, person <> CURRENT_USER",
+            (self.vault,),
         )
         return Beside(
             places=dict(

@@ -26,6 +26,7 @@ class Talk:
         self._told = line.cursor()
         self._piping = contextlib.ExitStack()
         self._piped: psycopg.Pipeline | None = None
+        self._may_pipe = False
         # Something to tell that waits for company: it goes before anything else does.
         self.later: Callable[[], None] | None = None
 
@@ -39,12 +40,16 @@ class Talk:
 
     def begin(self) -> None:
         """From here on, what is told is not waited for (where libpq can do that)."""
-        if psycopg.capabilities.has_pipeline():
+        self._may_pipe = psycopg.capabilities.has_pipeline()
+
+    def _pipe(self) -> None:
+        """Only when something is told: what is asked before is answered sooner without."""
+        if self._may_pipe and self._piped is None:
             self._piped = self._piping.enter_context(self.line.pipeline())
 
     def end(self) -> None:
         """Wait until everything told has arrived; raises what went wrong with it."""
-        self._piped = None
+        self._piped, self._may_pipe = None, False
         self._piping.close()
 
     def commit(self, channel: str) -> None:
@@ -52,6 +57,7 @@ class Talk:
         commit of the database wait for every other. Nobody needs to know that a message is safe on disk.
         """
         self.settle()
+        self._pipe()
         committed = self.line.cursor()
         try:
             committed.execute("COMMIT")
@@ -79,10 +85,12 @@ class Talk:
 
     def tell(self, sql: str, values: Sequence[Any] = ()) -> None:
         self.settle()
+        self._pipe()
         self._told.execute(sql, [kept(one) for one in values])
 
     def tell_many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
         self.settle()
+        self._pipe()
         self._told.executemany(sql, [[kept(one) for one in row] for row in values])
 
     def settle(self) -> None:

@@ -41,7 +41,7 @@ class PostgresTransaction:
         try:
             here = store.settle_in()
             self._talk = store.connected(lambda talk: self._begin(talk, here))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (told in a person's words)
             raise (store.spoken(error, WRITE) or error) from None
         self._tables.talk = store.active = self._talk
         self._tables.begin_writing(self._clock)
@@ -49,7 +49,9 @@ class PostgresTransaction:
         return self
 
     def _begin(self, talk: Talk, here: int) -> Talk:
-        patience = [] if self._patience is None else [f"SET LOCAL lock_timeout = {max(1, int(self._patience * 1000))}"]
+        patience = (
+            [] if self._patience is None else [f"SET LOCAL lock_timeout = {max(1, int(self._patience * 1000))}"]
+        )
         self._clock = int(talk.opening("BEGIN", *patience, f"SELECT holdfast.begin_writing({here:d})"))
         talk.begin()
         return talk
