@@ -104,7 +104,7 @@ def own(store: Store) -> tuple[Any, ...]:
 # ── there and back ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@settings(max_examples=scale(3, 50, 1000))
+@settings(max_examples=scale(2, 50, 1000))
 @given(st.integers(0, 2**32), st.integers(10, 40), st.integers(3, 200))
 def test_there_and_back_is_the_same_store(
     postgres: Server, database: str, seed: int, length: int, portion: int

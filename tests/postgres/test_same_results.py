@@ -95,7 +95,7 @@ def assert_same(some: Both) -> None:
     assert stories.differences(stories.shown(some.file), stories.shown(some.served)) == {}
 
 
-@settings(max_examples=scale(4, 100, 3000))
+@settings(max_examples=scale(3, 100, 3000))
 @given(st.integers(0, 2**32), st.integers(20, 60))
 def test_any_history_comes_to_the_same(team: Team, seed: int, length: int) -> None:
     """Events byte by byte, states, every listing, search, order and page, and what stands beside them."""

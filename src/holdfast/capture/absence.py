@@ -1,7 +1,8 @@
 """That a store's server is away, as hooks tell each other: who comes within seconds does not wait for it again.
 
 An agent at work calls hooks all the time. The first that finds the server silent has waited for it, for a moment, and
-says so in the error log; the others see the mark it left, hand over and go. Only the standard library is loaded here.
+says so in the error log; the others see the mark it left, hand over and go. Who has more time than the one who left
+it asks for themselves: a server may be slow and not away. Only the standard library is loaded here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "server.away"  # in the home
 LASTS: Final = 10.0  # seconds for which nobody asks again
+HURRY: Final = 0.4  # seconds that a store may keep an agent waiting
+LEISURE: Final = 5.0  # seconds, where nobody waits for us
 _SERVERS: Final = ("postgresql://", "postgres://")
 _CAREFUL: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -25,9 +28,12 @@ def is_on_a_server(store: str | None) -> bool:
     return store is not None and store.startswith(_SERVERS)
 
 
-def is_away(home: str, store: str | None) -> bool:
-    """Whether somebody has just found that this store's server says nothing."""
-    if store is None or not is_on_a_server(store) or _known(home) != glances.mark(store).encode():
+def is_away(home: str, store: str | None, patience: float = HURRY) -> bool:
+    """Whether somebody has just found that this store's server says nothing for so many seconds."""
+    if store is None or not is_on_a_server(store):
+        return False
+    which, waited = _known(home)
+    if which != glances.mark(store) or waited < patience:
         return False
     from holdfast.machine.wall import Wall
 
@@ -37,14 +43,14 @@ def is_away(home: str, store: str | None) -> bool:
         return False
 
 
-def noticed(home: str, where: str, store: str, why: str) -> None:
+def noticed(home: str, where: str, store: str, why: str, patience: float = HURRY) -> None:
     """It said nothing: the others need not ask. Noted once, however often it is found to be so until it is back."""
-    mark = glances.mark(store).encode()
-    first = _known(home) != mark
+    mark = glances.mark(store)
+    first = _known(home)[0] != mark
     try:
         handle = os.open(os.path.join(home, NAME), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _CAREFUL, 0o600)
         try:
-            os.write(handle, mark)
+            os.write(handle, f"{mark} {patience}".encode())
         finally:
             os.close(handle)
     except OSError:
@@ -57,20 +63,21 @@ def noticed(home: str, where: str, store: str, why: str) -> None:
 
 def is_over(home: str) -> None:
     """It was heard again."""
-    if _known(home) is not None:
+    if _known(home)[0]:
         try:
             os.unlink(os.path.join(home, NAME))
         except OSError:
             return
 
 
-def _known(home: str) -> bytes | None:
-    """Which server it is that is away."""
+def _known(home: str) -> tuple[str, float]:
+    """Which server it is that is away, and how long it was waited for."""
     try:
         handle = os.open(os.path.join(home, NAME), os.O_RDONLY | _CAREFUL)
         try:
-            return os.read(handle, 100)
+            which, waited = os.read(handle, 100).decode().split()
+            return which, float(waited)
         finally:
             os.close(handle)
-    except OSError:
-        return None
+    except (OSError, ValueError):
+        return "", 0.0

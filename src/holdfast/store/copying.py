@@ -32,7 +32,9 @@ _DOCTOR: Final = "holdfast doctor --repair saves what can be saved of a store; t
 
 
 class Progress(NamedTuple):
-    """How far a copy is: `checking` and `comparing` count sessions, `copying` counts places of the source, from its first."""
+    """How far a copy is: `checking` and `comparing` count sessions, `copying` counts places of the source, from its
+    first on.
+    """
 
     doing: str
     done: int

@@ -68,7 +68,7 @@ def _drain_some(keeper: Keeper, waiting: list[spool.Entry], patience: float) -> 
         try:
             _take_in(place, group, patience)
         except Unreachable as error:
-            absence.noticed(home, "drain", keeper.address.secret, error.message)
+            absence.noticed(home, "drain", keeper.address.secret, error.message, keeper.hurry or absence.LEISURE)
             return
         except (Busy, Damaged, Failed) as error:
             if isinstance(error, Refused):

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 _LONGEST_GOAL: Final = 200
-_HURRY: Final = 0.4  # seconds that a server may take to say something
 _LINES: Final = (("break_40", "break"), ("warning_60", "break due"), ("timeout_90", glances.TIME_LIMIT))
 _STRONGEST: Final = ("manual", "timeout", "task", "idle")
 
@@ -137,7 +136,7 @@ def looked_up(home: str, name: str, directory: str, *, store: str) -> Mapping[st
             keeper = Keeper.open(place, home=home, store=store or None)
         except HoldfastError:
             continue
-        keeper.hurry = _HURRY
+        keeper.hurry = absence.HURRY
         try:
             with keeper:
                 return asked(keeper, name, directory, store=store)

@@ -20,8 +20,6 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.machine.locks import locked
 from holdfast.machine.wall import Wall
 
-_HURRY = 0.4  # seconds that the store may keep an agent waiting
-_LEISURE = 5.0  # seconds, where nobody waits for us
 _AT_WORK = "drain.lock"  # in the home: held by who takes in what waits
 _NEXT = "drain.next"  # held by who comes after them
 _SOON = 60.0  # seconds to wait for who is at work
@@ -34,7 +32,7 @@ def answered(home: str, name: str, *, store: str | None, payload: bytes | None =
     heard = _heard(home, name, asked, payload)
     if heard is None or heard.occasion is None or heard.agent != asked or absence.is_away(home, store):
         return None
-    return _briefly(home, heard.cwd, store, _HURRY, lambda keeper: _answered(keeper, heard, store))
+    return _briefly(home, heard.cwd, store, absence.HURRY, lambda keeper: _answered(keeper, heard, store))
 
 
 def _answered(keeper: Keeper, heard: Heard, store: str | None) -> Reply | None:
@@ -57,8 +55,8 @@ def _answered(keeper: Keeper, heard: Heard, store: str | None) -> Reply | None:
 def drained(home: str, *, store: str | None) -> None:
     """Take in what waits, for nobody in particular."""
     if not absence.is_on_a_server(store):
-        _briefly(home, None, store, _LEISURE, Keeper.absorb)
-    elif not absence.is_away(home, store):
+        _briefly(home, None, store, absence.LEISURE, Keeper.absorb)
+    elif not absence.is_away(home, store, absence.LEISURE):
         with suppress(Busy):
             _in_turn(home, store)
 
@@ -71,8 +69,8 @@ def _in_turn(home: str, store: str | None) -> None:
         waiting.enter_context(locked(os.path.join(home, _NEXT), patience=0, what="draining"))
         with locked(os.path.join(home, _AT_WORK), patience=_SOON, what="draining"):
             waiting.close()
-            if not absence.is_away(home, store):
-                _briefly(home, None, store, _LEISURE, Keeper.absorb)
+            if not absence.is_away(home, store, absence.LEISURE):
+                _briefly(home, None, store, absence.LEISURE, Keeper.absorb)
 
 
 def _briefly(
@@ -84,7 +82,7 @@ def _briefly(
             keeper.patience = keeper.hurry = patience
             done = do(keeper)
     except Unreachable as error:
-        absence.noticed(home, "hook", store or "", error.message)
+        absence.noticed(home, "hook", store or "", error.message, patience)
         return None
     if absence.is_on_a_server(store) and not spool.anything(home):
         absence.is_over(home)

@@ -242,10 +242,10 @@ class PostgresTables:
         )
         if self._looked is None or self._looked[0] != moment:
             horizon = self.horizon()
-            sql = f"SELECT max(latest), count(*) FROM ({_SEEN}) s"  # noqa: S608 (constants)
+            sql = f"SELECT max(latest), count(*), sum(ref)::text FROM ({_SEEN}) s"  # noqa: S608 (constants)
             latest = self.talk.ask(sql, (self.vault, -1) * len(PARTS))[0]
             # What is not settled yet counts when it is: another change below it may still come in.
-            seen = f"{min(latest[0] or 0, horizon)} {latest[1]} {self.beside_the_log()}"
+            seen = f"{min(latest[0] or 0, horizon)} {latest[1:]} {self.beside_the_log()}"
             self._looked = (moment, int(digest(seen.encode())[:15], 16))
         return self._looked[1]
 
