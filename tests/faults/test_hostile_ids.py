@@ -102,9 +102,13 @@ def test_hostile_homes_and_stores(tmp_path: Path) -> None:
     for identity in hostile()[: scale(60, 520, 10_000)]:
         if "\0" in identity:
             continue
-        for url in (identity, f"sqlite://{identity}", f"postgresql://{identity}"):
+        # Nothing listens at that port of this machine, so a name that can be one ends there.
+        for url in (identity, f"sqlite://{identity}", f"postgresql://127.0.0.1:9/{identity}"):
             if url.startswith("sqlite:///"):
                 continue  # that is a place, and the person asked for it
             answer = desk.call("note", "x", f"--store={url}")
-            assert answer.code in (1, 2, 3, 4), (ascii(url), answer)
+            assert answer.code in (1, 2, 3, 4) or (answer.code == 7 and url.startswith("postgresql:")), (
+                ascii(url),
+                answer,
+            )
     assert {path.name for path in tmp_path.iterdir()} == {"project", "precious"}

@@ -92,7 +92,7 @@ def test_stopped_between_the_keys_and_the_id_they_vouch_for(room: Travel, device
 
 def test_a_sync_in_the_background_that_is_killed(room: Travel) -> None:
     """Killed at any call, what it had begun is finished by the next sync, and nothing is told twice."""
-    call = [*BACKGROUND, room.homes["a"], room.store]
+    call = [*BACKGROUND, room.homes["a"]]
 
     def asked() -> dict[str, Log]:
         room.reach("busy")

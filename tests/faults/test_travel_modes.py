@@ -52,7 +52,7 @@ def test_every_file_of_travel_is_private(under: Travel) -> None:
         assert under.at(trip.device, *argv).code == 0, trip.name
         assert wide(*under.homes.values(), under.remote) == [], trip.name
     under.reach("busy")
-    assert under.at("a", call=[*BACKGROUND, under.home, under.store]).code == 0
+    assert under.at("a", call=[*BACKGROUND, under.home]).code == 0
     assert os.path.exists(os.path.join(under.home, "sync.last"))
     assert under.at("a", call=["holdfast.keeper.teleports.background", "_mark", under.home]).code == 0
     assert os.path.exists(os.path.join(under.home, "sync.wanted"))
@@ -151,7 +151,7 @@ def test_planted_in_the_home(room: Travel, name: str, kind: str) -> None:
         decent(answer)
         assert 0 <= answer.code <= 7, (argv, answer)
         untouched()
-    assert room.at("a", call=[*BACKGROUND, room.home, room.store]).code == 0
+    assert room.at("a", call=[*BACKGROUND, room.home]).code == 0
     assert room.at("a", "status").code == 0
     untouched()
 

@@ -87,12 +87,14 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
     path = spool.hand_over(home, agent or "unknown", source or "hand", pid, payload)
     if not answer or not any(word in payload for word in _ASKING):
         return 0
-    if absence.is_away(home, os.environ.get("HOLDFAST_STORE")):
-        return 0
-    if _nothing_due(home, agent, payload):
-        from holdfast.machine import detached
+    store = os.environ.get("HOLDFAST_STORE")
+    away = absence.is_away(home, store)
+    if away or _nothing_due(home, agent, payload):
+        # It has the time to wait for a server that is only slow.
+        if not absence.is_away(home, store, absence.LEISURE):
+            from holdfast.machine import detached
 
-        detached.start("holdfast.cli.hooking", "drain", home)
+            detached.start("holdfast.cli.hooking", "drain", home)
         return 0
     _watch_the_time()
     reply = _answer(home, os.path.basename(path), payload)

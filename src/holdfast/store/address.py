@@ -23,7 +23,7 @@ _SERVERS: Final = ("postgresql://", "postgres://")
 _KINDS: Final = "HOLDFAST_STORE is sqlite:///PATH or postgresql://USER@HOST/DATABASE."
 _LONGEST: Final = 4000  # characters: hooks read no more than that
 _STANDS_FOR_ITSELF: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
-_HOST: Final = re.compile(r"[\w.:-]*|[/@].+")  # a name, a number, or where a socket is
+_HOST: Final = re.compile(r"(?!\.+\Z)[\w.:-]*|[/@].+")  # a name, a number, or where a socket is
 _PORTS: Final = re.compile(r"[0-9,]*")
 # What libpq takes, and what of that could be a secret: `options` can set anything, also what an extension keeps.
 _SECRET: Final = frozenset({

@@ -59,7 +59,7 @@ def project_names(ask: Ask, within: Within = _WHOLE) -> list[str]:
 
 def versions(ask: Ask, of: Sequence[str] | None = None, within: Within = _WHOLE) -> dict[str, int]:
     if of is None:
-        return {id_: version for id_, version in _all(ask, within, "id, version", _LISTED)}
+        return dict(_all(ask, within, "id, version", _LISTED))
     if not of:
         return {}
     sql = f"SELECT id, version FROM sessions WHERE {_LISTED} AND {within.condition}"  # noqa: S608 (constants)
@@ -71,7 +71,7 @@ def sessions(ask: Ask, within: Within = _WHOLE) -> list[str]:
     return [id_ for _, id_ in sorted(_all(ask, within, "created_at, id", "version >= 0"))]
 
 
-def _all(ask: Ask, within: Within, columns: str, condition: str) -> list[tuple[Any, ...]]:
+def _all(ask: Ask, within: Within, columns: str, condition: str) -> list[Any]:
     """Of every session that can be seen, in no order."""
     sql = f"SELECT {columns} FROM sessions WHERE {within.condition} AND {condition}"  # noqa: S608 (constants)
     parts = " UNION ALL ".join(f"{sql} AND {part}" for part in within.parts)

@@ -26,6 +26,8 @@ _SETTINGS: Final = {
     "idle_in_transaction_session_timeout": "60000",
     "client_min_messages": "error",
     "search_path": "pg_catalog,holdfast",
+    # There are no statistics of texts (see rights.sql): planning anew for each value finds nothing better.
+    "plan_cache_mode": "force_generic_plan",
     "timezone": "UTC",
     # The server, too, notices that the other side is gone; where its system cannot, it goes without.
     "tcp_keepalives_idle": "10",

@@ -1,4 +1,4 @@
-"""The tables on the server: made and brought up to date by `holdfast store init`, never by whoever merely uses them."""
+"""The tables on the server: made and brought up to date by `holdfast store init`, never by who merely uses them."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def partitions(line: Line) -> int:
 def divide(line: Line, parts: int) -> None:
     """Divide the log anew. Nobody writes meanwhile; who reads sees the old one until the last moment.
 
-    The rows are copied to a table of the same kind, whose parts take the places of the old ones: rights and rules stand
-    on the log itself, which stays. If it does not come to an end, nothing has happened.
+    The rows are copied to a table of the same kind, whose parts take the places of the old ones: rights and rules
+    stand on the log itself, which stays. If it does not come to an end, nothing has happened.
     """
     _refuse_count(parts)
     with line.transaction():

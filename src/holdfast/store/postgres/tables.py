@@ -41,8 +41,10 @@ _APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s, %s::text
 PARTS: Final = (
     "owner = CURRENT_USER",
     "everyone <> '' AND owner <> CURRENT_USER",
-    "everyone = '' AND owner <> CURRENT_USER"
-    " AND ref = ANY (ARRAY(SELECT g.session FROM shares g WHERE g.person = CURRENT_USER))",
+    (
+        "everyone = '' AND owner <> CURRENT_USER"
+        " AND ref = ANY (ARRAY(SELECT g.session FROM shares g WHERE g.person = CURRENT_USER))"
+    ),
 )
 _SEEN: Final = " UNION ALL ".join(
     f"SELECT ref, id, latest FROM sessions WHERE vault = %s AND latest > %s AND {part}"  # noqa: S608 (constants)
@@ -404,9 +406,8 @@ class PostgresTables:
 
     def save(self, session: str, version: int, summary: Summary) -> None:
         ref = self._ref_for_writing(session)
-        shown = (
-            version, *summary[2:10], None if summary.archived is None else int(summary.archived), int(summary.deleted),
-        )  # fmt: skip
+        archived = None if summary.archived is None else int(summary.archived)
+        shown = (version, *summary[2:10], archived, int(summary.deleted))
         if self._waiting is not None and self._waiting[0].session == session:
             (event, found), self._waiting, self.talk.later = self._waiting, None, None
             self.noted = event
