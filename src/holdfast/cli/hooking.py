@@ -51,6 +51,8 @@ def main(words: list[str], home: str | None = None) -> int:
     except BaseException as error:  # noqa: BLE001 (an agent is at work: nothing may disturb it)
         _note(home or "", f"{type(error).__name__}: {error}")
         return 0
+    finally:
+        _watch_no_longer()
 
 
 def drain(home: str) -> int:
@@ -187,6 +189,13 @@ def _watch_the_time() -> None:
         timer = threading.Timer(HELD_UP, os._exit, (0,))
         timer.daemon = True
         timer.start()
+
+
+def _watch_no_longer() -> None:
+    """As it ends, Python hands signals back to the system: an alarm that comes then would be the end, with a code."""
+    signal = sys.modules.get("signal")
+    if signal is not None and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _note(home: str, message: str) -> None:
