@@ -29,7 +29,7 @@ def connected(address: PostgresAddress, operation: str) -> Iterator[Line]:
         settings = {"lock_timeout": "0", "idle_in_transaction_session_timeout": "0"}
         with psycopg.connect(**conninfo.parameters(address.secret, settings=settings), autocommit=True) as line:  # type: ignore[arg-type]
             yield line
-    except Exception as error:
+    except (psycopg.Error, MemoryError) as error:
         hidden = conninfo.secrets_of(address.secret)
         raise (trouble.spoken(error, operation, address.url, hidden) or error) from None
 

@@ -1,4 +1,4 @@
-"""The store on a server: what `interface.Store` promises, with one line at a time, taken from the pool for moments."""
+"""The store on a server: what `interface.Store` promises, with one line at a time, taken from a pool for moments."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class PostgresStore:
         return trouble.spoken(error, operation, self.url, self._hidden)
 
     def connected(self, begin: Callable[[Talk], _Found]) -> _Found:
-        """Begin something on a line that works; the line stays in use. Nothing was done yet: dead lines do no harm."""
+        """Begin something on a line that works, and stays in use. Nothing was done yet: dead lines do no harm."""
         for attempt in range(_ATTEMPTS):
             line = self.lines.take(self._patience)
             talk = Talk(line)
@@ -112,7 +112,7 @@ class PostgresStore:
             if self.active is not None:
                 return look(self.active)
             return self.connected(lambda talk: self._and_give_back(talk, look))
-        except Exception as error:
+        except (psycopg.Error, MemoryError) as error:
             raise (self.spoken(error, operation) or error) from None
 
     def _and_give_back(self, talk: Talk, look: Callable[[Talk], _Found]) -> _Found:
@@ -121,7 +121,7 @@ class PostgresStore:
         return found
 
     def read(self, look: Callable[[], _Found], *, settled: bool = True) -> _Found:
-        """Read with the tables, all of it as of one moment; not `settled` where each statement must see the latest."""
+        """Read with the tables, as of one moment; not `settled` where each statement must see the latest."""
 
         def reading(talk: Talk) -> _Found:
             if self.active is not None:
@@ -155,10 +155,8 @@ class PostgresStore:
             name = self._here(True)
 
             def settle(talk: Talk) -> int:
-                talk.ask(
-                    "INSERT INTO holdfast.installations (vault, id) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING 1",
-                    (self.vault, name),
-                )
+                sql = "INSERT INTO installations (vault, id) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING 1"
+                talk.ask(sql, (self.vault, name))
                 sql = "SELECT ref FROM holdfast.installations WHERE vault = %s AND person = CURRENT_USER AND id = %s"
                 return int(talk.one(sql, (self.vault, name)))
 

@@ -424,7 +424,8 @@ class PostgresTables:
     def save_names(self, session: str, summary: Summary, aliases: Iterable[str]) -> None:
         ref = self._ref_for_writing(session)
         self.talk.tell(
-            "UPDATE sessions SET project = %s, created_at = %s WHERE ref = %s AND (project <> %s OR created_at <> %s)",
+            "UPDATE sessions SET project = %s, created_at = %s"
+            " WHERE ref = %s AND (project <> %s OR created_at <> %s)",
             (summary.project, summary.created_at, ref, summary.project, summary.created_at),
         )
         due = set() if summary.deleted else set(aliases)
