@@ -144,6 +144,8 @@ def test_people_come_and_go(settled: Member) -> None:
     settled.at(town.owner)
     assert settled.document("store", "dismiss", town.eve)["dismissed"] == town.eve
     settled.refused(3, "store", "dismiss", town.eve)
+    left = settled.document("store", "dismiss", town.eve, "--hand-over-to", town.ben)
+    assert left == {"holdfast": 1, "dismissed": town.eve, "handed_over": 0}
     settled.be(town.eve)
     settled.refused(1, "history")
 

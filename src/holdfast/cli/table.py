@@ -369,8 +369,9 @@ COMMANDS: tuple[Command, ...] = (
             Option(("--partitions",), "into how many parts the log is divided", kind="int"),
         ), _at("store", "init"), writes=True),
         Command("admit", "let a person into the vault", (_PERSON,), _at("store", "admit"), writes=True),
-        Command("dismiss", "take a person out of the vault; what they made stays", (_PERSON,),
-                _at("store", "dismiss"), writes=True),
+        Command("dismiss", "take a person out of the vault; what they made stays", (
+            _PERSON, Option(("--hand-over-to",), "a member who gets their sessions", metavar="PERSON"),
+        ), _at("store", "dismiss"), writes=True),
         Command("share", "let members of the vault read a session, and write to it", (
             Argument("id", _ID.help), _MEMBER, _EVERYONE, Option(("--read-only",), "they may not write", kind="flag"),
         ), _at("store", "share"), writes=True),

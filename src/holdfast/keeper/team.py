@@ -165,13 +165,18 @@ def admit(keeper: Keeper, person: str) -> bool:
         return administering.admit(where, person)
 
 
-def dismiss(keeper: Keeper, person: str) -> None:
-    """They see nothing of the vault any more; what they made stays in it."""
+def dismiss(keeper: Keeper, person: str, to: str | None = None) -> int:
+    """They see nothing of the vault any more; what they made stays in it, or is given to another member.
+
+    Gives how many sessions were handed over. Those of somebody who was dismissed before can be handed over still.
+    """
     where = _server(keeper, "has nobody to dismiss")
     from holdfast.store.postgres import administering
 
     with _refused(_OWNER):
-        administering.dismiss(where, person)
+        with contextlib.suppress(NotFound) if to is not None else contextlib.nullcontext():
+            administering.dismiss(where, person)
+        return 0 if to is None else administering.hand_over(where, person, to)
 
 
 def partition(keeper: Keeper, parts: int) -> int:

@@ -139,12 +139,14 @@ def admit(call: Call) -> None:
 
 def dismiss(call: Call) -> None:
     person = call.parsed.need("person")
-    team.dismiss(call.keeper, person)
+    to = call.parsed.text("hand_over_to")
+    given = team.dismiss(call.keeper, person, to)
     call.answer(
-        {"dismissed": person},
+        {"dismissed": person, "handed_over": given},
         lambda paint: "" if call.quiet else paint.join(paint.bold(person), " belongs to the vault no more"),
     )
-    call.note("What they made stays, and they see nothing of it. Their role still lets them into the database.")
+    left = "What they made stays" if to is None else f"{to} has {count(given, 'session')} of theirs"
+    call.note(f"{left}, and they see nothing of it. Their role still lets them into the database.")
 
 
 def partition(call: Call) -> None:
