@@ -4,7 +4,7 @@ Machines are noisy and differ; a ratio against something measured in the same mi
 table goes to the terminal, everything measured to bench/results/latest.json.
 
     python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, backfill,
-                                     travel, dashboard, mcp
+                                     travel, dashboard, mcp, postgres
 """
 
 from __future__ import annotations
@@ -17,11 +17,25 @@ import sys
 import tempfile
 from pathlib import Path
 
-from measures import append, backfill, cold, dashboard, growth, hooks, mcp, mirrors, parallel, travel, validate
+from measures import (
+    append,
+    backfill,
+    cold,
+    dashboard,
+    growth,
+    hooks,
+    mcp,
+    mirrors,
+    parallel,
+    postgres,
+    travel,
+    validate,
+)
 from measures.figures import Figure
 
 NAMES = (
     "append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill", "travel", "dashboard", "mcp",
+    "postgres",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "results"
 
@@ -53,6 +67,8 @@ def main(names: list[str]) -> int:
             figures += dashboard.measure(scratch)
         if "mcp" in wanted:
             figures += mcp.measure(scratch)
+        if "postgres" in wanted:
+            figures += postgres.measure(scratch)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     show(figures)

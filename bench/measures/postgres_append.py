@@ -1,0 +1,248 @@
+"""How many events a team's store takes, beside bare inserts into a table with the same columns and indexes.
+
+Both are durable, one commit each, over the same kind of connection, as often at once, in turns. Ours does what a
+store does with an event: chain, clock, fold, search index, snapshots, rights, and word to whoever listens.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.synchronize
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+
+from holdfast.core.vocabulary import (
+    AgentProgressed,
+    AgentStarted,
+    Data,
+    DecisionMade,
+    MessageExchanged,
+    NoteAdded,
+    Project,
+    SessionStarted,
+)
+from holdfast.keeper.starting import new_id
+from holdfast.store.address import PostgresAddress
+from holdfast.store.interface import Draft
+from measures.append import text
+from measures.figures import Figure, mean, median, micros, timed
+from measures.postgres_server import Ground, opened
+
+ROUNDS, PER_ROUND = 12, 50
+SECONDS = 4.0  # of each turn with many writers
+TURNS = 3
+_INSERT = (
+    "INSERT INTO holdfast.bare"
+    " (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+)
+Append = Callable[[int], object]
+
+
+class Appending(NamedTuple):
+    """How one event is appended, and by which process of the server."""
+
+    call: Append
+    backend: int
+
+
+class Rates(NamedTuple):
+    """Events a second."""
+
+    bare: float
+    ours: float
+
+
+def prepare(ground: Ground, database: str) -> None:
+    """The table to compare with: as the log is, without rights and parts."""
+    ground.ask(database, "CREATE TABLE IF NOT EXISTS holdfast.bare (LIKE holdfast.events INCLUDING ALL)")
+    ground.ask(database, "GRANT INSERT ON holdfast.bare TO holdfast_member")
+
+
+def measure(ground: Ground, database: str, person: str, what: str, *, many: tuple[int, ...] = (8,)) -> list[Figure]:
+    """Figures of one database: one writer, several at different sessions, several at one."""
+    prepare(ground, database)
+    url = ground.url(database, person)
+    figures = _alone(url, what)
+    for writers in many:
+        apart = together(url, writers, shared=False)
+        figures.append(_figure(f"postgres: {writers} writers, a session each, {what}", apart))
+    joined = together(url, 8, shared=True)
+    figures.append(_figure(f"postgres: 8 writers, one session, {what}", joined, rule="", why=_ONE))
+    return figures
+
+
+_ONE = "; they take turns: each event follows from the one before"
+
+
+def _figure(name: str, rates: Rates, rule: str = "≥ 0.6", why: str = "") -> Figure:
+    return Figure(f"{name}: rate against bare inserts", rates.ours / rates.bare, rule,
+                  f"{rates.ours:,.0f} a second, bare {rates.bare:,.0f}{why}")  # fmt: skip
+
+
+def _alone(url: str, what: str) -> list[Figure]:
+    taken: dict[str, list[float]] = {"bare": [], "holdfast": []}
+    spent: dict[str, list[float]] = {"bare": [0.0, 0.0], "holdfast": [0.0, 0.0]}
+    with bare(url) as insert, ours(url, "alone") as record:
+        for call in (insert.call, record.call):
+            timed(call, range(PER_ROUND))
+        for round_ in range(1, ROUNDS + 1):
+            for name, one in (("bare", insert), ("holdfast", record)):
+                begun_at = (time.process_time(), _processor(one.backend))
+                taken[name] += timed(one.call, range(round_ * PER_ROUND, (round_ + 1) * PER_ROUND))
+                spent[name][0] += time.process_time() - begun_at[0]
+                spent[name][1] += _processor(one.backend) - begun_at[1]
+    detail = ", ".join(f"{name} {micros(mean(some))} (median {micros(median(some))})" for name, some in taken.items())
+    events = ROUNDS * PER_ROUND
+    used = ", ".join(
+        f"{name} {micros(client / events)} here and {micros(server / events)} at the server"
+        for name, (client, server) in spent.items()
+    )
+    return [
+        Figure(f"postgres: one writer, {what}: rate against bare inserts",
+               mean(taken["bare"]) / mean(taken["holdfast"]), "≥ 0.6", detail),
+        Figure(f"postgres: one writer, {what}: processor time at the server against bare inserts",
+               spent["holdfast"][1] / max(spent["bare"][1], 1e-9), "", used),
+    ]  # fmt: skip
+
+
+def _processor(backend: int) -> float:
+    """Seconds that a process of the server has used; nothing is known of it where there is no /proc."""
+    try:
+        fields = Path(f"/proc/{backend}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# ── what is appended ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def bare(url: str) -> Iterator[Appending]:
+    with psycopg.connect(url, autocommit=True) as line:
+        cursor, session = line.cursor(), int.from_bytes(os.urandom(6))
+
+        def insert(number: int) -> None:
+            data = f'{{"text":"{text(number)}"}}'.encode()
+            own = os.urandom(32)
+            cursor.execute(_INSERT, (
+                session, "writer-of-the-bench-1", number, time.time_ns() // 1000, time.time_ns() // 10**6, 1,
+                "note.added", "bench", None, None, own, own, os.urandom(32), data, own[:16],
+            ))  # fmt: skip
+
+        yield Appending(insert, line.info.backend_pid)
+
+
+@contextmanager
+def ours(url: str, here: str, session: str | None = None) -> Iterator[Appending]:
+    store = opened(PostgresAddress(url), here, lambda: time.time_ns() // 1000)
+    if session is None:
+        session = begun(url, here)
+
+    def record(number: int) -> None:
+        with store.transaction() as transaction:
+            transaction.record(session, Draft(_data(number), time.time_ns() // 10**6, "bench"))
+
+    try:
+        yield Appending(record, store.asked(lambda talk: talk.backend))
+    finally:
+        store.close()
+
+
+def begun(url: str, here: str) -> str:
+    """A new session with an agent at work."""
+    store, session = opened(PostgresAddress(url), here, lambda: time.time_ns() // 1000), new_id()
+    with store.transaction() as transaction:
+        where = Project(id="project-0001", name="service-1")
+        for data in (
+            SessionStarted(goal="Measure how long an append takes", project=where, device="bench"),
+            AgentStarted(id="bench-1", type="bench"),
+        ):
+            transaction.record(session, Draft(data, time.time_ns() // 10**6, "bench"))
+    store.close()
+    return session
+
+
+def _data(number: int) -> Data:
+    """The mix of a working session: mostly activity and progress, a text now and then."""
+    kind = number % 10
+    if kind < 5:
+        return MessageExchanged(role="user" if kind % 2 else "assistant")
+    if kind < 7:
+        return AgentProgressed(id="bench-1", progress=(number % 1000) / 1000)
+    if kind < 9:
+        return NoteAdded(text=text(number))
+    return DecisionMade(chosen=text(number), options=("this", "that"), why="it is simpler")
+
+
+# ── many at once ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def together(url: str, writers: int, *, shared: bool) -> Rates:
+    """Writers in processes of their own (eight at the most, each with several lines), in turns with bare inserts."""
+    context = multiprocessing.get_context("spawn")
+    processes = min(8, writers)
+    session = begun(url, "shared") if shared else None
+    ready, answers = context.Barrier(processes + 1), context.Queue()
+    running = [
+        context.Process(
+            target=_write, args=(url, f"w{number}", writers // processes, session, ready, answers, TURNS, SECONDS)
+        )
+        for number in range(processes)
+    ]
+    for process in running:
+        process.start()
+    done = {"bare": 0, "ours": 0}
+    try:
+        ready.wait(120)  # everybody is connected
+        for _ in range(TURNS):
+            for kind in done:
+                ready.wait(60)
+                done[kind] += sum(answers.get(timeout=60 + SECONDS) for _ in running)
+    finally:
+        for process in running:
+            process.join(30)
+            if process.is_alive():
+                process.terminate()
+    spent = SECONDS * TURNS
+    return Rates(done["bare"] / spent, done["ours"] / spent)
+
+
+def _write(
+    url: str, here: str, lines: int, session: str | None,
+    ready: multiprocessing.synchronize.Barrier, answers: multiprocessing.Queue[int], turns: int, seconds: float,
+) -> None:  # fmt: skip
+    with ExitStack() as stack:
+        kinds = [
+            [stack.enter_context(bare(url)).call for _ in range(lines)],
+            [stack.enter_context(ours(url, f"{here}-{one}", session)).call for one in range(lines)],
+        ]
+        for calls in kinds:
+            for call in calls:
+                timed(call, range(10))
+        pool = stack.enter_context(ThreadPoolExecutor(lines))
+        ready.wait(120)
+        first = 10
+        for _ in range(turns):
+            for calls in kinds:
+                ready.wait(60)
+                until = time.monotonic() + seconds
+                counts = list(pool.map(lambda call: _until(call, first, until), calls))  # noqa: B023 (used at once)
+                answers.put(sum(counts))
+            first += 1_000_000
+
+
+def _until(call: Append, number: int, until: float) -> int:
+    count = 0
+    while time.monotonic() < until:
+        call(number + count)
+        count += 1
+    return count
