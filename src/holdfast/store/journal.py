@@ -67,7 +67,11 @@ class Tables(Protocol):
 
     def add_words(self, session: str, found: list[str]) -> None: ...
 
-    def save(self, session: str, version: int, summary: Summary) -> None: ...
+    def save(self, session: str, version: int, summary: Summary, *, anew: bool) -> None:
+        """`anew`: it is not only what was there with something added at its end."""
+
+    def only_added(self, session: str, version: int) -> bool:
+        """Whether everything since this version came in at the end of the log; False where that is not known."""
 
     def save_names(self, session: str, summary: Summary, aliases: Iterable[str]) -> None:
         """What a session is found by: its project, when it was created, its aliases. Rarely changes."""
@@ -111,6 +115,8 @@ class Journal:
         self._salt = salt
         self._kept: dict[str, _Kept] = {}
         self._changed: set[str] = set()
+        # Of these, what was derived from all events again.
+        self._anew: set[str] = set()
         # Written, but perhaps not committed: should that fail, what is kept of them did not happen either.
         self._flushed: set[str] = set()
         # Within a transaction nobody else writes: what was looked up once stays true.
@@ -131,10 +137,25 @@ class Journal:
         version = self._tables.version(session)
         if kept is not None and kept.version == version:
             return kept.state
+        if kept is not None and self._follows(kept, version):
+            self._kept[session] = kept._replace(version=version, names=None)
+            return kept.state
         kept = self._load(session, version)
         self._make_room()
         self._kept[session] = kept
         return kept.state
+
+    def _follows(self, kept: _Kept, version: int) -> bool:
+        """Whether what others did meanwhile could just be added to a kept state: in a transaction, where what is kept
+        is changed in its place anyway.
+        """
+        return (
+            self._writing
+            and kept.state.last is not None
+            and 0 < kept.version < version
+            and self._tables.only_added(kept.state.session, kept.version)
+            and self._goes_on(kept.state)
+        )
 
     def _make_room(self) -> None:
         while len(self._kept) >= _KEPT_STATES:
@@ -298,6 +319,7 @@ class Journal:
     def refold(self, session: str, clock: int = 0) -> None:
         """Derive everything of a session again: the state from the last snapshot before `clock`, words from there."""
         tables = self._tables
+        self._anew.add(session)
         tables.drop_snapshots(session, clock)
         if tables.mark_duplicates(session):
             clock = 0
@@ -336,7 +358,7 @@ class Journal:
             # A session whose events were all taken out keeps counting, below zero: who remembers it sees a change.
             version = abs(kept.version) + 1 if state.last is not None else -abs(kept.version) - 1
             shown = summary(state)
-            self._tables.save(session, version, shown)
+            self._tables.save(session, version, shown, anew=session in self._anew)
             found_by = view.names(state)
             names = (shown.project, shown.created_at, shown.deleted, *found_by)
             if names != kept.names:
@@ -349,6 +371,7 @@ class Journal:
             self._kept[session] = _Kept(version, state, at, size, names)
         self._flushed |= self._changed
         self._changed.clear()
+        self._anew.clear()
         self._current.clear()
         self._writing = False
         self._make_room()
@@ -362,6 +385,7 @@ class Journal:
         for session in self._changed | self._flushed:
             self._kept.pop(session, None)
         self._changed.clear()
+        self._anew.clear()
         self._current.clear()
         self._writing = False
 

@@ -71,6 +71,8 @@ class PostgresTables:
         self.vault = vault
         self._installation = installation
         self._sessions: dict[str, int] = {}
+        # The version at which each was last derived from all its events; later ones only added to it.
+        self._anew: dict[str, int] = {}
         # Within a transaction that writes: what is locked until its end.
         self.writing = False
         self._clock = 0
@@ -131,10 +133,10 @@ class PostgresTables:
             sql = "SELECT * FROM holdfast.begin_session(%s, %s, %s)"
             found = self.talk.ask(sql, (self.vault, session, number))
         else:
-            sql = "SELECT ref, version FROM sessions WHERE vault = %s AND id = %s"
+            sql = "SELECT ref, version, anew FROM sessions WHERE vault = %s AND id = %s"
             found = self.talk.ask(sql, (self.vault, session))
-        for ref, version in found:
-            self._sessions[session] = ref
+        for ref, version, anew in found:
+            self._sessions[session], self._anew[session] = ref, anew
             return int(version)
         return 0
 
@@ -404,7 +406,10 @@ class PostgresTables:
 
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def save(self, session: str, version: int, summary: Summary) -> None:
+    def only_added(self, session: str, version: int) -> bool:
+        return version >= self._anew[session]
+
+    def save(self, session: str, version: int, summary: Summary, *, anew: bool) -> None:
         ref = self._ref_for_writing(session)
         archived = None if summary.archived is None else int(summary.archived)
         shown = (version, *summary[2:10], archived, int(summary.deleted))
@@ -417,8 +422,8 @@ class PostgresTables:
         self.talk.tell(
             "UPDATE sessions SET version = %s, updated_at = %s, ended_at = %s, goal = %s, status = %s, progress = %s,"
             " name = %s, device = %s, working_ms = %s, archived = %s, deleted = %s,"
-            " latest = currval('holdfast.places') WHERE ref = %s",
-            (*shown, ref),
+            " latest = currval('holdfast.places'), anew = CASE WHEN %s THEN abs(%s) ELSE anew END WHERE ref = %s",
+            (*shown, anew, version, ref),
         )
 
     def save_names(self, session: str, summary: Summary, aliases: Iterable[str]) -> None:

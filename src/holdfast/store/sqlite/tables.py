@@ -284,7 +284,10 @@ class SqliteTables:
 
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def save(self, session: str, version: int, summary: Summary) -> None:
+    def only_added(self, session: str, version: int) -> bool:  # noqa: ARG002
+        return False  # one machine's processes seldom meet at a session, and no column is worth it
+
+    def save(self, session: str, version: int, summary: Summary, *, anew: bool) -> None:  # noqa: ARG002
         # Indexed columns apart: setting them, even to what they are, would write their index pages each time.
         self._run(
             "UPDATE sessions SET version = ?, updated_at = ?, ended_at = ?, goal = ?, status = ?, progress = ?,"

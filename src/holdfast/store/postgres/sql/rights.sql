@@ -63,10 +63,10 @@ END $$;
 
 -- The right to write to a session, and what it is then.
 CREATE OR REPLACE FUNCTION holdfast.begin_session(its_vault integer, its_id text, lock integer)
-    RETURNS TABLE (its_ref bigint, its_version bigint) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    RETURNS TABLE (its_ref bigint, its_version bigint, its_anew bigint) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(1212547074, lock);
-    RETURN QUERY SELECT s.ref, s.version FROM holdfast.sessions s WHERE s.vault = its_vault AND s.id = its_id;
+    RETURN QUERY SELECT s.ref, s.version, s.anew FROM holdfast.sessions s WHERE s.vault = its_vault AND s.id = its_id;
 END $$;
 
 -- What nearly every transaction does, in one go: an event, what its session is then, its words, the installation's
@@ -174,7 +174,7 @@ CREATE OR REPLACE TRIGGER leave_the_owner BEFORE UPDATE ON holdfast.sessions FOR
 GRANT SELECT ON holdfast.mine, holdfast.my_vaults, holdfast.teammates, holdfast.facts TO holdfast_member;
 GRANT SELECT, USAGE ON SEQUENCE holdfast.places, holdfast.stamps TO holdfast_member;
 GRANT SELECT, INSERT (vault, id) ON holdfast.sessions TO holdfast_member;
-GRANT UPDATE (everyone, version, latest, project, created_at, updated_at, ended_at, goal, status, progress, name, device,
+GRANT UPDATE (everyone, version, latest, anew, project, created_at, updated_at, ended_at, goal, status, progress, name, device,
     working_ms, archived, deleted) ON holdfast.sessions TO holdfast_member;
 GRANT SELECT, INSERT (session, vault, person, writes), UPDATE (writes), DELETE ON holdfast.shares TO holdfast_member;
 GRANT SELECT, DELETE, UPDATE (double, data, salt),

@@ -22,6 +22,7 @@ CREATE TABLE holdfast.sessions (
     id         text COLLATE "C" NOT NULL CHECK (length(id) BETWEEN 1 AND 200 AND id !~ '[/\\[:cntrl:]]|^\.'),
     version    bigint NOT NULL DEFAULT 0,
     latest     bigint NOT NULL DEFAULT 0,
+    anew       bigint NOT NULL DEFAULT 0,
     project    text COLLATE "C" NOT NULL DEFAULT '',
     created_at bigint NOT NULL DEFAULT 0,
     updated_at bigint NOT NULL DEFAULT 0,
