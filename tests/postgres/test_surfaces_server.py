@@ -220,17 +220,16 @@ def test_a_command_runs_to_its_end_though_the_server_goes_away(
     monkeypatch.setenv("HOLDFAST_STORE", here.url)
     monkeypatch.chdir(here.project)
     with here.keeper() as keeper:
-        session = keeper.start("Build the shop").id
+        keeper.start("Build the shop")
 
     def pull_the_cable() -> None:
-        with there.keeper() as keeper:
-            _soon(lambda: bool(keeper.session(session).document().agents))
+        _soon((here.project / "begun").exists)
         line.refuse()
         (here.project / "go").touch()
 
     thread = threading.Thread(target=pull_the_cable)
     thread.start()
-    waits = "while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"
+    waits = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo done; exit 3"
     assert main(["run", "--", "sh", "-c", waits]) == 3
     thread.join()
     told = capfd.readouterr()
