@@ -9,21 +9,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from holdfast.core.canonical import digest
-from holdfast.core.errors import Damaged
-from holdfast.core.event import Event, Head
+from holdfast.core.event import Event
 from holdfast.core.state import FOLD_VERSION
-from holdfast.store.interface import Arrival, Beside, Known
-from holdfast.store.postgres.talking import Talk, kept
+from holdfast.store.interface import Arrival
+from holdfast.store.postgres.installation import OfInstallation
+from holdfast.store.postgres.rows import ORDER, OWN, event_of, row_of
+from holdfast.store.postgres.talking import kept
 from holdfast.store.snapshots import Snapshot
 from holdfast.store.summary import Summary
 
-_OWN: Final = (
-    "e.writer, e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
-)
-_ORDER: Final = "ORDER BY e.clock, e.writer, e.seq, e.hash"
 _INSERT: Final = (
     "INSERT INTO events (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
     " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -58,18 +53,13 @@ SESSION: Final = 0x48460002
 _LOCKS: Final = 1024  # of sessions; a server has some thousands, for everybody
 _STRETCH: Final = 4
 _HEX: Final = re.compile("(?:[0-9A-Fa-f]{2})+").fullmatch  # as it is written, without the spaces that Python allows
-_heads = msgspec.json.Decoder(tuple[Head, ...])
-_write_heads = msgspec.json.Encoder().encode
 
 
-class PostgresTables:
+class PostgresTables(OfInstallation):
     """Whatever is asked and told goes over `talk`, which the store sets for as long as it has a line."""
 
-    talk: Talk
-
     def __init__(self, vault: int, installation: Callable[[], int | None]) -> None:
-        self.vault = vault
-        self._installation = installation
+        super().__init__(vault, installation)
         self._sessions: dict[str, int] = {}
         # The version at which each was last derived from all its events; later ones only added to it.
         self._anew: dict[str, int] = {}
@@ -188,14 +178,14 @@ class PostgresTables:
             self.talk.settle()
             self._waiting, self.talk.later = (events[0], []), self._tell_waiting
         else:
-            rows = [_row(ref, event)[1:] for event in events]
+            rows = [row_of(ref, event)[1:] for event in events]
             columns = ([kept(one) for one in column] for column in zip(*rows, strict=True))
             self.talk.tell(_INSERT_MANY, (ref, *columns))
 
     def _tell_waiting(self) -> None:
         assert self._waiting is not None
         (event, found), self._waiting = self._waiting, None
-        self.talk.tell(_INSERT, _row(self._ref_for_writing(event.session), event))
+        self.talk.tell(_INSERT, row_of(self._ref_for_writing(event.session), event))
         if found:
             self.add_words(event.session, found)
 
@@ -204,7 +194,7 @@ class PostgresTables:
         if ref is None:
             return
         rows = self.talk.ask(
-            f"SELECT {_OWN}, e.double FROM events e WHERE e.session = %s AND e.clock >= %s {_ORDER}",  # noqa: S608
+            f"SELECT {OWN}, e.double FROM events e WHERE e.session = %s AND e.clock >= %s {ORDER}",  # noqa: S608
             (ref, clock),
         )
         for *row, double in rows:
@@ -219,7 +209,7 @@ class PostgresTables:
         while start < horizon and len(rows) < limit:
             end = min(horizon, start + stretch)
             rows += self.talk.ask(
-                f"SELECT e.place, s.id, {_OWN} FROM events e JOIN ({_SEEN}) s ON s.ref = e.session"  # noqa: S608
+                f"SELECT e.place, s.id, {OWN} FROM events e JOIN ({_SEEN}) s ON s.ref = e.session"  # noqa: S608
                 " WHERE e.place > %s AND e.place <= %s ORDER BY e.place LIMIT %s",
                 (*(self.vault, start) * len(PARTS), start, end, limit - len(rows)),
             )
@@ -256,7 +246,7 @@ class PostgresTables:
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         self.lock((session,))
         rows = self.talk.ask(
-            f"SELECT {_OWN} FROM events e WHERE e.session = %s AND e.writer = %s AND e.seq BETWEEN %s AND %s"  # noqa: S608
+            f"SELECT {OWN} FROM events e WHERE e.session = %s AND e.writer = %s AND e.seq BETWEEN %s AND %s"  # noqa: S608
             " ORDER BY e.seq, e.clock, e.hash",
             (self.ref(session), writer, first, last),
         )
@@ -264,8 +254,8 @@ class PostgresTables:
 
     def erasures(self, session: str) -> Iterator[Event]:
         rows = self.talk.ask(
-            f"SELECT {_OWN} FROM events e WHERE e.session = %s AND e.double = 0"  # noqa: S608 (constants)
-            f" AND e.type IN ('event.erased', 'session.deleted') {_ORDER}",
+            f"SELECT {OWN} FROM events e WHERE e.session = %s AND e.double = 0"  # noqa: S608 (constants)
+            f" AND e.type IN ('event.erased', 'session.deleted') {ORDER}",
             (self.ref(session),),
         )
         return (event_of(session, row) for row in rows)
@@ -296,114 +286,6 @@ class PostgresTables:
     def drop_words(self, session: str) -> None:
         self.talk.tell("DELETE FROM words WHERE session = %s", (self.ref(session),))
 
-    # ── beside the log ───────────────────────────────────────────────────────────────────────────────────
-
-    def remembered(self, name: str) -> bytes | None:
-        sql = "SELECT value FROM memory WHERE installation = %s AND name = %s"
-        found = self.talk.one(sql, (self._installation(), name))
-        return None if found is None else bytes(found)
-
-    def remembered_under(self, prefix: str) -> dict[str, bytes]:
-        rows = self.talk.ask(
-            "SELECT name, value FROM memory WHERE installation = %s AND starts_with(name, %s) ORDER BY name",
-            (self._installation(), prefix),
-        )
-        return {name: bytes(value) for name, value in rows}
-
-    def remember(self, name: str, value: bytes | None) -> None:
-        if value is None:
-            self.talk.tell("DELETE FROM memory WHERE installation = %s AND name = %s", (self._installation(), name))
-        else:
-            self.talk.tell(
-                "INSERT INTO memory (installation, name, value) VALUES (%s, %s, %s) ON CONFLICT (installation, name)"
-                " DO UPDATE SET value = excluded.value, stamp = nextval('holdfast.stamps')",
-                (self._installation(), name, value),
-            )
-
-    def current(self, place: str) -> str | None:
-        sql = "SELECT session FROM places_of_work WHERE installation = %s AND path = %s"
-        found: str | None = self.talk.one(sql, (self._installation(), place))
-        return found
-
-    def places(self, session: str) -> list[str]:
-        sql = "SELECT path FROM places_of_work WHERE installation = %s AND session = %s ORDER BY path"
-        return [path for (path,) in self.talk.ask(sql, (self._installation(), session))]
-
-    def point(self, place: str, session: str | None) -> None:
-        if session is None:
-            self.talk.tell(
-                "DELETE FROM places_of_work WHERE installation = %s AND path = %s", (self._installation(), place)
-            )
-        else:
-            self.talk.tell(
-                "INSERT INTO places_of_work (installation, path, session) VALUES (%s, %s, %s)"
-                " ON CONFLICT (installation, path) DO UPDATE SET session = excluded.session",
-                (self._installation(), place, session),
-            )
-
-    def know(self, known: Known) -> None:
-        """A path is true of this installation; whatever else finds a project, of all."""
-        self.talk.tell(
-            "INSERT INTO projects (vault, id, name) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-            (self.vault, known.id, known.name),
-        )
-        for kind, value in known.evidence:
-            self.talk.tell(
-                "INSERT INTO evidence (vault, kind, value, project, installation) VALUES (%s, %s, %s, %s, %s)"
-                " ON CONFLICT DO NOTHING",
-                (self.vault, kind, value, known.id, self._installation() if kind == "path" else 0),
-            )
-
-    def project_at(self, kind: str, value: str) -> list[str]:
-        rows = self.talk.ask(
-            # One's own word first: others may say of any project that it is found by this.
-            "SELECT project FROM evidence WHERE vault = %s AND kind = %s AND value = %s AND installation IN (0, %s)"
-            " GROUP BY project ORDER BY bool_or(person = CURRENT_USER) DESC, project",
-            (self.vault, kind, value, self._installation()),
-        )
-        return [project for (project,) in rows]
-
-    def evidence(self, project: str) -> list[tuple[str, str]]:
-        rows = self.talk.ask(
-            "SELECT DISTINCT kind, value FROM evidence WHERE vault = %s AND project = %s"
-            " AND installation IN (0, %s) ORDER BY kind, value",
-            (self.vault, project, self._installation()),
-        )
-        return [(kind, value) for kind, value in rows]
-
-    def beside(self) -> Beside:
-        here = self._installation()
-        names = self.talk.ask(
-            "SELECT DISTINCT ON (id) id, name FROM projects WHERE vault = %s ORDER BY id, person <> CURRENT_USER",
-            (self.vault,),
-        )
-        return Beside(
-            places=dict(
-                self.talk.ask(
-                    "SELECT path, session FROM places_of_work WHERE installation = %s ORDER BY path", (here,)
-                )
-            ),
-            projects=[Known(id_, name, tuple(self.evidence(id_))) for id_, name in names],
-            memory=self.remembered_under(""),
-        )
-
-    def latest_time(self) -> int | None:
-        found: int | None = self.talk.one("SELECT at FROM installations WHERE ref = %s", (self._installation(),))
-        return found
-
-    def beside_the_log(self) -> str:
-        here = self._installation()
-        found = [
-            *self.talk.ask("SELECT path, session FROM places_of_work WHERE installation = %s ORDER BY path", (here,)),
-            *self.talk.ask(
-                "SELECT (SELECT count(*) FROM projects WHERE vault = %s AND person = CURRENT_USER),"
-                " (SELECT count(*) FROM evidence WHERE vault = %s AND person = CURRENT_USER)",
-                (self.vault, self.vault),
-            ),
-            *self.talk.ask("SELECT count(*), max(stamp) FROM memory WHERE installation = %s", (here,)),
-        ]
-        return digest(repr(found).encode(errors="surrogatepass"))
-
     # ── derived ──────────────────────────────────────────────────────────────────────────────────────────
 
     def only_added(self, session: str, version: int) -> bool:
@@ -416,7 +298,7 @@ class PostgresTables:
         if self._waiting is not None and self._waiting[0].session == session:
             (event, found), self._waiting, self.talk.later = self._waiting, None, None
             self.noted = event
-            self.talk.tell(_APPEND, (*_row(ref, event), *shown, self.vault, found, self._installation()))
+            self.talk.tell(_APPEND, (*row_of(ref, event), *shown, self.vault, found, self._installation()))
             return
         # Indexed columns apart: a row whose indexes need not follow is written to the same page.
         self.talk.tell(
@@ -509,35 +391,3 @@ class PostgresTables:
 def _number(session: str) -> int:
     """A session's lock. Two that share one only wait for each other; all there are must find room at the server."""
     return int(digest(session.encode(errors="surrogatepass"))[:8], 16) % _LOCKS
-
-
-def _row(ref: int, event: Event) -> tuple[Any, ...]:
-    return (
-        ref, event.writer, event.seq, event.clock, event.at, event.v, event.type, event.actor, event.key,
-        _write_heads(event.seen) if event.seen else None, bytes.fromhex(event.body),
-        None if event.prev is None else bytes.fromhex(event.prev), bytes.fromhex(event.hash), event.data, event.salt,
-    )  # fmt: skip
-
-
-def _seen(told: bytes | None) -> tuple[Head, ...]:
-    """What cannot be read counts as nothing: then the hash does not fit, and whoever verifies chains says so. Anybody
-    who may write can put it there, and one event must not keep everybody from all others.
-    """
-    try:
-        return _heads.decode(told) if told else ()
-    except (ValueError, RecursionError, msgspec.MsgspecError):
-        return ()
-
-
-def event_of(session: str, row: Sequence[Any]) -> Event:
-    """An event from its row. Whether it is true is checked by whoever verifies chains, not here."""
-    writer, seq, clock, at, v, kind, actor, key, seen, body, prev, own, data, salt = row
-    try:
-        return Event(
-            v=v, session=session, writer=writer, seq=seq, clock=clock, at=at,
-            seen=_seen(seen), key=key, actor=actor, type=kind,
-            body=body.hex(), prev=None if prev is None else prev.hex(), hash=own.hex(),
-            data=None if data is None else bytes(data), salt=None if salt is None else bytes(salt),
-        )  # fmt: skip
-    except (AttributeError, TypeError, ValueError, msgspec.MsgspecError):
-        raise Damaged("the store is damaged (an event cannot be read)", session=session) from None
