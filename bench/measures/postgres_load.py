@@ -140,7 +140,7 @@ def _load(job: Job) -> None:
     with ExitStack() as stack:
         targets = []
         for table, columns in (
-            ("events", _EVENT), ("sessions", _SESSION), ("words", "vault, word, session"),
+            ("events", _EVENT), ("sessions", _SESSION), ("words", "session, word"),
             ("snapshots", "session, person, count, clock, fold, state"),
         ):  # fmt: skip
             line = stack.enter_context(psycopg.connect(job.url))
@@ -173,7 +173,7 @@ def _rows(job: Job, events: Any, sessions: Any, found: Any, snapshots: Any) -> l
             number, job.vault, owner, "", kept.state.session, kept.state.count, place, *shown[:10],
             None if shown.archived is None else int(shown.archived), int(shown.deleted),
         ))  # fmt: skip
-        found("".join(f"{job.vault}\t{word}\t{number}\n" for word in sorted(kept.words)))
+        found("".join(f"{number}\t{word}\n" for word in sorted(kept.words)))
         snapshots("".join(
             f"{number}\t{owner}\t{count}\t{clock}\t{FOLD_VERSION}\t\\\\x{frozen.hex()}\n"
             for count, (clock, frozen) in kept.snapshots.items()

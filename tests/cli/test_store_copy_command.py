@@ -13,6 +13,7 @@ import pytest
 if os.name != "posix":
     pytest.skip("only POSIX systems run the server", allow_module_level=True)
 
+from calling import checked
 from team_server import Member, Town
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "postgres"))
@@ -25,7 +26,7 @@ from holdfast.cli.main import main
 from holdfast.cli.paint import Paint
 from holdfast.store import copying
 from holdfast.store.copying import Progress
-from holdfast.store.interface import Store
+from holdfast.store.interface import Copied, Store
 
 __all__ = ["made_once", "postgres"]
 
@@ -109,6 +110,58 @@ def test_what_cannot_be_copied(member: Member, tmp_path: Path, town: Town) -> No
     assert not list(tmp_path.glob("*.db"))
 
 
+def test_sessions_of_others_are_left_out_by_name(member: Member, tmp_path: Path, town: Town) -> None:
+    """What cannot be copied, backed up or restored is named, the rest is there, and the exit code says so."""
+    assert main(["--store", town.owner, "store", "admit", town.eve, "--quiet"]) == 0
+    member.be(town.eve)
+    theirs = member.session("start", "Paint \x1b[31mthe shop")["id"]
+    assert member("store", "share", theirs, town.ada).code == 0
+    server, there = town.url(town.ada), town.url(town.eve)
+    member.be(town.ada)
+    mine = member.session("start", "Build the shop", "--replace")["id"]
+    copied, kept = f"sqlite:///{tmp_path}/copied.db", str(tmp_path / "kept")
+    assert member.document("store", "copy", server, copied)["left_out"] == []
+    member.at(copied)
+    for session in (mine, theirs):
+        assert member("resume", session).code == 0
+        member.session("note", "at home")
+    assert member.document("backup", kept)["left_out"] == []
+    member.be(town.eve)
+    assert member("store", "unshare", theirs, town.ada).code == 0
+    member.be(town.ada)
+    for words in (("store", "copy", copied, server), ("restore", kept)):
+        done = checked(member(*words, "--json").out)
+        (left,) = done["left_out"]
+        assert left["session"] == theirs == done["error"]["session"]
+        assert "does not share it with you" in left["reason"]
+        assert "everything else is there" in done["error"]["message"]
+        for quiet in ((), ("--quiet",)):
+            said = member(*words, *quiet)
+            assert said.code == 1
+            assert f"left out {theirs}  Paint" in said.err
+            assert "\x1b" not in said.err
+    assert "at home" in member("show", mine).out
+    member.be(town.eve)
+    assert member("store", "share", theirs, town.ada, "--read-only").code == 0
+    with town.server.connect(town.name) as line:
+        line.execute("SET session_replication_role = replica")
+        line.execute(
+            "UPDATE holdfast.events SET data = '{}' WHERE seq = 1 AND session ="
+            " (SELECT ref FROM holdfast.sessions WHERE id = %s)",
+            (theirs,),
+        )
+    assert member.refused(6, "store", "copy", there, f"sqlite:///{tmp_path}/eves.db")["session"] == theirs
+    member.be(town.ada)
+    said = member("backup", str(tmp_path / "without"))
+    assert said.code == 1
+    assert "its owner repairs it" in said.err
+    assert "1 session could not be backed up; everything else is there" in said.err
+    member.at(f"sqlite:///{tmp_path}/fresh.db")
+    assert member.document("restore", str(tmp_path / "without"))["left_out"] == []
+    assert "at home" in member("show", mine).out
+    assert member("show", theirs).code == 3
+
+
 def test_stopped_by_the_person(member: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says that nothing is lost; the same command goes on, and ends with everything there."""
     for number in range(3):
@@ -116,7 +169,7 @@ def test_stopped_by_the_person(member: Member, tmp_path: Path, monkeypatch: pyte
     other = f"sqlite:///{tmp_path}/other.db"
     whole, portion = copying.copy, copying.PORTION
 
-    def stopped(*stores: Store, told: Callable[[Progress], None]) -> copying.Copied:
+    def stopped(*stores: Store, told: Callable[[Progress], None]) -> Copied:
         def telling(far: Progress) -> None:
             told(far)
             if far.doing == "copying":

@@ -15,6 +15,7 @@ from holdfast.capture.registry import CONNECTABLE, NAMES
 from holdfast.core.errors import Conflict, Invalid
 from holdfast.keeper.captures import found
 from holdfast.keeper.captures.connecting import connect
+from holdfast.keeper.keeper import Keeper
 
 if sys.platform == "win32":
     pytest.skip("modes and links are POSIX's", allow_module_level=True)
@@ -240,3 +241,25 @@ def test_a_directory_made_for_two(ground: Ground) -> None:
         ground.disconnect(first)
         ground.disconnect(last)
         assert ground.picture() == before
+
+
+def test_the_noted_store_goes_with_the_last_agent(ground: Ground) -> None:
+    """Its URL may hold a password: it stays while somebody needs it, and no longer; whatever else was connected."""
+    elsewhere = ground.home.parent / "other.db"
+    ground.keeper = Keeper.open(str(ground.project), home=str(ground.home), store=f"sqlite:///{elsewhere}")
+    noted = ground.home / "hooks" / "store"
+    ground.connect("claude", "gemini")
+    ground.connect("codex", scope="project")
+    assert noted.read_text().endswith("other.db")
+    ground.disconnect("claude")
+    ground.disconnect("gemini")
+    assert noted.exists()
+    ground.disconnect("codex")
+    assert not noted.exists()
+    ground.connect("claude")
+    assert noted.exists()
+    (ground.home / "connections" / "claude-user.json").unlink()
+    ground.disconnect("gemini")  # nothing is remembered, but its hooks are there
+    assert noted.exists()
+    ground.disconnect("claude")
+    assert not noted.exists()

@@ -219,6 +219,6 @@ def test_a_backup_holds_what_was_just_told(agents: Speaking, tmp_path: Path) -> 
         keeper.backup(str(tmp_path / "backup.db"))
     assert agents.waiting() == []
     with Keeper.open(str(agents.project), home=str(tmp_path / "other")) as other:
-        assert other.restore(str(tmp_path / "backup.db")) > 0
+        assert other.restore(str(tmp_path / "backup.db")).events > 0
         (row,) = other.history(limit=None, all_projects=True)
         assert other.session(row.id).document().commands.total == 1

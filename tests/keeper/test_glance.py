@@ -198,7 +198,7 @@ def test_a_backup_that_is_taken_in_is_looked_up(speaking: Speaking, tmp_path: Pa
         keeper.start("Here")
     ask(other)
     with other.keeper() as keeper:
-        assert keeper.restore(str(tmp_path / "backup.db"))
+        assert keeper.restore(str(tmp_path / "backup.db")).events
     assert glances.find(str(other.home), "claude:talk-1", str(other.project), "") is None
 
 

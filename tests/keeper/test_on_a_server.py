@@ -15,6 +15,7 @@ import pytest
 from test_doctor import NAMES
 
 from holdfast import Keeper
+from holdfast.capture import spool
 from holdfast.capture.places import Places
 from holdfast.core.errors import HoldfastError, NotFound, Unreachable
 from holdfast.keeper import doctor, overview
@@ -22,6 +23,7 @@ from holdfast.keeper import keeper as keeping
 from holdfast.keeper.captures import glance
 from holdfast.keeper.captures.connecting import connect
 from holdfast.keeper.captures.progress_memory import Memory, which
+from holdfast.keeper.doctor_checks import UNOPENED
 from holdfast.keeper.following import Change, Following, state_of_things
 from holdfast.keeper.teleports import background, remotes
 from holdfast.keeper.teleports.alongside import Alongside
@@ -205,3 +207,20 @@ def test_what_was_read_is_remembered_for_this_server(ground: Ground, keeper: Kee
     name, events = which(keeper)
     assert not Memory(str(ground.home), "claude", lambda: (name, events - 1)).knows("/story", "1")
     assert not Memory(str(ground.home), "claude", lambda: ("other", events)).knows("/story", "1")
+
+
+def test_the_doctor_without_what_speaks_with_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The extra is not installed: the check of the store says so and how to get it, and the others go on."""
+    ground = Ground(tmp_path)
+    with ground.open() as keeper:
+        keeper.home.prepare()
+        spool.hand_over(str(ground.home), "claude", "user", 0, b"{}")
+        for name in [one for one in sys.modules if one.partition(".")[0] == "psycopg" or "store.postgres" in one]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        found = {one.name: one for one in doctor.examine(keeper)}
+    assert [one.name for one in found.values() if one.status == "failed"] == ["store"]
+    assert "an extra that is not installed: holdfast[postgres]" in found["store"].detail
+    assert "pip install" in (found["store"].fix or "")
+    assert [one.name for one in found.values() if one.fix and "pip install" in one.fix] == ["store"]
+    assert {found[name].detail for name in ("file", "chain", "writer", "agents", "mirrors")} == {UNOPENED}

@@ -78,9 +78,11 @@ class Team:
         return self._lines[person]
 
     def said(self, person: str, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """What it gives to this person; whatever it changes is taken back."""
+        """What it gives to this person, the last of it if there are several; whatever it changes is taken back."""
         with self.line(person).transaction(force_rollback=True):
             done = self.line(person).execute(statement.format(**self.words), values or None)
+            while done.nextset():
+                pass
             return done.fetchall() if done.description else [()] * max(0, done.rowcount)
 
     @property

@@ -25,15 +25,13 @@ from scale import scale
 from server import Server
 from team import Team
 
-from holdfast.core.errors import Damaged, Refused, Unreachable
+from holdfast.core.errors import Damaged, Unreachable
 from holdfast.core.state import freeze
 from holdfast.core.vocabulary import CommandRan, NoteAdded
 from holdfast.store import copying
-from holdfast.store.address import PostgresAddress
-from holdfast.store.conformance import ANNA, BEN, START, Ticks, assert_sound, everything, put, started, take
+from holdfast.store.conformance import ANNA, BEN, START, Ticks, assert_sound, everything, put, started
 from holdfast.store.copying import CURSORS, Progress, copy
 from holdfast.store.interface import UNSEEN, Draft, Store
-from holdfast.store.postgres import PostgresStore, administering, rights, sharing
 from holdfast.store.postgres.talking import Talk
 from holdfast.store.sqlite import SqliteStore
 
@@ -317,26 +315,3 @@ def test_an_event_that_vanishes_meanwhile_comes_again(source: SqliteStore, team:
         assert state is not None
         assert freeze(state) == freeze(source.state(session))  # type: ignore[arg-type]
         assert_sound(served)
-
-
-def test_a_session_that_is_somebody_elses_is_named(source: SqliteStore, team: Team) -> None:
-    """Two people who had one session both copy theirs: the second is told which, and can once it is shared."""
-    both, alone = list(source.sessions())[1], stories.SESSIONS[0]
-    other = opened(Path(source.path).with_name("other.db"), BEN)
-    put(other, alone, started("Ben's alone"))
-    take(other, source.events(both))
-    ben = team.server.role(f"ben_{team.person}")
-    admin = PostgresAddress(f"{team.server.url(team.name)}&vault={team.vault}")
-    with administering.connected(admin, "admit") as line:
-        rights.admit(line, rights.make_vault(line, team.vault), ben)
-    address = PostgresAddress(f"{team.server.url(team.name, ben)}&vault={team.vault}")
-    bens = PostgresStore(address, writer=lambda: BEN, wall=Ticks(), here=lambda _: "ben")
-    with closing(team.store()) as served, closing(bens):
-        copy(source, served)
-        with pytest.raises(Refused, match="somebody who does not share it") as caught:
-            copy(other, bens)
-        assert caught.value.session == both
-        sharing.share(served, both, ben, writes=True)
-        copy(other, bens)
-        assert everything(bens) == everything(other)
-    other.close()

@@ -13,7 +13,8 @@ from server import Server
 from team import Team
 
 from holdfast.cli.main import main
-from holdfast.keeper import doctor
+from holdfast.keeper import doctor, doctor_store
+from holdfast.keeper.doctor_checks import UNOPENED
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import administering, rights, standing
 
@@ -85,6 +86,39 @@ def test_the_way_to_a_server_elsewhere(
     assert found.status == ("ok" if proven else "warning")
 
 
+def test_an_outage_is_nothing_to_report(desk: Desk, line: Cutter) -> None:
+    """Hooks noted that the server was away; they kept what they heard, and there is nothing to be done about it."""
+    with desk.keeper() as keeper:
+        keeper.start("Build the shop")
+    line.refuse()
+    desk.hook("ask", "SessionStart", source="startup")
+    assert len(desk.errors()) == 1
+    found = _examined(desk)["capture"]
+    assert (found.status, found.fix) == ("ok", None)
+    assert "kept" in found.detail
+
+
+def test_a_server_that_goes_away_while_it_is_looked_at(
+    desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was not looked at to the end is not called sound."""
+    with desk.keeper() as keeper:
+        keeper.start("Build the shop")
+    real = doctor_store.server
+
+    def then_gone(store: Any) -> list[Check]:
+        found = list(real(store))
+        line.refuse()
+        return found
+
+    monkeypatch.setattr(doctor_store, "server", then_gone)
+    found = _examined(desk)
+    assert found["file"].status == "failed"
+    assert "the check broke off: the server cannot be reached" in found["file"].detail
+    assert {found[name].status for name in ("chain", "state", "listing", "search")} == {"warning"}
+    assert found["agents"].status == "failed"
+
+
 def test_a_server_that_is_away_fails_its_check_alone(
     desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -101,6 +135,11 @@ def test_a_server_that_is_away_fails_its_check_alone(
     checks = {one["name"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
     assert [one["name"] for one in checks.values() if one["status"] == "failed"] == ["store"]
     assert checks["mirrors"]["status"] == "warning"
+    hints = [name for name, one in checks.items() if one["fix"] and "server is back" in one["fix"]]
+    assert hints == ["store"]
+    blind = {name for name, one in checks.items() if one["detail"] == UNOPENED}
+    assert blind >= {"file", "chain", "state", "listing", "search", "writer", "agents", "mirrors"}
+    assert all(checks[name]["status"] == "warning" for name in blind)
     assert checks["git"]["status"] == "ok"
     for words in (["status"], ["note", "lost?"], ["history"]):
         assert main(words) == 7

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pg_programs
 import pytest
-from psycopg import errors as pg
 from server import Server
+from team import opened
 from team_of_people import REFUSED, Team, team
 
 from holdfast.core.errors import Invalid, NotFound, Refused
@@ -106,8 +106,16 @@ def test_without_superusers() -> None:
         administering.init(two, admit=["anna"])
         administering.dismiss(one, "bob")
         administering.dismiss(one, "boss")
-        with pytest.raises(pg.InsufficientPrivilege):
-            server.sql("TABLE holdfast.mine", database="one", user="bob")
+        # The group is the whole server's: who is dismissed stays in it, and sees nothing.
+        assert server.sql("TABLE holdfast.mine", database="one", user="bob") == []
+        assert server.sql("SELECT owner FROM holdfast.sessions", database="one", user="bob") == []
+        assert server.sql("SELECT pg_has_role('bob', 'holdfast_member', 'usage')") == [(True,)]
+        with pytest.raises(Refused, match="not a member of any vault"):
+            opened(server.url("one", "bob"), "laptop")
+        administering.admit(two, "boss")
+        administering.dismiss(two, "anna")
+        assert server.sql("TABLE holdfast.mine", database="one", user="anna") == [(1, "team")]
+        assert server.sql("TABLE holdfast.mine", database="two", user="anna") == []
         # Without its owner the store goes on, and who left can be admitted again.
         assert server.sql("SELECT owner FROM holdfast.sessions", database="one", user="anna") == [("anna",)]
         assert administering.admit(one, "bob")

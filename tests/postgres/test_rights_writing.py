@@ -34,7 +34,7 @@ _OWN_HOME = "(SELECT ref FROM holdfast.installations)"
      ("anna", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 1, '{carl}', true)"),
      ("anna", "UPDATE holdfast.shares SET writes = true WHERE session = {read}"),
      ("anna", "DELETE FROM holdfast.shares WHERE session = {read}"),
-     ("bob", "INSERT INTO holdfast.words (vault, word, session) VALUES (1, 'new', {write})"),
+     ("bob", "INSERT INTO holdfast.words (session, word) VALUES ({write}, 'new')"),
      ("bob", "DELETE FROM holdfast.words WHERE session = {write}"),
      ("bob", "INSERT INTO holdfast.aliases (alias, session) VALUES ('new', {write})"),
      ("bob", "DELETE FROM holdfast.snapshots WHERE session = {write}"),
@@ -45,8 +45,8 @@ _OWN_HOME = "(SELECT ref FROM holdfast.installations)"
      ("anna", "DELETE FROM holdfast.events WHERE session = {private}"),
      ("carl", "INSERT INTO holdfast.sessions (vault, id) VALUES (1, 'new')"),
      ("carl", "INSERT INTO holdfast.installations (vault, id) VALUES (1, 'new')"),
-     ("anna", f"INSERT INTO holdfast.memory (installation, name, value) VALUES ({_OWN_HOME}, 'new', '')"),
-     ("anna", f"INSERT INTO holdfast.places_of_work (installation, path, session) VALUES ({_OWN_HOME}, '/n', 'x')"),
+     ("anna", f"SELECT holdfast.remember({_OWN_HOME}, 'new', '')"),
+     ("anna", f"SELECT holdfast.point({_OWN_HOME}, '/n', 'x')"),
      ("carl", "INSERT INTO holdfast.projects (vault, id, name) VALUES (1, 'new', 'n')"),
      ("carl", "INSERT INTO holdfast.evidence (vault, kind, value, project) VALUES (1, 'remote', 'r', 'new')"),
      ("carl", "SELECT nextval('holdfast.places')"), ("carl", "SELECT holdfast.horizon()")],
@@ -102,8 +102,8 @@ def test_what_is_allowed_can_be_done(team: Team, person: str, told: str) -> None
      ("anna", "INSERT INTO holdfast.shares (session, vault, person, writes) VALUES ({private}, 1, '{anna}', true)"),
      ("anna", "UPDATE holdfast.shares SET person = '{carl}' WHERE session = {read}"),
      # what is derived
-     ("bob", "INSERT INTO holdfast.words (vault, word, session) VALUES (1, 'new', {read})"),
-     ("dora", "INSERT INTO holdfast.words (vault, word, session) VALUES (1, 'new', {elsewhere})"),
+     ("bob", "INSERT INTO holdfast.words (session, word) VALUES ({read}, 'new')"),
+     ("carl", "INSERT INTO holdfast.words (session, word) VALUES ({elsewhere}, 'new')"),
      ("bob", "INSERT INTO holdfast.aliases (alias, session) VALUES ('new', {read})"),
      ("bob", "INSERT INTO holdfast.snapshots (session, count, clock, fold, state) VALUES ({read}, 1, 1, 1, '')"),
      ("bob", ("INSERT INTO holdfast.snapshots (session, person, count, clock, fold, state)"
@@ -117,6 +117,8 @@ def test_what_is_allowed_can_be_done(team: Team, person: str, told: str) -> None
      ("carl", "INSERT INTO holdfast.projects (vault, id, name) VALUES (2, 'new', 'x')"),
      ("carl", "INSERT INTO holdfast.evidence (vault, kind, value, project) VALUES (1, 'path', '/home/anna', 'new')"),
      ("anna", "UPDATE holdfast.projects SET name = 'x'"), ("anna", "DELETE FROM holdfast.evidence"),
+     ("carl", "DELETE FROM holdfast.memory"), ("carl", "UPDATE holdfast.memory SET value = ''"),
+     ("carl", "DELETE FROM holdfast.places_of_work"),
      # the tables themselves
      ("carl", "INSERT INTO holdfast.members VALUES (2, '{carl}')"), ("carl", "DELETE FROM holdfast.members"),
      ("carl", "INSERT INTO holdfast.vaults (name) VALUES ('mine')"),
@@ -167,8 +169,7 @@ def test_what_is_not_allowed_is_refused(team: Team, person: str, told: str) -> N
      ("bob", "DELETE FROM holdfast.snapshots WHERE session = {read}"),
      ("bob", "UPDATE holdfast.snapshots SET state = '' WHERE session = {write}"),
      ("bob", "DELETE FROM holdfast.aside WHERE session = {write}"),
-     ("carl", "DELETE FROM holdfast.memory"), ("carl", "UPDATE holdfast.memory SET value = ''"),
-     ("carl", "DELETE FROM holdfast.places_of_work"), ("carl", "UPDATE holdfast.installations SET clock = 1")],
+     ("carl", "UPDATE holdfast.installations SET clock = 1")],
 )  # fmt: skip
 def test_what_is_not_theirs_stays_as_it_is(team: Team, person: str, told: str) -> None:
     """A change that is allowed in itself finds no row that is another's."""

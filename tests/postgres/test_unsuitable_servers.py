@@ -19,7 +19,7 @@ from psycopg import sql
 from server import Server
 from team import NOW, Team, note, opened
 
-from holdfast.core.errors import Busy, Failed, NotFound, Refused, Unreachable
+from holdfast.core.errors import Busy, Damaged, Failed, NotFound, Refused, Unreachable
 from holdfast.core.vocabulary import NoteAdded
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import assert_sound
@@ -90,6 +90,108 @@ def test_other_schemas(postgres: Server, team: Team) -> None:
     assert "store init" in str(old.value.hint)
     with pytest.raises(Refused, match="newer Holdfast"):
         schema.refuse_others(3, "x", known=2)
+
+
+@pytest.mark.parametrize("said", ["abc", "", "-1", "1.0", "9" * 5000, "0", None])
+def test_a_store_that_does_not_say_its_version(postgres: Server, said: str | None) -> None:
+    """Whatever stands there, or nothing: what is wrong is said, and setting up leaves the tables alone."""
+    name = f"odd_{secrets.token_hex(4)}"
+    url = postgres.database(name)
+    administering.init(PostgresAddress(url))
+    postgres.sql("DELETE FROM holdfast.facts", database=name)
+    if said is not None:
+        postgres.sql("INSERT INTO holdfast.facts VALUES ('version', %s)", said, database=name)
+    with pytest.raises((Damaged, NotFound)) as told:
+        opened(url, "laptop")
+    assert told.value.hint is not None
+    with pytest.raises(Damaged, match="which version") as found:
+        administering.init(PostgresAddress(url))
+    assert "holdfast.facts" in str(found.value.hint)
+    postgres.sql(
+        "INSERT INTO holdfast.facts VALUES ('version', '1') ON CONFLICT (name) DO UPDATE SET value = '1'",
+        database=name,
+    )
+    assert administering.init(PostgresAddress(url)).done == []
+    postgres.drop(name)
+
+
+def test_facts_that_were_made_before_the_tables(postgres: Server) -> None:
+    """A table of that name and nothing else: the store is set up."""
+    name = f"begun_{secrets.token_hex(4)}"
+    url = postgres.database(name)
+    postgres.sql(
+        "CREATE SCHEMA holdfast; CREATE TABLE holdfast.facts (name text PRIMARY KEY, value text NOT NULL)",
+        database=name,
+    )
+    administering.init(PostgresAddress(url))
+    opened(url, "laptop").close()
+    postgres.drop(name)
+
+
+def test_what_only_the_owner_of_the_tables_does(team: Team) -> None:
+    """A member who tries is told whose business it is, and nothing of rules and tables."""
+    where = PostgresAddress(team.url())
+    for attempt in (
+        lambda: administering.divide(where, 3),
+        lambda: administering.admit(where, "postgres"),
+        lambda: administering.dismiss(where, team.person),
+        lambda: administering.hand_over(where, "postgres", team.person),
+        lambda: administering.init(where),
+    ):
+        with pytest.raises(Refused, match="only the owner of the tables does that") as told:
+            attempt()
+        assert "permission" not in told.value.message
+
+
+def test_who_may_not_make_roles_or_schemas(postgres: Server) -> None:
+    """In a database of somebody else nothing can be set up: which role is needed is said."""
+    name, person = f"alien_{secrets.token_hex(4)}", postgres.role(f"carl_{secrets.token_hex(4)}")
+    postgres.database(name)
+    with pytest.raises(Refused, match="may not make roles") as told:
+        administering.init(PostgresAddress(postgres.url(name, person)))
+    assert "CREATEROLE" in str(told.value.hint)
+    postgres.drop(name)
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        (
+            "SELECT pg_advisory_xact_lock(1212547073, ref::integer) FROM holdfast.installations",
+            "process of this home",
+        ),
+        ("LOCK TABLE holdfast.events IN SHARE ROW EXCLUSIVE MODE", "being divided"),
+        ("UPDATE holdfast.sessions SET goal = goal", "same session"),
+    ],
+)
+def test_who_holds_what_is_waited_for(team: Team, held: str, said: str) -> None:
+    """The home's own lock, the table's or the session's: each in its own words, and where to look."""
+    (session,) = team.begin(["one"])
+    with closing(team.store()) as store:
+        note(store, session, "n 1")
+        with administering.connected(PostgresAddress(team.server.url(team.name)), "hold") as line, line.transaction():
+            line.execute(held)
+            with pytest.raises(Busy, match=said) as told, store.transaction(patience=0.1) as transaction:
+                transaction.record(session, Draft(NoteAdded(text="n 2"), NOW, "anna"))
+        assert "pg_locks" in str(told.value.hint)
+        note(store, session, "n 3")
+
+
+def test_a_repair_says_what_it_made_anew(team: Team) -> None:
+    """The listing and the words of a session that were changed by hand; the second time there is nothing to say."""
+    (session,) = team.begin(["one"])
+    with closing(team.store()) as store:
+        note(store, session, "n 1")
+        team.server.sql(
+            "UPDATE holdfast.sessions SET goal = 'another'; DELETE FROM holdfast.words", database=team.name
+        )
+        assert {one.check for one in store.check()} == {"listing", "search"}
+        said = store.repair()
+        assert [one.partition(": ")[2] for one in said] == [
+            "its listing was made anew from the log.", "its search index was made anew from the log."
+        ]  # fmt: skip
+        assert store.repair() == []
+        assert_sound(store)
 
 
 def test_a_person_nobody_admitted(postgres: Server, team: Team) -> None:

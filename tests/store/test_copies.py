@@ -56,7 +56,7 @@ def test_restoring_writes_nothing_beside_the_backup(store: SqliteStore, tmp_path
     store.backup(str(tmp_path / "media" / "one"))
     before = (tmp_path / "media" / "one").read_bytes()
     fresh = opened(tmp_path / "fresh.db", "b")
-    assert fresh.restore(str(tmp_path / "media" / "one")) == 53
+    assert fresh.restore(str(tmp_path / "media" / "one")).events == 53
     assert os.listdir(tmp_path / "media") == ["one"]
     assert (tmp_path / "media" / "one").read_bytes() == before
     assert_sound(fresh)
@@ -65,9 +65,9 @@ def test_restoring_writes_nothing_beside_the_backup(store: SqliteStore, tmp_path
 def test_a_store_can_be_restored_from_another_store(store: SqliteStore, tmp_path: Path) -> None:
     """The file of a store is itself a backup, its journal included; restoring from one's own adds nothing."""
     fresh = opened(tmp_path / "fresh.db", "b")
-    assert fresh.restore(store.path) == 53
+    assert fresh.restore(store.path).events == 53
     assert everything(fresh) == everything(store)
-    assert store.restore(store.path) == 0
+    assert store.restore(store.path).events == 0
 
 
 def test_a_damaged_backup_changes_nothing_and_says_how_to_save_it(store: SqliteStore, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_damaged_backup_changes_nothing_and_says_how_to_save_it(store: SqliteS
     assert f"sqlite:///{copy} doctor --repair" in caught.value.hint
     assert list(fresh.sessions()) == []
     opened(copy, "c").repair()
-    assert fresh.restore(str(copy)) == 52
+    assert fresh.restore(str(copy)).events == 52
     assert_sound(fresh)
 
 
@@ -109,7 +109,7 @@ def test_a_failure_in_the_middle_restores_nothing(
         with pytest.raises(Failed, match="disk is full"):
             fresh.restore(str(tmp_path / "copy"))
     assert list(fresh.sessions()) == []
-    assert fresh.restore(str(tmp_path / "copy")) == 53
+    assert fresh.restore(str(tmp_path / "copy")).events == 53
     assert_sound(fresh)
 
 
@@ -144,7 +144,7 @@ def test_where_there_are_no_hard_links(store: SqliteStore, tmp_path: Path, monke
     with pytest.raises(Conflict):
         store.backup(str(tmp_path / "copy"))
     fresh = opened(tmp_path / "fresh.db", "b")
-    assert fresh.restore(str(tmp_path / "copy")) == 53
+    assert fresh.restore(str(tmp_path / "copy")).events == 53
 
 
 def test_a_name_taken_at_the_last_moment_is_not_overwritten(
@@ -177,7 +177,7 @@ def test_a_backup_can_be_written_of_any_store(store: SqliteStore, tmp_path: Path
     assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_nlink) == (0o600, 1)
     assert b"how far we asked" not in path.read_bytes()
     fresh = opened(tmp_path / "fresh.db", "b")
-    assert fresh.restore(str(path)) == 53
+    assert fresh.restore(str(path)).events == 53
     assert everything(fresh) == everything(store)
     again = opened(path, "c")
     assert again.current("/shop") == SESSION

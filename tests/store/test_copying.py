@@ -18,7 +18,7 @@ from histories import History, histories
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.core.errors import Damaged
+from holdfast.core.errors import Damaged, Refused
 from holdfast.core.event import Event, trouble
 from holdfast.core.state import State
 from holdfast.core.vocabulary import EventErased, Project
@@ -40,7 +40,8 @@ from holdfast.store.conformance import (
     started,
     take,
 )
-from holdfast.store.copying import CURSORS, Copied, Progress, copy
+from holdfast.store.copying import CURSORS, Progress, copy
+from holdfast.store.interface import Copied
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.store import SqliteTransaction
 
@@ -154,7 +155,7 @@ def test_a_copy_that_is_cut_off_goes_on_where_it_was(source: SqliteStore, target
         else:
             break
     assert starts > 3
-    assert last == (3, 0)
+    assert last == (3, 0, ())
     target.left = None
     assert len(target.arrived(0, 1000)) == events
     assert_copied(source, target)
@@ -227,6 +228,39 @@ def test_a_damaged_source_is_refused_before_anything_is_written(
     assert (caught.value.session, caught.value.exit_code) == (OTHER, 6)
     assert caught.value.hint
     assert (target.latest_place(), target.remembered_under("")) == before
+
+
+def test_damage_that_is_somebody_elses_to_repair_is_left_out(
+    source: SqliteStore, target: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are copied and compared; it comes with the first copy after its repair, wherever the cursor is."""
+    monkeypatch.setattr(source, "may_repair", lambda session: session != OTHER)
+    connection = apsw.Connection(source.path)
+    (before,) = connection.execute("SELECT data FROM events WHERE session = 2 AND seq = 12")
+    connection.execute("UPDATE events SET data = x'7b7d' WHERE session = 2 AND seq = 12")
+    done = copy(source, target)
+    ((session, reason, _),) = done.left_out
+    assert (session, done.sessions) == (OTHER, 2)
+    assert "event 12 is damaged" in reason
+    assert "its owner repairs it" in reason
+    assert sorted(target.sessions()) == sorted((SESSION, THIRD))
+    connection.execute("UPDATE events SET data = ? WHERE session = 2 AND seq = 12", before)
+    connection.close()
+    assert copy(source, target) == (3, 12, ())
+    assert_copied(source, target)
+
+
+def test_a_refusal_of_everything_is_told_as_it_is(
+    source: SqliteStore, target: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A target that lets nobody write leaves nothing out: it fails."""
+
+    def refusing(**_: object) -> SqliteTransaction:
+        raise Refused("you are not a member")
+
+    monkeypatch.setattr(target, "transaction", refusing)
+    with pytest.raises(Refused, match="not a member"):
+        copy(source, target)
 
 
 def test_damage_that_comes_while_it_copies_is_refused_too(source: SqliteStore, target: SqliteStore) -> None:

@@ -171,10 +171,10 @@ def test_a_store_of_the_first_version_becomes_one_of_today(path: Path, tmp_path:
     with store.transaction() as transaction:
         transaction.remember("mine", b"1")
     assert_sound(store)
-    assert store.restore(str(old)) == 0
+    assert store.restore(str(old)).events == 0
     store.close()
     fresh = opened(tmp_path / "fresh.db")
-    assert fresh.restore(str(old)) == 42
+    assert fresh.restore(str(old)).events == 42
     assert everything(fresh) == before
     fresh.close()
 

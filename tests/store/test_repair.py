@@ -148,7 +148,7 @@ def test_a_backup_fills_the_gap(path: Path, tmp_path: Path) -> None:
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")
     store.repair()
     assert {one.check for one in store.check()} == {"aside"}
-    assert store.restore(str(tmp_path / "copy")) == 1
+    assert store.restore(str(tmp_path / "copy")).events == 1
     assert [one.detail for one in store.check() if "set aside" not in one.detail] == []
     assert list(flaws(store.events(SESSION))) == []
     store._connection.execute("UPDATE events SET data = x'00ff' WHERE session = 1 AND seq = 7")

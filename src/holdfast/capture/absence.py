@@ -19,6 +19,12 @@ NAME: Final = "server.away"  # in the home
 LASTS: Final = 10.0  # seconds for which nobody asks again
 HURRY: Final = 0.4  # seconds that a store may keep an agent waiting
 LEISURE: Final = 5.0  # seconds, where nobody waits for us
+_OUTAGES: Final = (
+    "the server cannot be reached",
+    "the server does not answer",
+    "the server is away",
+    "the server was cut off",
+)
 _SERVERS: Final = ("postgresql://", "postgres://")
 _CAREFUL: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
@@ -59,6 +65,11 @@ def noticed(home: str, where: str, store: str, why: str, patience: float = HURRY
         from holdfast.machine import errorlog
 
         errorlog.note(home, where, why)
+
+
+def is_plain(why: str) -> bool:
+    """Whether what was noted is only that: nobody's fault here, and nothing to report."""
+    return why.startswith(_OUTAGES)
 
 
 def is_over(home: str) -> None:

@@ -90,6 +90,19 @@ class Call:
         # Of a day on which the clocks are changed, the offset of that hour counts, not the present one.
         return asked(written, now=now, local=local_offset(moment))
 
+    def whether_recorded(self, error: HoldfastError) -> HoldfastError:
+        """What to say of a server that went away: what was recorded, and whether to run the command again."""
+        if self._keeper is None:
+            return error
+        from holdfast.keeper.recorded import told
+        from holdfast.store.interface import AWAY
+
+        command = self.parsed.command
+        found = told(self._keeper, error, writes=command is not None and command.writes)
+        if found.hint == AWAY:
+            found.hint = "Hooks keep handing over meanwhile; run the command again when the server is back."
+        return found
+
     # ── answering ────────────────────────────────────────────────────────────────────────────────────────
 
     @property

@@ -63,6 +63,8 @@ def _run(call: Call) -> int:
 def _say(error: HoldfastError, call: Call | None, *, json: bool) -> int:
     from holdfast.cli.saying import say_error
 
+    if call is not None and error.kind == "unreachable":
+        error = call.whether_recorded(error)
     if "postgres" in error.message:
         from holdfast.cli.passwords import cut
 

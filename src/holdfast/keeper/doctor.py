@@ -18,7 +18,7 @@ from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY, HOUR
 from holdfast.keeper import doctor_capture, doctor_mirrors, doctor_store, doctor_teleport, settings
-from holdfast.keeper.doctor_checks import NOTHING, REPAIR, SHOWN, Check
+from holdfast.keeper.doctor_checks import NOTHING, REPAIR, SHOWN, UNOPENED, Check
 from holdfast.keeper.home import Binding
 from holdfast.keeper.starting import ANNOUNCED
 from holdfast.keeper.wording import count
@@ -48,19 +48,24 @@ def examine(keeper: Keeper) -> list[Check]:
     else:
         checks += doctor_store.server(store)
     checks += doctor_store.within(keeper, store, opened)
+    unopened = store is None and opened.status == "failed"
     for name, look in _LOOKS:
-        checks.append(_guarded(name, look, keeper, store))
+        blind = unopened and look in _IN_THE_STORE
+        checks.append(Check(name, "warning", UNOPENED) if blind else _guarded(name, look, keeper, store, opened))
     checks += doctor_teleport.remotes(keeper, store)
     return checks
 
 
-def _guarded(name: str, look: Look, keeper: Keeper, store: Store | None) -> Check:
+def _guarded(name: str, look: Look, keeper: Keeper, store: Store | None, opened: Check | None = None) -> Check:
     try:
         return look(keeper, store)
-    except Unreachable as error:
-        # Of a server that is away the check of the store has told.
-        return Check(name, "warning" if store is None else "failed", f"not checked: {error.message}", error.hint)
+    except Unreachable:
+        if store is None:
+            return Check(name, "warning", UNOPENED)
+        return Check(name, "failed", "not checked: the server went away")
     except HoldfastError as error:
+        if store is None and opened is not None and error.message in opened.detail:
+            return Check(name, "warning", UNOPENED)  # the check of the store has told why
         return Check(name, "failed", error.message, error.hint)
     except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
         return Check(name, "failed", f"it could not be checked ({doctor_store.unexpected(keeper, error)})", None)
@@ -249,6 +254,7 @@ _LOOKS: tuple[tuple[str, Look], ...] = (
     ("capture", doctor_capture.troubles),
     ("keys", doctor_teleport.keys),
 )
+_IN_THE_STORE = (_writer, _agents)
 
 # ── repairing ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.capture import spool
+from holdfast.capture import absence, spool
 from holdfast.capture.serving import NAME, by_hand, called
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import DAY, HOUR, text
@@ -266,6 +266,10 @@ def troubles(keeper: Keeper, _: Store | None) -> Check:
     lines = errorlog.lines(keeper.home.path, keeper.now() - 7 * DAY)
     if not lines:
         return Check("capture", "ok", "no hook had any trouble in the last seven days")
+    outages = [line for line in lines if absence.is_plain(str(line.get("message", "")))]
+    lines = [line for line in lines if line not in outages]
+    if not lines:
+        return Check("capture", "ok", f"what hooks heard while the server was away was kept ({_told(outages[-1])})")
     told = "; ".join(_told(line) for line in lines[-_SHOWN:])
     more = f" (the last of {len(lines):,})" if len(lines) > _SHOWN else ""
     path = os.path.join(keeper.home.path, errorlog.NAME)

@@ -8,6 +8,7 @@ import msgspec
 
 Status = Literal["ok", "warning", "failed"]
 NOTHING: Final = "nothing kept yet"
+UNOPENED: Final = "not checked: the store cannot be opened"
 SHOWN: Final = 3  # of what is wrong: more helps nobody
 REPAIR: Final = "holdfast doctor --repair"
 COPIED: Final = (

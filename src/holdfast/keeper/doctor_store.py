@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from holdfast.core.errors import HoldfastError, NotFound
-from holdfast.keeper.doctor_checks import COPIED, NOTHING, REPAIR, SHOWN, Check
+from holdfast.core.errors import HoldfastError, NotFound, Unreachable
+from holdfast.keeper.doctor_checks import COPIED, NOTHING, REPAIR, SHOWN, UNOPENED, Check
 from holdfast.keeper.home import Home
 from holdfast.keeper.wording import count, one_line
 from holdfast.machine import files, host
@@ -64,6 +64,8 @@ def sqlite(_: Keeper, __: Store | None) -> Check:
 
 def server(store: Store | None) -> Iterator[Check]:
     """Whether a server keeps people apart, and the way to it others out. Nothing about a server that is away."""
+    if store is None:
+        return  # nor is what speaks with one loaded, which may not be installed
     from holdfast.store.postgres import PostgresStore
 
     if not isinstance(store, PostgresStore):
@@ -118,14 +120,18 @@ def within(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Check
             if opened.status == "ok":
                 yield Check(name, "ok", NOTHING)
             else:
-                yield Check(name, "warning", "not checked: the store cannot be opened", opened.fix)
+                # What to do about a server is said once; a file is repaired as a whole.
+                yield Check(name, "warning", UNOPENED, None if keeper.address.path is None else opened.fix)
         return
     path = keeper.address.path
     sound = _SOUND if path is not None else _SOUND | _ON_A_SERVER
     found: dict[str, list[Finding]] = {name: [] for name in _SOUND}
+    away: Unreachable | None = None
     try:
         for finding in store.check():
             found.setdefault(finding.check, []).append(finding)
+    except Unreachable as error:
+        away = error
     except Exception as error:  # noqa: BLE001 (a doctor that falls over helps nobody)
         found["file"].append(Finding("file", f"the check broke off ({unexpected(keeper, error)})"))
     for name, findings in found.items():
@@ -133,6 +139,10 @@ def within(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Check
             yield Check(
                 name, "warning" if name in ("aside", "copies") else "failed", _told(findings), _mend(keeper, name)
             )
+        elif away is not None and name == "file":
+            yield Check(name, "failed", f"the check broke off: {away.message}", away.hint)
+        elif away is not None:
+            yield Check(name, "warning", "not checked to the end: the server went away")
         elif name == "erasure" and path is not None and os.path.lexists(path + ".erasing"):
             yield Check(name, "warning", "deleted data is not erased yet: other processes still read the old file",
                         "Close them; the next command finishes it.")  # fmt: skip

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
     from holdfast.keeper.teleports.syncing import Synced
+    from holdfast.store.interface import Copied, LeftOut
 
 _NOT_YET = Project(id="", name="")  # found once the session really starts
 
@@ -174,7 +175,7 @@ class Keeper:
             wall=self.wall, settings=None,
         )  # fmt: skip
         other._opened = self.store()
-        other.upkeep.draining = self.upkeep.draining
+        other.upkeep.draining, other.upkeep.recorded = self.upkeep.draining, self.upkeep.recorded
         other.looks_once = self.looks_once
         other.environ = self.environ
         return other
@@ -374,17 +375,18 @@ class Keeper:
         done = doctor.repair(self) if repair else []
         return doctor.examine(self), done
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str) -> tuple[LeftOut, ...]:
+        """Write everything into a file; says which sessions of others are not in it, because they are damaged."""
         self.absorb()
         store = self.existing_store()
         if store is None:
             raise NotFound("there is nothing to back up yet")
-        store.backup(path)
+        return store.backup(path)
 
-    def restore(self, path: str) -> int:
-        """Unite with a backup; says how many events were new."""
+    def restore(self, path: str) -> Copied:
+        """Unite with a backup; says how many events were new, and which sessions are not ours to write here."""
         new = self.store().restore(path)
-        if new:
+        if new.events:
             from holdfast.keeper.captures import glance
 
             glance.forget(self.home.path)

@@ -72,13 +72,22 @@ class Recorder:
         # Something was recorded that other devices should soon know of.
         self.matters = False
 
-    def record(self, session: str, build: Build, *, at: int | None = None) -> State:
+    def record(
+        self, session: str, build: Build, *, at: int | None = None, keys: Iterator[str] | None = None
+    ) -> State:
         """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
         with self._transaction() as transaction:
-            return self.within(transaction, session, build, at=at)
+            return self.within(transaction, session, build, at=at, keys=keys)
 
     def within(
-        self, transaction: Transaction, session: str, build: Build, *, at: int | None = None, here: bool = False
+        self,
+        transaction: Transaction,
+        session: str,
+        build: Build,
+        *,
+        at: int | None = None,
+        here: bool = False,
+        keys: Iterator[str] | None = None,
     ) -> State:
         """The same, as part of a transaction that does more. `here`: that makes the session current in this place."""
         state = transaction.state(session)
@@ -93,7 +102,8 @@ class Recorder:
             if not noted and TYPE_OF[type(data)].name in _FOLLOWED:
                 noted = True
                 self._note_ground(transaction, state, moment, writer, here=here)
-            self._append(transaction, state, self.prepare(data), moment, writer)
+            key = None if keys is None else next(keys)
+            self._append(transaction, state, self.prepare(data), moment, writer, key)
         return state
 
     def note_ground(self, transaction: Transaction, session: str) -> None:

@@ -11,13 +11,13 @@ import itertools
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core import agents, view
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, Refused
-from holdfast.core.failures import CATEGORIES, Attempt, Category, category_of, circuit, wait_before
+from holdfast.core.failures import CATEGORIES, Category, category_of, circuit, wait_before
 from holdfast.core.lifecycle import AGENT, allows, refusal, session_allows
 from holdfast.core.modes import limits
 from holdfast.core.secrets import redact
@@ -38,10 +38,11 @@ from holdfast.core.vocabulary import (
     OfAgent,
     Process,
 )
+from holdfast.keeper import running_later, running_queue
 from holdfast.keeper.agent import process
 from holdfast.machine.command import Outcome, run_command
 from holdfast.machine.disk import free_space
-from holdfast.machine.process import Identity, fate
+from holdfast.machine.process import fate
 from holdfast.machine.signals import Signals, Stopped, name_of
 
 if TYPE_CHECKING:
@@ -61,11 +62,14 @@ _FULL_DISK = 64 * 1024  # bytes left
 
 
 class Ran(NamedTuple):
-    """How it ended: the code to exit with, the agent it was, and what kept something from being recorded."""
+    """How it ended: the code to exit with, the agent it was, and what kept something from being recorded. `later`:
+    the server was away, and what happened is kept here until it is back.
+    """
 
     code: int
     agent_id: str
     unrecorded: HoldfastError | None = None
+    later: bool = False
 
 
 def run(
@@ -151,6 +155,8 @@ class _Run:
         self._within = tuple(name for name in (environ or {}).get(WITHIN, "").split(",") if name)
         self._begun = False
         self._unrecorded: HoldfastError | None = None
+        self._later = False
+        self._numbers = itertools.count()
         self._gone: dict[tuple[str, Process], float] = {}
         # Redacted before it is cut: half a secret would not be recognised any more.
         found = redact(_line(argv))
@@ -186,7 +192,7 @@ class _Run:
         return self._ran(code)
 
     def _ran(self, code: int) -> Ran:
-        return Ran(code, self.id, self._unrecorded)
+        return Ran(code, self.id, self._unrecorded, self._later)
 
     # ── the queue ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -242,11 +248,14 @@ class _Run:
         def started(pid: int) -> None:
             self._begun = True
             said = kind(id=self.id, ref=self._ref, pid=pid, process=process(pid))
+            at, key = self._session.keeper.now(), self._next_key()
             try:
                 with turn:  # leaving it commits: the command runs on without holding anybody up
-                    self._session.keeper.recorder.within(transaction, self._session.id, lambda _: [said])
+                    self._session.keeper.recorder.within(
+                        transaction, self._session.id, lambda _: [said], keys=running_later.numbered(key)
+                    )
             except HoldfastError as error:
-                self._unrecorded = error
+                self._not_recorded(error, key, at, [said])
 
         self._begun = False
         environ = None if self._environ is None else {**self._environ, WITHIN: ",".join([*self._within, self.id])}
@@ -264,14 +273,18 @@ class _Run:
             raise Refused(f"agent {self.id} was {status} by someone else meanwhile", session=session)
         if kind is AgentResumed and self._circuit(state, own):
             self._retries = 0
-        queue = [agent for agent in _before(own, state) if _waits(agent)] if kind is AgentResumed else []
+        queue = (
+            [agent for agent in running_queue.before(own, state) if running_queue.waits(agent)]
+            if kind is AgentResumed
+            else []
+        )
         at_work = (one for one in agents.running(state) if one.id not in self._within and self._at_work(one))
         ahead = [agent.id for agent in [*at_work, *queue]]
         return ahead if len(ahead) >= limits(view.word(state, "mode") or "").agents else []
 
     def _at_work(self, agent: AgentState) -> bool:
         """Whether an agent recorded as running is: one whose process is gone no longer counts, after a moment."""
-        if agent.process is None or fate(_identity(agent.process)) != "gone":
+        if agent.process is None or fate(running_queue.identity(agent.process)) != "gone":
             return True
         first = self._gone.setdefault((agent.ref, agent.process), time.monotonic())
         return time.monotonic() - first < _SETTLES
@@ -280,7 +293,7 @@ class _Run:
         """Refuse while agents of this type have failed too often; True when this one is the try that decides."""
         now = max(self._session.keeper.now(), state.updated_at)
         alike = [agent for agent in state.agents.values() if agent.type == self._type and agent is not own]
-        found = circuit(_attempts(alike), now)
+        found = circuit(running_queue.attempts(alike), now)
         what = f"agents of type {self._type!a} failed three times in a row"
         if found.state == "open" and found.until is not None:
             left = -(-(found.until - now) // SECOND)
@@ -292,7 +305,7 @@ class _Run:
         if found.state != "half-open":
             return False
         at_work = [one for one in agents.running(state) if one is not own and self._at_work(one)]
-        queue = [one for one in _before(own, state) if _waits(one)]
+        queue = [one for one in running_queue.before(own, state) if running_queue.waits(one)]
         trying = [one.id for one in [*at_work, *queue] if one.type == self._type]
         if trying:
             raise Refused(
@@ -351,55 +364,30 @@ class _Run:
 
     def _record(self, *said: Data) -> None:
         """Record what happened as far as the agent's state allows it; what cannot be written is remembered."""
-
-        def build(state: State) -> Iterator[Data]:
-            for data in said:
-                if not isinstance(data, OfAgent):
-                    yield data
-                    continue
-                own = agents.find(state, self.id, self._ref)
-                if own is not None and isinstance(data, AgentCompleted) and agents.status_of(own) == "pending":
-                    yield AgentResumed(id=self.id, ref=self._ref)  # its start could not be recorded
-                # The command may have spoken for itself (holdfast agent done), or someone may have given it up.
-                if own is not None and allows(AGENT, agents.status_of(own), TYPE_OF[type(data)].name):
-                    yield data
-
+        at, key = self._session.keeper.now(), self._next_key()
         try:
-            self._session.keeper.recorder.record(self._session.id, build)
+            self._session.keeper.recorder.record(
+                self._session.id, lambda state: running_later.course(state, self.id, self._ref, said),
+                keys=running_later.numbered(key),
+            )  # fmt: skip
         except HoldfastError as error:
+            self._not_recorded(error, key, at, said)
+
+    def _next_key(self) -> str:
+        return f"run:{self._ref}:{next(self._numbers)}"
+
+    def _not_recorded(self, error: HoldfastError, key: str, at: int, said: Sequence[Data]) -> None:
+        """A server that is away hears of it later; anything else is told."""
+        if running_later.hand_over(
+            self._session.keeper, error, session=self._session.id, agent=self.id, ref=self._ref, key=key, at=at,
+            said=said,
+        ):  # fmt: skip
+            self._later = True
+        else:
             self._unrecorded = self._unrecorded or error
 
     def _name(self) -> str:
         return shorten(legible(os.path.basename(self._argv[0]) or self._argv[0]), 60)
-
-
-def _attempts(alike: Sequence[AgentState]) -> list[Attempt]:
-    """All that was tried by these agents, in the order it ended."""
-    found = [Attempt(at, succeeded=False) for agent in alike for at in agent.failed_attempts]
-    found += [
-        Attempt(agent.ended_at, succeeded=True)
-        for agent in alike
-        if agent.ended_at is not None and agents.status_of(agent) == "completed"
-    ]
-    return sorted(found, key=lambda attempt: attempt.ended_at)
-
-
-def _before(own: AgentState | None, state: State) -> Iterator[AgentState]:
-    """The agents that came before this one; all of them while it is not there yet."""
-    return itertools.takewhile(lambda agent: agent is not own, state.agents.values())
-
-
-def _waits(agent: AgentState) -> bool:
-    """Whether somebody really stands in the queue for it."""
-    return (
-        agents.status_of(agent) == "pending"
-        and agent.process is not None
-        and fate(_identity(agent.process)) == "alive"
-    )
-
-
-def _identity(which: Process) -> Identity:
-    return Identity(which.pid, which.started, which.boot, which.namespace, which.machine)
 
 
 def _line(argv: Sequence[str]) -> str:

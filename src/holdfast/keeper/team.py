@@ -14,9 +14,11 @@ from urllib.parse import quote
 from holdfast.core import extras
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.keeper.home import Home
+from holdfast.keeper.wording import count
 from holdfast.machine.wall import Wall
 from holdfast.store.address import Address, PostgresAddress, SqliteAddress, address, open_store
-from holdfast.store.copying import Copied, Progress
+from holdfast.store.copying import Progress
+from holdfast.store.interface import Copied, LeftOut
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -288,6 +290,18 @@ def copy(home: Home, source: str, target: str, told: Callable[[Progress], None] 
 
     with _opened(home, taken) as old, _opened(home, given) as new:
         return Moved(taken, given, copying.copy(old, new, told=told))
+
+
+def incomplete(left_out: Sequence[LeftOut], done: str, again: str, *, file: str) -> Refused | None:
+    """What to end with where sessions were left out: whoever sees the exit code alone must not take it for all."""
+    if not left_out:
+        return None
+    return Refused(
+        f"{count(len(left_out), 'session')} could not be {done}; everything else is there",
+        hint=f"Ask who owns {'it' if len(left_out) == 1 else 'them'}; then {again}.",
+        file=file,
+        session=left_out[0].session if len(left_out) == 1 else None,
+    )
 
 
 def named(home: Home, word: str) -> Address:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from holdfast.core.errors import Unreachable
 from holdfast.keeper.recording import note_rules
 from holdfast.store.interface import Transaction
 
@@ -26,6 +27,7 @@ class Turn:
 
     def __enter__(self) -> Transaction:
         self._keeper.absorb()
+        self._keeper.upkeep.recorded.turn_begins()
         self._keeper.upkeep.begin_turn()
         self._inner = self._keeper.store().transaction(patience=self._patience)
         self._transaction = self._inner.__enter__()
@@ -43,11 +45,19 @@ class Turn:
     ) -> None:
         assert self._inner is not None
         self._keeper.upkeep.writing = False
-        self._inner.__exit__(kind, error, trace)
+        recorded = self._keeper.upkeep.recorded
+        try:
+            self._inner.__exit__(kind, error, trace)
+        except Unreachable as cut:
+            if kind is None:
+                recorded.not_saved(cut)
+            raise
         if kind is None:
             assert self._transaction is not None
+            changed = self._transaction.changed()
+            recorded.turn_ended(recorded=bool(changed))
             self._keeper.recorder.noted_rules = True
-            self._keeper.upkeep.follow(self._transaction.changed())
+            self._keeper.upkeep.follow(changed)
             if self._keeper.recorder.matters:
                 self._keeper.recorder.matters = False
                 self._keeper.upkeep.travel()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.capture import glances, spool
 from holdfast.core.errors import Refused
+from holdfast.keeper.recorded import Recorded
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -29,6 +30,8 @@ class Upkeep:
         self.writing = False
         # Payloads are being taken in: what is asked meanwhile must not begin that again.
         self.draining = False
+        # Whether what somebody asked for was recorded, for when the server goes away before it is answered.
+        self.recorded = Recorded()
         self._next_look = 0.0
         # Whether a status line ever asked here, and when to look again.
         self._watched = False
@@ -61,14 +64,16 @@ class Upkeep:
             self._next_look = now + _LOOK_EVERY
             if not os.path.isdir(self._keeper.home.mirrors):
                 return
-        self.mirrors.absorb()
+        with self.recorded.beside():
+            self.mirrors.absorb()
 
     def _drain(self) -> None:
         from holdfast.keeper.captures.draining import drain
 
         self.draining = True
         try:
-            drain(self._keeper, patience=self._keeper.patience)
+            with self.recorded.beside():
+                drain(self._keeper, patience=self._keeper.patience)
         finally:
             self.draining = False
 
@@ -129,8 +134,9 @@ class Upkeep:
 
     def follow(self, changed: frozenset[str]) -> None:
         """Let status lines and mirrored files show a change."""
-        self._show(changed)
-        self.write_mirrors()
+        with self.recorded.beside():
+            self._show(changed)
+            self.write_mirrors()
 
     def _show(self, changed: frozenset[str]) -> None:
         if not self._watched:

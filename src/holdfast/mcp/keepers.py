@@ -14,6 +14,7 @@ from anyio import to_thread
 
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.keeper import Keeper
+from holdfast.keeper.recorded import told
 
 T = TypeVar("T")
 
@@ -48,10 +49,14 @@ class Keepers:
     def _work(self, which: Callable[[], str], work: Callable[[Keeper], T]) -> T:
         directory = which()
         try:
-            return work(self._keeper(directory))
+            keeper = self._keeper(directory)
+            keeper.upkeep.recorded.begin()
+            return work(keeper)
         except HoldfastError as error:
             if error.kind in ("damaged", "busy"):
                 self._let_go(directory)
+            if error.kind == "unreachable" and (kept := self._kept.get(directory)) is not None:
+                raise told(kept.keeper, error, writes=False) from None
             raise
         except BaseException:
             self._let_go(directory)

@@ -4,6 +4,9 @@ Events go in portions, in the order in which the source got to know them. Each p
 target, and how far it came stands in the target's memory with it: a copy that was cut off goes on from there. Nothing
 is taken away: what the target holds already, of these sessions or of others, is united with what comes.
 
+On a server some sessions are other people's: one that the target does not let us write, or that is damaged and for
+its owner to repair, is left out and named, and everything else is carried.
+
 The source may go on being used. What comes in meanwhile is copied too; only where it never rests, its very last
 events are left for the next copy.
 """
@@ -19,7 +22,8 @@ from holdfast.core.event import Event
 from holdfast.core.fold import fold
 from holdfast.core.reading import erasures
 from holdfast.core.state import State, freeze
-from holdfast.store.interface import UNSEEN, Arrival, Known, Store
+from holdfast.store.interface import UNSEEN, Arrival, Copied, Known, Store
+from holdfast.store.leaving import OWNER_REPAIRS, left_out, missing, refusal
 from holdfast.store.verify import flaws
 
 # In the target's memory: how far the copy of a source came.
@@ -41,83 +45,153 @@ class Progress(NamedTuple):
     of: int
 
 
-class Copied(NamedTuple):
-    """What a copy did: sessions compared and found equal, and events that were new to the target."""
-
-    sessions: int
-    events: int
-
-
 def copy(source: Store, target: Store, *, told: Callable[[Progress], None] = lambda _: None) -> Copied:
-    """Copy everything that the target lacks. A damaged source is refused before anything is written."""
+    """Copy everything that the target lacks, but for sessions of others that cannot be; those are named.
+
+    A source with damage that is ours to repair is refused before anything is written.
+    """
     if source.url == target.url:
         raise Invalid("a store cannot be copied into itself")
-    _refuse_damage(source, told)
-    new = 0
-    compared: set[str] = set()
-    due: set[str] | None = None  # all
-    for _ in range(_ROUNDS):
-        for portion, taken in _carried(source, target, told):
-            new += taken
-            if due is not None:
-                due |= {one.event.session for one in portion}
-        if due is not None and not due:
-            break
-        asked = [one for one in source.sessions() if due is None or one in due]
-        due = set()
-        for number, session in enumerate(asked, 1):
-            new += _compare(source, target, session)
-            compared.add(session)
-            told(Progress("comparing", number, len(asked)))
-    _carry_beside(source, target)
-    return Copied(len(compared), new)
+    return _Copy(source, target, told).done()
 
 
-def _refuse_damage(source: Store, told: Callable[[Progress], None]) -> None:
-    sessions = list(source.sessions())
-    for number, session in enumerate(sessions, 1):
-        for flaw in flaws(source.events(session)):
-            if flaw.damaged is not None:  # what is missing in the source cannot be copied, but nor is it lost by it
-                raise Damaged(
-                    f"nothing was copied: {flaw.detail} (of writer {flaw.writer})", hint=_DOCTOR, session=session
-                )
-        told(Progress("checking", number, len(sessions)))
+class _Copy:
+    def __init__(self, source: Store, target: Store, told: Callable[[Progress], None]) -> None:
+        self._source, self._target, self._told = source, target, told
+        self._new = 0
+        # Sessions that cannot be carried, and why. Each copy tries them again: comparing brings what is lacking.
+        self._left: dict[str, str] = {}
 
+    def done(self) -> Copied:
+        source, target = self._source, self._target
+        self._refuse_damage()
+        compared: set[str] = set()
+        due: set[str] | None = None  # all
+        for _ in range(_ROUNDS):
+            for portion in self._carried():
+                if due is not None:
+                    due |= {one.event.session for one in portion}
+            if due is not None and not due:
+                break
+            asked = [one for one in source.sessions() if due is None or one in due]
+            due = set()
+            missed = source.beside().missed
+            for number, session in enumerate(asked, 1):
+                self._compare(session, missed)
+                compared.add(session)
+                self._told(Progress("comparing", number, len(asked)))
+        _carry_beside(source, target)
+        return Copied(len(compared - self._left.keys()), self._new, left_out(self._left, source.state))
 
-# ── the log, in order of arrival ─────────────────────────────────────────────────────────────────────────
+    def _refuse_damage(self) -> None:
+        sessions = list(self._source.sessions())
+        for number, session in enumerate(sessions, 1):
+            wrong = self._damage(session)
+            if wrong is not None and self._source.may_repair(session):
+                raise Damaged(f"nothing was copied: {wrong}", hint=_DOCTOR, session=session)
+            if wrong is not None:
+                self._left[session] = f"{wrong}; {OWNER_REPAIRS}"
+            self._told(Progress("checking", number, len(sessions)))
 
-
-def _carried(source: Store, target: Store, told: Callable[[Progress], None]) -> Iterator[tuple[list[Arrival], int]]:
-    """Every portion that came over, with how many of its events were new, until the source has no more."""
-    name = CURSORS + digest(source.url.encode(errors="surrogatepass"))[:32]
-    place = _place(target.remembered(name))
-    # Of a server that has been used for long, places are large numbers from the first on.
-    before = min((one.place - 1 for one in source.arrived(0, 1)), default=0)
-    while portion := source.arrived(place, PORTION):
+    def _damage(self, session: str) -> str | None:
         try:
-            with target.transaction() as transaction:
-                further = _place(transaction.remembered(name))
-                if further > place:  # another copy of this source is at work, and this portion is here already
-                    taken, place = 0, further
-                else:
-                    taken, place = transaction.receive(one.event for one in portion), portion[-1].place
-                    transaction.remember(name, b"%d" % place)
+            for flaw in flaws(self._source.events(session)):
+                if (
+                    flaw.damaged is not None
+                ):  # what is missing in the source cannot be copied, but nor is it lost by it
+                    return f"{flaw.detail} (of writer {flaw.writer})"
+        except Damaged as error:
+            return error.message
+        return None
+
+    # ── the log, in order of arrival ─────────────────────────────────────────────────────────────────────
+
+    def _carried(self) -> Iterator[list[Arrival]]:
+        """Every portion that came over, until the source has no more."""
+        source, target = self._source, self._target
+        name = CURSORS + digest(source.url.encode(errors="surrogatepass"))[:32]
+        place = _place(target.remembered(name))
+        # Of a server that has been used for long, places are large numbers from the first on.
+        before = min((one.place - 1 for one in source.arrived(0, 1)), default=0)
+        while portion := source.arrived(place, PORTION):
+            wanted = [one.event for one in portion if one.event.session not in self._left]
+            try:
+                with target.transaction() as transaction:
+                    reached = _place(transaction.remembered(name))
+                    taken = 0
+                    if reached <= place:  # else another copy of this source is at work, and this portion is here
+                        taken, reached = transaction.receive(wanted), portion[-1].place
+                        transaction.remember(name, b"%d" % reached)
+            except (Refused, Damaged):
+                # Of one or several of its sessions. What is taken in of the others meanwhile is no loss.
+                if not self._take_one_by_one(wanted):
+                    raise
+                continue
+            self._new += taken
+            place = reached
+            self._told(Progress("copying", place - before, max(place, source.latest_place()) - before))
+            yield portion
+
+    def _take_one_by_one(self, events: list[Event]) -> bool:
+        """Each session by itself; says whether one more had to be left out."""
+        before = len(self._left)
+        of: dict[str, list[Event]] = {}
+        for event in events:
+            of.setdefault(event.session, []).append(event)
+        for session, some in of.items():
+            self._take(session, some)
+        return len(self._left) > before
+
+    def _take(self, session: str, events: list[Event]) -> None:
+        try:
+            with self._target.transaction() as transaction:
+                taken = transaction.receive(events)
         except Refused:
-            _name_refused(target, portion)
-            raise
-        told(Progress("copying", place - before, max(place, source.latest_place()) - before))
-        yield portion, taken
-
-
-def _name_refused(target: Store, portion: list[Arrival]) -> None:
-    """One session of a portion is somebody else's in the target: say which. What is taken in meanwhile is no loss."""
-    for session in dict.fromkeys(one.event.session for one in portion):
-        try:
-            with target.transaction() as transaction:
-                transaction.receive(one.event for one in portion if one.event.session == session)
-        except Refused as error:
+            self._left[session] = refusal(self._target, session)
+        except Damaged as error:
             error.session = session
-            raise
+            self._leave_damaged(session, error)
+        else:
+            self._new += taken
+
+    def _leave_damaged(self, session: str, error: Damaged) -> None:
+        """What somebody else must repair, here or there, stops nobody; our own damage does."""
+        if self._source.may_repair(session) and self._target.may_repair(session):
+            raise error
+        self._left[session] = f"{error.message}; {OWNER_REPAIRS}"
+
+    # ── the proof ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _compare(self, session: str, missed: frozenset[str]) -> None:
+        """Refuse any difference between the two, once what was still lacking is there.
+
+        Something can be: taken out of the target since it was copied, left out by the last copy, or of another source
+        that had the same address.
+        """
+        if session in self._left:
+            return
+        target = self._target
+        state, events = _at_one_moment(self._source, session)
+        there = {event.hash for event in target.events(session)}
+        lacking = [event for event in events if event.hash not in there]
+        if lacking:
+            self._take(session, lacking)
+            if session in self._left:
+                return
+        copied, copies = _at_one_moment(target, session)
+        wrong = _difference(events, copies)
+        if wrong is None and freeze(fold(copies, session)) != freeze(copied):
+            wrong = "its state in the copy is not what its events add up to"
+        if wrong is None and copies == events and freeze(state) != freeze(copied):
+            wrong = "its state in the copy is another"
+        if wrong is not None:
+            error = Damaged(f"the copy of a session differs: {wrong}", hint=_DOCTOR, session=session)
+            self._leave_damaged(session, error)
+            return
+        known = missing(session, copies) & missed
+        if known and not known <= target.beside().missed:
+            with target.transaction() as transaction:
+                transaction.miss(session, known)
 
 
 def _place(kept: bytes | None) -> int:
@@ -151,30 +225,7 @@ def _unknown(projects: Iterable[Known], there: Iterable[Known]) -> Iterator[Know
             yield project
 
 
-# ── the proof ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _compare(source: Store, target: Store, session: str) -> int:
-    """Refuse any difference between the two; says how many events were still lacking, and are here now.
-
-    They can be: taken out of the target since they were copied, or of another source that had the same address.
-    """
-    state, events = _at_one_moment(source, session)
-    there = {event.hash for event in target.events(session)}
-    lacking = [event for event in events if event.hash not in there]
-    taken = 0
-    if lacking:
-        with target.transaction() as transaction:
-            taken = transaction.receive(lacking)
-    copied, copies = _at_one_moment(target, session)
-    wrong = _difference(events, copies)
-    if wrong is None and freeze(fold(copies, session)) != freeze(copied):
-        wrong = "its state in the copy is not what its events add up to"
-    if wrong is None and copies == events and freeze(state) != freeze(copied):
-        wrong = "its state in the copy is another"
-    if wrong is not None:
-        raise Damaged(f"the copy of a session differs: {wrong}", hint=_DOCTOR, session=session)
-    return taken
+# ── what is the same ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _at_one_moment(store: Store, session: str) -> tuple[State, list[Event]]:

@@ -21,6 +21,8 @@ from holdfast.core.vocabulary import Data, Project
 # In its memory a store notes here after which place events came in from elsewhere (a decimal number). Whoever looks
 # through them takes the note away.
 UNSEEN = "arrivals/unseen"
+# What to do about a server that is away. Not everybody who meets it ran a command.
+AWAY = "When the server is back, it goes on; hooks keep handing over meanwhile."
 
 
 class Draft(NamedTuple):
@@ -83,6 +85,24 @@ class Beside(NamedTuple):
     places: dict[str, str]
     projects: list[Known]
     memory: dict[str, bytes]
+    # The names (`derived.aside`) of events that a repair could not bring back.
+    missed: frozenset[str] = frozenset()
+
+
+class LeftOut(NamedTuple):
+    """A session that was not carried over, and why; its goal, where that is known."""
+
+    session: str
+    reason: str
+    goal: str | None = None
+
+
+class Copied(NamedTuple):
+    """What came over: sessions that are there now, as they are in the source, and events that were new."""
+
+    sessions: int
+    events: int
+    left_out: tuple[LeftOut, ...] = ()
 
 
 class Listening(Protocol):
@@ -133,6 +153,9 @@ class Transaction(Protocol):
 
     def remember(self, name: str, value: bytes | None) -> None:
         """Keep something small beside the log, or nothing any more; it stands or falls with the events around it."""
+
+    def miss(self, session: str, names: Iterable[str]) -> None:
+        """Note that a repair, elsewhere, could not bring these back; a session of somebody else is left as it is."""
 
     def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
         """Take the events of a stream beyond a number out of the log, as if they had never arrived; gives them."""
@@ -210,11 +233,17 @@ class Store(Protocol):
     def erase(self, session: str, deletion: Draft) -> None:
         """Record the deletion of a session and make it true: nothing of its text is left in any file."""
 
-    def backup(self, path: str) -> None:
-        """Write a complete copy that `restore` can read. Never over an existing file."""
+    def may_repair(self, session: str) -> bool:
+        """Whether damage to it is for whoever asks to mend; False where it is somebody else's."""
 
-    def restore(self, path: str) -> int:
-        """Unite with a backup: events it has and this store lacks are added; says how many."""
+    def backup(self, path: str) -> tuple[LeftOut, ...]:
+        """Write a copy that `restore` can read, never over an existing file; says what is not in it.
+
+        Complete, but for sessions of others that are damaged.
+        """
+
+    def restore(self, path: str) -> Copied:
+        """Unite with a backup: events it has and this store lacks are added, but for what is not ours to write."""
 
     def check(self) -> Iterator[Finding]:
         """Everything that is wrong: files, chains, states, listings, search."""

@@ -16,18 +16,36 @@ from holdfast.core.times import text
 from holdfast.store.interface import Filter
 
 Ask = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
+Condition = tuple[str, tuple[Any, ...]]
+
+
+def _with_words(whole: Sequence[str], begun: str) -> list[Condition]:
+    looked_up = "ref IN (SELECT session FROM words WHERE word {})"
+    return [
+        (looked_up.format(">= ? AND word < ?"), (begun, begun + "\U0010ffff")),
+        *((looked_up.format("= ?"), (word,)) for word in whole),
+    ]
+
+
+def _called(alias: str) -> Condition:
+    return "ref IN (SELECT session FROM aliases WHERE alias = ?)", (alias,)
 
 
 class Within(NamedTuple):
-    """The part of the tables that is this store: a condition that holds for rows of `sessions` and of `words`.
+    """The part of the tables that is this store: a condition that holds for rows of `sessions`.
 
     Where many sessions are in the tables and few of them can be seen, `parts` are conditions of which just one holds
-    for each session that can be: asked one by one, each has an index that gives its newest rows first.
+    for each session that can be: asked one by one, each has an index that gives its newest rows first. `with_words`
+    and `called` say which sessions have whole words and the beginning of one more, and which have an alias; where
+    words are looked for in none but sessions that can be seen, those are `few`, and there is no need of parts.
     """
 
     condition: str = "1 = 1"
     values: tuple[Any, ...] = ()
     parts: tuple[str, ...] = ("1 = 1",)
+    with_words: Callable[[Sequence[str], str], list[Condition]] = _with_words
+    called: Callable[[str], Condition] = _called
+    few: bool = False
 
 
 _WHOLE: Final = Within()
@@ -45,8 +63,8 @@ def rows(ask: Ask, which: Filter, within: Within = _WHOLE) -> list[Row]:
     asked = " ".join([_SHOWN, *(f"AND {condition}" for condition, _ in conditions)])
     newest = "ORDER BY created_at DESC, id DESC" + (" LIMIT ?" if which.limit is not None else "")
     values = [value for _, some in conditions for value in some] + ([which.limit] if which.limit is not None else [])
-    if len(within.parts) == 1:
-        return [_row(found, which) for found in ask(f"{asked} AND {within.parts[0]} {newest}", tuple(values))]
+    if len(within.parts) == 1 or (within.few and which.search is not None):
+        return [_row(found, which) for found in ask(f"{asked} {newest}", tuple(values))]
     sql = " UNION ALL ".join(f"({asked} AND {part} {newest})" for part in within.parts)
     last = values[-1:] if which.limit is not None else []
     return [_row(found, which) for found in ask(f"{sql} {newest}", (*values * len(within.parts), *last))]
@@ -81,17 +99,15 @@ def _all(ask: Ask, within: Within, columns: str, condition: str) -> list[Any]:
 def find(ask: Ask, reference: str, within: Within = _WHOLE) -> list[str]:
     start = reference.lower()
     begun = f"SELECT id FROM sessions WHERE {_LISTED} AND {within.condition} AND id >= ? AND id < ?"  # noqa: S608
-    called = (
-        f"SELECT id FROM sessions WHERE deleted = 0 AND {within.condition}"  # noqa: S608 (constants)
-        " AND ref IN (SELECT session FROM aliases WHERE alias = ?)"
-    )
-    values = (*within.values, start, start + "g", *within.values, reference)
+    condition, alias = within.called(reference)
+    called = f"SELECT id FROM sessions WHERE deleted = 0 AND {within.condition} AND {condition}"  # noqa: S608
+    values = (*within.values, start, start + "g", *within.values, *alias)
     return [id_ for (id_,) in ask(f"{begun} UNION {called} ORDER BY 1", values)]
 
 
-def _conditions(which: Filter, within: Within) -> list[tuple[str, tuple[Any, ...]]] | None:
+def _conditions(which: Filter, within: Within) -> list[Condition] | None:
     """Each with its values; None when nothing can fulfil them."""
-    found: list[tuple[str, tuple[Any, ...]]] = [(within.condition, within.values)]
+    found: list[Condition] = [(within.condition, within.values)]
     if which.projects is not None:
         if not which.projects:
             return None
@@ -115,9 +131,7 @@ def _conditions(which: Filter, within: Within) -> list[tuple[str, tuple[Any, ...
         whole, begun = search.query(which.search)
         if not begun:
             return None
-        looked_up = f"ref IN (SELECT session FROM words WHERE {within.condition} AND word {{}})"  # noqa: S608
-        found.append((looked_up.format(">= ? AND word < ?"), (*within.values, begun, begun + "\U0010ffff")))
-        found += [(looked_up.format("= ?"), (*within.values, word)) for word in whole]
+        found += within.with_words(whole, begun)
     return found
 
 

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from holdfast.core.errors import Damaged
+from holdfast.core.errors import Damaged, Refused
 from holdfast.core.event import Event, trouble
-from holdfast.store.interface import Store
+from holdfast.core.fold import fold
+from holdfast.store.interface import Copied, Store
+from holdfast.store.leaving import left_out, missing, refusal
+
+if TYPE_CHECKING:
+    from holdfast.store.sqlite.copies import Backup
 
 
-def unite(store: Store, path: str) -> int:
-    """Read every event of the backup, check it, and add what is missing: all of it, or nothing. Says how many."""
+def unite(store: Store, path: str) -> Copied:
+    """Read every event of the backup, check it, and add what is missing: all of it, or nothing.
+
+    Only sessions that are not ours to write in this store are left out, and named.
+    """
     from holdfast.store.sqlite import copies
 
     path = os.path.abspath(path)
@@ -23,14 +32,49 @@ def unite(store: Store, path: str) -> int:
         sessions = backup.sessions()
         for session in sessions:
             _refuse_damage(backup.events(session), session, path)
-        new = 0
+        left: dict[str, str] = {}
+        while True:
+            wanted = [session for session in sessions if session not in left]
+            try:
+                new = _take(store, backup, wanted)
+            except Refused:
+                refused = [session for session in wanted if _is_refused(store, backup.events(session))]
+                if not refused:
+                    raise
+                left |= {session: refusal(store, session) for session in refused}
+            else:
+                return Copied(len(wanted), new, left_out(left, lambda one: fold(backup.events(one), one)))
+
+
+def _take(store: Store, backup: Backup, sessions: list[str]) -> int:
+    """Says how many events were new."""
+    new = 0
+    missed = backup.missed()
+    with store.transaction() as transaction:
+        for session in sessions:
+            new += transaction.receive(backup.events(session))
+            state = transaction.state(session)
+            if state.project is not None and not state.deleted:
+                transaction.know_project(state.project)
+            if any(session in name for name in missed):
+                transaction.miss(session, missed & missing(session, store.events(session)))
+    return new
+
+
+class _Undone(Exception):
+    """Ends a transaction that only tried."""
+
+
+def _is_refused(store: Store, events: Iterable[Event]) -> bool:
+    """Whether the store does not take in these; nothing of the attempt stays."""
+    try:
         with store.transaction() as transaction:
-            for session in sessions:
-                new += transaction.receive(backup.events(session))
-                state = transaction.state(session)
-                if state.project is not None and not state.deleted:
-                    transaction.know_project(state.project)
-        return new
+            transaction.receive(events)
+            raise _Undone
+    except _Undone:
+        return False
+    except Refused:
+        return True
 
 
 def _refuse_damage(events: Iterable[Event], session: str, path: str) -> None:

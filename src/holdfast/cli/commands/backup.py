@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import os
 
+from holdfast.cli import left_out
 from holdfast.cli.call import Call
+from holdfast.keeper import team
 from holdfast.keeper.wording import count
 
 
-def run(call: Call) -> None:
+def run(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
-    call.keeper.backup(path)
+    left = call.keeper.backup(path)
     size = os.path.getsize(path)
+    error = team.incomplete(left, "backed up", "make another backup", file=path)
     call.answer(
-        {"file": path, "bytes": size},
+        {"file": path, "bytes": size, "left_out": left_out.documents(left)},
         lambda paint: "" if call.quiet else paint.join(paint.green("Backed up "), f"to {path} ({size:,} bytes)"),
+        error=error,
     )
+    return left_out.end(call, left, error)
 
 
-def restore(call: Call) -> None:
+def restore(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
-    new = call.keeper.restore(path)
+    done = call.keeper.restore(path)
+    error = team.incomplete(done.left_out, "restored", "run the same command again", file=path)
     call.answer(
-        {"file": path, "restored": new},
-        lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(new, "event")),
+        {"file": path, "restored": done.events, "left_out": left_out.documents(done.left_out)},
+        lambda paint: "" if call.quiet else paint.join(paint.green("Restored "), count(done.events, "event")),
+        error=error,
     )
+    return left_out.end(call, done.left_out, error)

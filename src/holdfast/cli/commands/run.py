@@ -35,6 +35,8 @@ def run(call: Call) -> int:
         announce=announce,
         environ=call.environ,
     )
+    if ran.later:
+        announce(f"the server is away: what became of {ran.agent_id} is kept here, and recorded when it is back")
     if ran.unrecorded is not None:
         notes.append(f"not everything about {ran.agent_id} could be recorded: {ran.unrecorded.message}")
         if not call.json:  # said even when asked to be quiet: something is missing from the log

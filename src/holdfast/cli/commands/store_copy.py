@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from holdfast.cli import left_out
 from holdfast.cli.call import Call
 from holdfast.cli.commands.store import switching
 from holdfast.cli.paint import Paint, Painted, terminal
@@ -28,7 +29,7 @@ _STEPS = {
 }
 
 
-def run(call: Call) -> None:
+def run(call: Call) -> int:
     own = Home(home(call.environ))
     source, target = call.url(call.parsed.need("source")), call.url(call.parsed.need("target"))
     bar = _Bar(call)
@@ -42,14 +43,18 @@ def run(call: Call) -> None:
         ) from None
     finally:
         bar.clear()
+    left = done.copied.left_out
+    error = team.incomplete(left, "copied", "run the same command again", file=done.target.url)
     call.answer(
         {"copied": {
             "from": done.source.url, "to": done.target.url, "sessions": done.copied.sessions,
             "events": done.copied.events,
-        }, "verified": done.copied.sessions},
+        }, "verified": done.copied.sessions, "left_out": left_out.documents(left)},
         lambda paint: "" if call.quiet else _painted(paint, done),
+        error=error,
     )  # fmt: skip
     _tell_how_to_switch(call, own, done)
+    return left_out.end(call, left, error)
 
 
 def _painted(paint: Paint, done: team.Moved) -> Painted:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.cli.watching.acting import act
 from holdfast.cli.watching.pressing import Deed
+from holdfast.core.errors import Unreachable
+from holdfast.keeper.recorded import told
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -44,7 +46,10 @@ class Doing:
     def _do(self) -> None:
         try:
             with self._open() as keeper:
-                self._told = act(keeper, self.deed, self._prepare)
+                try:
+                    self._told = act(keeper, self.deed, self._prepare)
+                except Unreachable as error:
+                    raise told(keeper, error) from None
         except BaseException as error:  # noqa: BLE001 (it is raised where somebody can tell of it)
             self._error = error
         self._over.set()

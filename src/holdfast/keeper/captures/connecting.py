@@ -8,13 +8,14 @@ an agent that would be heard twice, a file that cannot be written, stop all of i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from holdfast.capture.interface import Scope
-from holdfast.capture.registry import SERVED, title
+from holdfast.capture.registry import CONNECTABLE, SERVED, title
 from holdfast.capture.serving import NAME, called, home_of
 from holdfast.core import extras
 from holdfast.core.errors import Conflict, Failed, HoldfastError, Invalid
@@ -291,7 +292,18 @@ def disconnect(keeper: Keeper, places: Places, agents: Sequence[str]) -> list[Co
             left = forgotten(keeper, places, name)
             if left.is_new or not any(one.agent == name for one in done):
                 done.append(left)
+        _forget_store(keeper, places, memory)
         return [with_what_stays(keeper.home.path, places, one) for one in done]
+
+
+def _forget_store(keeper: Keeper, places: Places, memory: Connections) -> None:
+    """The URL of the store may hold a password: it goes with the last of those who need it."""
+    home = keeper.home.path
+    with contextlib.suppress(
+        HoldfastError
+    ):  # what cannot be read may still need it; `uninstall` takes it in any case
+        if not memory.all() and all(found.heard_through(home, places, name) is None for name in CONNECTABLE):
+            installing.note_store(home, None)
 
 
 def with_what_stays(home: str, places: Places, one: Connected) -> Connected:

@@ -19,7 +19,7 @@ from holdfast.capture.signals import Chosen, Opened
 from holdfast.core import view
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused, Unreachable
 from holdfast.core.vocabulary import Process
-from holdfast.keeper import projects
+from holdfast.keeper import projects, running_later
 from holdfast.keeper.captures import belonging, opened
 from holdfast.keeper.captures.payloads import Taken, passes, read
 from holdfast.machine import errorlog, worktree
@@ -54,6 +54,10 @@ def _drain_some(keeper: Keeper, waiting: list[spool.Entry], patience: float) -> 
     taken: list[Taken] = []
     held: set[int] = set()
     for entry in waiting:
+        if entry.agent == running_later.OWN:
+            if not _take_own(keeper, entry, patience):
+                return
+            continue
         if entry.parent in held:
             continue
         found = read(entry, keeper.now())
@@ -83,6 +87,27 @@ def _drain_some(keeper: Keeper, waiting: list[spool.Entry], patience: float) -> 
         except Exception as error:  # noqa: BLE001 (whatever one payload holds, the others are taken in)
             errorlog.note(home, "drain", f"{type(error).__name__}: {error}")
             _one_by_one(place, group, patience)
+
+
+def _take_own(keeper: Keeper, entry: spool.Entry, patience: float) -> bool:
+    """What became of a command of ours; says whether the server is there to be told of anything."""
+    home = keeper.home.path
+    try:
+        later = running_later.read(entry)
+        if later.store == keeper.address.key:  # of another store: it waits for who uses that one
+            running_later.take_in(keeper, later, patience)
+            spool.done([entry])
+    except Unreachable as error:
+        absence.noticed(home, "drain", keeper.address.secret, error.message, keeper.hurry or absence.LEISURE)
+        return False
+    except (Busy, Damaged):
+        return True
+    except (HoldfastError, OSError) as error:
+        if passes(error):
+            return True
+        if os.path.lexists(entry.path) and keeper.now() * 1_000_000 - entry.at > spool.YOUNG:
+            _put_aside(home, entry, f"how a command ended was not recorded: {error}")
+    return True
 
 
 def _by_place(keeper: Keeper, taken: list[Taken]) -> dict[str, list[Taken]]:

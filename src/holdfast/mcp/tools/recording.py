@@ -9,7 +9,7 @@ from mcp_types import CallToolResult
 from pydantic import Field
 
 from holdfast.core import view
-from holdfast.core.errors import HoldfastError, Invalid
+from holdfast.core.errors import HoldfastError, Invalid, Unreachable
 from holdfast.keeper.session import KeptSession
 from holdfast.keeper.wording import count
 from holdfast.mcp.answers import Recorded, result
@@ -75,6 +75,8 @@ def _record(session: KeptSession, report: Report) -> CallToolResult:
                     if where.startswith("tasks") and isinstance(given, str):
                         added.append(given)
                 at = ""
+        except Unreachable:
+            raise  # whether it was recorded is told with it
         except HoldfastError as error:
             error.message = f"nothing of this call was recorded: {at}{error.message}"
             raise

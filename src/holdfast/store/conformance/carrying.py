@@ -7,6 +7,7 @@ import pytest
 from holdfast.core.errors import Invalid
 from holdfast.core.vocabulary import EventErased, Project, SessionDeleted
 from holdfast.store.conformance.ground import (
+    ANNA,
     BEN,
     OTHER,
     PROJECT,
@@ -22,6 +23,7 @@ from holdfast.store.conformance.ground import (
     take,
 )
 from holdfast.store.copying import CURSORS, copy
+from holdfast.store.derived import aside
 from holdfast.store.interface import UNSEEN, Beside, Known, Store
 
 PART = Project(id="p1", name="part", path="/a/part", remote="github.com/x/shop", inside="part", roots=("r1", "r2"))
@@ -82,18 +84,34 @@ class Carrying(Ground):
             raise RuntimeError
         assert store.project_at("root", "r9") == []
 
+    def test_what_a_repair_missed_is_noted_once(self) -> None:
+        """With its session, beside the log, in the transaction that says so; one's own is one's own to repair."""
+        store = self.furnished()
+        assert store.may_repair(SESSION)
+        assert store.beside().missed == frozenset()
+        names = [aside(SESSION, ANNA, number) for number in (7, 9)]
+        for _ in range(2):
+            with store.transaction() as transaction:
+                transaction.miss(SESSION, names)
+        assert store.beside().missed == frozenset(names)
+        with pytest.raises(RuntimeError), store.transaction() as transaction:  # noqa: PT012
+            transaction.miss(OTHER, [aside(OTHER, ANNA, 1)])
+            raise RuntimeError
+        assert store.beside().missed == frozenset(names)
+        assert_sound(store)
+
     def test_a_copy_is_the_same_store(self) -> None:
         """Log, states, listings, search, work trees, projects and names; doing it again changes nothing."""
         source, target = self.furnished(), self.store("target", writer=BEN)
         events = sum(len(list(source.events(one))) for one in source.sessions())
-        assert copy(source, target) == (3, events)
+        assert copy(source, target) == (3, events, ())
         assert everything(target) == everything(source)
         due = own(source)
         due.memory.pop("vault/1/cursor")
         assert own(target) == due
         assert_sound(target)
         before = target.remembered_under("")
-        assert copy(source, target) == (3, 0)
+        assert copy(source, target) == (3, 0, ())
         assert target.remembered_under("") == before
         put(target, SESSION, note("goes on"))
         assert_sound(self.reopened(target, "target", writer=BEN))

@@ -102,13 +102,13 @@ class Copying(Deleting):
         store.backup(copy)
         put(store, SESSION, note("after the backup"))
         fresh = self.store("fresh", writer=BEN)
-        assert fresh.restore(copy) == len(events)
+        assert fresh.restore(copy).events == len(events)
         straight = self.store("straight", writer=CARO)
         take(straight, events)
         assert everything(fresh) == everything(straight)
         assert fresh.project_at("path", "/home/me/shop") == ["project-1"]
         assert_sound(fresh)
-        assert fresh.restore(copy) == 0
+        assert fresh.restore(copy).events == 0
 
     def test_restoring_unites_and_takes_nothing_away(self) -> None:
         """What happened since the backup stays, what the backup has is added, what was deleted stays deleted."""
@@ -119,12 +119,12 @@ class Copying(Deleting):
         store.backup(copy)
         store.erase(SESSION, draft(SessionDeleted()))
         put(store, OTHER, note("after"))
-        assert store.restore(copy) == 0
+        assert store.restore(copy).events == 0
         self.assert_deleted(store)
         other = self.store("other", writer=BEN)
         put(other, THIRD, started("Third"))
         take(other, list(store.events(SESSION))[-1:])
-        assert other.restore(copy) == 4
+        assert other.restore(copy).events == 4
         self.assert_deleted(other)
         assert [row.id for row in other.rows(Filter())] == [THIRD, OTHER]
 

@@ -96,7 +96,7 @@ class Remembering(Ground):
         store.backup(str(path))
         assert b"how far we asked" not in path.read_bytes()
         fresh = self.store("fresh")
-        assert fresh.restore(str(path)) == 1
+        assert fresh.restore(str(path)).events == 1
         assert fresh.remembered_under("") == {UNSEEN: b"0"}
         assert store.remembered("vault/1/cursor") == b"how far we asked"
 

@@ -40,7 +40,7 @@ def init(address: PostgresAddress, *, admit: Sequence[str] = (), partitions: int
     Whoever does this is let in too. Doing it again does no harm.
     """
     vault = conninfo.vault_of(address.secret) or rights.DEFAULT_VAULT
-    with connected(address, "set up the store") as line:
+    with connected(address, trouble.SET_UP) as line:
         done = schema.make(line, address.url, partitions=partitions)
         with line.transaction():
             ref = rights.make_vault(line, vault)

@@ -37,12 +37,13 @@ def check(store: PostgresStore) -> Iterator[Finding]:
                 pass
             yield Finding("listing", "the session is not listed", session)
         try:
-            yield from store.read(lambda: list(_findings(store.tables, session)))  # noqa: B023 (called at once)
+            yield from store.read(lambda: list(findings(store.tables, session)))  # noqa: B023 (called at once)
         except Damaged as error:
             yield Finding("chain", f"it cannot be read: {error.message}", session)
 
 
-def _findings(tables: PostgresTables, session: str) -> Iterator[Finding]:
+def findings(tables: PostgresTables, session: str) -> Iterator[Finding]:
+    """All that is wrong with one session."""
     events = list(tables.tail(session, 0))
     ask, ref = tables.talk.ask, tables.ref(session)
     known = {name for (name,) in ask("SELECT name FROM aside WHERE session = %s", (ref,))}
@@ -53,7 +54,7 @@ def _findings(tables: PostgresTables, session: str) -> Iterator[Finding]:
     kept = Kept(
         snapshots={count: bytes(frozen) for count, frozen in snapshots},
         listed=next(iter(ask(_LISTED, (ref,))), None),
-        words={word for (word,) in ask("SELECT word FROM words WHERE session = %s", (ref,))},
-        aliases={alias for (alias,) in ask("SELECT alias FROM aliases WHERE session = %s", (ref,))},
+        words={word for (word,) in ask("SELECT holdfast.words_of(%s)", (ref,))},
+        aliases={alias for (alias,) in ask("SELECT holdfast.aliases_of(%s)", (ref,))},
     )
     yield from derived.findings(session, events, kept, known)

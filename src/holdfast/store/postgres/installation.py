@@ -1,11 +1,13 @@
 """What is one machine's own in a store that many share: its work trees, what it remembers, its clock.
 
 Also what it knows of projects: paths are its own, and the rest is everybody's who sees a session of the project.
+Nobody may look for a text in these tables; the functions that do it for them are in sql/asking.sql.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from holdfast.core.canonical import digest
 from holdfast.store.interface import Beside, Known
@@ -22,47 +24,29 @@ class OfInstallation:
         self._installation = installation
 
     def remembered(self, name: str) -> bytes | None:
-        sql = "SELECT value FROM memory WHERE installation = %s AND name = %s"
-        found = self.talk.one(sql, (self._installation(), name))
+        found = self.talk.one("SELECT holdfast.remembered(%s, %s)", (self._installation(), name))
         return None if found is None else bytes(found)
 
     def remembered_under(self, prefix: str) -> dict[str, bytes]:
-        rows = self.talk.ask(
-            "SELECT name, value FROM memory WHERE installation = %s AND starts_with(name, %s) ORDER BY name",
-            (self._installation(), prefix),
-        )
+        rows = self.talk.ask("SELECT * FROM holdfast.remembered_under(%s, %s)", (self._installation(), prefix))
         return {name: bytes(value) for name, value in rows}
 
     def remember(self, name: str, value: bytes | None) -> None:
-        if value is None:
-            self.talk.tell("DELETE FROM memory WHERE installation = %s AND name = %s", (self._installation(), name))
-        else:
-            self.talk.tell(
-                "INSERT INTO memory (installation, name, value) VALUES (%s, %s, %s) ON CONFLICT (installation, name)"
-                " DO UPDATE SET value = excluded.value, stamp = nextval('holdfast.stamps')",
-                (self._installation(), name, value),
-            )
+        self.talk.tell("SELECT holdfast.remember(%s, %s, %s)", (self._installation(), name, value))
 
     def current(self, place: str) -> str | None:
-        sql = "SELECT session FROM places_of_work WHERE installation = %s AND path = %s"
-        found: str | None = self.talk.one(sql, (self._installation(), place))
+        found: str | None = self.talk.one("SELECT holdfast.current_at(%s, %s)", (self._installation(), place))
         return found
 
     def places(self, session: str) -> list[str]:
-        sql = "SELECT path FROM places_of_work WHERE installation = %s AND session = %s ORDER BY path"
-        return [path for (path,) in self.talk.ask(sql, (self._installation(), session))]
+        return [path for path, current in self._places() if current == session]
+
+    def _places(self) -> list[tuple[str, str]]:
+        found = self.talk.ask("SELECT * FROM holdfast.places_at(%s)", (self._installation(),))
+        return [(path, session) for path, session in found]
 
     def point(self, place: str, session: str | None) -> None:
-        if session is None:
-            self.talk.tell(
-                "DELETE FROM places_of_work WHERE installation = %s AND path = %s", (self._installation(), place)
-            )
-        else:
-            self.talk.tell(
-                "INSERT INTO places_of_work (installation, path, session) VALUES (%s, %s, %s)"
-                " ON CONFLICT (installation, path) DO UPDATE SET session = excluded.session",
-                (self._installation(), place, session),
-            )
+        self.talk.tell("SELECT holdfast.point(%s, %s, %s)", (self._installation(), place, session))
 
     def know(self, known: Known) -> None:
         """A path is true of this installation; whatever else finds a project, of all."""
@@ -79,50 +63,57 @@ class OfInstallation:
 
     def project_at(self, kind: str, value: str) -> list[str]:
         rows = self.talk.ask(
-            # One's own word first: others may say of any project that it is found by this.
-            "SELECT project FROM evidence WHERE vault = %s AND kind = %s AND value = %s AND installation IN (0, %s)"
-            " GROUP BY project ORDER BY bool_or(person = CURRENT_USER) DESC, project",
-            (self.vault, kind, value, self._installation()),
+            "SELECT holdfast.projects_at(%s, %s, %s, %s)", (self.vault, kind, value, self._installation())
         )
         return [project for (project,) in rows]
 
     def evidence(self, project: str) -> list[tuple[str, str]]:
         rows = self.talk.ask(
-            "SELECT DISTINCT kind, value FROM evidence WHERE vault = %s AND project = %s"
-            " AND installation IN (0, %s) ORDER BY kind, value",
-            (self.vault, project, self._installation()),
+            "SELECT * FROM holdfast.evidence_of(%s, %s, %s)", (self.vault, project, self._installation())
         )
         return [(kind, value) for kind, value in rows]
 
     def beside(self) -> Beside:
-        here = self._installation()
         names = self.talk.ask(
             "SELECT DISTINCT ON (id) id, name FROM projects WHERE vault = %s ORDER BY id, person <> CURRENT_USER",
             (self.vault,),
         )
         return Beside(
-            places=dict(
-                self.talk.ask(
-                    "SELECT path, session FROM places_of_work WHERE installation = %s ORDER BY path", (here,)
-                )
-            ),
+            places=dict(self._places()),
             projects=[Known(id_, name, tuple(self.evidence(id_))) for id_, name in names],
             memory=self.remembered_under(""),
+            missed=frozenset(
+                str(name)
+                for (name,) in self.talk.ask(
+                    "SELECT a.name FROM aside a JOIN sessions s ON s.ref = a.session"
+                    " WHERE s.vault = %s AND a.found = ''",
+                    (self.vault,),
+                )
+            ),
         )
+
+    def miss(self, session: str, names: Iterable[str]) -> None:
+        """What is missing in a session, its owner says: of others' nothing is noted."""
+        sql = (
+            "INSERT INTO aside (session, name, found) SELECT s.ref, unnest(%s::text[]), '' FROM sessions s"
+            " WHERE s.vault = %s AND s.id = %s AND s.owner = CURRENT_USER ON CONFLICT DO NOTHING"
+        )
+        self.talk.tell(sql, (list(names), self.vault, session))
 
     def latest_time(self) -> int | None:
         found: int | None = self.talk.one("SELECT at FROM installations WHERE ref = %s", (self._installation(),))
         return found
 
     def beside_the_log(self) -> str:
-        here = self._installation()
-        found = [
-            *self.talk.ask("SELECT path, session FROM places_of_work WHERE installation = %s ORDER BY path", (here,)),
+        found: list[tuple[Any, ...]] = [
+            *self._places(),
             *self.talk.ask(
                 "SELECT (SELECT count(*) FROM projects WHERE vault = %s AND person = CURRENT_USER),"
                 " (SELECT count(*) FROM evidence WHERE vault = %s AND person = CURRENT_USER)",
                 (self.vault, self.vault),
             ),
-            *self.talk.ask("SELECT count(*), max(stamp) FROM memory WHERE installation = %s", (here,)),
+            *self.talk.ask(
+                "SELECT count(*), max(stamp) FROM memory WHERE installation = %s", (self._installation(),)
+            ),
         ]
         return digest(repr(found).encode(errors="surrogatepass"))

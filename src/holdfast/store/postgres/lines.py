@@ -19,6 +19,8 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Busy, Unreachable
+from holdfast.store.address import PostgresAddress
+from holdfast.store.interface import AWAY
 from holdfast.store.postgres import conninfo
 
 _MOST: Final = 16  # lines at once; a store needs one, for moments
@@ -70,6 +72,7 @@ class Lines:
 
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
         self._key = digest(f"{url}\n{sorted(settings.items())}".encode())  # who sees it sees no password
+        self._shown = PostgresAddress(url).url
         self._parameters = conninfo.parameters(url, settings=settings)
         self._users = 0
         self._failure: psycopg.Error | None = None
@@ -143,7 +146,7 @@ class Lines:
                 if time.monotonic() > until:
                     if self._pool.get_stats().get("pool_size", 0) >= _MOST:
                         raise Busy("too much is written at once in this process", hint="Try again.") from None
-                    raise Unreachable("the server does not answer", hint="Try again later.") from None
+                    raise Unreachable("the server does not answer", hint=AWAY, file=self._shown) from None
 
     def give_back(self, line: AttentiveLine) -> None:
         """One that is broken, or in the middle of something, is not used again."""

@@ -38,13 +38,13 @@ def confirm(store: PostgresStore, last: Event | None, backend: int) -> None:
     if last is None:
         raise Unreachable(
             "the server was cut off while it saved; what was to be kept is there, or is not",
-            hint="When it is back, run the command again: doing it twice does no harm.",
+            hint="When it is back, do it again: twice does no harm.",
             operation=_WRITE, file=store.url,
         )  # fmt: skip
     if not _is_done(store, last, backend):
         raise Unreachable(
             "the server was cut off before it saved; nothing was recorded",
-            hint="Run the command again.", operation=_WRITE, file=store.url,
+            hint="Do it again.", operation=_WRITE, file=store.url,
         )  # fmt: skip
 
 

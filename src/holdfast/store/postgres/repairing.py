@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -11,10 +11,19 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.event import Event, trouble
 from holdfast.core.times import text
 from holdfast.store import derived
+from holdfast.store.postgres import checking
 from holdfast.store.verify import flaws, mended
 
 if TYPE_CHECKING:
     from holdfast.store.postgres.store import PostgresStore
+
+# What is derived, by the check that finds it wrong.
+_ANEW: Final = {
+    "erasure": "data of it that was erased is gone now.",
+    "listing": "its listing was made anew from the log.",
+    "search": "its search index was made anew from the log.",
+    "state": "its state was made anew from the log.",
+}
 
 
 def repair(store: PostgresStore) -> list[str]:
@@ -24,7 +33,10 @@ def repair(store: PostgresStore) -> list[str]:
     for session, _ in store.listed_sessions():
         if store.may_write(session):
             try:
+                wrong = _derived_wrong(store, session)
                 said += _mend(store, session, forgotten=forgotten)
+                right = wrong - _derived_wrong(store, session) if wrong else wrong
+                said += [f"Session {session}: {_ANEW[one]}" for one in sorted(right)]
             except HoldfastError as error:
                 said.append(f"Session {session}: it could not be repaired: {error.message}")
     return said
@@ -57,6 +69,18 @@ def _mend(store: PostgresStore, session: str, *, forgotten: bool) -> list[str]:
             if not missing and until > transaction.state(session).updated_at:
                 said.append(f"Session {session}: what happened last, up to {text(until)}, could not be saved.")
     return said
+
+
+def _derived_wrong(store: PostgresStore, session: str) -> set[str]:
+    """Which of what is derived is not what the log says."""
+
+    def look() -> set[str]:
+        tables = store.tables
+        unlisted = tables.version(session) <= 0 and next(tables.tail(session, 0), None) is not None
+        found = {one.check for one in checking.findings(tables, session)}
+        return {one for one in _ANEW if one in found or (unlisted and one == "listing")}
+
+    return store.read(look)
 
 
 def _put_right(store: PostgresStore, event: Event, events: list[Event]) -> str:

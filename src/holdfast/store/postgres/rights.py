@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Final
 
 from psycopg import errors as pg
@@ -67,7 +66,11 @@ def _let_into_group(line: Line, person: str) -> None:
 
 
 def dismiss(line: Line, vault: int, person: str) -> None:
-    """What a person made stays in the vault; they see nothing of it any more, nor when they are admitted again."""
+    """What a person made stays in the vault; they see nothing of it any more, nor when they are admitted again.
+
+    They stay in the group: it is the whole server's, and another database of it may have admitted them. Without a
+    vault it shows them nothing.
+    """
     with line.transaction():
         gone = line.execute(
             "DELETE FROM holdfast.members WHERE vault = %s AND person = %s RETURNING 1", (vault, person)
@@ -76,16 +79,6 @@ def dismiss(line: Line, vault: int, person: str) -> None:
             raise NotFound(f"{person!a} is no member")
         line.execute(_AS_OWNER)
         line.execute("DELETE FROM holdfast.shares WHERE vault = %s AND person = %s", (vault, person))
-        if line.execute("SELECT 1 FROM holdfast.members WHERE person = %s LIMIT 1", (person,)).fetchone() is None:
-            _put_out_of_group(line, person)
-
-
-def _put_out_of_group(line: Line, person: str) -> None:
-    """Without a vault the group's rights show them nothing; where somebody else gave them, they stay."""
-    there = "SELECT 1 FROM pg_roles WHERE rolname = %s"
-    with contextlib.suppress(pg.InsufficientPrivilege, pg.DependentObjectsStillExist), line.transaction():
-        if line.execute(there, (person,)).fetchone() is not None:
-            line.execute(sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(GROUP), sql.Identifier(person)))
 
 
 def hand_over(line: Line, vault: int, person: str, to: str) -> int:

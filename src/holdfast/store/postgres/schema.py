@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, LiteralString
 
-from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.core.errors import Damaged, Invalid, NotFound, Refused
 from holdfast.store.postgres.lines import Line
 from holdfast.store.postgres.trouble import INIT
 
@@ -15,7 +15,12 @@ OLDEST_SERVER: Final = 140000
 MOST_PARTITIONS: Final = 1024
 _LOCK: Final = 0x484F4C44
 _KNOWN: Final = "SELECT to_regclass('holdfast.facts') IS NOT NULL"
-_VERSION: Final = "SELECT value::integer FROM holdfast.facts WHERE name = 'version'"
+_VERSION: Final = "SELECT value FROM holdfast.facts WHERE name = 'version'"
+_LARGEST_VERSION: Final = 9  # digits
+_SAY_IT: Final = (
+    "Whoever runs the database takes the table holdfast.facts from a backup, or says the version in it if they know:"
+    " name 'version', value '1' for the first."
+)
 
 
 def _statements(name: str) -> LiteralString:
@@ -31,7 +36,16 @@ def version_of(line: Line) -> int:
     if there is None or not there[0]:
         return 0
     found = line.execute(_VERSION).fetchone()
-    return 0 if found is None else int(found[0])
+    return 0 if found is None else version_from(str(found[0]))
+
+
+def version_from(said: str | None) -> int:
+    """The version that the store says it is of; 0 where it says none."""
+    if said is None:
+        return 0
+    if not (said.isascii() and said.isdigit() and len(said) <= _LARGEST_VERSION):
+        raise Damaged("the store does not say which version its tables are of", hint=_SAY_IT)
+    return int(said)
 
 
 def refuse_others(found: int, where: str, known: int = len(MIGRATIONS)) -> None:
@@ -62,10 +76,15 @@ def make(line: Line, where: str, *, partitions: int | None = None, known: Sequen
         found = version_of(line)
         if found > len(known):
             refuse_others(found, where, len(known))
+        there = line.execute("SELECT to_regclass('holdfast.events') IS NOT NULL").fetchone()
+        if not found and there == (True,):
+            raise Damaged("the tables are there, but not which version they are of", hint=_SAY_IT, file=where)
         _make_group(line, done)
         if not found:
             line.execute("CREATE SCHEMA IF NOT EXISTS holdfast")
-            line.execute('CREATE TABLE holdfast.facts (name text COLLATE "C" PRIMARY KEY, value text NOT NULL)')
+            line.execute(
+                'CREATE TABLE IF NOT EXISTS holdfast.facts (name text COLLATE "C" PRIMARY KEY, value text NOT NULL)'
+            )
         for step in known[found:]:
             line.execute(_statements(step))
         if not found:
@@ -79,6 +98,7 @@ def make(line: Line, where: str, *, partitions: int | None = None, known: Sequen
             (str(len(known)),),
         )
         line.execute(_statements("rights"))
+        line.execute(_statements("asking"))
     return done
 
 

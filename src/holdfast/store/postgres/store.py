@@ -15,14 +15,14 @@ from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.store import listing
 from holdfast.store.address import PostgresAddress
-from holdfast.store.interface import Arrival, Beside, Draft, Filter, Finding, Listening
+from holdfast.store.interface import Arrival, Beside, Copied, Draft, Filter, Finding, LeftOut, Listening
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
 from holdfast.store.postgres import conninfo, schema, trouble
 from holdfast.store.postgres.lines import Lines, Silent
 from holdfast.store.postgres.tables import PARTS, PostgresTables
 from holdfast.store.postgres.talking import Talk
-from holdfast.store.postgres.transaction import PostgresTransaction
+from holdfast.store.postgres.transaction import WRITE, PostgresTransaction
 
 _READ: Final = "read the store"
 _OPEN: Final = "open the store"
@@ -59,7 +59,16 @@ class PostgresStore:
             raise
         self.tables = PostgresTables(self.vault, self._known)
         self.journal = Journal(self.tables, writer=writer, wall=wall, salt=salt)
-        self._within = Within("vault = ?", (self.vault,), PARTS)
+        self._within = Within(
+            "vault = ?",
+            (self.vault,),
+            PARTS,
+            with_words=lambda whole, begun: [
+                ("ref IN (SELECT holdfast.found(?, ?::text[], ?))", (self.vault, list(whole), begun))
+            ],
+            called=lambda alias: ("ref IN (SELECT holdfast.called(?, ?))", (self.vault, alias)),
+            few=True,
+        )
 
     def close(self) -> None:
         if not self._closed:
@@ -69,7 +78,7 @@ class PostgresStore:
     def _admitted(self, talk: Talk, wanted: str | None) -> int:
         """The vault that is meant. Says whose business it is where there is none."""
         version = talk.one("SELECT value FROM holdfast.facts WHERE name = 'version'")
-        schema.refuse_others(0 if version is None else int(version), self.url)
+        schema.refuse_others(schema.version_from(version), self.url)
         mine = dict(talk.ask("SELECT name, vault FROM holdfast.mine"))
         if wanted is None and len(mine) > 1:
             names = ", ".join(sorted(mine))
@@ -113,7 +122,8 @@ class PostgresStore:
                 return look(self.active)
             return self.connected(lambda talk: self._and_give_back(talk, look))
         except (psycopg.Error, MemoryError) as error:
-            raise (self.spoken(error, operation) or error) from None
+            # What was told before it may be what failed.
+            raise (self.spoken(error, operation if self.active is None else WRITE) or error) from None
 
     def _and_give_back(self, talk: Talk, look: Callable[[Talk], _Found]) -> _Found:
         found = look(talk)
@@ -271,12 +281,16 @@ class PostgresStore:
         with self.transaction() as transaction:
             transaction.record(session, deletion)
 
-    def backup(self, path: str) -> None:
+    def may_repair(self, session: str) -> bool:
+        sql = "SELECT owner <> CURRENT_USER FROM sessions WHERE vault = %s AND id = %s"
+        return not self.asked(lambda talk: talk.one(sql, (self.vault, session)))
+
+    def backup(self, path: str) -> tuple[LeftOut, ...]:
         from holdfast.store.sqlite import copies
 
-        copies.write_backup(self, path)
+        return copies.write_backup(self, path)
 
-    def restore(self, path: str) -> int:
+    def restore(self, path: str) -> Copied:
         from holdfast.store import uniting
 
         return uniting.unite(self, path)

@@ -30,7 +30,7 @@ _INSERT_MANY: Final = (
     " %s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[]) AS given"
 )
 # An event, what its session is then, its words and this installation's clock, all at once (rights.sql).
-_APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s, %s::text[], %s)"
+_APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s::text[], %s)"
 # Whose sessions can be seen, each in one of these parts. The server sees to it by itself (rights.sql); asked in these
 # words it finds them by indexes, however many there are of others.
 PARTS: Final = (
@@ -281,7 +281,7 @@ class PostgresTables(OfInstallation):
         return any(double for (double,) in marked)
 
     def leave(self, session: str) -> None:
-        self.talk.tell("DELETE FROM places_of_work WHERE session = %s", (session,))
+        self.talk.tell("SELECT holdfast.leave(%s)", (session,))
 
     def drop_words(self, session: str) -> None:
         self.talk.tell("DELETE FROM words WHERE session = %s", (self.ref(session),))
@@ -298,7 +298,7 @@ class PostgresTables(OfInstallation):
         if self._waiting is not None and self._waiting[0].session == session:
             (event, found), self._waiting, self.talk.later = self._waiting, None, None
             self.noted = event
-            self.talk.tell(_APPEND, (*row_of(ref, event), *shown, self.vault, found, self._installation()))
+            self.talk.tell(_APPEND, (*row_of(ref, event), *shown, found, self._installation()))
             return
         # Indexed columns apart: a row whose indexes need not follow is written to the same page.
         self.talk.tell(
@@ -316,9 +316,10 @@ class PostgresTables(OfInstallation):
             (summary.project, summary.created_at, ref, summary.project, summary.created_at),
         )
         due = set() if summary.deleted else set(aliases)
-        found = {row[0] for row in self.talk.ask("SELECT alias FROM aliases WHERE session = %s", (ref,))}
-        for alias in found - due:
-            self.talk.tell("DELETE FROM aliases WHERE alias = %s AND session = %s", (alias, ref))
+        found = {row[0] for row in self.talk.ask("SELECT holdfast.aliases_of(%s)", (ref,))}
+        if found - due:  # one by one they cannot be named (asking.sql)
+            self.talk.tell("DELETE FROM aliases WHERE session = %s", (ref,))
+            found = set()
         for alias in due - found:
             self.talk.tell("INSERT INTO aliases (alias, session) VALUES (%s, %s)", (alias, ref))
 
@@ -327,9 +328,9 @@ class PostgresTables(OfInstallation):
             self._waiting[1].extend(found)
             return
         self.talk.tell(
-            "INSERT INTO words (vault, word, session) SELECT %s, word, %s FROM unnest(%s::text[]) AS given (word)"
+            "INSERT INTO words (session, word) SELECT %s, word FROM unnest(%s::text[]) AS given (word)"
             " ON CONFLICT DO NOTHING",
-            (self.vault, self._ref_for_writing(session), found),
+            (self._ref_for_writing(session), found),
         )
 
     def snapshots(self, session: str) -> Iterator[Snapshot]:

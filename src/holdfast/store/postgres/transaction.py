@@ -126,6 +126,9 @@ class PostgresTransaction:
     def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
         return self._journal.withdraw(session, writer, after)
 
+    def miss(self, session: str, names: Iterable[str]) -> None:
+        self._tables.miss(session, names)
+
     def remembered(self, name: str) -> bytes | None:
         return self._tables.remembered(name)
 

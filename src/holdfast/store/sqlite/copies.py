@@ -6,29 +6,32 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import apsw
 
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.event import Event
 from holdfast.machine import files
-from holdfast.store.interface import Store
+from holdfast.store.interface import LeftOut, Store
 from holdfast.store.sqlite import schema
 from holdfast.store.sqlite.connection import put_in_place
 from holdfast.store.sqlite.tables import SqliteTables
 from holdfast.store.sqlite.trouble import speaking
+
+_Filled = TypeVar("_Filled")
 
 
 def backup(connection: apsw.Connection, path: str) -> None:
     _write(path, lambda temporary: connection.execute("VACUUM INTO ?", (temporary,)))
 
 
-def write_backup(store: Store, path: str) -> None:
-    """The backup of a store that is no file: everything it shows, copied into one."""
-    _write(path, lambda temporary: _copy_into(store, temporary))
+def write_backup(store: Store, path: str) -> tuple[LeftOut, ...]:
+    """The backup of a store that is no file: everything it shows, copied into one. Says what could not be."""
+    return _write(path, lambda temporary: _copy_into(store, temporary))
 
 
-def _copy_into(store: Store, path: str) -> None:
+def _copy_into(store: Store, path: str) -> tuple[LeftOut, ...]:
     from holdfast.store import copying
     from holdfast.store.sqlite.store import SqliteStore
 
@@ -36,7 +39,7 @@ def _copy_into(store: Store, path: str) -> None:
     try:
         fresh = SqliteStore(working, writer=_nobody, wall=_never)
         try:
-            copying.copy(store, fresh)
+            copied = copying.copy(store, fresh)
         finally:
             fresh.close()
         connection = apsw.Connection(working, flags=apsw.SQLITE_OPEN_READWRITE)
@@ -49,6 +52,7 @@ def _copy_into(store: Store, path: str) -> None:
         for ending in ("", "-wal", "-shm", "-journal", ".erasing"):
             if os.path.lexists(working + ending):
                 os.unlink(working + ending)
+    return copied.left_out
 
 
 def _nobody() -> str:
@@ -63,7 +67,7 @@ def _temporary_beside(path: str) -> str:
     return os.path.join(os.path.dirname(path), f".holdfast-{os.urandom(8).hex()}.tmp")
 
 
-def _write(path: str, fill: Callable[[str], object]) -> None:
+def _write(path: str, fill: Callable[[str], _Filled]) -> _Filled:
     """Let a private file be filled, and give it its name only when it is whole: never over another."""
     path = os.path.abspath(path)
     taken = Conflict("the backup file exists already", hint="Choose another name, or remove it.", file=path)
@@ -75,7 +79,7 @@ def _write(path: str, fill: Callable[[str], object]) -> None:
             # Made beforehand, empty and private: SQLite would give it the umask's mode.
             descriptor = files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
-                fill(temporary)
+                filled = fill(temporary)
                 _forget_remotes(temporary)
                 os.fsync(descriptor)
             finally:
@@ -92,6 +96,7 @@ def _write(path: str, fill: Callable[[str], object]) -> None:
                 if os.path.lexists(temporary + ending):
                     with contextlib.suppress(OSError):  # the backup is there, or its own trouble is being told
                         os.unlink(temporary + ending)
+    return filled
 
 
 def _forget_remotes(path: str) -> None:
@@ -116,6 +121,9 @@ class Backup:
 
     def events(self, session: str) -> Iterator[Event]:
         return self._tables.read(session)
+
+    def missed(self) -> frozenset[str]:
+        return self._tables.missed()
 
 
 @contextmanager

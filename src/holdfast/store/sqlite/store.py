@@ -15,7 +15,7 @@ from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.core.vocabulary import Project
 from holdfast.store import evidence, listing
-from holdfast.store.interface import UNSEEN, Arrival, Beside, Draft, Filter, Finding, Known
+from holdfast.store.interface import UNSEEN, Arrival, Beside, Copied, Draft, Filter, Finding, Known, LeftOut
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import SqliteTables
@@ -187,12 +187,16 @@ class SqliteStore:
 
             erasing.finish(self._connection, self.path)
 
-    def backup(self, path: str) -> None:
+    def may_repair(self, session: str) -> bool:  # noqa: ARG002
+        return True  # a file is one person's
+
+    def backup(self, path: str) -> tuple[LeftOut, ...]:
         from holdfast.store.sqlite import copies
 
         copies.backup(self._connection, path)
+        return ()
 
-    def restore(self, path: str) -> int:
+    def restore(self, path: str) -> Copied:
         from holdfast.store import uniting
 
         return uniting.unite(self, path)
@@ -302,6 +306,9 @@ class SqliteTransaction:
 
     def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
         return self._journal.withdraw(session, writer, after)
+
+    def miss(self, session: str, names: Iterable[str]) -> None:  # noqa: ARG002
+        self._tables.miss(names)
 
     def remembered(self, name: str) -> bytes | None:
         return self._tables.remembered(name)

@@ -275,7 +275,16 @@ class SqliteTables:
             {str(row[0]): str(row[1]) for row in self._run("SELECT path, session FROM places ORDER BY path")},
             [Known(one, names.get(one, ""), tuple(evidence.get(one, ()))) for one in known],
             self.remembered_under(""),
+            self.missed(),
         )
+
+    def missed(self) -> frozenset[str]:
+        """The names of what a repair could not bring back."""
+        return frozenset(str(row[0]) for row in self._run("SELECT name FROM facts WHERE name LIKE 'aside:%'"))
+
+    def miss(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._run("INSERT OR IGNORE INTO facts (name, value) VALUES (?, '')", (name,))
 
     def forget_under(self, prefix: str) -> bool:
         """Nothing is kept under names that begin so any more; says whether anything was."""

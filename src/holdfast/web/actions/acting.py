@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused
+from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused, Unreachable
+from holdfast.keeper.recorded import told
 from holdfast.web import answering
 from holdfast.web.actions import downloads
 from holdfast.web.actions.said import AskFirst, Form, Said, Verb, forget
@@ -40,7 +41,10 @@ def routes(desk: Desk, secrets: Secrets) -> list[Route]:
 
             def do(keeper: Keeper) -> Said | str:
                 forget(keeper)
-                return work(keeper, session, form)
+                try:
+                    return work(keeper, session, form)
+                except Unreachable as error:
+                    raise told(keeper, error) from None
 
             try:
                 done = await desk.ask(do)

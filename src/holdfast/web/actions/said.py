@@ -69,3 +69,4 @@ def forget(keeper: Keeper) -> None:
     keeper.told.clear()
     keeper.recorder.redacted.clear()
     keeper.recorder.reached.clear()
+    keeper.upkeep.recorded.begin()

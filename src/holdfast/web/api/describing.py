@@ -21,6 +21,7 @@ _FAILURES: Final = {
     "404": "There is no such session, or it had not begun",
     "405": "The API only reads",
     "500": "Stored data is damaged, or something unexpected happened",
+    "502": "The server that keeps the store cannot be reached; trying again when it is back helps",
     "503": "Another process held the store too long; trying again helps",
 }
 

@@ -90,12 +90,10 @@ CREATE TABLE holdfast.aliases (
 );
 CREATE INDEX aliases_by_session ON holdfast.aliases (session);
 CREATE TABLE holdfast.words (
-    vault   integer NOT NULL,
-    word    text COLLATE "C" NOT NULL,
     session bigint NOT NULL,
-    PRIMARY KEY (vault, word, session)
+    word    text COLLATE "C" NOT NULL,
+    PRIMARY KEY (session, word)
 );
-CREATE INDEX words_by_session ON holdfast.words (session, word);
 -- Whose they are is said: one's own and those of the session's owner are believed, not those of others who may write.
 CREATE TABLE holdfast.snapshots (
     session bigint NOT NULL,

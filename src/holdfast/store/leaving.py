@@ -1,0 +1,40 @@
+"""What cannot be carried to another store, because it is somebody else's: said in words, never left in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from holdfast.core import view
+from holdfast.core.errors import HoldfastError
+from holdfast.core.event import Event
+from holdfast.core.state import State
+from holdfast.store import derived
+from holdfast.store.interface import LeftOut, Store
+from holdfast.store.verify import flaws
+
+OWNER_REPAIRS: Final = "its owner repairs it: holdfast doctor --repair"
+_HIDDEN: Final = "it is there already, from somebody who does not share it with you (holdfast store share)"
+_READ_ONLY: Final = "it is there already, from somebody who does not let you write that to it (holdfast store share)"
+
+
+def refusal(target: Store, session: str) -> str:
+    """Why a store does not take in events of a session."""
+    return _HIDDEN if target.state(session) is None else _READ_ONLY
+
+
+def left_out(why: Mapping[str, str], state: Callable[[str], State | None]) -> tuple[LeftOut, ...]:
+    return tuple(LeftOut(session, reason, _goal(session, state)) for session, reason in why.items())
+
+
+def _goal(session: str, state: Callable[[str], State | None]) -> str | None:
+    try:
+        found = state(session)
+    except HoldfastError:  # damaged, or unshared since: the reason is told without it
+        return None
+    return None if found is None else view.word(found, "goal") or None
+
+
+def missing(session: str, events: Iterable[Event]) -> frozenset[str]:
+    """The names of what is not there, though what follows it is."""
+    return frozenset(derived.aside(session, flaw.writer, flaw.seq) for flaw in flaws(events) if flaw.damaged is None)

@@ -1,0 +1,201 @@
+"""`holdfast run` while the server goes away: how the command ended is kept here and recorded once, with its times."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from cutting import Cutter, committing
+from databases import prepared
+from desks import LONGEST, Desk
+from server import Server
+from team import Team
+
+from holdfast.capture import spool
+from holdfast.core.model import Agent
+from holdfast.keeper import running, running_later
+from holdfast.machine.command import Outcome, run_command
+from holdfast.store.postgres import outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from holdfast.keeper import Keeper
+
+
+@pytest.fixture
+def line(postgres: Server) -> Iterator[Cutter]:
+    with Cutter(postgres) as line:
+        yield line
+
+
+@pytest.fixture
+def desk(postgres: Server, database: str, line: Cutter, tmp_path: Path) -> Desk:
+    return Desk(tmp_path, Team(postgres, database, line=line).url())
+
+
+def exits(code: int) -> list[str]:
+    return [sys.executable, "-c", f"raise SystemExit({code})"]
+
+
+def agent(keeper: Keeper) -> Agent:
+    (found,) = keeper.session().document().agents
+    return found
+
+
+def events(keeper: Keeper) -> list[tuple[str, int]]:
+    """What was recorded of the command and its agent, with its times."""
+    found = keeper.events(keeper.session().id)
+    return [(one.type, one.at) for one in found if one.type == "command.ran" or one.type.startswith("agent.")]
+
+
+def then(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """Something happens right after the command has ended."""
+
+    def ran(argv: Sequence[str], **said: Any) -> Outcome:
+        found = run_command(argv, **said)
+        happens()
+        return found
+
+    monkeypatch.setattr(running, "run_command", ran)
+
+
+def test_a_server_that_was_stopped_while_a_command_ran(tmp_path: Path) -> None:
+    """The real program, and a real server: its exit code is the command's, and the log has all of it later, once."""
+    with Server(durable=True) as server:
+        database = prepared(server, "shop")
+        desk = Desk(tmp_path, Team(server, database).url())
+        with desk.keeper() as keeper:
+            keeper.start("Build the shop")
+        go = tmp_path / "go"
+        waits = (
+            f"import os, time\nuntil = time.monotonic() + {LONGEST}\n"
+            f"while not os.path.exists({str(go)!r}) and time.monotonic() < until: time.sleep(0.02)\n"
+            "raise SystemExit(3)"
+        )
+        environ = {**os.environ, "HOLDFAST_HOME": str(desk.home), "HOLDFAST_STORE": desk.url}
+        begun = int(time.time() * 1000)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "holdfast", "run", "--retries", "0", "--", sys.executable, "-c", waits],
+            cwd=desk.project, env=environ, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        until = time.monotonic() + LONGEST
+        while True:
+            with desk.keeper() as keeper:
+                if [one for one in keeper.session().document().agents if one.status == "running"]:
+                    break
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        server.stop()
+        go.touch()
+        said = process.communicate(timeout=LONGEST)[1]
+        assert process.returncode == 3
+        assert "the server is away: what became of run-1 is kept here, and recorded when it is back" in said
+        assert len(said.splitlines()) == 1
+        assert desk.waiting() == 1
+        ended = int(time.time() * 1000)
+        server.start()
+        time.sleep(0.01)
+        for _ in range(2):
+            with desk.keeper() as keeper:
+                found = agent(keeper)
+                assert (found.status, found.error is not None) == ("error", True)
+                assert found.duration_ms is not None
+                assert 0 < found.duration_ms <= ended - begun
+                kinds = [kind for kind, _ in events(keeper)]
+                assert kinds == ["agent.started", "agent.resumed", "command.ran", "agent.failed"]
+                assert all(at <= ended for _, at in events(keeper))
+                (ran,) = (one for one in keeper.events(keeper.session().id) if one.type == "command.ran")
+                data = json.loads(ran.data or b"")
+                assert (data["code"], data["duration_ms"] > 0, data["agent"]) == (3, True, "run-1")
+        assert (desk.waiting(), desk.unread()) == (0, [])
+
+
+def test_the_start_is_kept_too(desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server goes when the command begins: both its beginning and its end are recorded later, in their order."""
+    monkeypatch.setattr(outcome, "PATIENCE", 0.2)
+    with desk.keeper() as keeper:
+        session = keeper.start("Build the shop")
+
+        def ran(argv: Sequence[str], *, started: Callable[[int], None], **said: Any) -> Outcome:
+            def begun(pid: int) -> None:
+                line.refuse()
+                started(pid)
+
+            return run_command(argv, started=begun, **said)
+
+        monkeypatch.setattr(running, "run_command", ran)
+        found = session.run(exits(0))
+        assert (found.code, found.unrecorded, found.later) == (0, None, True)
+        assert desk.waiting() == 2
+        line.accept()
+        assert agent(keeper).status == "completed"
+        kinds = [kind for kind, _ in events(keeper)]
+        assert kinds == ["agent.started", "agent.resumed", "command.ran", "agent.completed"]
+
+
+def test_an_end_that_was_saved_after_all_is_there_once(
+    desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to the commit is lost and the server stays away: it is handed over, and found to be known."""
+    monkeypatch.setattr(outcome, "PATIENCE", 0.2)
+
+    def gone() -> None:
+        def trap(direction: str, data: bytes) -> bool:
+            found = committing(direction, data) and b"pg_notify" in data
+            line._refusing = line._refusing or found
+            return found
+
+        line.cut_when(trap)
+
+    with desk.keeper() as keeper:
+        session = keeper.start("Build the shop")
+        then(monkeypatch, gone)
+        found = session.run(exits(4), retries=0)
+        assert (found.code, found.unrecorded, found.later) == (4, None, True)
+        assert line.happened.is_set()
+        line.accept()
+        assert agent(keeper).status == "error"
+        kinds = [kind for kind, _ in events(keeper)]
+        assert kinds == ["agent.started", "agent.resumed", "command.ran", "agent.failed"]
+        assert desk.waiting() == 0
+
+
+def test_what_is_of_another_store_waits(desk: Desk, line: Cutter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same home with a file as its store does not take in what belongs on the server."""
+    with desk.keeper() as keeper:
+        session = keeper.start("Build the shop")
+        then(monkeypatch, line.refuse)
+        session.run(exits(0))
+    url, desk.url = desk.url, f"sqlite:///{desk.home}/store.db"
+    with desk.keeper() as keeper:
+        assert keeper.history() == []
+    assert desk.waiting() == 1
+    desk.url = url
+    line.accept()
+    with desk.keeper() as keeper:
+        assert agent(keeper).status == "completed"
+    assert desk.waiting() == 0
+
+
+@pytest.mark.parametrize("content", [b"{}", b"not JSON", b'{"store": 5}'])
+def test_what_makes_no_sense_is_put_aside(desk: Desk, content: bytes) -> None:
+    """Whatever somebody wrote there, nothing stops for it."""
+    with desk.keeper() as keeper:
+        keeper.start("Build the shop")
+        path = spool.hand_over(str(desk.home), running_later.OWN, "run", 0, content)
+        assert agents_of(keeper) == []
+        assert desk.waiting() == 1  # somebody may still be writing it
+        os.utime(path, (1, 1))
+        assert agents_of(keeper) == []
+        assert (desk.waiting(), len(desk.unread())) == (0, 1)
+
+
+def agents_of(keeper: Keeper) -> list[Agent]:
+    return list(keeper.session().document().agents)
