@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,7 +88,10 @@ def nobodys_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
 
 @contextmanager
 def _nobodys_loop(item: pytest.Item) -> Iterator[None]:
-    """What drives the browser leaves its loop in this thread until the end: tests without one must not find it."""
+    """What drives the browser leaves its loop in this thread until the end: tests without one must not find it.
+
+    Not while things are taken down: what others used before, and needs the loop, may be among them.
+    """
     loop = asyncio._get_running_loop()
     if loop is None or "browser" in getattr(item, "fixturenames", ()):
         yield
@@ -109,12 +112,6 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     with _nobodys_loop(item):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    with nullcontext() if nextitem is None else _nobodys_loop(item):  # after the last one the browser is closed
         return (yield)
 
 
