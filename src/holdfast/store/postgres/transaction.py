@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Final, Self
 import psycopg
 
 from holdfast.core.event import Event
-from holdfast.core.state import State
-from holdfast.core.vocabulary import Project
-from holdfast.store import evidence
-from holdfast.store.interface import UNSEEN, Draft, Known
+from holdfast.store.interface import UNSEEN, Known
 from holdfast.store.postgres.talking import Talk
 from holdfast.store.postgres.trouble import is_cut
+from holdfast.store.writing import Writing
 
 if TYPE_CHECKING:
     from holdfast.store.postgres.store import PostgresStore
@@ -27,11 +25,11 @@ if TYPE_CHECKING:
 WRITE: Final = "write to the store"
 
 
-class PostgresTransaction:
+class PostgresTransaction(Writing):
     def __init__(self, store: PostgresStore, *, patience: float | None = None) -> None:
+        super().__init__(store.journal, store.tables)
         self._store = store
         self._tables = store.tables
-        self._journal = store.journal
         self._patience = patience
         self._talk: Talk | None = None
         self._clock = 0
@@ -100,18 +98,6 @@ class PostgresTransaction:
 
     # ── what is done with it ─────────────────────────────────────────────────────────────────────────────
 
-    def writer(self) -> str:
-        return self._journal.writer()
-
-    def state(self, session: str) -> State:
-        return self._journal.state(session)
-
-    def record(self, session: str, draft: Draft) -> Event | None:
-        return self._journal.record(session, draft)
-
-    def knows(self, session: str, key: str) -> bool:
-        return self._tables.has_key(session, key)
-
     def receive(self, events: Iterable[Event]) -> int:
         taken = list(events)
         self._tables.lock(event.session for event in taken)
@@ -123,26 +109,11 @@ class PostgresTransaction:
             self._tables.raise_clock(max(event.clock for event in taken))
         return new
 
-    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
-        return self._journal.withdraw(session, writer, after)
-
     def miss(self, session: str, names: Iterable[str]) -> None:
         self._tables.miss(session, names)
 
-    def remembered(self, name: str) -> bytes | None:
-        return self._tables.remembered(name)
-
-    def remember(self, name: str, value: bytes | None) -> None:
-        self._tables.remember(name, value)
-
-    def changed(self) -> frozenset[str]:
-        return self._journal.changed()
-
     def set_current(self, place: str, session: str | None) -> None:
         self._tables.point(place, session)
-
-    def know_project(self, project: Project) -> None:
-        self.know_evidence(evidence.known(project))
 
     def know_evidence(self, known: Known) -> None:
         self._tables.know(known)

@@ -13,13 +13,13 @@ import apsw
 from holdfast.core.event import Event
 from holdfast.core.model import Row
 from holdfast.core.state import State
-from holdfast.core.vocabulary import Project
-from holdfast.store import evidence, listing
+from holdfast.store import listing
 from holdfast.store.interface import UNSEEN, Arrival, Beside, Copied, Draft, Filter, Finding, Known, LeftOut
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import SqliteTables
 from holdfast.store.sqlite.trouble import speaking, spoken
+from holdfast.store.writing import Writing
 
 _WRITE = "write to the store"
 
@@ -217,7 +217,7 @@ class SqliteStore:
             self._open()
 
 
-class SqliteTransaction:
+class SqliteTransaction(Writing):
     """The right to write, from `with` to the end of its block: all of it happens, or nothing."""
 
     def __init__(
@@ -229,9 +229,9 @@ class SqliteTransaction:
         *,
         patience: float | None = None,
     ) -> None:
+        super().__init__(journal, tables)
         self._connection = connection
         self._tables = tables
-        self._journal = journal
         self._path = path
         self._patience = patience
 
@@ -281,18 +281,6 @@ class SqliteTransaction:
         self._journal.erased = False
         erasing.finish(self._connection, self._path)
 
-    def writer(self) -> str:
-        return self._journal.writer()
-
-    def state(self, session: str) -> State:
-        return self._journal.state(session)
-
-    def record(self, session: str, draft: Draft) -> Event | None:
-        return self._journal.record(session, draft)
-
-    def knows(self, session: str, key: str) -> bool:
-        return self._tables.has_key(session, key)
-
     def receive(self, events: Iterable[Event]) -> int:
         taken = list(events)
         # What arrives late is the last row and not the latest event: from now on a fact says how far the clock is.
@@ -304,29 +292,14 @@ class SqliteTransaction:
             self._tables.raise_clock(max(before, *(event.clock for event in taken)))
         return new
 
-    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
-        return self._journal.withdraw(session, writer, after)
-
     def miss(self, session: str, names: Iterable[str]) -> None:  # noqa: ARG002
         self._tables.miss(names)
-
-    def remembered(self, name: str) -> bytes | None:
-        return self._tables.remembered(name)
-
-    def remember(self, name: str, value: bytes | None) -> None:
-        self._tables.remember(name, value)
-
-    def changed(self) -> frozenset[str]:
-        return self._journal.changed()
 
     def set_current(self, place: str, session: str | None) -> None:
         if session is None:
             self._connection.execute("DELETE FROM places WHERE path = ?", (place,))
         else:
             self._connection.execute("INSERT OR REPLACE INTO places (path, session) VALUES (?, ?)", (place, session))
-
-    def know_project(self, project: Project) -> None:
-        self.know_evidence(evidence.known(project))
 
     def know_evidence(self, known: Known) -> None:
         run = self._connection.execute

@@ -1,0 +1,59 @@
+"""What a transaction does the same in every kind of store: what is recorded goes through the journal."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from holdfast.core.event import Event
+from holdfast.core.state import State
+from holdfast.core.vocabulary import Project
+from holdfast.store import evidence
+from holdfast.store.interface import Draft, Known
+from holdfast.store.journal import Journal
+from holdfast.store.tables import Tables
+
+
+class Keeping(Tables, Protocol):
+    """Tables that also keep what stands beside the log."""
+
+    def remembered(self, name: str) -> bytes | None: ...
+
+    def remember(self, name: str, value: bytes | None) -> None: ...
+
+
+class Writing:
+    """A kind of store adds how it begins and ends, and what it keeps in its own way."""
+
+    def __init__(self, journal: Journal, tables: Keeping) -> None:
+        self._journal = journal
+        self._kept = tables
+
+    def writer(self) -> str:
+        return self._journal.writer()
+
+    def state(self, session: str) -> State:
+        return self._journal.state(session)
+
+    def record(self, session: str, draft: Draft) -> Event | None:
+        return self._journal.record(session, draft)
+
+    def knows(self, session: str, key: str) -> bool:
+        return self._kept.has_key(session, key)
+
+    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
+        return self._journal.withdraw(session, writer, after)
+
+    def changed(self) -> frozenset[str]:
+        return self._journal.changed()
+
+    def remembered(self, name: str) -> bytes | None:
+        return self._kept.remembered(name)
+
+    def remember(self, name: str, value: bytes | None) -> None:
+        self._kept.remember(name, value)
+
+    def know_project(self, project: Project) -> None:
+        self.know_evidence(evidence.known(project))
+
+    def know_evidence(self, known: Known) -> None:
+        raise NotImplementedError
