@@ -11,11 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from holdfast import Keeper
 from holdfast.capture import spool
+from holdfast.keeper import following
 from holdfast.keeper.following import Change, Following
 
 DEADLINE = 10.0
@@ -196,6 +198,26 @@ def test_mirrored_files_of_every_work_tree_are_taken_in(ground: Ground) -> None:
                 os.rename(place / "aside" / file.name, file)
             file.write_text(file.read_text().replace("Build it", "Sell it"))
             _goal_becomes(ground, session.id, "Sell it")
+
+
+def test_what_happens_between_absorbing_and_telling_reaches_the_mirrored_files(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ground.mirrored("early")
+    with Keeper.open(str(place), home=str(ground.home)) as keeper:
+        session = keeper.start("Build it").id
+    file = place / ".claude" / "orchestrator-session.json"
+    absorb, goals = following._absorb, ["Sell it"]
+
+    def then_somebody_edits(*of: Any) -> None:
+        absorb(*of)
+        if goals:
+            with ground.open() as other:
+                other.session(session).edit(goal=goals.pop())
+
+    monkeypatch.setattr(following, "_absorb", then_somebody_edits)
+    with Following(ground.open, Listener()):
+        _until(lambda: "Sell it" in file.read_text())
 
 
 def _goal_becomes(ground: Ground, session: str, goal: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 from typing import Final, NamedTuple
 
@@ -37,11 +38,16 @@ class House:
         return len(self.keeper.events(self.session))
 
     def said(self, text: str) -> str:
-        """The words of a test with what only this run knows."""
-        return (
-            text.replace("COOKIE", self.cookie).replace("PORT", str(self.port)).replace("TOKEN", self.secrets.token)
-            .replace("WORD", self.secrets.word).replace("ID", self.session).replace("OWN", self.own)
-        )  # fmt: skip
+        """The words of a test with what only this run knows: whole words, as a ticket may hold `ID` by chance."""
+        known = {
+            "COOKIE": self.cookie,
+            "PORT": str(self.port),
+            "TOKEN": self.secrets.token,
+            "WORD": self.secrets.word,
+            "ID": self.session,
+            "OWN": self.own,
+        }
+        return re.sub(rf"\b({'|'.join(known)})\b", lambda found: known[found[0]], text)
 
 
 class Answer(NamedTuple):

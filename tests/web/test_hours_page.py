@@ -117,6 +117,7 @@ def test_period_and_project_are_chosen(browser: Browser, dashboard: Dashboard) -
         expect(page.locator(".periods [aria-current]")).to_have_text("30 days")
         page.get_by_role("link", name="7 days").click()
         expect(page.locator("#hours-heading")).to_contain_text("in the last 7 days")
+        page.wait_for_load_state()  # the script that follows a choice is there
         page.get_by_label("Project", exact=True).select_option("lighthouse")
         page.wait_for_url("**/hours?*project=lighthouse*")
         expect(page.locator("#hours-heading")).to_contain_text("on lighthouse")

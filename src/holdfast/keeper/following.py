@@ -95,6 +95,7 @@ class Following:
         opened = _opened(keeper)
         trees = Everywhere(keeper)
         ears, line = Ears({}), Line()
+        looked: int | None = None
         version: int | None = None
         due = True
         try:
@@ -108,11 +109,13 @@ class Following:
                     ears.close()
                     ears, due = Ears(folders), True  # before looking: nothing slips through in between
                 if due:
+                    # Before absorbing: what happens between that and telling is for the next round's files.
+                    looked = None if store is None else store.version()
                     _absorb(keeper, trees)
                     version = self._tell(keeper, store, version)
                 where = ears.heard(Either(self._stop, line.news), SELDOM)
                 line.news.clear()
-                due = any(not _of_store(keeper, path) for path in where) or _is_news(keeper, store, version)
+                due = any(not _of_store(keeper, path) for path in where) or _is_news(keeper, store, looked)
         finally:
             ears.close()
             line.close()
