@@ -148,7 +148,7 @@ def ours(url: str, here: str, session: str | None = None) -> Iterator[Appending]
         session = begun(url, here)
 
     def record(number: int) -> None:
-        with store.transaction() as transaction:
+        with store.transaction(about=session) as transaction:
             transaction.record(session, Draft(_data(number), time.time_ns() // 10**6, "bench"))
 
     try:
@@ -160,7 +160,7 @@ def ours(url: str, here: str, session: str | None = None) -> Iterator[Appending]
 def begun(url: str, here: str) -> str:
     """A new session with an agent at work."""
     store, session = opened(PostgresAddress(url), here, lambda: time.time_ns() // 1000), new_id()
-    with store.transaction() as transaction:
+    with store.transaction(about=session) as transaction:
         where = Project(id="project-0001", name="service-1")
         for data in (
             SessionStarted(goal="Measure how long an append takes", project=where, device="bench"),

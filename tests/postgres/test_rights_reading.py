@@ -81,7 +81,8 @@ def test_people_are_known_within_their_vaults(team: Team) -> None:
 @pytest.mark.parametrize(
     "asked",
     ["TABLE holdfast.sessions", "TABLE holdfast.mine", "TABLE holdfast.facts", "TABLE holdfast.teammates",
-     "SELECT holdfast.horizon()", "SELECT nextval('holdfast.places')", "SELECT holdfast.begin_writing(1)",
+     "SELECT holdfast.horizon()", "SELECT nextval('holdfast.places')",
+     "SELECT holdfast.begin_writing(1, 1, NULL, NULL)",
      "SET ROLE holdfast_member"],
 )  # fmt: skip
 def test_strangers_are_shown_nothing(team: Team, asked: str) -> None:

@@ -161,20 +161,37 @@ def test_who_may_not_make_roles_or_schemas(postgres: Server) -> None:
             "process of this home",
         ),
         ("LOCK TABLE holdfast.events IN SHARE ROW EXCLUSIVE MODE", "being divided"),
+        ("SELECT pg_advisory_xact_lock(1212547074, lock) FROM generate_series(0, 1023) AS lock", "same session"),
         ("UPDATE holdfast.sessions SET goal = goal", "same session"),
     ],
 )
-def test_who_holds_what_is_waited_for(team: Team, held: str, said: str) -> None:
+@pytest.mark.parametrize("known", [False, True])
+def test_who_holds_what_is_waited_for(team: Team, held: str, said: str, known: bool) -> None:
     """The home's own lock, the table's or the session's: each in its own words, and where to look."""
     (session,) = team.begin(["one"])
     with closing(team.store()) as store:
         note(store, session, "n 1")
         with administering.connected(PostgresAddress(team.server.url(team.name)), "hold") as line, line.transaction():
             line.execute(held)
-            with pytest.raises(Busy, match=said) as told, store.transaction(patience=0.1) as transaction:
+            begun = store.transaction(patience=0.1, about=session if known else None)
+            with pytest.raises(Busy, match=said) as told, begun as transaction:
                 transaction.record(session, Draft(NoteAdded(text="n 2"), NOW, "anna"))
         assert "pg_locks" in str(told.value.hint)
         note(store, session, "n 3")
+
+
+def test_who_is_dismissed_while_the_store_is_open(team: Team) -> None:
+    """From then on nothing is written, whatever it is; and what to do is said."""
+    (session,) = team.begin(["one"])
+    where = PostgresAddress(f"{team.server.url(team.name)}&vault={team.vault}")
+    with closing(team.store()) as store:
+        note(store, session, "n 1")
+        administering.dismiss(where, team.person)
+        for about in (None, session):
+            begun = store.transaction(about=about)
+            with pytest.raises(Refused, match="not a member of this vault any more") as told, begun:
+                pass
+            assert "store admit" in str(told.value.hint)
 
 
 def test_a_repair_says_what_it_made_anew(team: Team) -> None:

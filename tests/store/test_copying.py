@@ -56,11 +56,11 @@ class Failing(SqliteStore):
     left: int | None = None
     done = False
 
-    def transaction(self, *, patience: float | None = None) -> SqliteTransaction:
+    def transaction(self, *, patience: float | None = None, about: str | None = None) -> SqliteTransaction:
         if self.left is not None:
             self.left -= 1
         if self.left is None or self.left >= 0:
-            return super().transaction(patience=patience)
+            return super().transaction(patience=patience, about=about)
         return Cut(self._connection, self._tables, self._journal, self.path, done=self.done)
 
 

@@ -152,11 +152,13 @@ class Keeper:
             return None
         return self.store()
 
-    def transaction(self, *, patience: float | None = None) -> AbstractContextManager[Transaction]:
+    def transaction(
+        self, *, patience: float | None = None, about: str | None = None
+    ) -> AbstractContextManager[Transaction]:
         """The right to write, after taking in what others left for us; mirrored files follow the change."""
         if self._together is not None:
             return nullcontext(self._together)
-        return Turn(self, patience=patience)
+        return Turn(self, patience=patience, about=about)
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 import msgspec
 
@@ -32,6 +33,11 @@ from holdfast.store.interface import UNSEEN, Draft, Store, Transaction
 
 Build = Callable[[State], Iterable[Data]]
 
+
+class Transacting(Protocol):
+    def __call__(self, *, about: str) -> AbstractContextManager[Transaction]: ...
+
+
 # What others should soon know of: after these, a sync happens by itself.
 MATTERS = frozenset({
     "agent.started", "agent.completed", "agent.failed", "agent.timed_out", "decision.made", "session.paused",
@@ -49,7 +55,7 @@ class Recorder:
 
     def __init__(
         self,
-        transaction: Callable[[], AbstractContextManager[Transaction]],
+        transaction: Transacting,
         *,
         actor: str,
         device: Callable[[], str],
@@ -76,7 +82,7 @@ class Recorder:
         self, session: str, build: Build, *, at: int | None = None, keys: Iterator[str] | None = None
     ) -> State:
         """Append what `build` makes of the present state, all of it or nothing; gives the new state."""
-        with self._transaction() as transaction:
+        with self._transaction(about=session) as transaction:
             return self.within(transaction, session, build, at=at, keys=keys)
 
     def within(

@@ -126,7 +126,7 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
         if state.archived:  # what is worked on is not put away
             yield SessionUnarchived()
 
-    with keeper.transaction() as transaction:
+    with keeper.transaction(about=session.id) as transaction:
         if foreign:
             projects.learn(transaction, state)
         if claimed and project is not None:

@@ -234,7 +234,7 @@ class _Run:
             ahead = self._ahead(self._session.state(), kind)  # only a look: it keeps nobody from writing
             if not ahead:
                 with ExitStack() as turn:
-                    transaction = turn.enter_context(self._session.keeper.transaction())
+                    transaction = turn.enter_context(self._session.keeper.transaction(about=self._session.id))
                     ahead = self._ahead(transaction.state(self._session.id), kind)
                     if not ahead:
                         return self._take(turn, transaction, kind)

@@ -92,7 +92,7 @@ def take_in(keeper: Keeper, later: Later, patience: float) -> None:
         said = [msgspec.convert(data, KINDS[kind].data) for kind, data in later.said]
     except (msgspec.MsgspecError, KeyError):
         raise Invalid("it says nothing of a command that ran") from None
-    with keeper.transaction(patience=patience) as transaction:
+    with keeper.transaction(patience=patience, about=later.session) as transaction:
         if transaction.knows(later.session, f"{later.key}:0"):
             return
         found = course(transaction.state(later.session), later.agent, later.ref, said)

@@ -132,7 +132,7 @@ class KeptSession(Work):
         from holdfast.keeper.stopping import ended_with
 
         store, place = self.keeper.store(), self.keeper.place.root
-        with self.keeper.transaction() as transaction:
+        with self.keeper.transaction(about=self.id) as transaction:
             self.keeper.recorder.within(transaction, self.id, lambda state: [*ended_with(state), data], at=at)
             if store.current(place) == self.id:
                 transaction.set_current(place, None)

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 class Turn:
     """One transaction: what others wrote into mirrored files is taken in before it, and the files follow it."""
 
-    __slots__ = ("_inner", "_keeper", "_patience", "_transaction")
+    __slots__ = ("_about", "_inner", "_keeper", "_patience", "_transaction")
 
-    def __init__(self, keeper: Keeper, *, patience: float | None = None) -> None:
+    def __init__(self, keeper: Keeper, *, patience: float | None = None, about: str | None = None) -> None:
         self._keeper = keeper
         self._patience = patience
+        self._about = about
         self._inner: AbstractContextManager[Transaction] | None = None
         self._transaction: Transaction | None = None
 
@@ -29,7 +30,7 @@ class Turn:
         self._keeper.absorb()
         self._keeper.upkeep.recorded.turn_begins()
         self._keeper.upkeep.begin_turn()
-        self._inner = self._keeper.store().transaction(patience=self._patience)
+        self._inner = self._keeper.store().transaction(patience=self._patience, about=self._about)
         self._transaction = self._inner.__enter__()
         if not self._keeper.recorder.noted_rules:
             try:

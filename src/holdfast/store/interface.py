@@ -166,8 +166,12 @@ class Store(Protocol):
 
     url: str
 
-    def transaction(self, *, patience: float | None = None) -> AbstractContextManager[Transaction]:
-        """The right to write. Who has little time says how many seconds others may keep it waiting (then: `Busy`)."""
+    def transaction(
+        self, *, patience: float | None = None, about: str | None = None
+    ) -> AbstractContextManager[Transaction]:
+        """The right to write. Who has little time says how many seconds others may keep it waiting (then: `Busy`).
+        `about` is the session that it will be about, where that is known: a server is asked once less.
+        """
 
     def state(self, session: str) -> State | None:
         """The present state; None when the store knows no such session."""

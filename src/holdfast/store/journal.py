@@ -79,6 +79,11 @@ class Journal:
         self._kept[session] = kept
         return kept.state
 
+    def existing(self, session: str) -> State | None:
+        """The same, of a session that has events."""
+        state = self.state(session)
+        return None if state.last is None else state
+
     def _follows(self, kept: _Kept, version: int) -> bool:
         """Whether what others did meanwhile could just be added to a kept state: in a transaction, where what is kept
         is changed in its place anyway.

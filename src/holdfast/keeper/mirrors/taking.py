@@ -75,7 +75,7 @@ def take_file(
     base = None if version is None else version.document
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
     here = here._replace(now=_moment(edited, state, here.now))
-    with keeper.transaction() as transaction:
+    with keeper.transaction(about=shown) as transaction:
         heard = absorb(
             keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
             known={event.key for event in events}, after=() if version is None else version.line[1:],

@@ -51,6 +51,26 @@ class Durability(Ground):
         assert store.state(SESSION) is None
         assert list(store.sessions()) == []
 
+    @pytest.mark.parametrize("about", [None, SESSION, OTHER, THIRD, "it's\0 \\ %s nobody's"])
+    def test_what_a_transaction_is_about_is_only_a_hint(self, about: str | None) -> None:
+        """It may be about anything, there or not, and still write to whatever it wants: the result is the same."""
+        one, two = self.store(), self.store(writer=BEN)
+        put(one, SESSION, started())
+        put(two, SESSION, note("from two"))
+        put(two, OTHER, started("Other"))
+        with one.transaction(about=about) as transaction:
+            assert [kept.text for kept in transaction.state(SESSION).notes] == ["from two"]
+            assert transaction.state(OTHER).count == 1
+            assert transaction.state(THIRD).count == 0
+            transaction.record(SESSION, draft(note("from one")))
+            transaction.record(OTHER, draft(note("from one too")))
+            assert transaction.state(SESSION).count == 3
+        with one.transaction(about=about):
+            pass
+        assert sorted(two.sessions()) == [SESSION, OTHER]
+        assert two.state(SESSION) == one.state(SESSION)
+        assert_sound(two)
+
     # ── durable, all or nothing ──────────────────────────────────────────────────────────────────────────
 
     def test_what_was_recorded_is_there_after_closing(self) -> None:

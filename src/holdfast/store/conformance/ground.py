@@ -60,7 +60,7 @@ def draft(data: Data, at: int = START, *, key: str | None = None, actor: str = "
 
 def put(store: Store, session: str, *data: Data, at: int = START, key: str | None = None) -> list[Event]:
     """Record in a transaction of its own; the events that were new."""
-    with store.transaction() as transaction:
+    with store.transaction(about=session) as transaction:
         made = [transaction.record(session, draft(one, at, key=key)) for one in data]
     return [one for one in made if one is not None]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.event import Event
-from holdfast.store.postgres.tables import INSTALLATION
+from holdfast.store.postgres.locks import INSTALLATION
 from holdfast.store.postgres.talking import Talk
 
 if TYPE_CHECKING:

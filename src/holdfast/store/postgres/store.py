@@ -175,18 +175,13 @@ class PostgresStore:
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
 
-    def transaction(self, *, patience: float | None = None) -> PostgresTransaction:
-        return PostgresTransaction(self, patience=patience)
+    def transaction(self, *, patience: float | None = None, about: str | None = None) -> PostgresTransaction:
+        return PostgresTransaction(self, patience=patience, about=about)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
     def state(self, session: str) -> State | None:
-        def look() -> State | None:
-            if self.tables.version(session) <= 0:
-                return None
-            return self.journal.state(session)
-
-        return self.read(look)
+        return self.read(lambda: self.journal.existing(session))
 
     def events(self, session: str, *, since: int = 0) -> Iterator[Event]:
         return iter(self.read(lambda: [event for event, _ in self.tables.tail(session, since)]))
@@ -278,7 +273,7 @@ class PostgresStore:
 
     def erase(self, session: str, deletion: Draft) -> None:
         """The rows are emptied; when their bytes leave the server's files is for the server to say (docs/team.md)."""
-        with self.transaction() as transaction:
+        with self.transaction(about=session) as transaction:
             transaction.record(session, deletion)
 
     def may_repair(self, session: str) -> bool:

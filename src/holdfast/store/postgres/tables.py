@@ -13,9 +13,10 @@ from holdfast.core.canonical import digest
 from holdfast.core.event import Event
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.interface import Arrival
+from holdfast.store.postgres import locks
 from holdfast.store.postgres.installation import OfInstallation
 from holdfast.store.postgres.rows import ORDER, OWN, event_of, row_of
-from holdfast.store.postgres.talking import kept
+from holdfast.store.postgres.talking import Talk, kept
 from holdfast.store.snapshots import Snapshot
 from holdfast.store.summary import Summary
 
@@ -31,6 +32,7 @@ _INSERT_MANY: Final = (
 )
 # An event, what its session is then, its words and this installation's clock, all at once (rights.sql).
 _APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s::text[], %s)"
+_BEGIN: Final = "SELECT * FROM holdfast.begin_writing(%s, %s, %s, %s)"
 # Whose sessions can be seen, each in one of these parts. The server sees to it by itself (rights.sql); asked in these
 # words it finds them by indexes, however many there are of others.
 PARTS: Final = (
@@ -47,10 +49,6 @@ _SEEN: Final = " UNION ALL ".join(
 )
 # One's own snapshots and those of the session's owner; others who may write could put anything there.
 BELIEVED: Final = "person IN (CURRENT_USER, (SELECT s.owner FROM sessions s WHERE s.ref = snapshots.session))"
-# The advisory locks of one database: of an installation, and of a session.
-INSTALLATION: Final = 0x48460001
-SESSION: Final = 0x48460002
-_LOCKS: Final = 1024  # of sessions; a server has some thousands, for everybody
 _STRETCH: Final = 4
 _HEX: Final = re.compile("(?:[0-9A-Fa-f]{2})+").fullmatch  # as it is written, without the spaces that Python allows
 
@@ -75,15 +73,27 @@ class PostgresTables(OfInstallation):
         self._waiting: tuple[Event, list[str]] | None = None
         # The event with which this installation's clock was noted.
         self.noted: Event | None = None
+        # What the session was that the transaction is about, when it began.
+        self._first: dict[str, int] = {}
 
-    def begin_writing(self, clock: int) -> None:
+    def begin_writing(self, talk: Talk, begin: str, here: int, about: str | None) -> None:
+        """Begin a transaction, and be given the right to write: to the session that it is about too."""
+        lock = None if about is None else locks.number(about)
+        found = talk.opening(f"{begin}; {_BEGIN}", (here, self.vault, about, lock))
+        self.talk = talk
         self.writing = True
-        self._clock = clock
-        self._locked.clear()
+        self._clock, ref, version, anew = found
+        self._locked = set() if lock is None else {lock}
+        self._first.clear()
+        if about is not None:
+            self._first[about] = version or 0
+            if ref is not None:
+                self._sessions[about], self._anew[about] = ref, anew
         self.last = self.noted = self._waiting = None
 
     def end_writing(self) -> None:
         self.writing = False
+        self._first.clear()
 
     def forget(self) -> None:
         """After a rollback the numbers given to new sessions are nobody's."""
@@ -95,8 +105,8 @@ class PostgresTables(OfInstallation):
         """Nobody else writes to these sessions until the transaction is over. Always taken in the same order."""
         if not self.writing:
             return
-        for number in sorted({_number(session) for session in sessions} - self._locked):
-            self.talk.tell("SELECT pg_advisory_xact_lock(%s, %s)", (SESSION, number))
+        for number in sorted({locks.number(session) for session in sessions} - self._locked):
+            self.talk.tell("SELECT pg_advisory_xact_lock(%s, %s)", (locks.SESSION, number))
             self._locked.add(number)
 
     def ref(self, session: str) -> int | None:
@@ -117,7 +127,9 @@ class PostgresTables(OfInstallation):
     # ── the log ──────────────────────────────────────────────────────────────────────────────────────────
 
     def version(self, session: str) -> int:
-        number = _number(session)
+        if session in self._first:
+            return self._first.pop(session)
+        number = locks.number(session)
         if self.writing and number not in self._locked:
             self._locked.add(number)
             sql = "SELECT * FROM holdfast.begin_session(%s, %s, %s)"
@@ -387,8 +399,3 @@ class PostgresTables(OfInstallation):
             self.talk.tell("DELETE FROM snapshots WHERE session = %s", (ref,))
             self.drop_words(session)
         return bool(dropped)
-
-
-def _number(session: str) -> int:
-    """A session's lock. Two that share one only wait for each other; all there are must find room at the server."""
-    return int(digest(session.encode(errors="surrogatepass"))[:8], 16) % _LOCKS

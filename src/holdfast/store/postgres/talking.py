@@ -30,13 +30,12 @@ class Talk:
         # Something to tell that waits for company: it goes before anything else does.
         self.later: Callable[[], None] | None = None
 
-    def opening(self, *statements: str) -> Any:
-        """Several statements at once, in one way there and back; gives what the last one answers. Without values."""
-        cursor = self._told.execute("; ".join(statements))
+    def opening(self, statements: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+        """Several statements at once, in one way there and back; gives the row that the last one answers."""
+        cursor = psycopg.ClientCursor(self.line).execute(statements, [kept(one) for one in values])
         while cursor.nextset():
             pass
-        found = cursor.fetchone()
-        return None if found is None else found[0]
+        return cursor.fetchone() or ()
 
     def begin(self) -> None:
         """From here on, what is told is not waited for (where libpq can do that)."""

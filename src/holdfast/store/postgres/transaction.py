@@ -26,13 +26,13 @@ WRITE: Final = "write to the store"
 
 
 class PostgresTransaction(Writing):
-    def __init__(self, store: PostgresStore, *, patience: float | None = None) -> None:
+    def __init__(self, store: PostgresStore, *, patience: float | None = None, about: str | None = None) -> None:
         super().__init__(store.journal, store.tables)
         self._store = store
         self._tables = store.tables
         self._patience = patience
+        self._about = about
         self._talk: Talk | None = None
-        self._clock = 0
 
     def __enter__(self) -> Self:
         store = self._store
@@ -41,16 +41,15 @@ class PostgresTransaction(Writing):
             self._talk = store.connected(lambda talk: self._begin(talk, here))
         except Exception as error:  # noqa: BLE001 (told in a person's words)
             raise (store.spoken(error, WRITE) or error) from None
-        self._tables.talk = store.active = self._talk
-        self._tables.begin_writing(self._clock)
+        store.active = self._talk
         self._journal.begin()
         return self
 
     def _begin(self, talk: Talk, here: int) -> Talk:
-        patience = (
-            [] if self._patience is None else [f"SET LOCAL lock_timeout = {max(1, int(self._patience * 1000))}"]
-        )
-        self._clock = int(talk.opening("BEGIN", *patience, f"SELECT holdfast.begin_writing({here:d})"))
+        begin = "BEGIN"
+        if self._patience is not None:
+            begin += f"; SET LOCAL lock_timeout = {max(1, int(self._patience * 1000))}"
+        self._tables.begin_writing(talk, begin, here, self._about)
         talk.begin()
         return talk
 

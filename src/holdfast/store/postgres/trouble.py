@@ -11,6 +11,7 @@ from psycopg import errors as pg
 
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.store.interface import AWAY
+from holdfast.store.postgres.locks import INSTALLATION
 
 INIT: Final = "Whoever runs the database sets it up: holdfast store init URL"
 OPEN: Final = "open the store"
@@ -102,11 +103,11 @@ def spoken(error: BaseException, operation: str, where: str, hidden: Iterable[st
 
 
 def _holding(error: psycopg.Error) -> tuple[str, str]:
-    """What was waited for in vain, and where to look first. The functions of rights.sql wait for one thing each."""
+    """What was waited for in vain, and where to look first: the server says in which statement (rights.sql)."""
     within = error.diag.context or ""
     if "LOCK TABLE" in within:
         return "the log is being divided, or somebody holds its table", "ask whoever runs the database"
-    if "begin_writing" in within:
+    if str(INSTALLATION) in within:
         return (
             "another process of this home is writing, or somebody holds its lock",
             "look for a stopped holdfast process on this machine",
@@ -122,6 +123,8 @@ def _refused(error: psycopg.Error, operation: str, where: str) -> Refused:
     said, hint = _first(error), "Whoever runs the database admits you: holdfast store admit PERSON"
     if operation == OPEN or ("schema holdfast" in said and operation not in OF_THE_OWNER):
         words = "you are not a member of any vault here"
+    elif "no home of yours" in said:  # it was, when the store was opened
+        words = f"cannot {operation}: you are not a member of this vault any more; nothing was changed"
     elif "row-level security" in said and operation not in OF_THE_OWNER:
         # It refuses to write; what may not be read is not there.
         words = "cannot write to the session: it is shared with you for reading alone, or not at all"

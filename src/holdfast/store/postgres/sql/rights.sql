@@ -45,25 +45,39 @@ BEGIN
     RETURN least(given, held);
 END $$;
 
--- The right to write, for one installation at a time; gives how far its clock is. Every statement in here sees what was
--- committed before it began, so what is read is read with the lock.
-CREATE OR REPLACE FUNCTION holdfast.begin_writing(here bigint) RETURNS bigint LANGUAGE plpgsql VOLATILE
-    SET search_path = pg_catalog, pg_temp AS $$
+-- The right to write, for one installation at a time, and to the session that is named, if one is; gives how far the
+-- installation's clock is, and what the session is. Every statement in here sees what was committed before it began, so
+-- what is read is read with the lock.
+CREATE OR REPLACE FUNCTION holdfast.begin_writing(here bigint, its_vault integer, its_id text, lock integer,
+    OUT its_clock bigint, OUT its_ref bigint, OUT its_version bigint, OUT its_anew bigint)
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     given bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(1212547073, (here & 2147483647)::integer);
     -- While the log is divided anew, writers wait here, where they hold nothing that others need.
     LOCK TABLE ONLY holdfast.events IN ROW EXCLUSIVE MODE;
+    IF lock IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(1212547074, lock);
+    END IF;
+    -- Whoever waited until here held nobody's horizon back.
     SELECT CASE WHEN is_called THEN last_value ELSE 0 END INTO given FROM holdfast.places;
     PERFORM pg_advisory_xact_lock_shared((18502::bigint << 48) | given);
     PERFORM nextval('holdfast.places');
-    RETURN (SELECT clock FROM holdfast.installations WHERE ref = here);
+    its_clock := (SELECT clock FROM holdfast.installations WHERE ref = here);
+    IF its_clock IS NULL THEN
+        RAISE EXCEPTION 'that is no home of yours' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    IF its_id IS NOT NULL THEN
+        SELECT s.ref, s.version, s.anew INTO its_ref, its_version, its_anew
+        FROM holdfast.sessions s WHERE s.vault = its_vault AND s.id = its_id;
+    END IF;
 END $$;
 
--- The right to write to a session, and what it is then.
+-- The right to write to another session, and what it is then.
 CREATE OR REPLACE FUNCTION holdfast.begin_session(its_vault integer, its_id text, lock integer)
-    RETURNS TABLE (its_ref bigint, its_version bigint, its_anew bigint) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    RETURNS TABLE (its_ref bigint, its_version bigint, its_anew bigint)
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(1212547074, lock);
     RETURN QUERY SELECT s.ref, s.version, s.anew FROM holdfast.sessions s WHERE s.vault = its_vault AND s.id = its_id;
