@@ -45,10 +45,17 @@ class Desk:
     # ── agents at work on it ─────────────────────────────────────────────────────────────────────────────
 
     def connect(self) -> None:
-        """The scripts that agents call, as `holdfast connect` leaves them."""
+        """The scripts that agents call, as `holdfast connect` leaves them, with more time than an agent would give
+        them: a machine that is busy with other tests must not look like a server that is away.
+        """
         with self.keeper() as keeper:
             keeper.home.prepare()
         installing.install(str(self.home), system=sys.platform)
+        script = self.home / "hooks" / "ask.py"
+        made = script.read_text()
+        patient = made.replace("return hooking.main(", f"hooking.HELD_UP = {LONGEST}\n        return hooking.main(")
+        assert patient != made
+        script.write_text(patient)
         installing.note_store(str(self.home), self.url)
 
     def hook(self, manner: str, event: str, talk: str = "talk-1", *, through: str = "user", **said: Any) -> str:

@@ -120,7 +120,7 @@ def test_what_is_handed_over_while_the_server_is_away_arrives_once(own: Server, 
         assert keeper.session().document().goal == "Add OAuth"
 
 
-def test_hooks_answer_again_when_the_server_is_back(own: Server, desk: Desk) -> None:
+def test_hooks_answer_again_when_the_server_is_back(own: Server, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The briefing comes as soon as the server was heard again, and the next absence is noted anew."""
     with desk.keeper() as keeper:
         keeper.start("Add OAuth")
@@ -131,6 +131,7 @@ def test_hooks_answer_again_when_the_server_is_back(own: Server, desk: Desk) -> 
     assert not absence.is_away(str(desk.home), desk.url + "&application_name=other")
     own.start()
     _forget_that_it_is_away(desk)
+    monkeypatch.setattr(absence, "HURRY", LONGEST)
     said = hearing.answered(
         str(desk.home), "claude.user.1.1", store=desk.url,
         payload=b'{"session_id": "t", "hook_event_name": "SessionStart", "source": "startup", "cwd": "%s"}'
