@@ -148,6 +148,16 @@ class Tour:
             raise Ended(f"the hook of {event} ended with exit code {done.returncode}")
         return done.stdout
 
+    def answered(self, event: str, **said: object) -> Any:
+        """The same, of a hook that has something to say. On a machine that is busy it would rather say nothing than
+        hold the agent up: then the agent is opened once more.
+        """
+        until = time.monotonic() + PATIENCE
+        while not (told := self.hook(event, **said)):
+            if time.monotonic() > until:
+                raise Ended(f"the hook of {event} did not answer in {PATIENCE:.0f} s")
+        return json.loads(told)
+
     def wait(self, true: Callable[[], bool], what: str) -> None:
         until = time.monotonic() + PATIENCE
         while not true():

@@ -6,7 +6,6 @@ tour says about the result it has checked; it exits with 0 only if everything he
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -140,7 +139,7 @@ def _by_itself(tour: Tour) -> None:
         and [one["hash_before"] is not None for one in heard["files"]] == [True]
         and heard["commands"]["total"] == 1,
     )
-    told = json.loads(tour.hook("SessionStart", session_id="tomorrow", source="startup"))
+    told = tour.answered("SessionStart", session_id="tomorrow", source="startup")
     context = told["hookSpecificOutput"]["additionalContext"]
     tour.check(
         "opened again tomorrow, the agent is told where things stand",
