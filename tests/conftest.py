@@ -7,8 +7,10 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,9 +42,14 @@ def _scratch_in_memory() -> None:
     # Some tests start programs that they have written.
     if there.f_bavail * there.f_frsize >= ROOM and not there.f_flag & os.ST_NOEXEC:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", memory)
+        # Also what asks for a directory itself, as properties do for each example, and what is started.
+        if "TMPDIR" not in os.environ:
+            os.environ["TMPDIR"] = tempfile.tempdir = memory
 
 
 _scratch_in_memory()
+# Nothing that is collected can be given up again: see below, where it is set aside.
+gc.disable()
 
 # Failing assertions of the exported suite say what they compared, like those of any test.
 pytest.register_assert_rewrite(
@@ -72,12 +79,21 @@ def pytest_collection_finish() -> None:
     """Ten thousand tests stay until the end: looking for garbage among them again and again finds none."""
     gc.collect()
     gc.freeze()
+    gc.enable()
+
+
+@pytest.fixture(scope="session")
+def nobodys_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The homes, one after another. Counted here: who has a number made looks at all that are there, each time."""
+    homes = tmp_path_factory.mktemp("homes")
+    return (homes / str(number) for number in count())
 
 
 @pytest.fixture(autouse=True)
-def nobodys_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def nobodys_environment(nobodys_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of its own, and none of the caller's settings: no test can read or harm what a person keeps."""
-    home = tmp_path_factory.mktemp("home", numbered=True)
+    home = next(nobodys_homes)
+    home.mkdir(mode=0o700)
     for name in list(os.environ):
         if (name.startswith("HOLDFAST_") and name != TORTURE) or name.startswith("XDG_") or name == "NO_COLOR":
             monkeypatch.delenv(name)

@@ -165,10 +165,12 @@ NASTY = {
     "yaml": b"a: b\n" * 50_000 + b"x: [",
     "long text": b'{"a": "' + b"x" * (4 * MIB - 20) + b'"}',
 }
+# Those that do not take seconds, the one that takes the most memory among them.
+QUICK = ("short keys", "quotes", "escaped", "mojibake", "within a string", "zeros", "long text")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the most memory a process had is read from /proc")
-@pytest.mark.parametrize("name", list(NASTY)[:: scale(2, 1, 1)])
+@pytest.mark.parametrize("name", list(NASTY) if scale(0, 1, 1) else QUICK)
 def test_four_mebibytes_of_anything_fit_in_memory(name: str, tmp_path: Path) -> None:
     """A process that reads and recovers it stays below 256 MiB, interpreter and all."""
     file = tmp_path / ("nasty.yaml" if name == "yaml" else "nasty.json")

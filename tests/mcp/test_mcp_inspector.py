@@ -31,6 +31,8 @@ class Inspector:
         self.env = {
             **os.environ, "HOLDFAST_HOME": str(root / "home"), "HOME": str(root),
             "PATH": os.pathsep.join([str(PROGRAMS), os.environ["PATH"]]),
+            # Node compiles the inspector once, not for every question.
+            "NODE_COMPILE_CACHE": str(root / "compiled"),
         }  # fmt: skip
 
     def run(self, method: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -22,7 +22,7 @@ from holdfast.teleport import sealing
 from holdfast.teleport.remotes.interface import Found
 
 # RELIABILITY F16.
-COUNT = scale(40, 1_000, 10_000)
+COUNT = scale(25, 1_000, 10_000)
 
 
 class Adversary:

@@ -11,6 +11,7 @@ import pytest
 from dashboard import Ground, serving
 from playwright.sync_api import Browser, Page, expect
 from vaults import NAMES, Vaults, everything
+from windows import page_in
 
 from holdfast.core.errors import Unreachable
 from holdfast.keeper.keeper import Keeper
@@ -39,20 +40,15 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
 
 @contextmanager
 def opened(browser: Browser, dashboard: Dashboard, *, width: int = 1280, complains: bool = False) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    page = context.new_page()
-    bad: list[str] = []
-    page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: bad.append(str(error)))
-    page.goto(dashboard.address)
-    page.goto(f"{dashboard.origin}/devices")
-    expect(page.locator("#pulse")).to_have_attribute("data-state", "live")
-    try:
+    with page_in(browser, dashboard, width=width) as page:
+        bad: list[str] = []
+        page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: bad.append(str(error)))
+        page.goto(f"{dashboard.origin}/devices")
+        expect(page.locator("#pulse")).to_have_attribute("data-state", "live")
         yield page
         assert page.evaluate("window.hurt") is None
         assert bad == [] or complains
-    finally:
-        context.close()
 
 
 def founded(top: Path) -> Vaults:

@@ -10,6 +10,7 @@ import pytest
 from dashboard import Ground, serving
 from playwright.sync_api import Browser, Locator, Page, expect
 from samples import HOSTILE, LONG
+from windows import page_in
 
 from holdfast.core.times import DAY
 from holdfast.keeper.hills import hills
@@ -53,21 +54,16 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hills]:
 
 @contextmanager
 def opened(browser: Browser, there: Hills, *, width: int = 1280, refused: bool = False) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": width, "height": 900}, has_touch=width < 500)
-    page = context.new_page()
-    bad: list[str] = []
-    page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: bad.append(str(error)))
-    page.goto(there.dashboard.address)
-    page.goto(f"{there.dashboard.origin}/hill")
-    expect(page.locator("#pulse[data-state=live]")).to_be_visible()
-    try:
+    with page_in(browser, there.dashboard, width=width, touch=width < 500) as page:
+        bad: list[str] = []
+        page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: bad.append(str(error)))
+        page.goto(f"{there.dashboard.origin}/hill")
+        expect(page.locator("#pulse[data-state=live]")).to_be_visible()
         yield page
         assert [text for text in bad if not (refused and "409" in text)] == []
         assert page.evaluate("window.hurt") is None
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    finally:
-        context.close()
 
 
 def project(page: Page, name: str = "harbour") -> Locator:

@@ -11,6 +11,7 @@ import pytest
 from dashboard import Ground, serving
 from playwright.sync_api import Browser, Page, Route, expect
 from samples import HOSTILE, LONG, hostile, many
+from windows import page_in
 
 from holdfast.core.errors import Invalid
 from holdfast.core.times import HOUR, MINUTE, span
@@ -48,21 +49,16 @@ def listing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listing]:
 
 @contextmanager
 def opened(browser: Browser, dashboard: Dashboard, where: str = "/history", *, width: int = 1280) -> Iterator[Page]:
-    """The page in a browser of its own; whatever it complains of is a failure."""
-    context = browser.new_context(viewport={"width": width, "height": 800})
-    page = context.new_page()
-    bad: list[str] = []
-    page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: bad.append(str(error)))
-    page.goto(dashboard.address)
-    page.goto(dashboard.origin + where)
-    expect(page.locator("#pulse")).to_have_attribute("data-state", "live")
-    try:
+    """The page in a window of its own; whatever it complains of is a failure."""
+    with page_in(browser, dashboard, width=width, height=800) as page:
+        bad: list[str] = []
+        page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: bad.append(str(error)))
+        page.goto(dashboard.origin + where)
+        expect(page.locator("#pulse")).to_have_attribute("data-state", "live")
         yield page
         assert page.evaluate("window.hurt") is None
         assert bad == []
-    finally:
-        context.close()
 
 
 def until(page: Page, true: str) -> None:

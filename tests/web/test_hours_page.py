@@ -13,6 +13,7 @@ import pytest
 from dashboard import Ground, serving
 from playwright.sync_api import Browser, Page, expect
 from samples import HOSTILE, LONG, many, typical
+from windows import page_in
 
 from holdfast.core.times import DAY, HOUR, MINUTE
 from holdfast.core.vocabulary import Project, SessionCompleted, SessionStarted
@@ -48,20 +49,15 @@ def dashboard(ground: Ground) -> Iterator[Dashboard]:
 
 @contextmanager
 def opened(browser: Browser, dashboard: Dashboard, where: str, width: int = 1280) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    page = context.new_page()
-    bad: list[str] = []
-    page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: bad.append(str(error)))
-    page.goto(dashboard.address)
-    page.goto(dashboard.origin + where)
-    try:
+    with page_in(browser, dashboard, width=width) as page:
+        bad: list[str] = []
+        page.on("console", lambda message: bad.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: bad.append(str(error)))
+        page.goto(dashboard.origin + where)
         yield page
         assert bad == []
         assert page.evaluate("window.hurt") is None
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    finally:
-        context.close()
 
 
 def ms(written: str) -> int:

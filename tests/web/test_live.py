@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, BrowserContext, Page
 from samples import typical
+from windows import window
 
 from holdfast.web.desk import Desk
 from holdfast.web.live import Live, Place, difference
@@ -61,9 +62,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    made = browser.new_context()
-    yield made
-    made.close()
+    with window(browser) as made:
+        yield made
 
 
 def _opened(context: BrowserContext, dashboard: Dashboard, path: str = "/now") -> Page:

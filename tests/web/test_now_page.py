@@ -8,6 +8,7 @@ import pytest
 from dashboard import Ground, serving
 from playwright.sync_api import Browser, Page, expect
 from samples import LONG, many, rich, typical
+from windows import window
 
 from holdfast.core.times import HOUR
 from holdfast.web.pages import Asked
@@ -26,14 +27,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ground, D
 
 @pytest.fixture
 def page(browser: Browser, served: tuple[Ground, Dashboard]) -> Iterator[Page]:
-    context = browser.new_context()
-    page = context.new_page()
     wrong: list[str] = []
-    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto(served[1].address)
-    yield page
-    context.close()
+    with window(browser) as context:
+        page = context.new_page()
+        page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(served[1].address)
+        yield page
     assert not wrong
 
 

@@ -14,6 +14,7 @@ import pytest
 from dashboard import Ground, serving
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 from samples import LONG, rich
+from windows import warm
 
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.model import Session
@@ -69,6 +70,7 @@ def sample(ground: Ground) -> str:
 def context(browser: Browser, dashboard: Dashboard) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport=WIDE)
     made.set_default_timeout(10_000)
+    warm(made)
     made.request.get(dashboard.address, max_redirects=0)  # leaves the cookie there
     yield made
     made.close()

@@ -12,6 +12,7 @@ import pytest
 from dashboard import Ground, serving
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, expect
 from samples import HOSTILE, hostile
+from windows import warm
 
 from holdfast.core.vocabulary import WaitingStarted
 from holdfast.keeper import projects, wording
@@ -82,6 +83,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator
             _waits_and_disputes(ground, keeper, session, words)
     with serving(ground) as dashboard:
         context = browser.new_context()
+        warm(context)
         yield Den(ground, dashboard, context, sessions)
         context.close()
 

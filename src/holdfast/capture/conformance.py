@@ -16,9 +16,9 @@ import json
 import os
 import shlex
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import pytest
@@ -78,13 +78,12 @@ def samples_in(directory: str) -> list[Sample]:
     return found
 
 
-def _values() -> st.SearchStrategy[Json]:
-    # Every character, lone surrogates and controls among them.
-    text = st.text(st.characters(), max_size=30)
-    plain = st.none() | st.booleans() | st.integers() | st.floats() | text
-    return st.recursive(
-        plain, lambda some: st.lists(some, max_size=3) | st.dictionaries(text, some, max_size=3), max_leaves=8
-    )
+# Every character, lone surrogates and controls among them.
+_TEXT = st.text(st.characters(), max_size=30)
+_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | _TEXT
+_VALUES: st.SearchStrategy[Json] = st.recursive(
+    _PLAIN, lambda some: st.lists(some, max_size=3) | st.dictionaries(_TEXT, some, max_size=3), max_leaves=8
+)
 
 
 class AgentConformance:
@@ -158,14 +157,14 @@ class AgentConformance:
         sample = data.draw(st.sampled_from(list(self.samples)))
         payload = dict(sample.payload)
         for name in data.draw(st.lists(st.sampled_from(sorted(payload)), max_size=4)):
-            payload[name] = data.draw(_values())
+            payload[name] = data.draw(_VALUES)
         self._survives(payload)
 
     @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.differing_executors], deadline=None)
     @given(st.data())
     def test_any_json_at_all(self, data: st.DataObject) -> None:
         """Any object is heard or refused."""
-        self._survives(data.draw(st.dictionaries(st.text(max_size=20), _values(), max_size=6)))
+        self._survives(data.draw(st.dictionaries(st.text(max_size=20), _VALUES, max_size=6)))
         self._survives({})
 
     # ── nothing is lost ──────────────────────────────────────────────────────────────────────────────────
@@ -354,35 +353,36 @@ def _places(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str
             yield from _places(one, (*path, step))
 
 
-def _without(payload: dict[str, Json]) -> Iterator[dict[str, Json]]:
+def _copies(payload: dict[str, Json]) -> Iterator[tuple[dict[str, Json], Any, str | int]]:
+    """A copy for each place, what holds the place, and its name there. As hearing changes nothing, most is shared."""
     for path in _places(payload):
-        changed = copy.deepcopy(payload)
-        del _parent(changed, path)[path[-1]]
+        copied = dict(payload)
+        holder: Any = copied
+        for step in path[:-1]:
+            holder[step] = copy.copy(holder[step])
+            holder = holder[step]
+        yield copied, holder, path[-1]
+
+
+def _without(payload: dict[str, Json]) -> Iterator[dict[str, Json]]:
+    for changed, holder, last in _copies(payload):
+        del holder[last]
         yield changed
 
 
-def _with(
-    payload: dict[str, Json], value: Json, where: Callable[[str | int], bool] = lambda _: True
-) -> Iterator[dict[str, Json]]:
-    for path in (one for one in _places(payload) if where(one[-1])):
-        changed = copy.deepcopy(payload)
-        _parent(changed, path)[path[-1]] = value
-        yield changed
+def _with(payload: dict[str, Json], value: Json, *, private: bool = False) -> Iterator[dict[str, Json]]:
+    for changed, holder, last in _copies(payload):
+        if not private or (type(last) is str and is_private(last)):
+            holder[last] = value
+            yield changed
 
 
 def _speaking(payload: dict[str, Json], words: Json) -> Iterator[dict[str, Json]]:
     """The payload with words in each field that may carry some: its own, those of all dialects, and below others."""
-    yield from _with(payload, words, lambda step: type(step) is str and is_private(step))
+    yield from _with(payload, words, private=True)
     dialects: dict[str, Json] = dict.fromkeys(SPOKEN, words)
     below: dict[str, Json] = {UNKNOWN: [{"a": dialects}]}
     yield from ({**dialects, **payload}, {**payload, **dialects}, {**payload, **below})
-
-
-def _parent(payload: Json, path: tuple[str | int, ...]) -> dict[str | int, Json]:
-    found: Json = payload
-    for step in path[:-1]:
-        found = found[step]  # type: ignore[index]
-    return found  # type: ignore[return-value]
 
 
 def _renamed(payload: dict[str, Json], event: str, name: str) -> dict[str, Json] | None:
