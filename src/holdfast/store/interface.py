@@ -129,6 +129,9 @@ class Transaction(Protocol):
     def knows(self, session: str, key: str) -> bool:
         """Whether an event with this key is recorded in the session."""
 
+    def expect(self, session: str, keys: Iterable[str]) -> None:
+        """These keys will be asked for, or recorded with: where that is far away, they are looked up all at once."""
+
     def receive(self, events: Iterable[Event]) -> int:
         """Take in events of other writers (or one's own, restored), whatever their order; says how many were new.
 

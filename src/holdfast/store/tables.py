@@ -40,6 +40,9 @@ class Tables(Protocol):
 
     def has_any_key(self, session: str, keys: Sequence[str]) -> bool: ...
 
+    def expect(self, session: str, keys: Iterable[str]) -> None:
+        """These will be asked for, one by one."""
+
     def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
         """Those of these events of one session that have no row, in the order given."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from holdfast.core.event import Event
@@ -39,6 +40,9 @@ class Writing:
 
     def knows(self, session: str, key: str) -> bool:
         return self._kept.has_key(session, key)
+
+    def expect(self, session: str, keys: Iterable[str]) -> None:
+        self._kept.expect(session, keys)
 
     def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
         return self._journal.withdraw(session, writer, after)

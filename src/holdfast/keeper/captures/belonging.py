@@ -56,6 +56,8 @@ class Belonging:
         self._seen = seen
         # Conversations linked in this very transaction: the store finds them only after it.
         self.linked: dict[str, str] = {}
+        # What the store finds, which is the same until the end of the transaction.
+        self._found: dict[str, list[str]] = {}
         self._current = keeper.store().current(keeper.place.root)
 
     def session(self, heard: Heard, at: int, key: str) -> str | None:
@@ -121,7 +123,9 @@ class Belonging:
         """The session this conversation was heard in last: an unfinished one before all others."""
         if name in self.linked:
             return self._transaction.state(self.linked[name])
-        states = [self._transaction.state(one) for one in self._keeper.store().find(name)]
+        if name not in self._found:
+            self._found[name] = self._keeper.store().find(name)
+        states = [self._transaction.state(one) for one in self._found[name]]
         states = [state for state in states if state.count and not state.deleted]
         return max(
             states, key=lambda state: (view.status_of(state) not in FINISHED, state.created_at or 0), default=None

@@ -152,12 +152,25 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         heard_here: dict[tuple[str, str], int] = {}
         silent: list[spool.Entry] = []
         told: set[str] = set()
+        expected: set[str] = set()
         for one in group:
             if not os.path.lexists(one.entry.path):
                 continue  # somebody else took it in since we read it
             count = heard_here.get((one.same, one.entry.source), 0)
             heard_here[one.same, one.entry.source] = count + 1
-            if not _record(keeper, transaction, where, one, count, told):
+            session = where.session(one.heard, one.at, _key(one, 0, count))
+            if session is None:
+                _remember(keeper, one)
+                silent.append(one.entry)
+                continue
+            if session not in expected:  # nearly always, everything in a group belongs to the same one
+                expected.add(session)
+                transaction.expect(session, [key for each in group for key in _keys(each)])
+            if _known(transaction, session, one, count):
+                continue
+            if _record(keeper, transaction, session, one, count):
+                told.add(session)
+            else:
                 silent.append(one.entry)
         for session in sorted(told):
             keeper.recorder.note_ground(transaction, session)
@@ -168,17 +181,8 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         opened.forget(keeper.home.path, talk)
 
 
-def _record(
-    keeper: Keeper, transaction: Transaction, where: belonging.Belonging, one: Taken, count: int, told_to: set[str]
-) -> bool:
-    """Tell the session of it; says whether the log knows it now."""
-    key = _key(one, 0, count)
-    session = where.session(one.heard, one.at, key)
-    if session is None:
-        _remember(keeper, one)
-        return False
-    if _known(transaction, session, one, count):
-        return True
+def _record(keeper: Keeper, transaction: Transaction, session: str, one: Taken, count: int) -> bool:
+    """Tell the session of it; says whether that made an event."""
     from holdfast.keeper.captures import telling
     from holdfast.keeper.captures.telling_agents import Timed
 
@@ -189,14 +193,11 @@ def _record(
     ground = telling.Ground(keeper.place, _process(one.entry.parent), opening)
     said = telling.told(state, one.heard, one.at, ground)
     timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
-    numbers = counting()
+    numbers, key = counting(), _key(one, 0, count)
     keeper.recorder.hear(
         transaction, session, timed, keys=(f"{key}:{number}" for number in numbers), actor=one.heard.agent
     )
-    heard = next(numbers) > 0
-    if heard:
-        told_to.add(session)
-    return heard
+    return next(numbers) > 0
 
 
 def _key(one: Taken, back: int, count: int) -> str:
@@ -204,6 +205,12 @@ def _key(one: Taken, back: int, count: int) -> str:
     if one.certain:
         return f"hook:{one.same}{again}"
     return f"hook:{one.same}@{one.at // _SLOT - back}{again}"
+
+
+def _keys(one: Taken) -> list[str]:
+    """Those that are asked for, most likely: it was not heard here before, and makes an event or two."""
+    slots = (0,) if one.certain else (0, 1)
+    return [f"{_key(one, back, 0)}:{number}" for back in slots for number in (0, 1)]
 
 
 def _known(transaction: Transaction, session: str, one: Taken, count: int) -> bool:

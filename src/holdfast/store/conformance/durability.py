@@ -71,6 +71,48 @@ class Durability(Ground):
         assert two.state(SESSION) == one.state(SESSION)
         assert_sound(two)
 
+    def test_keys_that_are_expected(self) -> None:
+        """Asked for all at once, each is known when it is recorded, by whomever, and only in its own session."""
+        one, two = self.store(), self.store(writer=BEN)
+        put(one, SESSION, started(), key="hook:0")
+        put(two, SESSION, note("from two"), key="hook:\0two")
+        with one.transaction() as transaction:
+            for session in (SESSION, OTHER):
+                transaction.expect(session, ["hook:0", "hook:\0two", "hook:1", "hook:1"])
+            transaction.expect(SESSION, [])
+            known = [transaction.knows(SESSION, key) for key in ("hook:0", "hook:\0two", "hook:1", "hook:2")]
+            assert known == [True, True, False, False]
+            assert not transaction.knows(OTHER, "hook:0")
+            assert transaction.record(SESSION, draft(note("again"), key="hook:\0two")) is None
+            assert transaction.record(SESSION, draft(note("new"), key="hook:1")) is not None
+            assert transaction.record(SESSION, draft(note("new"), key="hook:1")) is None
+            assert transaction.knows(SESSION, "hook:1")
+            assert transaction.record(OTHER, draft(started("Other"), key="hook:1")) is not None
+            gone = transaction.withdraw(SESSION, ANNA, 1)
+            assert [event.key for event in gone] == ["hook:1"]
+            assert not transaction.knows(SESSION, "hook:1")
+            assert transaction.knows(OTHER, "hook:1")
+        with two.transaction() as transaction:
+            assert not transaction.knows(SESSION, "hook:1")
+            assert transaction.record(SESSION, draft(note("at last"), key="hook:1")) is not None
+        assert_sound(one)
+
+    def test_much_is_recorded_at_once(self) -> None:
+        """However many events of how many sessions: all arrive, in their order, and are found by their words."""
+        store = self.store()
+        with store.transaction() as transaction:
+            made = [transaction.record(session, draft(started())) for session in (SESSION, OTHER)]
+            for number in range(1_300):
+                session = OTHER if number % 100 == 7 else SESSION
+                made.append(transaction.record(session, draft(note(f"number{number:04}"), key=f"key {number}")))
+                if number % 400 == 0:
+                    assert transaction.knows(SESSION, f"key {number}")
+                    assert len(list(store.events(session))) == transaction.state(session).count
+        assert [one.event for one in store.arrived(0, 2_000)] == made
+        for number, session in ((0, SESSION), (7, OTHER), (506, SESSION), (1_299, SESSION)):
+            assert [row.id for row in store.rows(Filter(search=f"number{number:04}"))] == [session]
+        assert_sound(store)
+
     # ── durable, all or nothing ──────────────────────────────────────────────────────────────────────────
 
     def test_what_was_recorded_is_there_after_closing(self) -> None:

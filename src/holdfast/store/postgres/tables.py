@@ -14,22 +14,13 @@ from holdfast.core.event import Event
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.interface import Arrival
 from holdfast.store.postgres import locks
+from holdfast.store.postgres.gathering import Gathering, tell_events, tell_words
 from holdfast.store.postgres.installation import OfInstallation
 from holdfast.store.postgres.rows import ORDER, OWN, event_of, row_of
 from holdfast.store.postgres.talking import Talk, kept
 from holdfast.store.snapshots import Snapshot
 from holdfast.store.summary import Summary
 
-_INSERT: Final = (
-    "INSERT INTO events (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-)
-# All at once: a statement for each costs more than the events themselves. They get their places in the order given.
-_INSERT_MANY: Final = (
-    "INSERT INTO events (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data, salt)"
-    " SELECT %s, given.* FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::text[],"
-    " %s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[], %s::bytea[]) AS given"
-)
 # An event, what its session is then, its words and this installation's clock, all at once (rights.sql).
 _APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s::text[], %s)"
 _BEGIN: Final = "SELECT * FROM holdfast.begin_writing(%s, %s, %s, %s)"
@@ -69,8 +60,9 @@ class PostgresTables(OfInstallation):
         self._looked: tuple[int, int] | None = None
         # The event that was recorded last: found again, everything around it is there too.
         self.last: Event | None = None
-        # An event that is not told yet, with its words: nearly always it goes with what it makes of its session.
-        self._waiting: tuple[Event, list[str]] | None = None
+        self._gathering = Gathering()
+        # Keys that were asked for, or given out, in this transaction: with the lock, nobody else adds one.
+        self._keys: dict[tuple[str, str], bool] = {}
         # The event with which this installation's clock was noted.
         self.noted: Event | None = None
         # What the session was that the transaction is about, when it began.
@@ -89,11 +81,13 @@ class PostgresTables(OfInstallation):
             self._first[about] = version or 0
             if ref is not None:
                 self._sessions[about], self._anew[about] = ref, anew
-        self.last = self.noted = self._waiting = None
+        self.last = self.noted = None
 
     def end_writing(self) -> None:
         self.writing = False
         self._first.clear()
+        self._keys.clear()
+        self._gathering.clear()
 
     def forget(self) -> None:
         """After a rollback the numbers given to new sessions are nobody's."""
@@ -154,16 +148,29 @@ class PostgresTables(OfInstallation):
         )
 
     def has_key(self, session: str, key: str) -> bool:
+        if (session, key) not in self._keys:
+            found = self._found_keys(session, (key,))
+            if not self.writing:
+                return bool(found)
+            self._keys[session, key] = bool(found)
+        return self._keys[session, key]
+
+    def expect(self, session: str, keys: Iterable[str]) -> None:
+        wanted = sorted({key for key in keys if (session, key) not in self._keys})
+        if self.writing and wanted:
+            found = self._found_keys(session, wanted)
+            self._keys.update({(session, key): key in found for key in wanted})
+
+    def _found_keys(self, session: str, keys: Sequence[str]) -> set[str]:
         self.lock((session,))
         ref = self.ref(session)
-        sql = "SELECT 1 FROM events WHERE session = %s AND key = %s LIMIT 1"
-        return ref is not None and self.talk.one(sql, (ref, key)) is not None
+        if ref is None or not keys:
+            return set()
+        sql = "SELECT key FROM events WHERE session = %s AND key = ANY(%s::text[])"
+        return {found for (found,) in self.talk.ask(sql, (ref, [kept(key) for key in keys]))}
 
     def has_any_key(self, session: str, keys: Sequence[str]) -> bool:
-        self.lock((session,))
-        ref = self.ref(session)
-        sql = "SELECT 1 FROM events WHERE session = %s AND key = ANY(%s::text[]) LIMIT 1"
-        return ref is not None and bool(keys) and self.talk.one(sql, (ref, [kept(key) for key in keys])) is not None
+        return bool(self._found_keys(session, keys))
 
     def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
         self.lock((session,))
@@ -186,20 +193,14 @@ class PostgresTables(OfInstallation):
         ref = self._ref_for_writing(session)
         self.last = events[-1]
         self._clock = max(self._clock, *(event.clock for event in events))
-        if len(events) == 1:
+        self._keys.update({(session, event.key): True for event in events if event.key is not None})
+        if len(events) > 1:
+            tell_events(self.talk, ref, events)
+            return
+        if not self._gathering.takes(session):
             self.talk.settle()
-            self._waiting, self.talk.later = (events[0], []), self._tell_waiting
-        else:
-            rows = [row_of(ref, event)[1:] for event in events]
-            columns = ([kept(one) for one in column] for column in zip(*rows, strict=True))
-            self.talk.tell(_INSERT_MANY, (ref, *columns))
-
-    def _tell_waiting(self) -> None:
-        assert self._waiting is not None
-        (event, found), self._waiting = self._waiting, None
-        self.talk.tell(_INSERT, row_of(self._ref_for_writing(event.session), event))
-        if found:
-            self.add_words(event.session, found)
+        self._gathering.events += events
+        self.talk.later = lambda: self._gathering.tell(self.talk, ref)
 
     def tail(self, session: str, clock: int) -> Iterator[tuple[Event, bool]]:
         ref = self.ref(session)
@@ -279,6 +280,7 @@ class PostgresTables(OfInstallation):
                 (self.ref(event.session), event.clock, bytes.fromhex(event.hash)),
             )
             self._clock = max(self._clock, event.clock)
+        self._keys.clear()
         self.raise_clock(self._clock)
 
     def mark_duplicates(self, session: str) -> bool:
@@ -307,9 +309,10 @@ class PostgresTables(OfInstallation):
         ref = self._ref_for_writing(session)
         archived = None if summary.archived is None else int(summary.archived)
         shown = (version, *summary[2:10], archived, int(summary.deleted))
-        if self._waiting is not None and self._waiting[0].session == session:
-            (event, found), self._waiting, self.talk.later = self._waiting, None, None
-            self.noted = event
+        if self._gathering.is_of(session) and len(self._gathering.events) == 1:
+            (event,), found = self._gathering.events, self._gathering.words
+            self._gathering.clear()
+            self.talk.later, self.noted = None, event
             self.talk.tell(_APPEND, (*row_of(ref, event), *shown, found, self._installation()))
             return
         # Indexed columns apart: a row whose indexes need not follow is written to the same page.
@@ -336,14 +339,10 @@ class PostgresTables(OfInstallation):
             self.talk.tell("INSERT INTO aliases (alias, session) VALUES (%s, %s)", (alias, ref))
 
     def add_words(self, session: str, found: list[str]) -> None:
-        if self._waiting is not None and self._waiting[0].session == session:
-            self._waiting[1].extend(found)
-            return
-        self.talk.tell(
-            "INSERT INTO words (session, word) SELECT %s, word FROM unnest(%s::text[]) AS given (word)"
-            " ON CONFLICT DO NOTHING",
-            (self._ref_for_writing(session), found),
-        )
+        if self._gathering.is_of(session):
+            self._gathering.words += found
+        else:
+            tell_words(self.talk, self._ref_for_writing(session), found)
 
     def snapshots(self, session: str) -> Iterator[Snapshot]:
         rows = self.talk.ask(

@@ -116,6 +116,9 @@ class SqliteTables:
     def has_any_key(self, session: str, keys: Sequence[str]) -> bool:
         return any(self.has_key(session, key) for key in keys)
 
+    def expect(self, session: str, keys: Iterable[str]) -> None:
+        """Each is as near as all of them."""
+
     def missing(self, session: str, events: Sequence[Event]) -> list[Event]:
         ref = self.ref(session)
         if ref is None:
