@@ -36,6 +36,7 @@ from measures.figures import Figure, mean, median, micros, timed
 from measures.postgres_server import Ground, opened
 
 ROUNDS, PER_ROUND = 12, 50
+AT_ONCE = 20  # events in a transaction, as a drain of hooks has them
 SECONDS = 4.0  # of each turn with many writers
 TURNS = 3
 _INSERT = (
@@ -70,7 +71,7 @@ def measure(ground: Ground, database: str, person: str, what: str, *, many: tupl
     """Figures of one database: one writer, several at different sessions, several at one."""
     prepare(ground, database)
     url = ground.url(database, person)
-    figures = _alone(url, what)
+    figures = [*_alone(url, what), _at_once(url, what)]
     for writers in many:
         apart = together(url, writers, shared=False)
         figures.append(_figure(f"postgres: {writers} writers, a session each, {what}", apart))
@@ -122,34 +123,56 @@ def _processor(backend: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _at_once(url: str, what: str) -> Figure:
+    """Several in each transaction, on both sides."""
+    taken: dict[str, list[float]] = {"bare": [], "holdfast": []}
+    with bare(url, AT_ONCE) as insert, ours(url, "at once", at_once=AT_ONCE) as record:
+        for round_ in range(ROUNDS):
+            for name, one in (("bare", insert), ("holdfast", record)):
+                some = timed(one.call, range(round_ * PER_ROUND, (round_ + 1) * PER_ROUND, AT_ONCE))
+                taken[name] += some if round_ else []
+    each = {name: mean(some) / AT_ONCE for name, some in taken.items()}
+    return Figure(f"postgres: one writer, {AT_ONCE} events a transaction, {what}: rate against bare inserts",
+                  each["bare"] / each["holdfast"], "",
+                  ", ".join(f"{name} {micros(one)} an event" for name, one in each.items()))  # fmt: skip
+
+
 # ── what is appended ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
-def bare(url: str) -> Iterator[Appending]:
+def bare(url: str, at_once: int = 1) -> Iterator[Appending]:
     with psycopg.connect(url, autocommit=True) as line:
         cursor, session = line.cursor(), int.from_bytes(os.urandom(6))
 
-        def insert(number: int) -> None:
+        def row(number: int) -> tuple[object, ...]:
             data = f'{{"text":"{text(number)}"}}'.encode()
             own = os.urandom(32)
-            cursor.execute(_INSERT, (
+            return (
                 session, "writer-of-the-bench-1", number, time.time_ns() // 1000, time.time_ns() // 10**6, 1,
                 "note.added", "bench", None, None, own, own, os.urandom(32), data, own[:16],
-            ))  # fmt: skip
+            )  # fmt: skip
+
+        def insert(number: int) -> None:
+            if at_once == 1:
+                cursor.execute(_INSERT, row(number))
+                return
+            with line.transaction():
+                cursor.executemany(_INSERT, [row(one) for one in range(number, number + at_once)])
 
         yield Appending(insert, line.info.backend_pid)
 
 
 @contextmanager
-def ours(url: str, here: str, session: str | None = None) -> Iterator[Appending]:
+def ours(url: str, here: str, session: str | None = None, at_once: int = 1) -> Iterator[Appending]:
     store = opened(PostgresAddress(url), here, lambda: time.time_ns() // 1000)
     if session is None:
         session = begun(url, here)
 
     def record(number: int) -> None:
         with store.transaction(about=session) as transaction:
-            transaction.record(session, Draft(_data(number), time.time_ns() // 10**6, "bench"))
+            for one in range(number, number + at_once):
+                transaction.record(session, Draft(_data(one), time.time_ns() // 10**6, "bench"))
 
     try:
         yield Appending(record, store.asked(lambda talk: talk.backend))
