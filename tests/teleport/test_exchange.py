@@ -127,15 +127,16 @@ def test_a_shared_session_costs_no_request_when_idle(tmp_path: Path, shelf: Shel
 
 def test_names_and_contents_say_nothing(tmp_path: Path, shelf: Shelf) -> None:
     """Whoever looks at the remote sees opaque names, and no word of any session, device or person."""
-    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
-    gus = Device(str(tmp_path), "gus", shelf)
+    # Names that do not come about by chance where everything is random.
+    anna, ben = fleet(tmp_path, shelf, "annas-desk", "ben")
+    gus = Device(str(tmp_path), "gus-at-the-harbour", shelf)
     anna.start("s1-named", SECRET)
     anna.share("s1-named", gus)
     gus.accept()
     settle([anna, ben, gus])
     for name, data in shelf.objects.items():
         assert NAMES.fullmatch(name), name
-        for word in (SECRET, "s1-named", "anna", "gus", anna.writer, "example.org"):
+        for word in (SECRET, "s1-named", "annas-desk", "gus-at-the-harbour", anna.writer, "example.org"):
             assert word.encode() not in data
 
 
