@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import psycopg
 import pytest
@@ -137,7 +138,7 @@ def test_changing_shows_no_more_than_reading(team: Team, asked: str) -> None:
     shown = repr(team.said("carl", asked))
     assert str(team.refs["common"]) in shown
     assert "rivate" not in shown
-    assert "ead" not in shown.replace("eadline", "")
+    assert "ead" not in re.sub("[0-9a-f]{8,}", "", shown.replace("eadline", ""))  # chance writes it in numbers
 
 
 def test_copying_out_is_reading(team: Team) -> None:
