@@ -3,8 +3,8 @@
 import os
 
 if os.name == "posix":
-    from databases import database, made_once, postgres
+    from databases import database, line, made_once, postgres
 
-    __all__ = ["database", "made_once", "postgres"]
+    __all__ = ["database", "line", "made_once", "postgres"]
 else:
     collect_ignore_glob = ["test_*.py"]

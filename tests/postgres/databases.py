@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pg_programs
 import pytest
+from cutting import Cutter
 from server import Server
 from server import postgres as server_of_this_process
 
@@ -35,6 +36,13 @@ def database(postgres: Server) -> Iterator[str]:
     name = f"holdfast_{secrets.token_hex(6)}"
     yield prepared(postgres, name)
     postgres.drop(name)
+
+
+@pytest.fixture
+def line(postgres: Server) -> Iterator[Cutter]:
+    """A way to the server that can be cut."""
+    with Cutter(postgres) as line:
+        yield line
 
 
 def prepared(server: Server, name: str) -> str:

@@ -19,15 +19,7 @@ from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import administering, rights, standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from holdfast.keeper.doctor_checks import Check
-
-
-@pytest.fixture
-def line(postgres: Server) -> Iterator[Cutter]:
-    with Cutter(postgres) as line:
-        yield line
 
 
 @pytest.fixture

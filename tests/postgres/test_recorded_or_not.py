@@ -22,8 +22,6 @@ from holdfast.store.interface import AWAY
 from holdfast.store.postgres.talking import Talk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from holdfast.keeper import Keeper
 
 VERBS = [
@@ -31,12 +29,6 @@ VERBS = [
     (["task", "add", "Paint it"], "task.added"),
     (["decide", "blue", "--why", "the sea"], "decision.made"),
 ]
-
-
-@pytest.fixture
-def line(postgres: Server) -> Iterator[Cutter]:
-    with Cutter(postgres) as line:
-        yield line
 
 
 @pytest.fixture

@@ -24,15 +24,9 @@ from holdfast.machine.command import Outcome, run_command
 from holdfast.store.postgres import outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from holdfast.keeper import Keeper
-
-
-@pytest.fixture
-def line(postgres: Server) -> Iterator[Cutter]:
-    with Cutter(postgres) as line:
-        yield line
 
 
 @pytest.fixture

@@ -37,12 +37,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def line(postgres: Server) -> Iterator[Cutter]:
-    with Cutter(postgres) as line:
-        yield line
-
-
-@pytest.fixture
 def team(postgres: Server, database: str) -> Team:
     return Team(postgres, database)
 
