@@ -19,8 +19,9 @@ from holdfast.store.interface import Arrival, Beside, Copied, Draft, Filter, Fin
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
 from holdfast.store.postgres import conninfo, schema, trouble
+from holdfast.store.postgres.arriving import PARTS
 from holdfast.store.postgres.lines import Lines, Silent
-from holdfast.store.postgres.tables import PARTS, PostgresTables
+from holdfast.store.postgres.tables import PostgresTables
 from holdfast.store.postgres.talking import Talk
 from holdfast.store.postgres.transaction import WRITE, PostgresTransaction
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
-from holdfast.core.canonical import digest
 from holdfast.core.event import Event
 from holdfast.core.state import FOLD_VERSION
-from holdfast.store.interface import Arrival
 from holdfast.store.postgres import locks
+from holdfast.store.postgres.arriving import Arriving
 from holdfast.store.postgres.gathering import Gathering, tell_events, tell_words
-from holdfast.store.postgres.installation import OfInstallation
 from holdfast.store.postgres.rows import ORDER, OWN, event_of, row_of
 from holdfast.store.postgres.talking import Talk, kept
 from holdfast.store.snapshots import Snapshot
@@ -24,27 +22,12 @@ from holdfast.store.summary import Summary
 # An event, what its session is then, its words and this installation's clock, all at once (rights.sql).
 _APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s::text[], %s)"
 _BEGIN: Final = "SELECT * FROM holdfast.begin_writing(%s, %s, %s, %s)"
-# Whose sessions can be seen, each in one of these parts. The server sees to it by itself (rights.sql); asked in these
-# words it finds them by indexes, however many there are of others.
-PARTS: Final = (
-    "owner = CURRENT_USER",
-    "everyone <> '' AND owner <> CURRENT_USER",
-    (
-        "everyone = '' AND owner <> CURRENT_USER"
-        " AND ref = ANY (ARRAY(SELECT g.session FROM shares g WHERE g.person = CURRENT_USER))"
-    ),
-)
-_SEEN: Final = " UNION ALL ".join(
-    f"SELECT ref, id, latest FROM sessions WHERE vault = %s AND latest > %s AND {part}"  # noqa: S608 (constants)
-    for part in PARTS
-)
 # One's own snapshots and those of the session's owner; others who may write could put anything there.
 BELIEVED: Final = "person IN (CURRENT_USER, (SELECT s.owner FROM sessions s WHERE s.ref = snapshots.session))"
-_STRETCH: Final = 4
 _HEX: Final = re.compile("(?:[0-9A-Fa-f]{2})+").fullmatch  # as it is written, without the spaces that Python allows
 
 
-class PostgresTables(OfInstallation):
+class PostgresTables(Arriving):
     """Whatever is asked and told goes over `talk`, which the store sets for as long as it has a line."""
 
     def __init__(self, vault: int, installation: Callable[[], int | None]) -> None:
@@ -56,8 +39,6 @@ class PostgresTables(OfInstallation):
         self.writing = False
         self._clock = 0
         self._locked: set[int] = set()
-        # The horizon at the last look, and what was seen.
-        self._looked: tuple[int, int] | None = None
         # The event that was recorded last: found again, everything around it is there too.
         self.last: Event | None = None
         self._gathering = Gathering()
@@ -212,52 +193,6 @@ class PostgresTables(OfInstallation):
         )
         for *row, double in rows:
             yield event_of(session, row), bool(double)
-
-    def arrived(self, after: int, limit: int) -> list[Arrival]:
-        horizon = self.horizon()
-        rows: list[tuple[Any, ...]] = []
-        # A stretch at a time: asked for all at once, everything that is left would be sorted, for each portion anew.
-        # Stretches grow where most of what is in them is of others.
-        start, stretch = after, _STRETCH * max(limit, 256)
-        while start < horizon and len(rows) < limit:
-            end = min(horizon, start + stretch)
-            left = limit - len(rows)
-            # Session by session (that is what a limit for each makes of it): no row of others is looked at.
-            rows += self.talk.ask(
-                f"SELECT f.*, s.id FROM ({_SEEN}) s CROSS JOIN LATERAL (SELECT e.place, {OWN} FROM events e"  # noqa: S608
-                " WHERE e.session = s.ref AND e.place > %s AND e.place <= %s ORDER BY e.place LIMIT %s) f"
-                " ORDER BY f.place LIMIT %s",
-                (*(self.vault, start) * len(PARTS), start, end, left, left),
-            )
-            start, stretch = end, stretch * _STRETCH
-        return [Arrival(place, event_of(session, row)) for place, *row, session in rows]
-
-    def latest_place(self) -> int:
-        horizon = self.horizon()
-        found = self.talk.one(f"SELECT max(latest) FROM ({_SEEN}) s", (self.vault, -1) * len(PARTS)) or 0  # noqa: S608
-        return int(min(found, horizon))
-
-    def horizon(self) -> int:
-        """Up to which place everything is settled. Asked by itself: what is read next must be read after it."""
-        return int(self.talk.one("SELECT holdfast.horizon()"))
-
-    def look(self) -> int:
-        """A number for all that can be seen: another one after any change, also of what is shared. Asked for when the
-        horizon has moved: then somebody changed something, perhaps nothing that can be seen from here. A server that
-        only follows another has no horizon of its own: there it is how far it has followed.
-        """
-        moment = self.talk.one(
-            "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::bigint"
-            " ELSE holdfast.horizon() END"
-        )
-        if self._looked is None or self._looked[0] != moment:
-            horizon = self.horizon()
-            sql = f"SELECT max(latest), count(*), sum(ref)::text FROM ({_SEEN}) s"  # noqa: S608 (constants)
-            latest = self.talk.ask(sql, (self.vault, -1) * len(PARTS))[0]
-            # What is not settled yet counts when it is: another change below it may still come in.
-            seen = f"{min(latest[0] or 0, horizon)} {latest[1:]} {self.beside_the_log()}"
-            self._looked = (moment, int(digest(seen.encode())[:15], 16))
-        return self._looked[1]
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]:
         self.lock((session,))
