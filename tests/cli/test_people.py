@@ -22,9 +22,9 @@ def test_a_person_and_their_keys(several: Several) -> None:
     assert several.document("people", "list")["people"] == []
     key = several.age
     person = several.document("people", "add", "Ada@example.org", key)["person"]
-    assert person == {"email": "Ada@example.org", "keys": [key]}
+    assert person == {"email": "Ada@example.org", "keys": [key], "devices": []}
     person = several.document("people", "add", "ada@EXAMPLE.org", f"{SSH} ada@laptop")["person"]
-    assert person == {"email": "Ada@example.org", "keys": [key, SSH]}
+    assert person == {"email": "Ada@example.org", "keys": [key, SSH], "devices": []}
     several.document("people", "add", "bob@example.org", DeviceKeys.generate().public.age)
     people = several.document("people", "list")["people"]
     assert [one["email"] for one in people] == ["Ada@example.org", "bob@example.org"]

@@ -30,10 +30,16 @@ class Sharing(Several):
         self.shared = str(self.session("start", "Build the shop", "--replace")["id"])
         self.found()
         self.sync()
+        self.owner = self.words
         self.at("ada")
         key = self.age
+        self.trust_owner()
         self.at("laptop")
         self.document("people", "add", ADA, key)
+
+    def trust_owner(self) -> None:
+        """Where we are, the laptop's words are known: its offers are taken without asking."""
+        self.document("people", "add", "ben@example.org", self.owner)
 
     def share(self, *words: str) -> None:
         self.at("laptop")
@@ -221,6 +227,7 @@ def test_the_guests_other_device_follows(sharing: Sharing) -> None:
     sharing.share()
     sharing.accept()
     sharing.at("tablet")
+    sharing.trust_owner()
     sharing.document("accept", sharing.url)
     sharing.sync("laptop", "ada", "tablet")
     sharing.write("tablet", "from the tablet")
@@ -414,7 +421,8 @@ def test_what_cannot_be_accepted(sharing: Sharing) -> None:
     sharing.at("ada")
     sharing.refused(3, "accept")
     sharing.refused(3, "accept", sharing.url)
-    sharing.refused(4, "accept", "nowhere")
+    sharing.refused(3, "accept", sharing.url, "nowhere")
+    sharing.refused(4, "accept", "ftp:nowhere")
     sharing.refused(7, "accept", f"folder:{sharing.root}/nowhere")
     file = sharing.root / "key"
     sharing.refused(3, "accept", sharing.url, "--identity", str(file))
@@ -448,9 +456,11 @@ def test_by_a_key_of_the_person(sharing: Sharing) -> None:
     file = sharing.root / "id_ed25519"
     file.write_bytes(secret)
     sharing.at("bob")
+    sharing.trust_owner()
     sharing.refused(3, "accept", sharing.url)
     sharing.document("accept", sharing.url, "--identity", str(file))
     sharing.at("cleo")
+    sharing.trust_owner()
     stdin = io.TextIOWrapper(io.BytesIO(f"# a key\n{age.identity}\n".encode()))
     sharing.patch.setattr("sys.stdin", stdin)
     sharing.document("accept", sharing.url, "--identity", "-")

@@ -100,6 +100,7 @@ def test_from_the_first_device_to_the_last_guest(homes: dict[str, Home], tmp_pat
     ada = "ada@example.org"
     laptop("people", "add", ada, guest("device", "show")["device"]["age"])
     laptop("share", session, "--with", ada)
+    guest("people", "add", "ben@example.org", laptop("device", "show")["device"]["fingerprint"])
     (accepted,) = guest("accept", url)["sessions"]
     assert (accepted["id"], accepted["goal"], accepted["writes"]) == (session, "Build the shop", True)
     laptop("sync")

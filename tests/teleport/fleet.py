@@ -15,7 +15,7 @@ from holdfast.store.interface import Draft, Transaction
 from holdfast.store.sqlite import SqliteStore
 from holdfast.teleport import founding, heads, joining, packs, removing, sharing, syncing
 from holdfast.teleport.hearing import look
-from holdfast.teleport.keys import DeviceKeys, certified_writer
+from holdfast.teleport.keys import DeviceKeys, certified_writer, certifies
 from holdfast.teleport.memory import Own
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge
@@ -138,6 +138,7 @@ class Device:
         return Here(
             keys=self.keys, name=self.name, store=self.store, transaction=self.transaction,
             writer=lambda: self._writer, renew=self.renew, now=lambda: self.time, received=_nothing,
+            is_ours=lambda writer: certifies(writer, self.keys.public.signing), vaults=lambda _: (),
         )  # fmt: skip
 
     def vault(self) -> Vault:

@@ -35,10 +35,10 @@ def shelf() -> Shelf:
     return Shelf()
 
 
-def fleet(tmp_path: Path, shelf: Shelf, *names: str) -> list[Device]:
+def fleet(tmp_path: Path, shelf: Shelf, *names: str, admin: bool = False) -> list[Device]:
     """These devices in one vault, the first of them its founder."""
     devices = [Device(str(tmp_path), name, shelf) for name in names]
-    join(devices[0].found(), *devices[1:])
+    join(devices[0].found(), *devices[1:], admin=admin)
     settle(devices)
     return devices
 
@@ -218,7 +218,7 @@ def everything_of(device: Device) -> bytes:
 
 def test_what_is_deleted_goes_from_every_pack_and_store(tmp_path: Path, shelf: Shelf) -> None:
     """After all have synced, neither the remote nor any store holds a word of a deleted session."""
-    anna, ben, cleo = fleet(tmp_path, shelf, "anna", "ben", "cleo")
+    anna, ben, cleo = fleet(tmp_path, shelf, "anna", "ben", "cleo", admin=True)
     gus = Device(str(tmp_path), "gus", shelf)
     anna.start("s1", SECRET)
     anna.start("s2")
@@ -247,7 +247,7 @@ def test_what_is_deleted_goes_from_every_pack_and_store(tmp_path: Path, shelf: S
 
 def test_what_is_erased_goes_even_from_merged_packs_and_ended_shares(tmp_path: Path, shelf: Shelf) -> None:
     """One event's data goes from packs that were merged since, and from a share that nobody reads any more."""
-    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben", admin=True)
     gus = Device(str(tmp_path), "gus", shelf)
     anna.start("s1")
     anna.note("s1", SECRET)

@@ -162,9 +162,13 @@ class Call:
                 self.note(sentence)
             self._keeper.told.clear()
 
+    def asks(self) -> bool:
+        """Whether there is a person to ask."""
+        return not self.json and sys.stdin.isatty()
+
     def ask(self, question: str) -> str | None:
         """Ask the person, if there is one: nothing is asked unless stdin is a terminal."""
-        if self.json or not sys.stdin.isatty():
+        if not self.asks():
             return None
         sys.stderr.write(str(self.paint.plain(question)) + " ")
         sys.stderr.flush()

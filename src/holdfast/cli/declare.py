@@ -144,6 +144,7 @@ GLOBALS: tuple[Option, ...] = (
     Option(("--json",), "print one JSON document, errors too", kind="flag"),
     Option(("--at",), "record or look as of this time: RFC 3339, or HH:MM of today", kind="time"),
     Option(("--quiet",), "print results only", kind="flag"),
+    Option(("--yes",), "say yes to whatever would be asked", kind="flag"),
     Option(("--no-color",), "print without colour", kind="flag"),
     Option(("-h", "--help"), "show help and exit", kind="flag"),
     Option(("--version",), "show the version and exit", kind="flag"),

@@ -91,6 +91,10 @@ class Globals(_Values):
         return self.flag("quiet")
 
     @property
+    def yes(self) -> bool:
+        return self.flag("yes")
+
+    @property
     def no_color(self) -> bool:
         return self.flag("no_color")
 

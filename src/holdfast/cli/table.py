@@ -316,7 +316,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("people", "whom sessions can be shared with", group=DEVICES, verbs=(
         Command("add", "a person, or one more key of theirs", (
             Argument("email", "their address"),
-            Argument("key", "their public key, in quotes: age1… or ssh-ed25519 AAAA…"),
+            Argument("key", "their public key, in quotes: age1… or ssh-ed25519 AAAA…; or the words of a device whose"
+                     " offers you trust"),
         ), _at("people", "add"), writes=True),
         Command("list", "all people, with their keys", (), _at("people", "list_")),
     )),
@@ -329,6 +330,8 @@ COMMANDS: tuple[Command, ...] = (
     ), _at("share"), group=DEVICES, writes=True),
     Command("accept", "take part in sessions that were shared with you", (
         Argument("url", "where they were shared (default: the remotes you have)", required=False),
+        Argument("offer", "the offer to take, by its name", required=False),
+        Option(("--list",), "only show who offers what", kind="flag"),
         Option(("--identity",), "the secret key they were shared with: an age identity, an SSH key, or - for stdin",
                kind="path"),
     ), _at("accept"), group=DEVICES, writes=True),
@@ -345,7 +348,6 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--mirror",), "switch this mirror on, or none", many=True, metavar="FORMAT",
                choices=(*FORMAT_NAMES, "none")),
         Option(("--backfill",), "whether to take in past conversations", choices=("yes", "no")),
-        Option(("--yes",), "connect all that is found, and backfill", kind="flag"),
     ), _at("init"), group=KEEPING),
     Command("tour", "the main job, end to end, in a scratch directory", (), _at("tour"), group=KEEPING),
     Command("ui", "the sessions, live in the browser", (

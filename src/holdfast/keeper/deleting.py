@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from holdfast.core import view
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 def delete(keeper: Keeper, session: str, *, at: int | None) -> str:
     state = keeper.state(session)
+    if os.path.lexists(keeper.home.remotes):
+        from holdfast.keeper.teleports import guesting
+
+        guesting.refuse_deleting(keeper, session)
     moment = keeper.recorder.moment(at, max(state.latest.values(), default=None), session)
     if state.native:
         from holdfast.keeper.captures import glance, gone
@@ -21,8 +26,6 @@ def delete(keeper: Keeper, session: str, *, at: int | None) -> str:
         gone.remember(keeper.home.path, view.names(state))
         glance.forget_talks(keeper.home.path, view.names(state))
     if keeper.upkeep.shared_by_others(session) is not None:
-        from holdfast.keeper.teleports import guesting
-
         # First: were we stopped in between, the others would be told of a deletion that they do not heed.
         guesting.leave(keeper, session)
         keeper.told.append("It was shared with you: your copy is gone, and the others keep theirs.")

@@ -387,7 +387,9 @@ class Keeper:
 
     def restore(self, path: str) -> Copied:
         """Unite with a backup; says how many events were new, and which sessions are not ours to write here."""
-        new = self.store().restore(path)
+        from holdfast.keeper.restoring import refusal
+
+        new = self.store().restore(path, lambda session, events: refusal(self, session, events))
         if new.events:
             from holdfast.keeper.captures import glance
 

@@ -94,7 +94,12 @@ class Upkeep:
             from holdfast.keeper.teleports.guesting import shares
 
             self._shares, self._shares_of = shares(self._keeper.home), now
-        return self._shares.get(session)
+        vault = self._shares.get(session)
+        if vault is None:
+            return None
+        from holdfast.keeper.teleports.guesting import is_through
+
+        return vault if is_through(self._keeper, session, vault) else None
 
     def reads_only(self, session: str) -> bool:
         """Whether others share this session with us to read, and what we record in it would reach nobody."""

@@ -13,7 +13,7 @@ events are left for the next copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import digest
@@ -22,8 +22,9 @@ from holdfast.core.event import Event
 from holdfast.core.fold import fold
 from holdfast.core.reading import erasures
 from holdfast.core.state import State, freeze
+from holdfast.store import origin
 from holdfast.store.interface import UNSEEN, Arrival, Copied, Known, Store
-from holdfast.store.leaving import OWNER_REPAIRS, left_out, missing, refusal
+from holdfast.store.leaving import ANOTHER, OWNER_REPAIRS, left_out, missing, refusal
 from holdfast.store.verify import flaws
 
 # In the target's memory: how far the copy of a source came.
@@ -80,12 +81,15 @@ class _Copy:
                 self._compare(session, missed)
                 compared.add(session)
                 self._told(Progress("comparing", number, len(asked)))
-        _carry_beside(source, target)
+        _carry_beside(source, target, self._left)
         return Copied(len(compared - self._left.keys()), self._new, left_out(self._left, source.state))
 
     def _refuse_damage(self) -> None:
         sessions = list(self._source.sessions())
         for number, session in enumerate(sessions, 1):
+            if self._target.state(session) is not None and origin.differs(self._target, self._source, session):
+                self._left[session] = ANOTHER
+                continue
             wrong = self._damage(session)
             if wrong is not None and self._source.may_repair(session):
                 raise Damaged(f"nothing was copied: {wrong}", hint=_DOCTOR, session=session)
@@ -202,7 +206,7 @@ def _place(kept: bytes | None) -> int:
 # ── what stands beside it ────────────────────────────────────────────────────────────────────────────────
 
 
-def _carry_beside(source: Store, target: Store) -> None:
+def _carry_beside(source: Store, target: Store, left: Collection[str]) -> None:
     """Projects, work trees and what is kept under names. What the target says already is newer, and stays."""
     found = source.beside()
     with target.transaction() as transaction:
@@ -214,7 +218,8 @@ def _carry_beside(source: Store, target: Store) -> None:
             if place not in there.places and state.last is not None and not state.deleted:
                 transaction.set_current(place, session)
         for name, value in found.memory.items():
-            if name not in there.memory and not name.startswith(_OWN):
+            of_left = name.rpartition("/")[2] in left  # how it came is true of the one that was left out
+            if name not in there.memory and not name.startswith(_OWN) and not of_left:
                 transaction.remember(name, value)
 
 

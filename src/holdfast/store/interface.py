@@ -9,9 +9,9 @@ Whatever implements this passes `holdfast.store.conformance`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from holdfast.core.event import Event
 from holdfast.core.model import Row
@@ -103,6 +103,10 @@ class Copied(NamedTuple):
     sessions: int
     events: int
     left_out: tuple[LeftOut, ...] = ()
+
+
+# Why the events of a session are not taken in from a backup; None when they are.
+Refuses: TypeAlias = Callable[[str, Iterable[Event]], str | None]
 
 
 class Listening(Protocol):
@@ -249,8 +253,10 @@ class Store(Protocol):
         Complete, but for sessions of others that are damaged.
         """
 
-    def restore(self, path: str) -> Copied:
-        """Unite with a backup: events it has and this store lacks are added, but for what is not ours to write."""
+    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> Copied:
+        """Unite with a backup: events it has and this store lacks are added, but for what is not ours to write, and
+        sessions that `refuses` gives a reason for.
+        """
 
     def check(self) -> Iterator[Finding]:
         """Everything that is wrong: files, chains, states, listings, search."""

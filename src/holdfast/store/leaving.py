@@ -14,6 +14,7 @@ from holdfast.store.interface import LeftOut, Store
 from holdfast.store.verify import flaws
 
 OWNER_REPAIRS: Final = "its owner repairs it: holdfast doctor --repair"
+ANOTHER: Final = "one of the two is your own, the other one came through somebody's share: they are not united"
 _HIDDEN: Final = "it is there already, from somebody who does not share it with you (holdfast store share)"
 _READ_ONLY: Final = "it is there already, from somebody who does not let you write that to it (holdfast store share)"
 

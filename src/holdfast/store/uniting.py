@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 from holdfast.core.errors import Damaged, Refused
 from holdfast.core.event import Event, trouble
 from holdfast.core.fold import fold
-from holdfast.store.interface import Copied, Store
-from holdfast.store.leaving import left_out, missing, refusal
+from holdfast.store import origin
+from holdfast.store.interface import Copied, Refuses, Store
+from holdfast.store.leaving import ANOTHER, left_out, missing, refusal
 
 if TYPE_CHECKING:
     from holdfast.store.sqlite.copies import Backup
 
 
-def unite(store: Store, path: str) -> Copied:
+def unite(store: Store, path: str, refuses: Refuses = lambda _session, _events: None) -> Copied:
     """Read every event of the backup, check it, and add what is missing: all of it, or nothing.
 
-    Only sessions that are not ours to write in this store are left out, and named.
+    Only sessions that are not ours to write in this store, and those that `refuses` gives a reason for, are left out,
+    and named.
     """
     from holdfast.store.sqlite import copies
 
@@ -33,6 +35,12 @@ def unite(store: Store, path: str) -> Copied:
         for session in sessions:
             _refuse_damage(backup.events(session), session, path)
         left: dict[str, str] = {}
+        for session in sessions:
+            if store.state(session) is None:
+                continue
+            reason = ANOTHER if origin.differs(store, backup, session) else refuses(session, backup.events(session))
+            if reason is not None:
+                left[session] = reason
         while True:
             wanted = [session for session in sessions if session not in left]
             try:
@@ -52,6 +60,12 @@ def _take(store: Store, backup: Backup, sessions: list[str]) -> int:
     missed = backup.missed()
     with store.transaction() as transaction:
         for session in sessions:
+            if transaction.state(session).last is None:
+                share = origin.share_of(backup, session)
+                if share is None:
+                    origin.record_own(transaction, session)
+                else:
+                    origin.record_share(transaction, session, share)
             new += transaction.receive(backup.events(session))
             state = transaction.state(session)
             if state.project is not None and not state.deleted:

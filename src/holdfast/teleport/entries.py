@@ -101,6 +101,13 @@ class Share(Entry, frozen=True, kw_only=True, tag="share"):
     session: Word
 
 
+class Origin(Entry, frozen=True, kw_only=True, tag="origin"):
+    """How a session came to this vault: through somebody's share, whose vault is named; or None, as its own."""
+
+    session: Word
+    share: Hash | None
+
+
 class Invite(Entry, frozen=True, kw_only=True, tag="invite"):
     email: Annotated[str, Meta(max_length=320)]
     recipients: Annotated[tuple[Annotated[str, Meta(max_length=2000)], ...], Meta(max_length=1000)]
@@ -115,7 +122,7 @@ class Uninvite(Entry, frozen=True, kw_only=True, tag="uninvite"):
 
 _HEADER: Final = msgspec.msgpack.Decoder(Header)
 _ENTRY: Final = msgspec.msgpack.Decoder(
-    Found | Admit | Rename | Remove | Restore | NewKey | Share | Invite | Uninvite
+    Found | Admit | Rename | Remove | Restore | NewKey | Share | Origin | Invite | Uninvite
 )
 _PACKED: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes])
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
+from holdfast.core.errors import Invalid
 from holdfast.teleport import entries, keys
 from holdfast.teleport.entries import Rename, Signed
 from holdfast.teleport.memory import FOUNDING, Standing
@@ -33,6 +34,17 @@ def missing(remote: Remote) -> bool:
     except TooLarge:
         return False
     return False
+
+
+def replaced(vault: Vault) -> str | None:
+    """What is wrong with the object by which others find the vault; None when it is the one that we know."""
+    try:
+        there = entries.hash_of(entries.read_founding(vault.remote.get(PUBLIC, entries.FOUNDING_LIMIT)).payload)
+    except Missing:
+        return "the object that names the vault is missing"
+    except (TooLarge, Invalid) as error:
+        return f"the object that names the vault cannot be read: {error.message}"
+    return None if there == vault.id else "the object that names the vault is another vault's: somebody replaced it"
 
 
 def prepared(here: Here, remote: Remote, *, session: str | None = None) -> Vault:

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from holdfast.core.event import Event
 from holdfast.core.reading import erasures
-from holdfast.teleport import entries, packs
+from holdfast.teleport import authority, entries, packs
 from holdfast.teleport.due import ERASING
 from holdfast.teleport.entries import Admit
-from holdfast.teleport.guests import Guests
 from holdfast.teleport.keys import STREAM, certifies, is_certified, verify
 from holdfast.teleport.packs import Stretch
 
@@ -141,7 +140,7 @@ class Author:
         wrong = {own for own, _ in vault.membership.rejected} | set(vault.membership.waiting)
         self._admin = device == vault.membership.founder
         self._own = self._admin
-        self._guests = Guests(vault)
+        self._authority = authority.Authority(vault)
         for own, signed in vault.known.items():
             entry = entries.read(signed.payload)
             if isinstance(entry, Admit) and entry.device.id == device and own not in wrong:
@@ -159,7 +158,8 @@ class Author:
         if not verify(self._signing, STREAM, words, stretch.signature):
             return "a signature in it is wrong"
         if not self._own:
-            forbidden = self._guests.objection(stretch, self._signing)
+            guest = authority.Author(self._signing, guest=True, owning=True)
+            forbidden = self._authority.objection(stretch, guest)
             if forbidden is not None:
                 return forbidden
         if certifies(stretch.writer, self._signing) or (not is_certified(stretch.writer) and self._own):

@@ -17,6 +17,7 @@ from holdfast.teleport.entries import (
     Found,
     Invite,
     NewKey,
+    Origin,
     Remove,
     Rename,
     Restore,
@@ -75,6 +76,15 @@ class Invited(msgspec.Struct, frozen=True):
     by: str
 
 
+class Origins(msgspec.Struct, frozen=True):
+    """What the devices of a vault say about how one session came to it."""
+
+    # The share it came through; None when a device holds a session of this id as its own.
+    share: str | None
+    # Every device that ever said that it came through a share.
+    guests: frozenset[str]
+
+
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
     vault: str
     session: str | None = None
@@ -85,6 +95,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...] = ()  # the one to seal with first
     shares: tuple[SharedSession, ...] = ()
     invites: tuple[Invited, ...] = ()
+    origins: dict[str, Origins] = {}  # by session; most sessions have none
     tips: tuple[str, ...] = ()  # what a new entry follows
     waiting: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()  # what those that wait are waiting for
@@ -156,6 +167,7 @@ def evaluate(entries: Iterable[Signed], vault: str, *, verified: set[str] | None
         keys=_keys(court, valid),
         shares=_shares(court, valid),
         invites=_invites(court, valid),
+        origins=_origins(court, valid),
         tips=tuple(sorted(nodes[one].hash for one in bits(valid & ~followed))),
         waiting=tuple(ancestry.waiting),
         missing=tuple(ancestry.missing),
@@ -240,6 +252,19 @@ def _shares(court: Court, valid: int) -> tuple[SharedSession, ...]:
         if isinstance(entry, Share):
             found.setdefault(entry.share, SharedSession(entry.share, entry.founding, entry.session, entry.by))
     return tuple(found.values())
+
+
+def _origins(court: Court, valid: int) -> dict[str, Origins]:
+    """Of each session, the share that was named first; once anybody holds it as its own, it is the vault's own."""
+    found: dict[str, Origins] = {}
+    for one in bits(valid):
+        entry = court.nodes[one].entry
+        if isinstance(entry, Origin):
+            known = found.get(entry.session)
+            share = entry.share if known is None else known.share and entry.share and known.share
+            guests = frozenset() if known is None else known.guests
+            found[entry.session] = Origins(share, guests if entry.share is None else guests | {entry.by})
+    return found
 
 
 def _invites(court: Court, valid: int) -> tuple[Invited, ...]:

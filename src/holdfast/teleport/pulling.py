@@ -15,9 +15,10 @@ from holdfast.core.errors import Damaged, HoldfastError, Invalid
 from holdfast.core.event import Event
 from holdfast.core.text import printable, shorten
 from holdfast.core.view import word
-from holdfast.teleport import packs
+from holdfast.store import origin
+from holdfast.teleport import packs, provenance
+from holdfast.teleport.authority import Authority
 from holdfast.teleport.due import may_vouch
-from holdfast.teleport.guests import Guests
 from holdfast.teleport.heads import Claimed, Head, Indexed, Listed
 from holdfast.teleport.hearing import HELD_BACK, Hearing, Listing, name_of
 from holdfast.teleport.keys import STREAM, certifies, verify
@@ -107,7 +108,7 @@ class Pull:
             stretches = read_pack(vault, pack)
         except HoldfastError as error:
             return self._missed(head, pack, cursor, error)
-        good, refused = Guests(vault).taken(one for one in stretches if self._vouched(one, name))
+        good, refused = Authority(vault).taken(one for one in stretches if self._vouched(one, name))
         moved = _moved(cursor, pack, _without(cursor.holes, pack))
         if refused:
             # Looked at again: perhaps what it goes on from is here by then, or its author is no guest any more.
@@ -116,10 +117,13 @@ class Pull:
             for device, reason in refused:
                 self._reject(name, device, reason)
         store = vault.here.store
+        self._prefer_own(good)
         going = self._deleted(good)
         twice = [one for one in good if store.stream(one.session, one.writer, one.events[0].seq, one.events[0].seq)]
         try:
             with vault.here.transaction() as transaction:
+                for one in good:
+                    provenance.note_arrival(transaction, vault, one.session, one.events)
                 new = transaction.receive(event for one in good for event in one.events)
                 for one in good:
                     vault.memory.vouch(transaction, one.session, one.writer, one.device, one.events[-1].seq)
@@ -141,6 +145,25 @@ class Pull:
             for one in twice:
                 self._tell_of_fork(one)
         return moved
+
+    def _prefer_own(self, stretches: Sequence[Stretch]) -> None:
+        """A device of ours began a session whose id is here through a share: then that is given up."""
+        vault = self.vault
+        if vault.membership.session is not None:
+            return
+        for session in {one.session for one in stretches}:
+            if origin.share_of(vault.here.store, session) is None:
+                continue
+            said = vault.membership.origins.get(session)
+            guests = frozenset[str]() if said is None else said.guests
+            known = {event.hash for event in vault.here.store.events(session)}
+            if any(
+                event.type == "session.started" and event.hash not in known
+                for one in stretches
+                if one.session == session and one.device not in guests
+                for event in one.events
+            ):
+                provenance.give_up(vault, session, None)
 
     def _deleted(self, stretches: Sequence[Stretch]) -> list[Deleted]:
         """Sessions that are here, and that these events delete. Asked before they are taken in."""

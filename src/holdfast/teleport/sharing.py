@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.teleport import entries, founding, joining, removing, sealing, wraps
+from holdfast.teleport import entries, founding, joining, provenance, removing, sealing, wraps
 from holdfast.teleport.entries import Admit, Invite, Rename, Share, Uninvite
 from holdfast.teleport.memory import FOUNDING, Standing
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
@@ -32,7 +32,7 @@ def shared(main: Vault, session: str) -> Vault | None:
 
 
 def opened(main: Vault, vault_id: str, packed: bytes) -> Vault:
-    vault = Vault(main.here, main.remote, vault_id)
+    vault = Vault(main.here, main.remote, vault_id, main=main)
     if vault.founding() is None:
         with main.here.transaction() as transaction:
             vault.memory.write_raw(transaction, packed, FOUNDING)
@@ -133,11 +133,15 @@ def _is_whole(offer: Wrapped) -> bool:
 
 
 def accept(here: Here, remote: Remote, offer: Wrapped) -> Vault:
-    """Take part in a shared session: read it from now on, and ask to write when the offer allows that."""
+    """Take part in a shared session: read it from now on, and ask to write when the offer allows that.
+
+    `Refused` when a session of this id is here, other than through this very share.
+    """
     signed = entries.unpack(offer.founding)
     vault = Vault(here, remote, offer.vault)
     mine = wraps.wrap(here.keys.public.age, offer)
     with here.transaction() as transaction:
+        provenance.claim(transaction, offer.session or "", offer.vault)
         vault.memory.write_raw(transaction, offer.founding, FOUNDING)
         vault.memory.write_raw(transaction, mine, "wrap", "accepted")
         if vault.memory.raw("standing") is None:

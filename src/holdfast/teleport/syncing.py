@@ -10,7 +10,20 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.machine.collecting import uncollected
-from holdfast.teleport import asking, bygone, founding, heads, held, joining, removing, sharing, tending
+from holdfast.store import origin
+from holdfast.teleport import (
+    asking,
+    authority,
+    bygone,
+    founding,
+    heads,
+    held,
+    joining,
+    provenance,
+    removing,
+    sharing,
+    tending,
+)
 from holdfast.teleport.hearing import look, name_of
 from holdfast.teleport.memory import Turned
 from holdfast.teleport.pulling import Pull
@@ -42,6 +55,9 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_
     report = Report()
     report.add(_one(main, found, None, progress, patient=patient, put_back=put_back))
     for share in main.membership.shares if main.membership.is_member(main.me) else ():
+        if not authority.may_share(main, share):
+            report.reject("", name_of(main, share.by), "it shares a session that it neither began nor decides over")
+            continue
         vault = sharing.opened(main, share.vault, share.founding)
         report.add(_one(vault, found, main, progress, patient=patient, put_back=put_back))
     return report
@@ -81,6 +97,8 @@ def _exchange(
     `put_back`: the remote lost something, and is to have it again, whatever it shows.
     """
     listing = look(found, vault.tag)
+    if vault.membership.session is not None and main is None and not _comes_through(vault):
+        return None, False
     vault.flush()
     push = Push(vault, listing, progress=progress)
     push.settle()
@@ -88,6 +106,8 @@ def _exchange(
     pull.hearing.listen()
     vault.reject_entries()
     removing.obey(vault, lambda: _beside(vault, main))
+    if vault.membership.session is None and vault.membership.is_member(vault.me):
+        provenance.agree(vault)
     pull.packs()
     held.remember_unread(vault, listing)
     if pull.own_seen > push.own.counter:
@@ -105,8 +125,12 @@ def _exchange(
             bygone.restore(push, listing)
         if vault.membership.is_admin(vault.me) and not vault.memory.standing().admin:
             push.look_again()  # it may vouch for more than before
+        before = vault.report.pushed
         with uncollected():
             push.everything(pull.wanted, events=_has_readers(vault), put_back=put_back)
+        if pull.hearing.shut_out:
+            # Others use a key that we were not given: what we wrote lies there, and is taken in by nobody.
+            vault.report.pushed = before
     elif vault.me in vault.membership.removed and _still_reads(vault):
         if vault.memory.standing().place == "member":
             vault.report.note(_ONLY_TO_READ.format(str(vault.membership.session)[:8]))
@@ -119,6 +143,19 @@ def _exchange(
         vault.report.note(f"{said[0].upper()}{said[1:]}.")
         return said, pull.hearing.shut_out
     return None, False
+
+
+def _comes_through(vault: Vault) -> bool:
+    """Nothing is exchanged with a share once a session of its id is our own."""
+    session = vault.membership.session
+    assert session is not None
+    if origin.share_of(vault.here.store, session) == vault.id:
+        return True
+    with vault.here.transaction() as transaction:
+        good = provenance.comes_through(transaction, vault.here, session, vault.id)
+    if not good:
+        vault.report.reject("", "", f"a share has the id of your own session {session[:8]}, and is not followed")
+    return good
 
 
 def _remember_rejected(vault: Vault, *, whole: bool) -> None:

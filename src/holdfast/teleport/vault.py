@@ -50,13 +50,19 @@ class Here(NamedTuple):
     now: Callable[[], int]
     # Told, within the transaction that takes them in, of sessions that came from elsewhere.
     received: Callable[[Transaction, Iterable[str]], None]
+    # Whether a writer is certainly this device, or another one of a vault of ours.
+    is_ours: Callable[[str], bool]
+    # The vaults of ours that a session travels by, the first one first.
+    vaults: Callable[[str], tuple[str, ...]]
 
 
 class Vault:
-    def __init__(self, here: Here, remote: Remote, vault: str) -> None:
+    def __init__(self, here: Here, remote: Remote, vault: str, *, main: Vault | None = None) -> None:
+        """`main`: of a session that we share ourselves, the vault it belongs to."""
         self.here = here
         self.remote = remote
         self.id = vault
+        self.main = main
         self.tag = sealing.vault_tag(vault)
         self.memory = Memory(here.store, vault)
         self.report = Report()

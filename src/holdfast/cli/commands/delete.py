@@ -9,7 +9,7 @@ from holdfast.core.errors import Refused
 def run(call: Call) -> None:
     reference = call.parsed.need("id")
     found = call.keeper.session(reference)
-    if not call.parsed.flag("confirm"):
+    if not (call.parsed.flag("confirm") or call.parsed.globals.yes):
         answer = call.ask(f"Erase {found.document().goal!r} for good? Type yes:")
         if answer != "yes":
             raise Refused(

@@ -84,7 +84,7 @@ def _named(call: Call) -> list[str]:
 
 
 def _wanted(call: Call, found: list[Found]) -> Wanted:
-    yes = call.parsed.flag("yes")
+    yes = call.parsed.globals.yes
     asks = not yes and not call.json and sys.stdin.isatty()
     if asks:
         call.note(table(call.paint, found))

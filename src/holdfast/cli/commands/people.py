@@ -16,19 +16,31 @@ def add(call: Call) -> None:
     from holdfast.keeper.teleports import people
 
     person = people.add(call.keeper.home, call.parsed.need("email"), call.parsed.need("key"))
-    more = f", with {len(person.keys)} keys" if len(person.keys) > 1 else ""
+    known = len(person.keys) + len(person.devices)
+    more = f", with {known} keys" if known > 1 else ""
     call.answer(
-        {"person": person},
+        {"person": _document(person)},
         lambda paint: "" if call.quiet else paint.join(paint.bold(person.email), f" is known{more}"),
     )
-    call.note(f"Share a session with them: holdfast share ID --with {person.email}")
+    if person.keys:
+        call.note(f"Share a session with them: holdfast share ID --with {person.email}")
 
 
 def list_(call: Call) -> None:
     from holdfast.keeper.teleports import people
 
     found = people.load(call.keeper.home)
-    call.answer({"people": found}, lambda paint: _listed(paint, found))
+    call.answer({"people": [_document(one) for one in found]}, lambda paint: _listed(paint, found))
+
+
+def _document(person: Person) -> dict[str, object]:
+    return {"email": person.email, "keys": person.keys, "devices": [_words(one) for one in person.devices]}
+
+
+def _words(device: str) -> str:
+    from holdfast.teleport.words import spell
+
+    return spell(bytes.fromhex(device))
 
 
 def _listed(paint: Paint, found: Sequence[Person]) -> Painted:
@@ -38,4 +50,5 @@ def _listed(paint: Paint, found: Sequence[Person]) -> Painted:
     for one in found:
         lines.append(paint.bold(one.email))
         lines += [paint.join("  ", paint.dim(key)) for key in one.keys]
+        lines += [paint.join("  offers from ", paint.dim(_words(device))) for device in one.devices]
     return Painted("\n".join(lines))

@@ -37,7 +37,8 @@ def run(call: Call) -> None:
     )  # fmt: skip
     call.note(
         f"There they run: holdfast accept {done.url}\n"
-        "or just holdfast accept, if they have that remote; with --identity FILE if their key is an SSH key."
+        "or just holdfast accept, if they have that remote; with --identity FILE if their key is an SSH key.\n"
+        f"They are shown this device's words, to compare with you: {done.words}"
     )
 
 

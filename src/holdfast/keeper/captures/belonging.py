@@ -36,6 +36,7 @@ from holdfast.core.vocabulary import Project, SessionStarted
 from holdfast.keeper import projects
 from holdfast.keeper.captures import opened
 from holdfast.keeper.replacing import put_away, was_put_away
+from holdfast.store import origin
 from holdfast.store.interface import Draft, Transaction
 
 if TYPE_CHECKING:
@@ -126,10 +127,15 @@ class Belonging:
         if name not in self._found:
             self._found[name] = self._keeper.store().find(name)
         states = [self._transaction.state(one) for one in self._found[name]]
-        states = [state for state in states if state.count and not state.deleted]
+        states = [state for state in states if state.count and not state.deleted and not self._is_theirs(state)]
         return max(
             states, key=lambda state: (view.status_of(state) not in FINISHED, state.created_at or 0), default=None
         )
+
+    def _is_theirs(self, state: State) -> bool:
+        """Whether it came through a share and only others wrote in it: their word must not draw our work there."""
+        shared = origin.share_of(self._transaction, state.session) is not None
+        return shared and self._transaction.writer() not in state.heads
 
     def _joined(self, at: int) -> str | None:
         """The session this work tree is at, if a new conversation may join it."""

@@ -35,12 +35,12 @@ from holdfast.core.vocabulary import (
     TaskReopened,
     Timer,
 )
-from holdfast.formats.naming import imported_id
 from holdfast.keeper import projects
 from holdfast.keeper.captures import gone
 from holdfast.keeper.captures.belonging import placeholder
 from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part, whole
 from holdfast.keeper.captures.story_files import disk, settle
+from holdfast.keeper.documents.importing import session_id
 from holdfast.machine import worktree
 from holdfast.store.interface import Draft, Transaction
 
@@ -144,7 +144,7 @@ class Narrator:
         chain: list[str] = []
         after = Window().after
         while True:
-            session = imported_id(f"story {story.agent}", story.conversation, 0 if not chain else after)
+            session = session_id(self._keeper, f"story {story.agent}", story.conversation, 0 if not chain else after)
             state = transaction.state(session)
             chain.append(session)
             if not state.count:
@@ -205,7 +205,7 @@ class Narrator:
         parent = plain(story.parent or "", 200)
         if not parent or parent == story.conversation:
             return None
-        own = imported_id(f"story {story.agent}", parent, 0)
+        own = session_id(self._keeper, f"story {story.agent}", parent, 0)
         if transaction.state(own).count:
             return own
         heard = self._keeper.store().find(view.native_name(story.agent, parent))

@@ -24,7 +24,8 @@ from holdfast.keeper import projects
 from holdfast.keeper.documents.ground import ground
 from holdfast.keeper.mirrors.absorbing import absorb
 from holdfast.keeper.mirrors.versions import nearest
-from holdfast.store.interface import Draft, Filter, Store, Transaction
+from holdfast.store import origin
+from holdfast.store.interface import Draft, Filter, Transaction
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -49,7 +50,7 @@ def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = 
     with keeper.transaction() as transaction:
         project = projects.found(store, seen)
         here = here._replace(project=project)
-        known = known_as(store, rules, rules.alias(document), project.id, document, here)
+        known = known_as(keeper, rules, rules.alias(document), project.id, document, here)
         if known is None:
             session, events = _begin(keeper, transaction, document, rules, here)
             conflicts = 0
@@ -82,14 +83,28 @@ def readied(keeper: Keeper, value: Json, rules: Format, here: Ground) -> tuple[D
     return clean, notes
 
 
-def known_as(store: Store, rules: Format, alias: str, project: str, document: Document, here: Ground) -> str | None:
+def session_id(keeper: Keeper, source: str, alias: str, began: int) -> str:
+    """The id of what is imported: the same wherever the same document is read.
+
+    Where a session of that id came through somebody's share, it is another one: ours is mixed with our vault's id.
+    """
+    found = naming.imported_id(source, alias, began)
+    if origin.share_of(keeper.store(), found) is None:
+        return found
+    from holdfast.keeper.teleports.opening import own_mark
+
+    return naming.imported_id(f"{source} of {own_mark(keeper)}", alias, began)
+
+
+def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: Document, here: Ground) -> str | None:
     """The session a document is of, if the store has it: by its id, its alias, or the name we would give it."""
+    store = keeper.store()
     began = rules.changes(None, document, None, here)[0].at
-    own = naming.imported_id(rules.name, alias, began)
+    own = session_id(keeper, rules.name, alias, began)
     if store.state(own) is not None:
         return own
     for found in store.find(alias):
-        state = store.state(found)
+        state = store.state(found) if origin.share_of(store, found) is None else None
         if state is None or state.aliases.get(rules.name) != alias:
             continue
         if state.project is not None and state.project.id == project:
@@ -98,7 +113,8 @@ def known_as(store: Store, rules: Format, alias: str, project: str, document: Do
         return None
     for row in store.rows(Filter(projects=(project,), since=began - SECOND)):
         # The same name is not enough: two sessions of one day may have the same goal.
-        state = store.state(row.id) if abs(millis(row.created_at) - began) < SECOND else None
+        near = abs(millis(row.created_at) - began) < SECOND and origin.share_of(store, row.id) is None
+        state = store.state(row.id) if near else None
         if state is not None and rules.alias(shown(state, rules)) == alias:
             return row.id
     return None
@@ -110,7 +126,7 @@ def _begin(
     heard = rules.changes(None, document, None, here)
     first = heard[0].data
     assert isinstance(first, SessionStarted)
-    session = naming.imported_id(rules.name, rules.alias(document), heard[0].at)
+    session = session_id(keeper, rules.name, rules.alias(document), heard[0].at)
     source = digest(written(document))[:32]
     actor = keeper.recorder.actor
     for number, (at, data) in enumerate(heard):

@@ -13,13 +13,12 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.secret_documents import redact_document
-from holdfast.formats import naming
 from holdfast.formats.interface import Note
 from holdfast.formats.strangers.salvaging import EXTRA, salvaged
 from holdfast.formats.text.jsontext import written
 from holdfast.keeper import projects
 from holdfast.keeper.documents.ground import ground
-from holdfast.keeper.documents.importing import Taken
+from holdfast.keeper.documents.importing import Taken, session_id
 from holdfast.store.interface import Draft
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def take_in_salvaged(keeper: Keeper, value: Json, *, make_current: bool = False)
         keeper.recorder.redacted[kind] = keeper.recorder.redacted.get(kind, 0) + count
         notes.append(Note((), f"secrets were cut out before anything was stored: {count} {kind}"))
     source = digest(written(clean))[:32]
-    session = naming.imported_id(EXTRA, source, 0)
+    session = session_id(keeper, EXTRA, source, 0)
     seen = projects.observe(keeper.place, "")
     # Asked before anything is opened: what cannot be recognised leaves no trace.
     mapping = salvaged(clean, ground(keeper, seen)).notes

@@ -13,7 +13,7 @@ from holdfast.keeper.teleports import remotes
 from holdfast.keeper.teleports.remotes import Remote
 from holdfast.machine import files
 from holdfast.machine.locks import locked
-from holdfast.teleport import key_files
+from holdfast.teleport import key_files, provenance
 from holdfast.teleport.keys import certifies
 from holdfast.teleport.remotes.interface import Found
 from holdfast.teleport.remotes.interface import Remote as Place
@@ -74,13 +74,29 @@ def here(keeper: Keeper) -> Here:
             projects.learn(transaction, transaction.state(session))
         cleansing.take_in(keeper, transaction)
 
+    def is_ours(writer: str) -> bool:
+        known = (Vault(found, Nowhere(one.url), one.vault).membership for one in vaults)
+        return certifies(writer, own.public.signing) or any(provenance.device_test(one)(writer) for one in known)
+
+    def taking(session: str) -> tuple[str, ...]:
+        state = store.state(session)
+        return tuple(one.vault for one in vaults if one.takes(state))
+
     store, own = keeper.store(), keys(keeper)
-    return Here(
+    vaults = [one for one in remotes.load(keeper.home) if one.kind == "vault"]
+    found = Here(
         keys=own, name=keeper.device(), store=store, transaction=keeper.transaction,
         writer=lambda: _writer(keeper, own.public.signing),
         renew=lambda: keeper.home.renew(keeper.address),
-        now=keeper.now, received=received,
+        now=keeper.now, received=received, is_ours=is_ours, vaults=taking,
     )  # fmt: skip
+    return found
+
+
+def own_mark(keeper: Keeper) -> str:
+    """What tells our sessions from others' of the same id: the first vault of ours, else this device's keys."""
+    own = (one.vault for one in remotes.load(keeper.home) if one.kind == "vault")
+    return next(own, None) or keys(keeper).public.id
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""People: an email, and the public keys by which a session can be sealed for them."""
+"""People: an email, the public keys by which a session can be sealed for them, and the devices they offer from."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from holdfast.keeper.home import Home
 from holdfast.keeper.teleports import lists
 from holdfast.machine import files
 from holdfast.machine.locks import locked
+from holdfast.teleport import words
 from holdfast.teleport.keys import checked_recipient
 
 _LARGEST = 4 << 20
 _WHAT = "the list of people"
 _EMAIL = re.compile(r"[^\s@\x00-\x1f\x7f<>,;:\"]{1,64}@[^\s@\x00-\x1f\x7f<>,;:\"]{1,250}")
+# The words of a device, if perhaps mistyped; everything else is meant as a key.
+_WORDS = re.compile(r"\s*(([a-z]+[\W_]+){3,}[a-z]+|[0-9a-f]{32})\s*", re.IGNORECASE)
 
 
 class Person(msgspec.Struct, frozen=True):
     email: str
-    keys: tuple[str, ...]
+    keys: tuple[str, ...] = ()
+    # Fingerprints of devices whose offers are trusted.
+    devices: tuple[str, ...] = ()
 
 
 def load(home: Home) -> list[Person]:
@@ -37,18 +42,19 @@ def load(home: Home) -> list[Person]:
 
 
 def add(home: Home, email: str, key: str) -> Person:
-    """Know a person, or one more key of theirs."""
+    """Know a person, or one more key of theirs: one to share with, or the words of a device that they offer from."""
     email = email.strip()
     if _EMAIL.fullmatch(email) is None:
         raise Invalid(f"{email[:80]!a} is no email address", hint="Write it as name@example.org.")
-    recipient = checked_recipient(key)
+    recipient, device = ("", words.read(key).hex()) if _WORDS.fullmatch(key) else (checked_recipient(key), "")
     home.prepare()
     with locked(os.path.join(home.path, "device.lock"), what="adding a person"):  # of two at once, both stay
         known = load(home)
-        before = next((one for one in known if one.email.lower() == email.lower()), Person(email, ()))
-        if recipient in before.keys:
+        before = next((one for one in known if one.email.lower() == email.lower()), Person(email))
+        if recipient in before.keys or device in before.devices:
             raise Conflict("this key of the person is known already", hint="holdfast people list shows them.")
-        person = Person(before.email, (*before.keys, recipient))
+        keys, devices = [recipient] * bool(recipient), [device] * bool(device)
+        person = Person(before.email, (*before.keys, *keys), (*before.devices, *devices))
         rest = [one for one in known if one.email != before.email]
         everybody = sorted([*rest, person], key=lambda one: one.email.lower())
         lists.save(home.people, everybody, by="email", largest=_LARGEST, what=_WHAT)
@@ -57,6 +63,6 @@ def add(home: Home, email: str, key: str) -> Person:
 
 def named(home: Home, email: str) -> Person:
     for one in load(home):
-        if one.email.lower() == email.strip().lower():
+        if one.email.lower() == email.strip().lower() and one.keys:
             return one
     raise NotFound(f"nobody is known as {email[:80]!a}", hint="First: holdfast people add EMAIL KEY")

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
+from holdfast.core.state import State
 from holdfast.core.text import clean
 from holdfast.keeper.home import Home
 from holdfast.keeper.teleports import lists
@@ -28,6 +29,12 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
     # Only sessions of these projects; empty means all.
     projects: tuple[str, ...] = ()
     session: str | None = None
+
+    def takes(self, state: State | None) -> bool:
+        """Whether a session goes there."""
+        if self.kind == "share":
+            return state is not None and state.session == self.session
+        return not self.projects or state is None or state.project is None or state.project.id in self.projects
 
 
 def none() -> HoldfastError:

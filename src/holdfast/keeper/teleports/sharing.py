@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Invalid, NotFound, Refused, Unreachable
 from holdfast.keeper import cleansing
-from holdfast.keeper.teleports import opening, people, remotes
+from holdfast.keeper.teleports import guesting, opening, people, remotes
+from holdfast.keeper.teleports import offers as offering
+from holdfast.keeper.teleports.offers import Offer
 from holdfast.keeper.teleports.remotes import Remote
+from holdfast.keeper.wording import count
 from holdfast.machine import files
+from holdfast.store import origin
 from holdfast.teleport import founding, joining, sharing, syncing, wraps
 from holdfast.teleport.remotes.registry import checked_url
 from holdfast.teleport.vault import Vault
+from holdfast.teleport.wraps import Wrapped
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
+    from holdfast.teleport.remotes.interface import Remote as Place
 
 _LARGEST_IDENTITY = 64 << 10
+_SHORTEST_NAME: Final = 4
+_T = TypeVar("_T")
 
 
 class Shared(NamedTuple):
@@ -29,6 +37,8 @@ class Shared(NamedTuple):
     url: str
     write: bool
     expires: int | None
+    # The fingerprint of this device, by which they know whose offer it is.
+    words: str
 
 
 class Accepted(NamedTuple):
@@ -55,6 +65,7 @@ def share(
     if expires is not None and expires <= keeper.now():
         raise Invalid("the share would be over before it began", hint="Give a time to come: --expires 7d")
     person = people.named(keeper.home, email)
+    guesting.refuse_widening(keeper, session)
     with opening.alone(keeper):
         remote = _home_of(keeper, name)
         with opening.vault(keeper, remote) as main:
@@ -74,7 +85,8 @@ def share(
             sharing.uninvite(vault, person.email)  # shared anew: with other rights, or for longer
             sharing.invite(vault, person.email, person.keys, write=write, expires=expires)
             syncing.sync(opening.again(main))
-    return Shared(person.email, remote.name, remote.url, write, expires)
+    words = opening.keys(keeper).public.words
+    return Shared(person.email, remote.name, remote.url, write, expires, words)
 
 
 def revoke(keeper: Keeper, session: str, email: str) -> list[str]:
@@ -124,80 +136,134 @@ def identities(path: str) -> list[str | bytes]:
     return wraps.read_identity(files.read_limited(path, _LARGEST_IDENTITY, what="the identity"))
 
 
-def accept(keeper: Keeper, *, url: str | None = None, keys: Sequence[str | bytes] = ()) -> list[Accepted]:
-    """Take part in every session that was shared with this device, or with the holder of these secret keys."""
-    places = [checked_url(url)] if url is not None else list({one.url: None for one in remotes.load(keeper.home)})
-    if not places:
-        raise NotFound("no remote is set up to look for shared sessions", hint="Say where: holdfast accept URL")
-    done: list[Accepted] = []
-    gone: list[str] = []
-    away: HoldfastError | None = None
+def offers(keeper: Keeper, *, url: str | None = None, keys: Sequence[str | bytes] = ()) -> list[Offer]:
+    """Who offers what to this device, or to the holder of these secret keys. Nothing is taken in."""
     with opening.alone(keeper):
-        ours = _ours(keeper)
-        for where in places:
-            try:
-                done += _accepted_at(keeper, where, keys, ours, gone)
-            except Unreachable as error:
-                away = away or error
-    if not done and gone and away is None:
+        return _at_each(keeper, url, lambda place, _: _offered(keeper, place, keys))
+
+
+def _offered(keeper: Keeper, place: Place, keys: Sequence[str | bytes]) -> list[Offer]:
+    joined = {one.vault for one in remotes.load(keeper.home)}
+    identities = [opening.keys(keeper).identity, *keys]
+    return offering.listed(keeper, place, identities, offering.own_shares(keeper) | joined)
+
+
+def accept(
+    keeper: Keeper,
+    *,
+    url: str | None = None,
+    keys: Sequence[str | bytes] = (),
+    name: str | None = None,
+) -> list[Accepted]:
+    """Take part in one offered session, by its name; without one, in all whose sender is trusted and not revoked.
+
+    Sessions that were accepted before are looked at again: they may be shared with other rights by now.
+    """
+    gone: list[str] = []
+    waiting: list[Offer] = []
+    with opening.alone(keeper):
+        cleansing.cleanse(keeper)
+        done = _at_each(keeper, url, lambda place, at: _accepted_at(keeper, place, at, keys, name, gone, waiting))
+    if done:
+        return done
+    if name is not None:
+        raise NotFound(f"there is no offer {name[:70]!a}", hint="They are shown by: holdfast accept --list")
+    if waiting:
+        offer = waiting[0]
+        raise Refused(
+            f"{count(len(waiting), 'offer')} that nobody you trust has made, or that cannot be taken",
+            hint="Look at them: holdfast accept --list. Then take one by its name, for instance:"
+            f" holdfast accept {offer.name[:8]}",
+        )
+    if gone:
         raise NotFound(
             "what was shared with this device there was deleted", hint="holdfast history shows what is here."
         )
-    if not done:
-        raise away or NotFound(
-            "nothing was shared with this device there",
-            hint="Whoever shares needs your key: holdfast device show (what begins with age1), or your SSH key;"
-            " for the latter: holdfast accept URL --identity FILE",
-        )
+    raise NotFound(
+        "nothing was shared with this device there",
+        hint="Whoever shares needs your key: holdfast device show (what begins with age1), or your SSH key;"
+        " for the latter: holdfast accept URL --identity FILE",
+    )
+
+
+def _at_each(keeper: Keeper, url: str | None, look: Callable[[Place, str], list[_T]]) -> list[_T]:
+    """Look at one address, or at every remote there is; one that is away is an error only if nothing is found."""
+    places = [checked_url(url)] if url is not None else list({one.url: None for one in remotes.load(keeper.home)})
+    if not places:
+        raise NotFound("no remote is set up to look for shared sessions", hint="Say where: holdfast accept URL")
+    done: list[_T] = []
+    away: HoldfastError | None = None
+    for where in places:
+        try:
+            with opening.place(keeper, where) as place:
+                done += look(place, where)
+        except Unreachable as error:
+            away = away or error
+    if away is not None and not done:
+        raise away
     return done
-
-
-def _ours(keeper: Keeper) -> set[str]:
-    """Sessions that we share ourselves: keys for them are left for our own devices too."""
-    return {
-        one.vault
-        for remote in remotes.load(keeper.home)
-        if remote.kind == "vault"
-        for one in opening.remembered(keeper, remote).membership.shares
-    }
 
 
 def _accepted_at(
-    keeper: Keeper, where: str, keys: Sequence[str | bytes], ours: set[str], gone: list[str]
-) -> list[Accepted]:
-    """What was accepted there; sessions that were deleted, here or by their owner, are added to `gone`."""
-    done = []
-    cleansing.cleanse(keeper)
-    with opening.place(keeper, where) as place:
-        here = opening.here(keeper)
-        for offer in sharing.offers(place, [here.keys.identity, *keys]):
-            session = offer.session or ""
-            if offer.vault in ours:
-                continue
-            known = any(one.vault == offer.vault for one in remotes.load(keeper.home))
-            if _is_deleted(keeper, session):
-                gone.append(session)
-                continue
-            # First to read: who was invited, and whether the secret is of an invitation that still stands, is in it.
-            vault = sharing.accept(here, place, replace(offer, secret=None))
-            syncing.sync(vault)
-            if not known and keeper.store().state(session) is None:
-                founding.forget(vault)  # it was taken back: what its keys open is gone
-                continue
-            if _is_deleted(keeper, session):
-                gone.append(session)
-                if not known:
-                    founding.forget(vault)
-                continue
-            name = _remember(keeper, vault, where, session)
-            admitted = vault.membership.is_member(vault.me)
-            invited = not admitted and _may_write(vault, offer.secret)
-            if invited:
-                sharing.accept(here, place, offer)
-            elif not admitted:
-                joining.take_back(vault)  # asked when it was still shared to write
-            done.append(Accepted(session, name, admitted or invited, admitted))
-    return done
+    keeper: Keeper, place: Place, where: str, keys: Sequence[str | bytes], name: str | None, gone: list[str],
+    waiting: list[Offer],
+) -> list[Accepted]:  # fmt: skip
+    """What was accepted there. `gone`: sessions that were deleted; `waiting`: offers that take a person's word."""
+    joined = {one.vault for one in remotes.load(keeper.home) if one.kind == "share"}
+    wanted: list[Wrapped] = []
+    if name is None:
+        known = sharing.offers(place, [opening.keys(keeper).identity, *keys])
+        wanted += [wrapped for wrapped in known if wrapped.vault in joined]
+    for offer in _offered(keeper, place, keys):
+        if _is_deleted(keeper, offer.session):
+            gone.append(offer.session)
+        elif (name is None and offer.known and not offer.revoked and not offer.taken) or _is_named(offer, name):
+            wanted.append(offer.wrapped)
+        else:
+            waiting.append(offer)
+    if name is not None and len(wanted) > 1:
+        choices = ", ".join(wrapped.vault[:16] for wrapped in wanted)
+        raise Refused(f"several offers begin with {name[:70]!a}", hint=f"Give more of it: {choices}")
+    found = (_accept(keeper, place, where, wrapped, gone) for wrapped in wanted)
+    return [accepted for accepted in found if accepted is not None]
+
+
+def _is_named(offer: Offer, name: str | None) -> bool:
+    return name is not None and len(name) >= _SHORTEST_NAME and offer.name.startswith(name.lower())
+
+
+def _accept(keeper: Keeper, place: Place, where: str, offer: Wrapped, gone: list[str]) -> Accepted | None:
+    here = opening.here(keeper)
+    session = offer.session or ""
+    known = any(one.vault == offer.vault for one in remotes.load(keeper.home))
+    if _is_deleted(keeper, session):
+        gone.append(session)
+        return None
+    # First to read: who was invited, and whether the secret is of an invitation that still stands, is in it.
+    vault = sharing.accept(here, place, replace(offer, secret=None))
+    syncing.sync(vault)
+    if not known and keeper.store().state(session) is None:
+        _forget(keeper, vault, session)  # it was taken back: what its keys open is gone
+        return None
+    if _is_deleted(keeper, session):
+        gone.append(session)
+        if not known:
+            _forget(keeper, vault, session)
+        return None
+    name = _remember(keeper, vault, where, session)
+    admitted = vault.membership.is_member(vault.me)
+    invited = not admitted and _may_write(vault, offer.secret)
+    if invited:
+        sharing.accept(here, place, offer)
+    elif not admitted:
+        joining.take_back(vault)  # asked when it was still shared to write
+    return Accepted(session, name, admitted or invited, admitted)
+
+
+def _forget(keeper: Keeper, vault: Vault, session: str) -> None:
+    founding.forget(vault)
+    with keeper.transaction() as transaction:
+        origin.forget(transaction, session)
 
 
 def _is_deleted(keeper: Keeper, session: str) -> bool:

@@ -12,7 +12,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.text import shorten
 from holdfast.keeper.teleports import guesting, opening, remotes, travelling
 from holdfast.keeper.teleports.remotes import Remote
-from holdfast.teleport import joining, syncing
+from holdfast.teleport import founding, joining, syncing
 from holdfast.teleport.memory import Memory
 from holdfast.teleport.report import Progress, Report, silent
 
@@ -64,9 +64,15 @@ def sync(
             if guesting.leave_deleted(keeper, one):
                 report.note(f"The session of {one.name} was deleted here: it is not followed any more.")
                 continue
+            if guesting.leave_superseded(keeper, one):
+                report.note(f"{one.name} has the id of a session of your own: it is not followed any more.")
+                continue
             try:
                 with opening.vault(keeper, one, hurried=not patient) as vault:
                     report.add(syncing.sync(vault, progress=progress, patient=patient, put_back=put_back))
+                    wrong = founding.replaced(vault) if patient and one.kind == "vault" else None
+                    if wrong is not None:
+                        report.reject(founding.PUBLIC, "", wrong)
                     if joining.under_other_keys(vault):
                         said = remotes.other_keys(one)
                         report.note(f"{one.name}: {said}")

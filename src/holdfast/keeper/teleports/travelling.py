@@ -65,12 +65,7 @@ def _worst(keeper: Keeper, state: State) -> tuple[Remote, Sync] | None:
 
 def _taking(keeper: Keeper, state: State) -> Iterator[Remote]:
     """The remotes that the session goes to."""
-    for remote in remotes.load(keeper.home):
-        if remote.kind == "share":
-            if remote.session == state.session:
-                yield remote
-        elif not remote.projects or state.project is None or state.project.id in remote.projects:
-            yield remote
+    return (remote for remote in remotes.load(keeper.home) if remote.takes(state))
 
 
 def _at(keeper: Keeper, remote: Remote, state: State) -> Sync:

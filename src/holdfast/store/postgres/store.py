@@ -15,7 +15,7 @@ from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.store import listing
 from holdfast.store.address import PostgresAddress
-from holdfast.store.interface import Arrival, Beside, Copied, Draft, Filter, Finding, LeftOut, Listening
+from holdfast.store.interface import Arrival, Beside, Copied, Draft, Filter, Finding, LeftOut, Listening, Refuses
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
 from holdfast.store.postgres import conninfo, schema, trouble
@@ -286,10 +286,10 @@ class PostgresStore:
 
         return copies.write_backup(self, path)
 
-    def restore(self, path: str) -> Copied:
+    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> Copied:
         from holdfast.store import uniting
 
-        return uniting.unite(self, path)
+        return uniting.unite(self, path, refuses)
 
     def check(self) -> Iterator[Finding]:
         from holdfast.store.postgres import checking

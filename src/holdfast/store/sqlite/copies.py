@@ -125,6 +125,12 @@ class Backup:
     def missed(self) -> frozenset[str]:
         return self._tables.missed()
 
+    def remembered(self, name: str) -> bytes | None:
+        try:
+            return self._tables.remembered(name)
+        except apsw.SQLError:  # made by a version that kept nothing beside the log
+            return None
+
 
 @contextmanager
 def reading(path: str) -> Iterator[Backup]:

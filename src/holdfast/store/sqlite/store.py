@@ -14,7 +14,7 @@ from holdfast.core.event import Event
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.store import listing
-from holdfast.store.interface import UNSEEN, Arrival, Beside, Copied, Draft, Filter, Finding, Known, LeftOut
+from holdfast.store.interface import UNSEEN, Arrival, Beside, Copied, Draft, Filter, Finding, Known, LeftOut, Refuses
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import SqliteTables
@@ -195,10 +195,10 @@ class SqliteStore:
         copies.backup(self._connection, path)
         return ()
 
-    def restore(self, path: str) -> Copied:
+    def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> Copied:
         from holdfast.store import uniting
 
-        return uniting.unite(self, path)
+        return uniting.unite(self, path, refuses)
 
     def check(self) -> Iterator[Finding]:
         from holdfast.store.sqlite import checking

@@ -1,0 +1,47 @@
+"""Which sessions of a backup stay apart: a backup does not delete or erase what its author had no right to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from holdfast.core.event import Event
+from holdfast.core.reading import read
+from holdfast.core.vocabulary import EventErased
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+_NOT_THEIRS: Final = "it would delete or erase what is here, by a device that neither wrote it nor is one of yours"
+
+
+def refusal(keeper: Keeper, session: str, events: Iterable[Event]) -> str | None:
+    """Why a session is left as it is; None when the backup's events are taken in."""
+    erasing = [event for event in events if event.type in ("session.deleted", "event.erased")]
+    if not erasing:
+        return None
+    here = {event.hash: event for event in keeper.store().events(session)}
+    began = {event.writer for event in here.values() if event.type == "session.started"}
+    for event in erasing:
+        if event.hash in here or _is_ours(keeper, event.writer):
+            continue
+        said = read(event)
+        if event.type == "session.deleted" and event.writer in began:
+            continue
+        if isinstance(said, EventErased) and all(
+            name in here and here[name].writer == event.writer for name in said.hashes
+        ):
+            continue
+        return _NOT_THEIRS
+    return None
+
+
+def _is_ours(keeper: Keeper, writer: str) -> bool:
+    if writer == keeper.home.writer(keeper.address):
+        return True
+    if not os.path.lexists(keeper.home.device):
+        return False
+    from holdfast.keeper.teleports import opening
+
+    return opening.here(keeper).is_ours(writer)

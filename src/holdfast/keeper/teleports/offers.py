@@ -1,0 +1,190 @@
+"""Offers of shared sessions: who offers what to this device, with which rights, before anything of it is taken in.
+
+Whoever knows a public key and can write to the remote can leave an offer. What it says of itself is read into a
+scratch store, and whose it is follows from signatures alone: the words of the device that signed the invitation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from holdfast.core import view
+from holdfast.core.errors import HoldfastError
+from holdfast.core.text import printable, shorten
+from holdfast.keeper.teleports import opening, people, remotes
+from holdfast.keeper.teleports.people import Person
+from holdfast.machine import files
+from holdfast.store import origin
+from holdfast.store.sqlite import SqliteStore
+from holdfast.teleport import sharing, wraps
+from holdfast.teleport.hearing import look
+from holdfast.teleport.keys import PublicKeys
+from holdfast.teleport.membership import Invited, Membership
+from holdfast.teleport.pulling import Pull
+from holdfast.teleport.vault import Here, Vault
+from holdfast.teleport.wraps import Wrapped
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.teleport.remotes.interface import Remote as Place
+
+# Anybody can leave offers: so many are looked into.
+_MOST: Final = 200
+_SCRATCH: Final = "offer.db"
+
+
+class Offer(NamedTuple):
+    """A session that somebody offers. `name` is the share's vault: nobody else can make another one with it."""
+
+    name: str
+    session: str
+    goal: str | None
+    # Their address where the device is known, else what the device calls itself; and its words.
+    sender: str
+    fingerprint: str
+    known: bool
+    revoked: bool
+    writes: bool
+    expires: int | None
+    # A session of this id is here in another way: the offer cannot be taken.
+    taken: bool
+    wrapped: Wrapped
+
+
+def listed(keeper: Keeper, place: Place, identities: Sequence[str | bytes], skip: Collection[str]) -> list[Offer]:
+    """The offers at a remote for the holder of these identities, but those of some vaults."""
+    here = opening.here(keeper)
+    recipients = {wraps.recipient_of(identity) for identity in identities}
+    trusted = _Trust(keeper)
+    found: list[Offer] = []
+    for wrapped in sharing.offers(place, identities):
+        if wrapped.vault in skip or len(found) == _MOST:
+            continue
+        with _scratch(keeper, here) as scratch:
+            offer = _looked_into(keeper, scratch, place, wrapped, recipients, trusted)
+        if offer is not None:
+            found.append(offer)
+    return sorted(found, key=lambda one: (not one.known, one.revoked, one.name))
+
+
+def _looked_into(
+    keeper: Keeper, scratch: Here, place: Place, wrapped: Wrapped, recipients: set[str], trusted: _Trust
+) -> Offer | None:
+    """What an offer says; None when it was taken back, is over, or says nothing that can be read."""
+    try:
+        vault = sharing.accept(scratch, place, replace(wrapped, secret=None))
+        vault.learn_all()
+        pull = Pull(vault, look(place.list("h/"), vault.tag))
+        pull.hearing.listen()
+        pull.packs()
+    except HoldfastError as error:
+        if error.retry_helps:
+            raise
+        return None
+    invite = _invitation(vault, recipients, keeper.now())
+    if invite is None:
+        return None
+    session = wrapped.session or ""
+    state = scratch.store.state(session)
+    signer = vault.membership.members[invite.by]
+    store = keeper.store()
+    return Offer(
+        name=vault.id, session=session,
+        goal=None if state is None else shorten(printable(view.word(state, "goal") or ""), 200),
+        sender=trusted.name(signer.keys) or printable(signer.name), fingerprint=signer.keys.words,
+        known=trusted.name(signer.keys) is not None, revoked=trusted.is_revoked(signer.keys),
+        writes=invite.write, expires=invite.expires,
+        taken=origin.share_of(store, session) not in (None, vault.id)
+        or (origin.share_of(store, session) is None and store.state(session) is not None),
+        wrapped=wrapped,
+    )  # fmt: skip
+
+
+def _invitation(vault: Vault, recipients: set[str], now: int) -> Invited | None:
+    """The invitation by which a member of the share offers it to us, while it stands."""
+    members = vault.membership
+    good = [
+        invite
+        for invite in members.invites
+        if invite.live
+        and recipients & set(invite.recipients)
+        and members.is_member(invite.by)
+        and (invite.expires is None or invite.expires > now)
+    ]
+    return max(good, key=lambda one: one.write, default=None)
+
+
+@contextmanager
+def _scratch(keeper: Keeper, here: Here) -> Iterator[Here]:
+    """This device with an empty store of its own, which is gone afterwards."""
+    parent = os.path.join(keeper.home.path, "remotes")
+    files.make_private_dir(parent)
+    path = os.path.join(parent, _SCRATCH)
+    _remove(path)  # whoever was killed here left theirs; only one process at a time looks at offers
+    try:
+        store = SqliteStore(path, writer=here.writer, wall=keeper.wall.micros)
+        try:
+            yield here._replace(store=store, transaction=store.transaction, received=lambda _, __: None)
+        finally:
+            store.close()
+    finally:
+        _remove(path)
+
+
+def _remove(path: str) -> None:
+    for ending in ("", "-wal", "-shm", "-journal"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ending)
+
+
+# ── whom to trust ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Trust:
+    """Devices whose words a person added, and those from which a share of ours was taken back."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._people = people.load(keeper.home)
+        self._devices: set[str] = set()
+        self._keys: set[str] = set()
+        for members in _memberships(keeper):
+            self._devices |= members.removed.keys()
+            live = {key for invite in members.invites if invite.live for key in invite.recipients}
+            self._keys |= {key for invite in members.invites if not invite.live for key in invite.recipients} - live
+
+    def name(self, keys: PublicKeys) -> str | None:
+        """The address of the person whose device this is, if its words were added."""
+        return next((one.email for one in self._people if keys.id in one.devices), None)
+
+    def is_revoked(self, keys: PublicKeys) -> bool:
+        """Whether this device, or any key of the person it belongs to, was taken out of something of ours."""
+        theirs = [one for one in self._people if keys.id in one.devices or keys.age in one.keys]
+        return keys.id in self._devices or any(
+            self._keys & {keys.age, *person.keys} or self._devices & set(person.devices)
+            for person in theirs or [Person("", (keys.age,))]
+        )
+
+
+def _memberships(keeper: Keeper) -> Iterator[Membership]:
+    """Of every vault of ours, and every session that it shares."""
+    for remote in remotes.load(keeper.home):
+        if remote.kind == "vault":
+            vault = opening.remembered(keeper, remote)
+            yield vault.membership
+            yield from (sharing.opened(vault, one.vault, one.founding).membership for one in vault.membership.shares)
+
+
+def own_shares(keeper: Keeper) -> set[str]:
+    """Sessions that we share ourselves: keys for them are left for our own devices too."""
+    return {
+        share.vault
+        for remote in remotes.load(keeper.home)
+        if remote.kind == "vault"
+        for share in opening.remembered(keeper, remote).membership.shares
+    }

@@ -1,0 +1,195 @@
+"""Which deletions and erasures of other devices are obeyed.
+
+An event is erased by its author or by an admin of the vault that owns the session. A session is deleted by such an
+admin or by the device that began it. Everybody else may write, but of their stream everything counts up to the first
+event that goes further, and nothing after it: what is taken in never has a gap, and is the same on all devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from holdfast.core.canonical import Json
+from holdfast.core.event import Event
+from holdfast.core.reading import read
+from holdfast.core.vocabulary import EventErased
+from holdfast.store import origin
+from holdfast.teleport import provenance
+from holdfast.teleport.keys import certifies, is_certified
+
+if TYPE_CHECKING:
+    from holdfast.teleport.membership import SharedSession
+    from holdfast.teleport.packs import Stretch
+    from holdfast.teleport.vault import Vault
+
+_GUEST_DELETES: Final = "a guest may not delete the session"
+_DELETES: Final = "only an admin device, or the one that began the session, may delete it"
+_GUEST_ERASES: Final = "a guest may erase only what they wrote themselves"
+_ERASES: Final = "a device that is no admin may erase only what it wrote itself"
+_UNKNOWN: Final = "it erases events that are not here"
+_UNREADABLE: Final = "what it erases cannot be read: by a newer Holdfast, perhaps"
+_GAP: Final = "what it goes on from was not taken in"
+_SHARED: Final = "it came through somebody's share, and a session of this id is your own"
+
+
+class NotTaken(NamedTuple):
+    """What of a stretch was not taken in: whose it is, and why."""
+
+    device: str
+    reason: str
+
+
+class Author(NamedTuple):
+    """Who vouches for a stretch, when they may not decide over the session."""
+
+    signing: bytes
+    guest: bool
+    # Whether the vault is the one whose devices decide over the session.
+    owning: bool
+
+
+class Authority:
+    """One reading of what the members of a vault wrote."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        # The devices of the main vault decide over what it shares, whoever founded the share.
+        self._main = vault.main or vault
+        # Of each session: who wrote each event of the log, and of which type it is.
+        self._logs: dict[str, dict[str, tuple[str, str]]] = {}
+
+    def taken(self, stretches: Iterable[Stretch]) -> tuple[list[Stretch], list[NotTaken]]:
+        """What may be taken in of these, which come together; and what not."""
+        good: list[Stretch] = []
+        refused: list[NotTaken] = []
+        new: dict[str, tuple[str, str]] = {}
+        for stretch in sorted(stretches, key=lambda one: one.events[0].seq):
+            if self._came_through_share(stretch):
+                refused.append(NotTaken(stretch.device, _SHARED))
+                continue
+            author = self.author(stretch)
+            if author is None:
+                good.append(stretch)
+                new.update({event.hash: (event.writer, event.type) for event in stretch.events})
+                continue
+            number, reason = self._allowed(stretch, author, new)
+            if number:
+                good.append(stretch._replace(events=stretch.events[:number]))
+            if reason is not None:
+                refused.append(NotTaken(stretch.device, reason))
+        return good, refused
+
+    def author(self, stretch: Stretch) -> Author | None:
+        """Who vouches for it; None when whatever they say is obeyed."""
+        vault, main = self._vault, self._main
+        member = vault.membership.members[stretch.device]
+        foreign = vault.main is None and vault.membership.session is not None
+        owning = foreign or provenance.owner(vault.here, stretch.session, main.id) == main.id
+        if owning and main.membership.is_admin(stretch.device):
+            return None
+        return Author(member.keys.signing, member.kind == "guest", owning)
+
+    def _came_through_share(self, stretch: Stretch) -> bool:
+        """Whether a device passes on what it was offered under the id of a session that is the vault's own."""
+        main, session = self._main, stretch.session
+        said = main.membership.origins.get(session)
+        if said is None or main.membership.session is not None or stretch.device not in said.guests:
+            return False
+        if origin.share_of(self._vault.here.store, session) is not None:
+            return False
+        state = self._vault.here.store.state(session)
+        own = said.share is None or state is not None
+        known = state is not None and stretch.writer in state.heads
+        return own and not known and not provenance.belongs(main, session, stretch.writer)
+
+    def _allowed(self, stretch: Stretch, author: Author, new: dict[str, tuple[str, str]]) -> tuple[int, str | None]:
+        """How many of the events count, and why no more do. `new`: events that came with it and do."""
+        first, last = stretch.events[0], stretch.events[-1]
+        kept = self._vault.here.store.stream(stretch.session, stretch.writer, max(1, first.seq - 1), last.seq)
+        # What is here already was said by somebody who may, or at a time when they might.
+        here = {event.hash for event in kept}
+        if first.prev is not None and first.prev not in here and first.prev not in new:
+            return 0, _GAP
+        for number, event in enumerate(stretch.events):
+            reason = None if event.hash in here else self._objection(event, author, new)
+            if reason is not None:
+                return number, reason
+            new[event.hash] = event.writer, event.type
+        return len(stretch.events), None
+
+    def objection(self, stretch: Stretch, author: Author) -> str | None:
+        """Why somebody who may not decide over the session may not say all of this; None when they may."""
+        new = {event.hash: (event.writer, event.type) for event in stretch.events}
+        found = (self._objection(event, author, new) for event in stretch.events)
+        return next((reason for reason in found if reason is not None), None)
+
+    def _objection(self, event: Event, author: Author, new: Mapping[str, tuple[str, str]]) -> str | None:
+        if event.type == "session.deleted":
+            if author.guest:
+                return _GUEST_DELETES
+            if self._main.membership.session is None and origin.share_of(self._vault.here.store, event.session):
+                return None  # our copy of what somebody else owns
+            return None if author.owning and self._began(event, author, new) else _DELETES
+        if event.type != "event.erased" or event.data is None:
+            return None  # an erasure that was erased says what another says in its place, and that is looked at
+        said = read(event)
+        return self._erasure(event, said, author, new) if isinstance(said, EventErased) else _UNREADABLE
+
+    def _began(self, event: Event, author: Author, new: Mapping[str, tuple[str, str]]) -> bool:
+        """Whether the session began with whoever deletes it. A start that was added later proves nothing."""
+        known = origin.owned(self._vault.here.store, event.session)
+        if known is not None and known.began:
+            return known.began == event.writer or certifies(known.began, author.signing)
+        log = {**self._log(event.session), **new}
+        starts = [writer for writer, kind in log.values() if kind == "session.started"]
+        mine = self._vault.here.keys.public.signing
+        if any(certifies(writer, mine) for writer in starts):
+            return False
+        return bool(starts) and (starts[0] == event.writer or certifies(starts[0], author.signing))
+
+    def _erasure(
+        self, event: Event, said: EventErased, author: Author, new: Mapping[str, tuple[str, str]]
+    ) -> str | None:
+        for name in said.hashes:
+            known = new.get(name) or self._log(event.session).get(name)
+            if known is None:
+                return _UNKNOWN
+            writer, kind = known
+            if not (certifies(writer, author.signing) or (writer == event.writer and not author.guest)):
+                return _GUEST_ERASES if author.guest else _ERASES
+            # What stands in the place of an erasure erases, too.
+            inner = _inner(said.instead.get(name)) if kind == "event.erased" else None
+            reason = None if inner is None else self._erasure(event, inner, author, new)
+            if reason is not None:
+                return reason
+        return None
+
+    def _log(self, session: str) -> dict[str, tuple[str, str]]:
+        found = self._logs.get(session)
+        if found is None:
+            events = self._vault.here.store.events(session)
+            found = self._logs[session] = {event.hash: (event.writer, event.type) for event in events}
+        return found
+
+
+def may_share(main: Vault, share: SharedSession) -> bool:
+    """Whether who shared a session of the vault was entitled to: an admin, or the device that began it."""
+    members, store = main.membership, main.here.store
+    by = members.members.get(share.by) or members.removed.get(share.by)
+    if members.is_admin(share.by) or share.by == main.me or by is None or share.by in members.removed:
+        return True  # of a device that is gone, admins look after what it shared
+    known = origin.owned(store, share.session)
+    if known is not None and known.began:
+        return certifies(known.began, by.keys.signing)
+    starts = [event.writer for event in store.events(share.session) if event.type == "session.started"]
+    return not starts or any(certifies(writer, by.keys.signing) or not is_certified(writer) for writer in starts)
+
+
+def _inner(data: Json) -> EventErased | None:
+    try:
+        return msgspec.convert(data, EventErased)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,252 @@
+"""Nobody but its owner decides over a session: attacks with ordinary commands, each ending in words and no change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from several_devices import Several
+
+OWNER = "owner@example.org"
+
+
+class Attacked(Several):
+    """A laptop with a session at its remote, and Mallory, who knows the session's id and the laptop's public key."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        super().__init__(root, monkeypatch, capsys)
+        self.victim = str(self.session("start", "Build the shop")["id"])
+        self.session("note", "before")
+        self.found()
+        self.sync()
+        self.key = self.age
+        self.evil = f"folder:{root}/evil"
+
+    def forge(self, device: str = "mallory") -> None:
+        """A session with the victim's id in somebody else's home: a document brings its id along."""
+        self.at("laptop")
+        file = self.root / "copy.json"
+        self.document("export", self.victim, "--format", "craft", "-o", str(file))
+        self.at(device)
+        done = self.document("import", str(file), "--format", "craft")
+        assert done["sessions"] == [self.victim]
+        file.unlink()
+
+    def offer(self, device: str = "mallory", *words: str) -> None:
+        """That session, offered to the laptop from a vault of their own."""
+        self.forge(device)
+        self.document("people", "add", OWNER, self.key)
+        self.document("remote", "add", "evil", self.evil)
+        self.document("share", self.victim, "--with", OWNER, *words)
+
+    def plant(self) -> None:
+        """Everything of the other vault, laid into the owner's folder."""
+        for file in (self.root / "evil").rglob("*"):
+            target = self.folder / file.relative_to(self.root / "evil")
+            if file.is_file() and not target.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file, target)
+
+    def stands(self, *notes: str) -> None:
+        """The owner's session is there, whole, and the owner writes in it."""
+        self.at("laptop")
+        shown = self.session("show", self.victim)
+        assert [note["text"] for note in shown["notes"]] == ["before", *notes]
+        self.session("note", "goes on")
+        assert self.notes(self.victim) == ["before", *notes, "goes on"]
+
+
+@pytest.fixture
+def attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Attacked:
+    return Attacked(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("words", [(), ("--read-only",)])
+def test_share_of_an_own_id_is_refused_and_deletes_nothing(
+    attacked: Attacked, words: tuple[str, ...]
+) -> None:
+    """Accepting it by name is refused in words; the offerer deletes, all sync, and nothing has changed."""
+    attacked.offer("mallory", *words)
+    attacked.at("laptop")
+    (offer,) = attacked.document("accept", attacked.evil, "--list")["offers"]
+    assert (offer["session"], offer["known"], offer["taken"]) == (attacked.victim, False, True)
+    error = attacked.refused(1, "accept", attacked.evil, offer["name"])
+    assert "session of your own" in error["message"]
+    attacked.refused(1, "accept", attacked.evil)
+    attacked.at("mallory")
+    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.sync("mallory", "laptop")
+    attacked.stands()
+    assert [one["name"] for one in attacked.document("remote", "list")["remotes"]] == ["home"]
+
+
+def test_share_of_an_own_id_is_refused_even_from_a_trusted_device(attacked: Attacked) -> None:
+    """Who is trusted to offer sessions is not trusted with ours."""
+    attacked.offer()
+    words = attacked.words
+    attacked.at("laptop")
+    attacked.document("people", "add", "mallory@example.org", words)
+    attacked.refused(1, "accept", attacked.evil)
+    attacked.stands()
+
+
+def test_second_device_that_accepted_the_id_gives_it_up_for_the_vaults_own(attacked: Attacked) -> None:
+    """A device that had not heard of the session accepts the other; the vault's own comes, and stays untouched."""
+    attacked.at("tablet")
+    attacked.document("remote", "add", "home", attacked.url)
+    words, key = attacked.words, attacked.age
+    attacked.offer()
+    attacked.document("people", "add", "tablet@example.org", key)
+    attacked.document("share", attacked.victim, "--with", "tablet@example.org")
+    attacked.session("resume", attacked.victim, "--force")
+    attacked.session("note", "planted")
+    attacked.sync()
+    attacked.at("tablet")
+    (offer,) = attacked.document("accept", attacked.evil, "--list")["offers"]
+    attacked.document("accept", attacked.evil, offer["name"])
+    attacked.sync("mallory", "tablet")
+    assert "planted" in attacked.notes(attacked.victim)
+    attacked.at("laptop")
+    attacked.document("device", "approve", words, "--admin")
+    attacked.sync("tablet", "laptop", "tablet", "laptop")
+    assert attacked.notes(attacked.victim) == ["before"]
+    attacked.at("tablet")
+    assert attacked.notes(attacked.victim) == ["before"]
+    assert [one["name"] for one in attacked.document("remote", "list")["remotes"]] == ["home"]
+    attacked.at("mallory")
+    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.sync("mallory", "tablet", "laptop")
+    attacked.stands()
+
+
+def test_offer_planted_by_a_revoked_guest_is_shown_and_not_taken(attacked: Attacked) -> None:
+    """Bare `accept` takes nothing of theirs; `--list` says that something was taken back from them."""
+    attacked.at("guest")
+    key = attacked.age
+    attacked.document("people", "add", OWNER, attacked.key)
+    attacked.at("laptop")
+    attacked.document("people", "add", "guest@example.org", key)
+    attacked.document("share", attacked.victim, "--with", "guest@example.org")
+    attacked.at("guest")
+    (offer,) = attacked.document("accept", attacked.url, "--list")["offers"]
+    assert (offer["from"], offer["known"], offer["writes"]) == ("laptop", False, True)
+    attacked.document("accept", attacked.url, offer["name"])
+    attacked.sync("laptop", "guest")
+    assert attacked.refused(1, "share", attacked.victim, "--with", OWNER)["message"].startswith(
+        "the session was shared"
+    )
+    attacked.at("laptop")
+    attacked.document("revoke", attacked.victim, "--from", "guest@example.org")
+    # The same keys, and a store in which the session is the guest's own.
+    home = attacked.root / "home-guest"
+    for file in [*home.glob("store.db*"), home / "remotes.json", home / "people.json"]:
+        file.unlink()
+    attacked.offer("guest")
+    attacked.plant()
+    attacked.at("laptop")
+    (offer,) = attacked.document("accept", "--list")["offers"]
+    assert (offer["revoked"], offer["known"], offer["session"]) == (True, False, attacked.victim)
+    attacked.refused(1, "accept")
+    words = attacked.document("accept", "--list")["offers"][0]["fingerprint"]
+    attacked.document("people", "add", "guest@example.org", words)
+    attacked.refused(1, "accept")
+    attacked.at("guest")
+    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.sync("guest")
+    attacked.plant()
+    attacked.sync("laptop")
+    attacked.stands()
+
+
+def test_revoked_persons_offer_of_another_session_takes_a_persons_word(attacked: Attacked) -> None:
+    """Their words were added, and something was taken back since: only by name."""
+    attacked.at("guest")
+    key, words = attacked.age, attacked.words
+    attacked.session("start", "Something else")
+    attacked.document("people", "add", OWNER, attacked.key)
+    attacked.document("remote", "add", "evil", attacked.evil)
+    attacked.document("share", "@", "--with", OWNER)
+    attacked.at("laptop")
+    attacked.document("people", "add", "guest@example.org", key)
+    attacked.document("people", "add", "guest@example.org", words)
+    attacked.document("share", attacked.victim, "--with", "guest@example.org")
+    attacked.document("revoke", attacked.victim, "--from", "guest@example.org")
+    attacked.refused(1, "accept", attacked.evil)
+    (offer,) = attacked.document("accept", attacked.evil, "--list")["offers"]
+    assert (offer["known"], offer["revoked"], offer["from"]) == (True, True, "guest@example.org")
+    attacked.document("accept", offer["name"], attacked.evil)
+
+
+def test_removed_device_is_not_told_that_it_sent_anything(attacked: Attacked) -> None:
+    """What it leaves at the remote is for nobody."""
+    attacked.join("tablet")
+    attacked.session("start", "On the tablet", "--replace")
+    attacked.sync("tablet", "laptop")
+    attacked.document("device", "remove", "tablet")
+    attacked.sync("laptop")
+    attacked.at("tablet")
+    attacked.session("note", "too late")
+    done = attacked.document("sync")
+    assert done["pushed"] == 0
+    assert any("removed" in note for note in done["notes"])
+    assert "Sent" not in attacked("sync").out
+
+
+def test_replaced_vault_object_is_reported_by_a_member(attacked: Attacked) -> None:
+    """Who asks to join would be led elsewhere: a member's sync says so, and that it is missing."""
+    attacked.at("mallory")
+    attacked.document("remote", "add", "evil", attacked.evil)
+    shutil.copy(attacked.root / "evil" / "vault", attacked.folder / "vault")
+    attacked.at("laptop")
+    (rejected,) = attacked.document("sync")["rejected"]
+    assert "another vault's" in rejected["reason"]
+    (attacked.folder / "vault").write_text("no vault")
+    assert "cannot be read" in attacked.document("sync")["rejected"][0]["reason"]
+
+
+def test_device_that_is_no_admin_deletes_only_what_it_began(attacked: Attacked) -> None:
+    """It is refused in words before anything happens, and others would not obey."""
+    attacked.join("tablet")
+    attacked.sync("tablet")
+    error = attacked.refused(1, "delete", attacked.victim, "--confirm")
+    assert "admin device" in error["message"]
+    own = str(attacked.session("start", "On the tablet", "--replace")["id"])
+    attacked.sync("tablet", "laptop", "tablet")
+    attacked.document("delete", own, "--confirm")
+    attacked.sync("tablet", "laptop")
+    attacked.refused(3, "show", own)
+    attacked.stands()
+
+
+def test_backup_of_somebody_else_deletes_nothing(attacked: Attacked) -> None:
+    """A backup with the deletion of a session of ours by a device that is not: left out, and named."""
+    attacked.forge()
+    attacked.document("delete", attacked.victim, "--confirm")
+    file = str(attacked.root / "backup")
+    attacked.document("backup", file)
+    attacked.at("laptop")
+    spoken = attacked("restore", file, "--json")
+    assert spoken.code == 1
+    assert attacked.victim in spoken.out
+    attacked.stands()
+
+
+def test_import_of_an_id_that_came_through_a_share_gets_its_own(attacked: Attacked) -> None:
+    """What the guest imports is another session than the one shared with them, and the same one the next time."""
+    attacked.at("guest")
+    key = attacked.age
+    attacked.at("laptop")
+    attacked.document("people", "add", "guest@example.org", key)
+    attacked.document("share", attacked.victim, "--with", "guest@example.org")
+    file = attacked.root / "copy.json"
+    attacked.document("export", attacked.victim, "--format", "craft", "-o", str(file))
+    attacked.at("guest")
+    name = attacked.document("accept", attacked.url, "--list")["offers"][0]["name"]
+    attacked.document("accept", attacked.url, name)
+    before = attacked.session("show", attacked.victim)
+    done = attacked.document("import", str(file), "--format", "craft")["sessions"][0]
+    assert done != attacked.victim
+    again = attacked.document("import", str(file), "--format", "craft")["sessions"][0]
+    assert again == done
+    assert attacked.session("show", attacked.victim)["updated_at"] == before["updated_at"]
