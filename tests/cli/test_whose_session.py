@@ -63,9 +63,7 @@ def attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("words", [(), ("--read-only",)])
-def test_share_of_an_own_id_is_refused_and_deletes_nothing(
-    attacked: Attacked, words: tuple[str, ...]
-) -> None:
+def test_share_of_an_own_id_is_refused_and_deletes_nothing(attacked: Attacked, words: tuple[str, ...]) -> None:
     """Accepting it by name is refused in words; the offerer deletes, all sync, and nothing has changed."""
     attacked.offer("mallory", *words)
     attacked.at("laptop")
