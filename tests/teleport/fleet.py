@@ -138,7 +138,7 @@ class Device:
         return Here(
             keys=self.keys, name=self.name, store=self.store, transaction=self.transaction,
             writer=lambda: self._writer, renew=self.renew, now=lambda: self.time, received=_nothing,
-            is_ours=lambda writer: certifies(writer, self.keys.public.signing), vaults=lambda _: (),
+            is_ours=lambda writer: certifies(writer, self.keys.public.signing), vaults=lambda _: None,
         )  # fmt: skip
 
     def vault(self) -> Vault:

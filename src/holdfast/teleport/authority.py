@@ -33,6 +33,8 @@ _UNKNOWN: Final = "it erases events that are not here"
 _UNREADABLE: Final = "what it erases cannot be read: by a newer Holdfast, perhaps"
 _GAP: Final = "what it goes on from was not taken in"
 _SHARED: Final = "it came through somebody's share, and a session of this id is your own"
+_UNCONFIRMED: Final = "the session was here before, and nobody has confirmed that the vault is yours"
+_ELSEWHERE: Final = "the session is one of your own that does not travel by this vault"
 
 
 class NotTaken(NamedTuple):
@@ -58,6 +60,8 @@ class Authority:
         self._vault = vault
         # The devices of the main vault decide over what it shares, whoever founded the share.
         self._main = vault.main or vault
+        # Sessions that were here before, while nobody has confirmed that the vault is ours.
+        self._earlier = frozenset(self._main.memory.read(tuple[str, ...], "earlier") or ())
         # Of each session: who wrote each event of the log, and of which type it is.
         self._logs: dict[str, dict[str, tuple[str, str]]] = {}
 
@@ -67,8 +71,9 @@ class Authority:
         refused: list[NotTaken] = []
         new: dict[str, tuple[str, str]] = {}
         for stretch in sorted(stretches, key=lambda one: one.events[0].seq):
-            if self._came_through_share(stretch):
-                refused.append(NotTaken(stretch.device, _SHARED))
+            reason = _SHARED if self._came_through_share(stretch) else self._not_here(stretch.session)
+            if reason is not None:
+                refused.append(NotTaken(stretch.device, reason))
                 continue
             author = self.author(stretch)
             if author is None:
@@ -104,6 +109,16 @@ class Authority:
         own = said.share is None or state is not None
         known = state is not None and stretch.writer in state.heads
         return own and not known and not provenance.belongs(main, session, stretch.writer)
+
+    def _not_here(self, session: str) -> str | None:
+        """Why a vault has no say in a session of our own: it was never sent there."""
+        main, here = self._main, self._vault.here
+        if main.membership.session is not None or here.store.state(session) is None:
+            return None
+        if session in self._earlier:
+            return _UNCONFIRMED
+        taking = here.vaults(session)
+        return _ELSEWHERE if taking is not None and main.id not in taking else None
 
     def _allowed(self, stretch: Stretch, author: Author, new: dict[str, tuple[str, str]]) -> tuple[int, str | None]:
         """How many of the events count, and why no more do. `new`: events that came with it and do."""

@@ -97,6 +97,8 @@ def agree(vault: Vault) -> None:
     Where one device holds a session as its own and another one of the same id through a share, the own one stays: the
     other device gives the share up.
     """
+    if vault.memory.read(tuple[str, ...], "earlier"):
+        return  # until a person has confirmed the vault, it learns nothing of what was here before
     members, store = vault.membership, vault.here.store
     change = vault.change()
     said = False
@@ -161,7 +163,7 @@ def signing_keys(members: Membership) -> Iterator[bytes]:
 
 def owner(here: Here, session: str, vault: str) -> str:
     """Of several vaults of ours, the one whose admins decide over a session: the first that it is in."""
-    taking = here.vaults(session)
+    taking = here.vaults(session) or ()
     known = owned(here.store, session)
     if known is not None and known.vault in taking:
         return known.vault

@@ -122,8 +122,9 @@ class Pull:
         twice = [one for one in good if store.stream(one.session, one.writer, one.events[0].seq, one.events[0].seq)]
         try:
             with vault.here.transaction() as transaction:
-                for one in good:
-                    provenance.note_arrival(transaction, vault, one.session, one.events)
+                for session in {one.session for one in good}:
+                    events = (event for one in good if one.session == session for event in one.events)
+                    provenance.note_arrival(transaction, vault, session, events)
                 new = transaction.receive(event for one in good for event in one.events)
                 for one in good:
                     vault.memory.vouch(transaction, one.session, one.writer, one.device, one.events[-1].seq)

@@ -52,8 +52,8 @@ class Here(NamedTuple):
     received: Callable[[Transaction, Iterable[str]], None]
     # Whether a writer is certainly this device, or another one of a vault of ours.
     is_ours: Callable[[str], bool]
-    # The vaults of ours that a session travels by, the first one first.
-    vaults: Callable[[str], tuple[str, ...]]
+    # The vaults of ours that a session travels by, the first one first; None where that is not known.
+    vaults: Callable[[str], tuple[str, ...] | None]
 
 
 class Vault:
