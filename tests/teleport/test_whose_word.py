@@ -1,0 +1,195 @@
+"""Whose word counts in a vault: deletions, erasures and shares of devices that are no admins, and of other vaults."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from fleet import Device, Shelf, join, opened, settle
+
+from holdfast.core.event import seal
+from holdfast.core.vocabulary import EventErased, Project, SessionDeleted, SessionStarted
+from holdfast.store import origin
+from holdfast.teleport import provenance, sharing, syncing
+from holdfast.teleport.keys import DeviceKeys
+
+
+class Fleet:
+    """Anna is an admin, Ben and Cleo are not; Anna began the session."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.shelf = Shelf()
+        self.anna, self.ben, self.cleo = (Device(directory, name, self.shelf) for name in ("anna", "ben", "cleo"))
+        join(self.anna.found(), self.ben, self.cleo)
+        self.anna.start("s1")
+        self.anna.note("s1", "by anna")
+        settle(self.all, 2)
+
+    @property
+    def all(self) -> list[Device]:
+        return [self.anna, self.ben, self.cleo]
+
+    def hash_of(self, words: str) -> str:
+        return next(event.hash for event in self.anna.events("s1") if event.data and words.encode() in event.data)
+
+    def stands(self, *devices: Device) -> None:
+        for device in devices:
+            state = device.state("s1")
+            assert state is not None
+            assert not state.deleted
+            assert "by anna" in device.notes("s1")
+            assert list(device.store.check()) == []
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    made = Fleet(str(tmp_path))
+    yield made
+    for device in made.all:
+        device.close()
+
+
+def test_deletion_by_a_device_that_is_no_admin_is_not_obeyed(fleet: Fleet) -> None:
+    """Nor what it says in that session afterwards; it is reported, and its other sessions come."""
+    fleet.ben.record("s1", SessionDeleted())
+    fleet.ben.start("s2")
+    fleet.ben.sync()
+    report = fleet.anna.sync()
+    assert any("may delete it" in one.reason for one in report.rejected)
+    settle([fleet.cleo, fleet.anna], 2)
+    fleet.stands(fleet.anna, fleet.cleo)
+    assert fleet.anna.state("s2") is not None
+
+
+def test_erasure_by_a_device_that_is_no_admin_is_not_obeyed(fleet: Fleet) -> None:
+    """What it wrote itself it may erase."""
+    fleet.ben.note("s1", "by ben")
+    settle(fleet.all, 2)
+    own = next(event.hash for event in fleet.ben.events("s1") if event.data and b"by ben" in event.data)
+    fleet.ben.record("s1", EventErased(hashes=(own,)))
+    settle(fleet.all, 2)
+    assert "by ben" not in fleet.anna.notes("s1")
+    fleet.ben.record("s1", EventErased(hashes=(fleet.hash_of("by anna"),)))
+    settle([fleet.ben, fleet.anna, fleet.cleo], 2)
+    fleet.stands(fleet.anna, fleet.cleo)
+
+
+def test_device_deletes_what_it_began(fleet: Fleet) -> None:
+    """On all devices, though it is no admin."""
+    fleet.ben.start("s2")
+    settle(fleet.all, 2)
+    fleet.ben.record("s2", SessionDeleted())
+    settle(fleet.all, 2)
+    for device in fleet.all:
+        state = device.state("s2")
+        assert state is not None
+        assert state.deleted
+
+
+def test_start_that_is_added_later_gives_no_right_to_delete(fleet: Fleet) -> None:
+    """A forged beginning with the lowest clock is not how the session began."""
+    began = SessionStarted(goal="forged", device="ben", project=Project(id="p1", name="project"))
+    event = seal(
+        session="s1", writer=fleet.ben.renew(), seq=1, prev=None, clock=1, at=1, actor="ben", type="session.started",
+        version=1, data=msgspec.json.encode(began), salt=os.urandom(16),
+    )  # fmt: skip
+    with fleet.ben.transaction() as transaction:
+        transaction.receive([event])
+    fleet.ben.record("s1", SessionDeleted())
+    settle([fleet.ben, fleet.anna, fleet.cleo], 2)
+    fleet.stands(fleet.anna, fleet.cleo)
+
+
+def test_share_by_a_device_that_may_not_is_not_followed(fleet: Fleet) -> None:
+    """Other devices publish nothing there, and admit nobody."""
+    main = fleet.ben.vault()
+    syncing.sync(main)
+    small = sharing.begin(main, "s1")
+    guest = DeviceKeys.generate()
+    sharing.invite(small, "gus@example.org", [guest.public.age], write=True, expires=None)
+    fleet.ben.sync()
+    report = fleet.anna.sync()
+    assert any("neither began" in one.reason for one in report.rejected)
+    fleet.anna.note("s1", "after the share")
+    settle([fleet.anna, fleet.cleo], 2)
+    assert not fleet.shelf.list(f"p/{small.tag}/") or all(
+        stretch.device == fleet.ben.keys.public.id
+        for name, stretches in opened(fleet.ben).items()
+        if name.startswith(f"p/{small.tag}/")
+        for stretch in stretches
+    )
+
+
+def test_device_that_began_it_may_share(fleet: Fleet) -> None:
+    """Its share is followed by the others."""
+    fleet.ben.start("s2")
+    settle(fleet.all, 2)
+    gus = Device(fleet.directory, "gus", fleet.shelf)
+    fleet.ben.share("s2", gus)
+    settle(fleet.all, 2)
+    gus.accept()
+    fleet.anna.note("s2", "for gus too")
+    settle([fleet.anna, fleet.ben, gus], 2)
+    assert "for gus too" in gus.notes("s2")
+    gus.close()
+
+
+def test_admin_of_the_second_vault_does_not_decide(fleet: Fleet, tmp_path: Path) -> None:
+    """Of several vaults of ours the first that holds the session owns it."""
+    here = fleet.ben.here()._replace(vaults=lambda _: ("another", fleet.ben.vault_id))
+    with fleet.ben.transaction() as transaction:
+        origin.record_own(transaction, "s1")
+    fleet.anna.record("s1", SessionDeleted())
+    fleet.anna.sync()
+    vault = fleet.ben.vault()
+    vault.here = here
+    report = syncing.sync(vault)
+    assert any("may delete it" in one.reason for one in report.rejected)
+    fleet.stands(fleet.ben)
+
+
+def test_vault_has_no_say_in_a_session_that_is_not_sent_there(fleet: Fleet) -> None:
+    """An own session of another project, or from before the vault was confirmed, takes nothing from it."""
+    vault = fleet.ben.vault()
+    with fleet.ben.transaction() as transaction:
+        vault.memory.write(transaction, ("s1",), "earlier")
+    fleet.anna.note("s1", "injected")
+    fleet.anna.sync()
+    assert any("confirmed" in one.reason for one in fleet.ben.sync().rejected)
+    assert "injected" not in fleet.ben.notes("s1")
+    with fleet.ben.transaction() as transaction:
+        vault.memory.forget(transaction, "earlier")
+    fleet.ben.sync()
+    assert "injected" in fleet.ben.notes("s1")
+
+
+def test_two_devices_that_accepted_different_shares_of_one_id_agree(fleet: Fleet) -> None:
+    """The share that was announced first stays; what came through the other one leaves the log."""
+    strangers = [Device(fleet.directory, name, Shelf()) for name in ("mallory", "trudy")]
+    for stranger, device in zip(strangers, (fleet.ben, fleet.cleo), strict=True):
+        stranger.found()
+        stranger.start("s9", f"by {stranger.name}")
+        stranger.share("s9", device)
+        (offer,) = sharing.offers(stranger.remote, [device.keys.identity])
+        syncing.sync(sharing.accept(device.here(), stranger.remote, offer))
+    settle(fleet.all, 3)
+    (share,) = {origin.share_of(device.store, "s9") for device in (fleet.ben, fleet.cleo)}
+    assert share is not None
+    goals = {event.writer for device in fleet.all for event in device.events("s9") if event.type == "session.started"}
+    assert len(goals) == 1
+    for stranger in strangers:
+        stranger.close()
+
+
+def test_record_survives_a_store_that_kept_none(fleet: Fleet) -> None:
+    """A store of an earlier version: what began here is our own, what only others vouch for is not."""
+    with fleet.anna.transaction() as transaction:
+        origin.forget(transaction, "s1")
+    assert provenance.is_own(fleet.anna.vault(), "s1")
+    with fleet.ben.transaction() as transaction:
+        origin.forget(transaction, "s1")
+    assert not provenance.is_own(fleet.ben.vault(), "s1")
