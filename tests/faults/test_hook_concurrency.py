@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import random
+import os
 import subprocess
 import sys
-import textwrap
-import time
 from pathlib import Path
 
+import pytest
+from harness import agents_at_once
+from harness.agents_at_once import AGENTS, DRAINERS, differences, said, speak_and_drain
 from harness.figures import tell
-from hooked import Hooked, ran
-from program import kill
+from hooked import HANGING, Hooked, need_namespaces, ran
 from scale import scale
 
 from holdfast.capture import spool
-
-AGENTS = 8
-DRAINERS = 3
-# Each agent waits for its hook before it goes on, as real ones do.
-SPEAKER = textwrap.dedent("""
-    import json, os, subprocess, sys
-    hook, payload, talk, count = *sys.argv[1:4], int(sys.argv[4])
-    said = json.loads(payload)
-    for number in range(count):
-        said["session_id"], said["tool_use_id"] = talk, f"{talk}-{number}"
-        said["tool_input"] = {"command": f"make {talk}/{number}"}
-        done = subprocess.run([hook, "claude", "tell", "user"], input=json.dumps(said).encode(), capture_output=True)
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), done
-""")
-DRAINER = textwrap.dedent("""
-    import sys
-    from holdfast.cli import hooking
-    while True:
-        hooking.main(["drain"], sys.argv[1])
-""")
-
-
-def _start(hooked: Hooked, code: str, *words: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *words], cwd=hooked.project, env=hooked.environ, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
 
 
 def test_agents_at_once_and_drains_that_are_killed(tmp_path: Path) -> None:
@@ -54,29 +27,9 @@ def test_agents_at_once_and_drains_that_are_killed(tmp_path: Path) -> None:
         # From the first moment on, and also when the session is a person's.
         if seed % 2:
             assert hooked.call("start", "Build the shop").code == 0
-        given = ran(0, cwd=hooked.project).decode()
-        talks = [f"talk-{number}" for number in range(AGENTS)]
-        speaking = [_start(hooked, SPEAKER, hooked.hook, given, talk, str(count)) for talk in talks]
-        draining = [_start(hooked, DRAINER, str(hooked.home)) for _ in range(DRAINERS)]
-        chance = random.Random(seed)
-        kills = 0
-        try:
-            while any(one.poll() is None for one in speaking):
-                time.sleep(chance.uniform(0.02, 0.2))
-                victim = chance.randrange(DRAINERS)
-                _end(draining[victim])
-                kills += 1
-                draining[victim] = _start(hooked, DRAINER, str(hooked.home))
-            for one in speaking:
-                assert one.communicate()[1] == b""
-                assert one.returncode == 0
-        finally:
-            for one in draining:
-                _end(one)
-            for one in speaking:
-                _end(one)
+        kills = speak_and_drain(hooked, seed, count)
         # A hook that was waited for has handed over: nothing else may be missing or too much.
-        assert hooked.commands() == {talk: [str(number) for number in range(count)] for talk in talks}
+        assert differences(said(count), hooked.commands()) == [], f"seed {seed}"
         hooked.settled()
         assert {path.name for path in hooked.home.iterdir()} <= {
             "store.db", "store.db-wal", "store.db-shm", "writer.json", "spool", "hooks", "opened",
@@ -84,10 +37,65 @@ def test_agents_at_once_and_drains_that_are_killed(tmp_path: Path) -> None:
         tell(fault="F7", hooks=AGENTS * count, drainers=DRAINERS, kills=kills)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    kill(process)
-    if process.stderr is not None:
-        process.stderr.close()
+FEW = 400  # numbers of processes; the lowest three hundred are given out only once
+
+
+def test_agents_at_once_where_process_numbers_are_soon_given_out_again(tmp_path: Path) -> None:
+    """A payload has the name of one that is being taken in, or was a moment ago: neither is taken for the other."""
+    need_process_numbers()
+    count = scale(20, 250, 1_000)
+    for seed in range(scale(1, 10, 40)):
+        root = tmp_path / str(seed)
+        root.mkdir()
+        hooked = Hooked(root)
+        scene = [sys.executable, agents_at_once.__file__, str(root), str(seed), str(count)]
+        done = _with_own_numbers(f'echo {FEW} >/proc/sys/kernel/pid_max && exec "$@"', scene, count)
+        assert done.returncode == 0, done.stderr.decode()
+        heard = hooked.commands()
+        # Numbers so close together say nothing of who was first within one moment.
+        assert differences(said(count), {talk: sorted(heard[talk], key=int) for talk in heard}) == [], f"seed {seed}"
+        hooked.settled()
+
+
+def test_an_agent_speaks_while_process_numbers_begin_again(tmp_path: Path) -> None:
+    """The last number a system has is followed by the first: what was said next comes next."""
+    need_process_numbers()
+    count = 16
+    for number in range(scale(3, 30, 300)):
+        root = tmp_path / str(number)
+        (root / "said").mkdir(parents=True)
+        hooked = Hooked(root)
+        for command in range(count):
+            (root / "said" / str(command)).write_bytes(ran(f"talk-0/{command}", talk="talk-0", cwd=hooked.project))
+        speak = (
+            f"last=$(cat /proc/sys/kernel/pid_max); echo $((last - {count})) >/proc/sys/kernel/ns_last_pid || exit\n"
+            f'number=0; while [ $number -lt {count} ]; do "$1" claude tell user <"$2/$number"\n'
+            "number=$((number + 1)); done"
+        )
+        done = _with_own_numbers(speak, [hooked.hook, str(root / "said")], count)
+        assert (done.returncode, done.stderr) == (0, b"")
+        owns = [entry.own for entry in spool.waiting(str(hooked.home))]
+        assert min(owns) < max(owns) // 2, "the numbers did not begin again"
+        assert differences({"talk-0": [str(command) for command in range(count)]}, hooked.commands()) == []
+        hooked.settled()
+
+
+def need_process_numbers() -> None:
+    """Skips where a process cannot have a set of process numbers of its own, with an end of its own."""
+    need_namespaces()
+    tried = _with_own_numbers(
+        f"echo {FEW} >/proc/sys/kernel/pid_max && echo {FEW - 1} >/proc/sys/kernel/ns_last_pid", [], 0
+    )
+    if tried.returncode:
+        pytest.skip(f"this system does not let process numbers be chosen: {tried.stderr.decode().strip()}")
+
+
+def _with_own_numbers(script: str, words: list[str], hooks: int) -> subprocess.CompletedProcess[bytes]:
+    namespace = ["unshare", "-Urpf", "--mount-proc", "--kill-child"]
+    return subprocess.run(
+        [*namespace, "sh", "-c", script, "sh", *words], check=False, capture_output=True,
+        timeout=HANGING * (2 + hooks / 10), env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)},
+    )  # fmt: skip
 
 
 def test_the_same_words_again_are_one_event_only_when_they_were_heard_twice(tmp_path: Path) -> None:
@@ -103,7 +111,7 @@ def test_the_same_words_again_are_one_event_only_when_they_were_heard_twice(tmp_
             for source in ("user", "project")
         ]
         for one in both:
-            one.communicate(given)
+            one.communicate(given, timeout=HANGING)
             assert one.returncode == 0
     assert hooked.commands() == {"talk-1": [str(number) for number in range(count)]}
     assert spool.waiting(str(hooked.home)) == []

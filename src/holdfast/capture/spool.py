@@ -14,7 +14,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # hooks load this module in a hurry
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from typing import Final
 
 DIRECTORY: Final = "spool"
@@ -22,12 +22,14 @@ UNREAD: Final = "unread"  # below the spool: payloads nothing could be made of
 STATUS: Final = "status"  # the source of payloads that a status line handed over
 LARGEST: Final = 64 * 1024 * 1024
 YOUNG: Final = 10 * 1_000_000_000  # ns: what cannot be read yet may still be being written
+# No system starts so many processes within one step of its clock: their numbers began again from the bottom.
+_WRAPPED: Final = 16_384
 
 
 class Entry:
     """A payload that waits."""
 
-    __slots__ = ("agent", "at", "name", "own", "parent", "path", "size", "source")
+    __slots__ = ("agent", "at", "inode", "name", "own", "parent", "path", "size", "source")
 
     def __init__(self, path: str, name: str, status: os.stat_result) -> None:
         self.path = path
@@ -39,11 +41,19 @@ class Entry:
         self.own = int(parts[3]) if len(parts) > 3 and parts[3].isdecimal() else 0
         self.at = status.st_mtime_ns
         self.size = status.st_size
+        self.inode = status.st_ino
 
-    @property
-    def order(self) -> tuple[int, int, str]:
-        # Systems count a file's time in steps of some milliseconds; within one, processes are numbered upwards.
-        return self.at // 4_000_000, self.own, self.name
+    def is_in(self, status: os.stat_result) -> bool:
+        """Whether a file is the one that was listed, as it was then. Names alone do not tell: numbers of processes
+        are given out again.
+        """
+        return (status.st_ino, status.st_mtime_ns, status.st_size) == (self.inode, self.at, self.size)
+
+    def is_there(self) -> bool:
+        try:
+            return self.is_in(os.lstat(self.path))
+        except OSError:
+            return False
 
 
 def hand_over(home: str, agent: str, source: str, parent: int, payload: bytes) -> str:
@@ -84,21 +94,52 @@ def is_payload(name: str) -> bool:
 def waiting(home: str) -> list[Entry]:
     """What waits, in the order in which it was heard."""
     directory = os.path.join(home, DIRECTORY)
-    found: list[Entry] = []
     if os.path.islink(directory):
-        return found  # its files are somebody else's; doctor names it
+        return []  # its files are somebody else's; doctor names it
     try:
-        with os.scandir(directory) as listing:
-            for one in listing:
-                if is_payload(one.name) and one.is_file(follow_symlinks=False):
-                    try:
-                        found.append(Entry(one.path, one.name, one.stat(follow_symlinks=False)))
-                    except FileNotFoundError:
-                        continue  # somebody else has just taken it in
+        found = _listed(directory)
+        # A directory is read piece by piece: one payload may be missed, and the one after it seen. A second listing
+        # has all that was there when the first ended; what is newer than the newest of the first waits.
+        known = {entry.name for entry in found}
+        missed = _listed(directory, known) if found else []
     except OSError:
         return []
-    found.sort(key=lambda entry: entry.order)
+    found = in_order(found + missed)
+    while found and found[-1].name not in known:
+        found.pop()
     return found
+
+
+def _listed(directory: str, known: Container[str] = ()) -> list[Entry]:
+    """The payloads in a directory, but for those that are known already."""
+    found: list[Entry] = []
+    with os.scandir(directory) as listing:
+        for one in listing:
+            if one.name not in known and is_payload(one.name) and one.is_file(follow_symlinks=False):
+                try:
+                    found.append(Entry(one.path, one.name, os.lstat(one.path)))
+                except FileNotFoundError:
+                    continue  # somebody else has just taken it in
+    return found
+
+
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """By time. Systems count a file's time in steps of some milliseconds: within one step, by the number of the
+    process, which is counted upwards and, after the last number there is, begins again.
+    """
+    from itertools import groupby
+
+    ordered: list[Entry] = []
+    for _, step in groupby(sorted(entries, key=_place), key=lambda entry: entry.at):
+        same = list(step)
+        gaps = (place for place in range(1, len(same)) if same[place].own - same[place - 1].own > _WRAPPED)
+        first = next(gaps, 0)
+        ordered += same[first:] + same[:first]
+    return ordered
+
+
+def _place(entry: Entry) -> tuple[int, int, str]:
+    return entry.at, entry.own, entry.name
 
 
 def anything(home: str) -> bool:
@@ -113,7 +154,8 @@ def done(entries: Iterable[Entry]) -> None:
     """These are events now."""
     for entry in entries:
         try:
-            os.unlink(entry.path)
+            if entry.is_there():
+                os.unlink(entry.path)
         except OSError:
             continue  # two drained at once, or it cannot go now: the log holds it once
 
@@ -122,7 +164,8 @@ def put_aside(home: str, entry: Entry) -> None:
     """Nothing can be made of it, but it is somebody's: kept where `doctor` shows it."""
     directory = os.path.join(home, DIRECTORY, UNREAD)
     os.makedirs(directory, 0o700, exist_ok=True)
-    os.replace(entry.path, os.path.join(directory, f"{entry.name}.{entry.at}"))
+    if entry.is_there():
+        os.replace(entry.path, os.path.join(directory, f"{entry.name}.{entry.at}"))
 
 
 def unread(home: str) -> list[str]:

@@ -154,7 +154,7 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         told: set[str] = set()
         expected: set[str] = set()
         for one in group:
-            if not os.path.lexists(one.entry.path):
+            if not one.entry.is_there():
                 continue  # somebody else took it in since we read it
             count = heard_here.get((one.same, one.entry.source), 0)
             heard_here[one.same, one.entry.source] = count + 1

@@ -53,6 +53,8 @@ def read(entry: spool.Entry, now: int) -> Read:
     try:
         with open(entry.path, "rb") as file:
             raw = file.read(spool.LARGEST + 1)
+            if not entry.is_in(os.fstat(file.fileno())):
+                return Read(None, unfinished=True)  # written to since it was listed, or another payload by now
     except FileNotFoundError:
         return Read(None, unfinished=True)
     except OSError as error:
@@ -61,7 +63,7 @@ def read(entry: spool.Entry, now: int) -> Read:
     if payload is None:
         # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
         young = abs(now * 1_000_000 - entry.at) < spool.YOUNG
-        written = young and (_may_be_written(entry) or _grew(entry, len(raw)))
+        written = young and (_may_be_written(entry) or not entry.is_there())
         return Read(None, "a payload is no JSON object", unfinished=written)
     try:
         by_status = entry.source == spool.STATUS
@@ -99,14 +101,6 @@ def _canonical(payload: dict[str, Json]) -> str:
 
 def _may_be_written(entry: spool.Entry) -> bool:
     return entry.own == 0 or identify(entry.own) is not None
-
-
-def _grew(entry: spool.Entry, size: int) -> bool:
-    """Whether there is more than was read: whoever wrote it has ended only since then."""
-    try:
-        return os.lstat(entry.path).st_size != size
-    except OSError:
-        return True
 
 
 def passes(error: BaseException | None) -> bool:
