@@ -828,9 +828,9 @@ def test_file_and_directory_are_synced_in_order(place: Path, monkeypatch: pytest
 def test_a_taken_temporary_name_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file or link planted under the random name, should anyone guess it, is left alone."""
     guess = bytes(8)
-    names = [guess, guess, b"unguess!"]
+    names = [guess, guess, guess, b"unguess!"]
     monkeypatch.setattr(os, "urandom", lambda size: names.pop(0))
-    planted = place / f".holdfast-{guess.hex()}.tmp"
+    planted = place / files.temporary_name()
     planted.symlink_to(place / "elsewhere")
     files.write_atomic(str(place / "state"), NEW)
     assert (place / "state").read_bytes() == NEW
@@ -841,7 +841,7 @@ def test_a_taken_temporary_name_is_not_used(place: Path, monkeypatch: pytest.Mon
 def test_temporary_names_that_are_all_taken_end_in_an_error(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Guessing goes on for a while, not for ever."""
     monkeypatch.setattr(os, "urandom", bytes)
-    planted = place / f".holdfast-{bytes(8).hex()}.tmp"
+    planted = place / files.temporary_name()
     planted.write_bytes(OLD)
     with pytest.raises(Conflict):
         files.write_atomic(str(place / "state"), NEW)

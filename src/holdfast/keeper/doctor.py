@@ -7,7 +7,6 @@ rebuilds from the log, and says what could not be saved.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ import msgspec
 from holdfast.core import agents
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
-from holdfast.core.times import DAY, HOUR
+from holdfast.core.times import DAY
 from holdfast.keeper import doctor_capture, doctor_mirrors, doctor_store, doctor_teleport, settings
 from holdfast.keeper.doctor_checks import NOTHING, REPAIR, SHOWN, UNOPENED, Check
 from holdfast.keeper.home import Binding
@@ -135,16 +134,7 @@ def _temporaries(keeper: Keeper, _: Store | None) -> Check:
 
 
 def _leftovers(keeper: Keeper) -> list[str]:
-    """Temporary files older than an hour: younger ones may be in use."""
-    found: list[str] = []
-    for place in (keeper.home.path, os.path.join(keeper.home.path, "aside")):
-        for name in os.listdir(place) if os.path.isdir(place) else ():
-            path = os.path.join(place, name)
-            if name.startswith(files.PREFIX) and any(name.endswith(files.SUFFIX + ending) for ending in _ENDINGS):
-                info = os.lstat(path)
-                if stat.S_ISREG(info.st_mode) and keeper.now() - info.st_mtime_ns // 1_000_000 > HOUR:
-                    found.append(path)
-    return sorted(found)
+    return [path for place in keeper.home.places() for path in files.abandoned(place, keeper.now())]
 
 
 def _clock(keeper: Keeper, _: Store | None) -> Check:

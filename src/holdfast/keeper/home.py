@@ -8,14 +8,17 @@ for what it went on to record. To a server, which many homes share, each is know
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 
 import msgspec
 
+from holdfast.capture import spool
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files, host
+from holdfast.machine.wall import Wall
 from holdfast.store.address import Address
 
 
@@ -139,11 +142,25 @@ class Home:
         files.write_atomic(path, msgspec.json.encode(made) + b"\n")
         return made.id
 
+    def places(self) -> list[str]:
+        """The home and the directories in it where processes write files under temporary names."""
+        with contextlib.suppress(OSError), os.scandir(self.path) as found:
+            inside = [one.path for one in found if one.name != spool.DIRECTORY and one.is_dir(follow_symlinks=False)]
+            return [self.path, *inside]
+        return []
+
+    def sweep(self, store: Address) -> None:
+        """Remove what killed processes left here, and beside the store."""
+        now = Wall().now()
+        for place in {*self.places(), *([] if store.path is None else [os.path.dirname(store.path)])}:
+            files.sweep(place, now)
+
     def writer(self, store: Address) -> str:
         """This installation's writer id, as long as nothing was copied or restored; otherwise a new one."""
         if self._writer is not None:
             return self._writer
         self.prepare()
+        self.sweep(store)  # once in the life of a process that writes
         here = self._here(store)
         path = self.binding(store.key)
         found = _read_binding(path)

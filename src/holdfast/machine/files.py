@@ -12,9 +12,11 @@ import errno
 import os
 import stat
 import sys
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from holdfast.core.errors import Failed, Invalid, Refused
+from holdfast.core.errors import Failed, HoldfastError, Invalid, Refused
+from holdfast.machine import host, process
 from holdfast.machine.exchange import exchange
 from holdfast.machine.planted import refuse_foreign_links, refuse_planted
 from holdfast.machine.private import ALWAYS, NOFOLLOW, make_private_dir, open_private, set_mode, sync_names
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Wide",
+    "abandoned",
     "explain",
     "hash_file",
     "make_private_dir",
@@ -35,6 +38,7 @@ __all__ = [
     "shown",
     "sync_directory",
     "temporaries",
+    "temporary_name",
     "write_atomic",
 ]
 
@@ -47,6 +51,7 @@ _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
 _BY_DESCRIPTOR: Final = {os.open, os.rename, os.stat, os.unlink} <= os.supports_dir_fd
 
 _MOST_LINKS: Final = 40  # what Linux follows before it says ELOOP
+_LONG_AGO: Final = 3_600_000  # ms: whoever wrote to a file so long ago, and cannot be asked, is taken for dead
 
 
 class Wide(NamedTuple):
@@ -121,7 +126,7 @@ class _Directory:
                 self.replace(temporary, name)
                 return None
             # A second name for the old file: what is written into it until the last moment is seen.
-            kept = f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
+            kept = temporary_name()
             with contextlib.suppress(OSError):
                 os.link(name, kept, src_dir_fd=self.fd, dst_dir_fd=self.fd, follow_symlinks=False)
                 self.replace(temporary, name)
@@ -185,7 +190,7 @@ def _write_beside(
 def _create(directory: _Directory) -> tuple[int, str]:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | ALWAYS
     for _ in range(16):
-        name = f"{PREFIX}{os.urandom(8).hex()}{SUFFIX}"
+        name = temporary_name()
         try:
             return again(os.open, directory.name(name), flags, 0o600, dir_fd=directory.fd), name
         except FileExistsError:
@@ -276,6 +281,62 @@ def _end_of_links(path: str) -> str:
             )
         here = os.path.join(os.path.dirname(here), os.readlink(here))
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
+# --- temporary files -----------------------------------------------------------------------------------
+
+
+def temporary_name() -> str:
+    """A name for a file that is not finished. It says which process writes it: see `abandoned`."""
+    return f"{PREFIX}{os.urandom(8).hex()}.{_label(os.getpid())}{SUFFIX}"
+
+
+@lru_cache(maxsize=1)
+def _label(pid: int) -> str:
+    """A process, as names of temporary files give it: where its number means it, its number, when it started."""
+    own = process.identify(pid)
+    started = "" if own is None else own.started
+    return f"{_numbering()}.{pid}.{started}"
+
+
+def _numbering() -> str:
+    """By what processes that see each other's numbers know each other."""
+    from hashlib import sha256
+
+    boot = host.boot_id()
+    # A boot that is known by the clock only is not the same for everybody.
+    known = "" if boot.startswith("time:") else boot
+    return sha256(f"{host.machine_id()}\n{known}\n{host.pid_namespace()}".encode()).hexdigest()[:12]
+
+
+def abandoned(directory: str, now: int) -> list[str]:
+    """Those of `temporaries` that nobody writes any more: their process is dead, or cannot be known from here (it
+    has another machine's numbers, or an older version made the name) and has not written for an hour.
+    """
+    found: list[str] = []
+    for path in temporaries(directory):
+        fate = _fate(os.path.basename(path))
+        with contextlib.suppress(FileNotFoundError):
+            if fate == "gone" or (fate == "unknown" and now - os.lstat(path).st_mtime_ns // 1_000_000 > _LONG_AGO):
+                found.append(path)
+    return found
+
+
+def _fate(name: str) -> Literal["alive", "gone", "unknown"]:
+    """What became of the process that a temporary file's name tells of."""
+    _, _, label = name.removeprefix(PREFIX).rpartition(SUFFIX)[0].partition(".")
+    numbering, pid, started = (*label.split(".", 2), "", "", "")[:3]
+    if numbering != _numbering() or not pid.isdecimal():
+        return "unknown"
+    here = process.Identity(int(pid), started, host.boot_id(), host.pid_namespace(), host.machine_id())
+    return process.fate(here)
+
+
+def sweep(directory: str, now: int) -> None:
+    """Remove what killed writers left in a directory of ours."""
+    with contextlib.suppress(OSError, HoldfastError):
+        for path in abandoned(directory, now):
+            os.unlink(path)
 
 
 # --- looking around, for `doctor` --------------------------------------------------------------------

@@ -296,7 +296,7 @@ def _travel(keeper: Keeper, state: State) -> Callable[[], Travel | None]:
 
 
 def _temporary(folder: str) -> str:
-    return os.path.join(folder, f"{files.PREFIX}{os.urandom(8).hex()}{files.SUFFIX}")
+    return os.path.join(folder, files.temporary_name())
 
 
 def _put_new(full: str, data: bytes) -> bool:

@@ -98,7 +98,7 @@ def _replace(path: str, raw: bytes, kept: bytes) -> None:
 
 def _remove(feature: Feature, path: str) -> None:
     """Under another name first: somebody who knows no lock may have added to it just now."""
-    aside = os.path.join(feature.path, f"{files.PREFIX}{os.urandom(8).hex()}{files.SUFFIX}")
+    aside = os.path.join(feature.path, files.temporary_name())
     os.rename(path, aside)
     late = others(_read(aside) or b"")
     if late:

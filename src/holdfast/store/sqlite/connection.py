@@ -130,7 +130,7 @@ def _damaged_journal(path: str) -> HoldfastError:
 def create(path: str) -> None:
     """Make an empty store: complete under another name first, so that no half-made one is ever seen."""
     directory = os.path.dirname(path)
-    temporary = os.path.join(directory, f".holdfast-{os.urandom(8).hex()}.tmp")
+    temporary = os.path.join(directory, files.temporary_name())
     with speaking("create the store", path):
         try:
             os.close(files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL))

@@ -64,7 +64,7 @@ def _never() -> int:
 
 
 def _temporary_beside(path: str) -> str:
-    return os.path.join(os.path.dirname(path), f".holdfast-{os.urandom(8).hex()}.tmp")
+    return os.path.join(os.path.dirname(path), files.temporary_name())
 
 
 def _write(path: str, fill: Callable[[str], _Filled]) -> _Filled:

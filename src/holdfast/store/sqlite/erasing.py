@@ -6,6 +6,7 @@ beside the store says that this is under way: if the power fails in between, who
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import apsw
@@ -18,7 +19,6 @@ from holdfast.store.sqlite.connection import Patience
 from holdfast.store.sqlite.trouble import speaking
 
 _HURRIED = 0.2  # seconds: someone who only looks must not wait for a reader that holds on
-_HOUR = 3_600_000
 
 
 def mark(path: str) -> str:
@@ -75,9 +75,7 @@ def _finish(connection: apsw.Connection, path: str) -> None:
 
 
 def _forget_leftovers(directory: str) -> None:
-    """What a killed process left behind may hold text. What is younger than an hour may still be in use."""
-    now = Wall().now()
-    for name in files.temporaries(directory):
-        for ending in ("", "-wal", "-shm", "-journal"):
-            if os.path.lexists(name + ending) and now - os.lstat(name + ending).st_mtime_ns // 1_000_000 > _HOUR:
-                os.unlink(name + ending)
+    """What a killed process left behind may hold text."""
+    for path in files.abandoned(directory, Wall().now()):
+        with contextlib.suppress(FileNotFoundError):  # somebody else removed it
+            os.unlink(path)

@@ -236,7 +236,7 @@ def _were(some: list[object] | list[Raw] | list[tuple[str | None, str | None, Ra
 
 
 def _replace(path: str, stamp: str) -> list[str]:
-    fresh = os.path.join(os.path.dirname(path), f".holdfast-{os.urandom(8).hex()}.tmp")
+    fresh = os.path.join(os.path.dirname(path), files.temporary_name())
     try:
         with _alone(path) as content, speaking("repair the store", path):
             wal = pages.journal(path)
