@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+import processes
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -48,6 +50,8 @@ def _scratch_in_memory() -> None:
 
 
 _scratch_in_memory()
+processes.reset_signals()
+processes.limit_waits()
 # Nothing that is collected can be given up again: see below, where it is set aside.
 gc.disable()
 
@@ -72,6 +76,21 @@ settings.register_profile(
 settings.register_profile("pr", settings.get_profile("fast"), max_examples=500, derandomize=False)
 settings.register_profile("night", settings.get_profile("fast"), max_examples=10_000, derandomize=False)
 settings.load_profile({"pr": "pr", "night": "night"}.get(os.environ.get(TORTURE, ""), "fast"))
+
+
+_stderr = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """While a test runs, standard error is a file that nobody sees if the test never ends."""
+    with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        config.stash[_stderr] = os.dup(2)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    with processes.limited(processes.LONGEST_TEST, item.config.stash[_stderr]):
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)

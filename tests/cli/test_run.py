@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from processes import end
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sh and signals")
 
@@ -62,9 +63,7 @@ class Bench:
 
     def close(self) -> None:
         for one in self._open:
-            with contextlib.suppress(OSError):
-                os.killpg(one.pid, signal.SIGKILL)
-            one.communicate()
+            end(one, group=True)
 
 
 def until(true: Callable[[], object]) -> None:

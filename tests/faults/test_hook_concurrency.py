@@ -31,6 +31,7 @@ def test_agents_at_once_and_drains_that_are_killed(tmp_path: Path) -> None:
         # A hook that was waited for has handed over: nothing else may be missing or too much.
         assert differences(said(count), hooked.commands()) == [], f"seed {seed}"
         hooked.settled()
+        assert hooked.call("note", "that was all").code == 0  # whoever writes removes what killed processes left
         assert {path.name for path in hooked.home.iterdir()} <= {
             "store.db", "store.db-wal", "store.db-shm", "writer.json", "spool", "hooks", "opened",
         }, "something is left, or was noted"  # fmt: skip

@@ -18,6 +18,7 @@ from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.machine import command
 from holdfast.machine.command import Outcome, run_command
 from holdfast.machine.process import fate, identify
+from processes import end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -339,9 +340,7 @@ def drivers() -> Iterator[list[Driver]]:
     made: list[Driver] = []
     yield made
     for driver in made:
-        if driver.process.poll() is None:
-            os.killpg(driver.process.pid, signal.SIGKILL)
-        driver.process.communicate()
+        end(driver.process, group=True)
 
 
 LISTEN = [sys.executable, "-c", LISTENER]

@@ -20,6 +20,7 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 
 from mcp import Client, StdioServerParameters
+from processes import end
 
 PATIENCE = 30.0
 PLAIN = "import sys; from holdfast.cli.entry import main; sys.exit(main(['mcp']))"
@@ -96,8 +97,7 @@ def serving(root: Path, program: str = PLAIN) -> Iterator[Server]:
     try:
         yield server
     finally:
-        server.process.kill()
-        server.process.communicate()
+        end(server.process)
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
@@ -246,8 +246,7 @@ def test_by_hand_it_says_what_it_waits_for(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, out, err) == (0, b"", b"")
     finally:
-        process.kill()
-        process.communicate()
+        end(process)
         os.close(ours)
 
 

@@ -32,8 +32,9 @@ _NEVER_BLOCKS: Final = 4096  # bytes that a pipe takes once it says it takes any
 def serve(told: Told, wires: Wires) -> int:
     """Answer until there is nobody left to answer."""
     for name, code in (("SIGTERM", 0), ("SIGHUP", 0), ("SIGINT", 130)):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), _leaving(code))
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup: it stays ignored
+            signal.signal(number, _leaving(code))
     ground = Ground(told)
     try:
         anyio.run(_answer, HoldfastServer(ground), wires)

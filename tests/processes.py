@@ -1,0 +1,82 @@
+"""What tests and the processes they start share: signals that do what they usually do, and waits that have an end.
+
+Used once, in `conftest.py`, for every test. A process that a test has started is ended with `end`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from typing import Any, Final
+
+_TORTURE: Final = os.environ.get("HOLDFAST_TORTURE", "")
+# Seconds, on a machine that is many times busier than it should be.
+LONGEST_WAIT: Final = {"": 240.0, "sample": 240.0}.get(_TORTURE, 4 * 3600.0)  # for one process
+LONGEST_TEST: Final = {"": 600.0, "sample": 600.0}.get(_TORTURE, 12 * 3600.0)
+
+
+def reset_signals() -> None:
+    """Undo what the caller of the tests ignores (`nohup`, a job in the background) or blocks: every process started
+    here would do the same, the programs under test too.
+    """
+    if os.name != "posix":
+        return
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    by_python = {signal.SIGPIPE, signal.SIGXFSZ}  # which it ignores itself, but not in what it starts
+    for number in signal.valid_signals() - by_python:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, _HANDLERS.get(number, signal.SIG_DFL))
+
+
+def _go_on(number: int, frame: object) -> None:
+    """A handler is not inherited, and the tests themselves go on as `nohup` wants it."""
+
+
+_HANDLERS: Final[dict[int, Any]] = (
+    {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: _go_on} if os.name == "posix" else {}
+)
+
+
+def limit_waits() -> None:
+    """Let nobody wait for a process without end, be it in the test or in the code under test."""
+    wait, communicate = subprocess.Popen.wait, subprocess.Popen.communicate
+
+    def wait_so_long(self: subprocess.Popen[Any], timeout: float | None = None) -> int:
+        return wait(self, LONGEST_WAIT if timeout is None else timeout)
+
+    def communicate_so_long(
+        self: subprocess.Popen[Any],
+        input: Any = None,  # noqa: A002 (as it is called)
+        timeout: float | None = None,
+    ) -> Any:
+        return communicate(self, input, LONGEST_WAIT if timeout is None else timeout)
+
+    subprocess.Popen.wait = wait_so_long  # type: ignore[method-assign]
+    subprocess.Popen.communicate = communicate_so_long  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def limited(seconds: float, stderr: int) -> Iterator[None]:
+    """Whatever else does not end: say where every thread of this process is, and end it. Another worker goes on."""
+    faulthandler.dump_traceback_later(seconds, exit=True, file=stderr)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def end(process: subprocess.Popen[Any], *, group: bool = False) -> None:
+    """Kill a process, or its whole group, and forget it. What it has started may hold its pipes for ever, so nobody
+    reads them to their end.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL) if group else process.kill()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):  # what was never sent
+                stream.close()
+    process.wait(LONGEST_WAIT)
