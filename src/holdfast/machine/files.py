@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from holdfast.core.errors import Failed, HoldfastError, Invalid, Refused
-from holdfast.machine import host, process
+from holdfast.machine import host
 from holdfast.machine.exchange import exchange
 from holdfast.machine.planted import refuse_foreign_links, refuse_planted
 from holdfast.machine.private import ALWAYS, NOFOLLOW, make_private_dir, open_private, set_mode, sync_names
@@ -36,6 +36,7 @@ __all__ = [
     "open_private",
     "read_limited",
     "shown",
+    "sweep",
     "sync_directory",
     "temporaries",
     "temporary_name",
@@ -294,7 +295,9 @@ def temporary_name() -> str:
 @lru_cache(maxsize=1)
 def _label(pid: int) -> str:
     """A process, as names of temporary files give it: where its number means it, its number, when it started."""
-    own = process.identify(pid)
+    from holdfast.machine.process import identify
+
+    own = identify(pid)
     started = "" if own is None else own.started
     return f"{_numbering()}.{pid}.{started}"
 
@@ -328,14 +331,19 @@ def _fate(name: str) -> Literal["alive", "gone", "unknown"]:
     numbering, pid, started = (*label.split(".", 2), "", "", "")[:3]
     if numbering != _numbering() or not pid.isdecimal():
         return "unknown"
-    here = process.Identity(int(pid), started, host.boot_id(), host.pid_namespace(), host.machine_id())
-    return process.fate(here)
+    from holdfast.machine.process import Identity, fate
+
+    return fate(Identity(int(pid), started, host.boot_id(), host.pid_namespace(), host.machine_id()))
 
 
 def sweep(directory: str, now: int) -> None:
     """Remove what killed writers left in a directory of ours."""
-    with contextlib.suppress(OSError, HoldfastError):
-        for path in abandoned(directory, now):
+    try:
+        found = abandoned(directory, now)
+    except (OSError, HoldfastError):
+        return  # whoever needs the directory says what is wrong with it
+    for path in found:
+        with contextlib.suppress(OSError):
             os.unlink(path)
 
 
