@@ -49,9 +49,14 @@ def commit(where: Path, name: str, text: str) -> str:
     return sh(where, "rev-parse", "HEAD")
 
 
-def hook(where: Path, name: str, body: str) -> None:
-    write(where, f".git/hooks/{name}", f"#!/bin/sh\n{body}\n")
-    (where / ".git/hooks" / name).chmod(0o755)
+def hook(settings: Path, name: str, body: str) -> Path:
+    """A hook of the person's own, which runs in every repository of theirs."""
+    path = settings.parent / "hooks" / name
+    write(settings.parent, f"hooks/{name}", f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    with settings.open("a") as file:
+        file.write(f"[core]\nhooksPath = {path.parent}\n")
+    return path
 
 
 def branches(where: Path) -> list[str]:
@@ -338,10 +343,10 @@ def test_keep_with_a_file_against_a_directory(session: Path) -> None:
 
 
 @needs_sh
-def test_keep_with_a_failing_hook(session: Path) -> None:
+def test_keep_with_a_failing_hook(session: Path, settings: Path) -> None:
     """A hook's refusal takes everything back and is quoted."""
     tip, old = sh(session, "rev-parse", "HEAD"), sh(session, "rev-parse", "main")
-    hook(session, "pre-commit", "echo 'tests are red' >&2; exit 1")
+    hook(settings, "pre-commit", "echo 'tests are red' >&2; exit 1")
     with pytest.raises(GitFailed) as caught:
         keep(Git(str(session)), BRANCH, "main", MESSAGE)
     assert "tests are red" in (caught.value.hint or "")
@@ -350,9 +355,9 @@ def test_keep_with_a_failing_hook(session: Path) -> None:
 
 
 @needs_sh
-def test_keep_with_a_hook_that_changes_files_and_fails(session: Path) -> None:
+def test_keep_with_a_hook_that_changes_files_and_fails(session: Path, settings: Path) -> None:
     """What such a hook wrote over staged files goes to a stash, and the tree is as before."""
-    hook(session, "pre-commit", "echo formatted > b.txt; exit 1")
+    hook(settings, "pre-commit", "echo formatted > b.txt; exit 1")
     with pytest.raises(GitFailed, match="commit") as caught:
         keep(Git(str(session)), BRANCH, "main", MESSAGE)
     assert "stash@{0}" in (caught.value.hint or "")
@@ -361,21 +366,21 @@ def test_keep_with_a_hook_that_changes_files_and_fails(session: Path) -> None:
 
 
 @needs_sh
-def test_keep_when_the_way_back_is_blocked(session: Path) -> None:
+def test_keep_when_the_way_back_is_blocked(session: Path, settings: Path) -> None:
     """If even going back fails, the error says where we are and that nothing is lost."""
-    hook(session, "pre-commit", "touch .git/index.lock; exit 1")
+    path = hook(settings, "pre-commit", "touch .git/index.lock; exit 1")
     with pytest.raises(Failed, match="way back") as caught:
         keep(Git(str(session)), BRANCH, "main", MESSAGE)
     assert f"git switch {BRANCH}" in (caught.value.hint or "")
-    (session / ".git/hooks/pre-commit").unlink()
+    path.unlink()
     (session / ".git/index.lock").unlink(missing_ok=True)
     assert keep(Git(str(session)), BRANCH, "main", MESSAGE).commit is not None
 
 
 @needs_sh
-def test_keep_with_a_hook_that_reformats_and_stages(session: Path) -> None:
+def test_keep_with_a_hook_that_reformats_and_stages(session: Path, settings: Path) -> None:
     """A hook that improves the commit is welcome."""
-    hook(session, "pre-commit", "echo formatted > b.txt; git add b.txt")
+    hook(settings, "pre-commit", "echo formatted > b.txt; git add b.txt")
     keep(Git(str(session)), BRANCH, "main", MESSAGE)
     assert sh(session, "show", "main:b.txt") == "formatted"
     assert sh(session, "status", "--porcelain") == ""
@@ -443,12 +448,12 @@ def test_keep_a_session_that_began_before_the_first_commit(unborn: Path) -> None
 
 
 @needs_sh
-def test_keep_before_the_first_commit_with_a_failing_hook(unborn: Path) -> None:
+def test_keep_before_the_first_commit_with_a_failing_hook(unborn: Path, settings: Path) -> None:
     """There too a refusal takes everything back."""
     git = Git(str(unborn))
     open_branch(git, BRANCH)
     commit(unborn, "a", "1")
-    hook(unborn, "pre-commit", "exit 1")
+    hook(settings, "pre-commit", "exit 1")
     with pytest.raises(GitFailed):
         keep(git, BRANCH, "main", MESSAGE, born=False)
     assert (on(unborn), branches(unborn), sh(unborn, "status", "--porcelain")) == (BRANCH, [BRANCH], "")

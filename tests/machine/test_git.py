@@ -58,6 +58,13 @@ def script(path: Path, body: str) -> Path:
     return path
 
 
+def hook(settings: Path, name: str, body: str) -> None:
+    """A hook of the person's own, which runs in every repository of theirs."""
+    path = script(settings.parent / "hooks" / name, body)
+    with settings.open("a") as file:
+        file.write(f"[core]\nhooksPath = {path.parent}\n")
+
+
 # Facts
 
 
@@ -293,11 +300,11 @@ def test_create_branch_before_the_first_commit(tmp_path: Path) -> None:
 
 
 @needs_sh
-def test_a_failing_or_hanging_hook_after_the_switch_does_not_matter(repo: Path) -> None:
+def test_a_failing_or_hanging_hook_after_the_switch_does_not_matter(repo: Path, settings: Path) -> None:
     """The switch has happened by the time the post-checkout hook runs."""
-    script(repo / ".git/hooks/post-checkout", "exit 3")
+    hook(settings, "post-checkout", "exit 3")
     Git(str(repo)).create_branch("one")
-    script(repo / ".git/hooks/post-checkout", "sleep 60")
+    hook(settings, "post-checkout", "sleep 60")
     Git(str(repo), patience=0.5).switch("main")
     assert Git(str(repo)).branch() == "main"
 
@@ -443,9 +450,10 @@ def test_git_missing(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """Without git on the PATH there is a typed error that says what to do."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GitMissing) as caught:
-        Git(str(repo)).facts()
+        Git(str(repo)).changes()
     assert "Install git" in (caught.value.hint or "")
     assert caught.value.exit_code == 1
+    assert Git(str(repo)).facts().branch == "main"  # which files tell
 
 
 @needs_sh
@@ -484,9 +492,9 @@ def test_a_repository_git_will_not_read_is_an_error(repo: Path) -> None:
 
 
 @needs_sh
-def test_commit_reports_the_hooks_own_words(repo: Path) -> None:
+def test_commit_reports_the_hooks_own_words(repo: Path, settings: Path) -> None:
     """A refused commit changes nothing and says why."""
-    script(repo / ".git/hooks/pre-commit", "echo 'tests are red' >&2; exit 1")
+    hook(settings, "pre-commit", "echo 'tests are red' >&2; exit 1")
     (repo / "a.txt").write_text("x")
     sh(repo, "add", ".")
     before = sh(repo, "rev-parse", "HEAD")
@@ -511,9 +519,9 @@ def test_signing_does_not_hang(repo: Path, settings: Path, tmp_path: Path) -> No
 
 
 @needs_sh
-def test_commit_made_although_a_later_hook_hangs(repo: Path) -> None:
+def test_commit_made_although_a_later_hook_hangs(repo: Path, settings: Path) -> None:
     """A post-commit hook cannot make a commit that exists look like a failure."""
-    script(repo / ".git/hooks/post-commit", "sleep 60")
+    hook(settings, "post-commit", "sleep 60")
     (repo / "a.txt").write_text("x")
     sh(repo, "add", ".")
     assert Git(str(repo), patience=0.5).commit("# kept as written\n\nSession: x") == sh(repo, "rev-parse", "HEAD")
@@ -538,9 +546,9 @@ def test_squash_merge_whatever_the_settings(repo: Path, settings: Path) -> None:
 
 
 @needs_sh
-def test_a_program_that_a_hook_leaves_running_is_not_waited_for(repo: Path) -> None:
+def test_a_program_that_a_hook_leaves_running_is_not_waited_for(repo: Path, settings: Path) -> None:
     """An indexer started in the background by a hook does not hold anything up, and is not ended."""
-    script(repo / ".git/hooks/post-checkout", "sleep 20 & echo $! > .git/left")
+    hook(settings, "post-checkout", "sleep 20 & echo $! > .git/left")
     Git(str(repo), patience=10).create_branch("side")
     pid = int((repo / ".git/left").read_text())
     os.kill(pid, 0)

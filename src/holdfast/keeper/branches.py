@@ -117,6 +117,9 @@ def keep(
     staged = where == came_from and _is_our_squash(git, old, tip, ignore)
     if not staged:
         _refuse_dirt(git, ignore, operation)
+        _refuse_unwritable(
+            git, tip, old, operation, by_hand=f"`git switch {came_from}`, `git merge --squash {branch}`"
+        )
     with _mirrors_aside(git, branch, () if staged else ignore):
         if not staged:
             _return(git, came_from, there=old is not None)
@@ -149,6 +152,10 @@ def discard(
         return Discarded(None)  # an earlier discard got this far
     if tip is not None:  # without a commit HEAD only gets another name, and no file is touched
         _refuse_dirt(git, ignore, operation)
+        target = commit if came_from is None else git.tip(came_from)
+        _refuse_unwritable(
+            git, tip, target, operation, by_hand=f"`git switch {came_from or '--detach'}`, `git branch -D {branch}`"
+        )
     there = came_from is None or git.branch_exists(came_from)
     if came_from is not None:
         _refuse_unreachable(git, came_from, operation, branch=branch, there=there or not born or tip is None)
@@ -343,6 +350,18 @@ def _refuse_dirt(git: Git, ignore: Sequence[str], operation: str) -> None:
         raise Refused(
             f"There are changes that are not committed: {_named(dirty)}",
             hint="Commit them or put them away (`git stash -u`), then run this again.",
+            operation=operation,
+            file=git.root,
+        )
+
+
+def _refuse_unwritable(git: Git, tip: str, target: str | None, operation: str, *, by_hand: str) -> None:
+    why = None if target is None else git.unwritable(tip, target)
+    if why is not None:
+        raise Refused(
+            f"Holdfast runs no program that a repository names, and without it the work tree would be wrong: {why}",
+            hint=f"Do it with git: {by_hand}; then `holdfast stop`. Or name the filter in your own configuration: "
+            "`git config --global`.",
             operation=operation,
             file=git.root,
         )

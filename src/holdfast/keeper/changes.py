@@ -16,7 +16,8 @@ class Seen(NamedTuple):
     lines_removed: int | None
 
 
-def observe(place: Place, path: str, action: str) -> Seen:
+def observe(place: Place, path: str, action: str, notices: list[str]) -> Seen:
+    """What is at a path of the project now. What git cannot say is left out, and `notices` says so."""
     full = os.path.join(place.root, *path.split("/"))
     inside = os.path.realpath(os.path.dirname(full))
     root = os.path.realpath(place.root)
@@ -25,10 +26,10 @@ def observe(place: Place, path: str, action: str) -> Seen:
     found = None if action == "deleted" else files.hash_file(full)
     counted = None
     if place.git:
-        from holdfast.machine.git import Git
+        from holdfast.machine.git_reader import GitReader
 
         try:
-            counted = Git(place.root).numstat(path)
-        except HoldfastError:
-            counted = None  # a fact we can do without
+            counted = GitReader(place.root).numstat(path)
+        except HoldfastError as error:
+            notices.append(f"Recorded without counts of lines, because git cannot be asked: {error.message}.")
     return Seen(found, *(counted if counted is not None else (None, None)))

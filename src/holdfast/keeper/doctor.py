@@ -216,13 +216,19 @@ def _agents(_: Keeper, store: Store | None) -> Check:
     return Check("agents", "warning", f"recorded as running, but gone: {', '.join(gone[:10])}", "holdfast resume")
 
 
-def _git(_: Keeper, __: Store | None) -> Check:
+def _git(keeper: Keeper, _: Store | None) -> Check:
     from shutil import which
+
+    from holdfast.keeper.projects import observe
 
     found = which("git")
     if found is None:
         return Check("git", "warning", "there is no git: branches and projects are known by their path alone",
                      "Install git.")  # fmt: skip
+    notices: list[str] = []
+    observe(keeper.place, "", notices)
+    if notices:
+        return Check("git", "warning", notices[0], "git status says what is wrong with the repository")
     return Check("git", "ok", found)
 
 

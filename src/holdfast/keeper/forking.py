@@ -43,7 +43,7 @@ def fork(session: KeptSession, *, at: int | None = None) -> str:
     keeper = session.keeper
     keeper.existing_store()  # which knows the time where the machine's clock does not
     moment = keeper.recorder.moment(at, None)
-    seen = projects.observe(keeper.place, "")
+    seen = projects.observe(keeper.place, "", keeper.told)
     forked = new_id()
     with keeper.transaction() as transaction:
         state = transaction.state(session.id)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.capture.places import Places
     from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.resuming import Landed
-    from holdfast.machine.git import Git
+    from holdfast.machine.git_reader import GitReader
 
 _NAMED: Final = 3  # files named in a sentence
 _SHORT: Final = 10  # digits of a commit
@@ -79,9 +79,9 @@ def check(keeper: Keeper, state: State, files: Sequence[Landed], *, foreign: boo
     found: list[Difference] = []
     bring = None
     if keeper.place.git:
-        from holdfast.machine.git import Git
+        from holdfast.machine.git_reader import GitReader
 
-        git = Git(keeper.place.root)
+        git = GitReader(keeper.place.root)
         try:
             found += _commit(git, state, project)
             if not any(one.blocking for one in found):
@@ -147,7 +147,7 @@ def _elsewhere(state: State, project: Project, *, blocking: bool) -> Difference:
 # ── what git says ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _commit(git: Git, state: State, project: Project) -> Iterator[Difference]:
+def _commit(git: GitReader, state: State, project: Project) -> Iterator[Difference]:
     """The commit it was left on must be part of what is checked out; on which branch is a smaller matter."""
     left = _Left.of(git, state, project)
     here, branch, commit, short = git.branch(), left.branch, left.commit, left.short
@@ -178,7 +178,7 @@ def _commit(git: Git, state: State, project: Project) -> Iterator[Difference]:
 class _Left(NamedTuple):
     """Where the work was left, and the commands that lead there from here. Each of them must do so as it stands."""
 
-    git: Git
+    git: GitReader
     session: str
     branch: str | None
     commit: str | None
@@ -186,7 +186,7 @@ class _Left(NamedTuple):
     words: str
 
     @classmethod
-    def of(cls, git: Git, state: State, project: Project) -> _Left:
+    def of(cls, git: GitReader, state: State, project: Project) -> _Left:
         # A session with a branch of its own begins on the one it came from.
         own = None if state.noted_by else view.word(state, "branch")
         branch = own or project.git_branch
@@ -258,7 +258,7 @@ class _Left(NamedTuple):
         return None if tree is None else f"holdfast resume {self.session} --project {shlex.quote(tree)}"
 
 
-def _dirt(git: Git, files: Sequence[Landed], ours: Sequence[str]) -> Iterator[Difference]:
+def _dirt(git: GitReader, files: Sequence[Landed], ours: Sequence[str]) -> Iterator[Difference]:
     known = {one.path for one in files if one.what == "landed"}
     dirty = [path for path in git.dirty(ours) if path not in known]
     if dirty:

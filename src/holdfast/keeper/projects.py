@@ -76,19 +76,22 @@ def _by_evidence(store: Store, seen: Project) -> str | None:
     return None
 
 
-def observe(place: Place, project_id: str) -> Project:
-    """The project as it is here and now. Whatever git cannot say in time is left out."""
+def observe(place: Place, project_id: str, notices: list[str] | None = None) -> Project:
+    """The project as it is here and now. Whatever git cannot say in time is left out, and `notices` says so."""
     name = os.path.basename(place.main.rstrip(os.sep)) or place.main
     if not place.git:
         return Project(id=project_id, name=name, path=place.main)
-    from holdfast.machine.git import Git, GitFacts
+    from holdfast.machine.git_reader import GitFacts, GitReader
 
-    git = Git(place.root)
+    git = GitReader(place.root)
+    facts, roots = GitFacts(None, None, None), []
     try:
         facts = git.facts()
         roots = git.root_commits(timeout=0.5)
-    except HoldfastError:
-        facts, roots = GitFacts(None, None, None), []
+    except HoldfastError as error:
+        if notices is not None:
+            missing = "where its history began" if any(facts) else "branch, commit and remote"
+            notices.append(f"Recorded without {missing}, because git cannot be asked: {error.message}.")
     return Project(
         id=project_id, name=name, path=place.main, git_branch=facts.branch, git_commit=facts.commit,
         remote=facts.remote, roots=tuple(sorted(roots)[:4]),

@@ -40,7 +40,7 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
     if os.path.lexists(_announcement(keeper)):
         _undo_what_died(keeper)
     _refuse_unless(keeper, replace=replace)
-    seen = projects.observe(keeper.place, "")
+    seen = projects.observe(keeper.place, "", keeper.told)
     data = keeper.recorder.prepare(msgspec.structs.replace(wanted, project=seen))
     assert isinstance(data, SessionStarted)
     opened: Opened | None = None

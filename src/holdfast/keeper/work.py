@@ -201,7 +201,7 @@ class Work:
         tidy = relative_path(path)
         if agent is not None:
             identifier(agent, "an agent's id")
-        seen = observe(self.keeper.place, tidy, action)
+        seen = observe(self.keeper.place, tidy, action, self.keeper.told)
 
         def build(state: State) -> Iterator[Data]:
             if state.project is not None and state.project.id not in projects.known(

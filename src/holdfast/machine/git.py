@@ -1,170 +1,31 @@
-"""Git as a program: what needs more than reading a file, and everything that changes a repository.
+"""Change a repository with the git program: branches, squash merges, commits, because a person asked for it.
 
-One `Git` speaks for one work tree. Reading takes no locks, runs none of the programs a repository can name
-for it, and never asks a question; writing runs the person's hooks and signing, as their own git would.
-Nothing here uses force: what would overwrite work that is not committed is git's to refuse, and it does.
+The repository's own programs (hooks, filters, merge drivers, whatever its configuration names) are not run here
+either, in the way that `git_reader` describes. The person's own configuration is in force: their name, their signing,
+their filters and hooks. Nothing here uses force: what would overwrite uncommitted work is git's to refuse, and it does.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from holdfast.core.errors import Conflict, Failed, Invalid
-from holdfast.machine.git_program import READING, GitProgram, GitSlow
-from holdfast.machine.git_remote import is_abbreviated, normalise_remote
-from holdfast.machine.worktree import Place, locate
+from holdfast.machine import git_config
+from holdfast.machine.git_program import Answer, GitSlow, verb_of, words_of
+from holdfast.machine.git_reader import ALWAYS, Change, GitFacts, GitReader, under
+
+__all__ = ["Change", "Git", "GitFacts", "under"]
 
 
-class GitFacts(NamedTuple):
-    branch: str | None
-    commit: str | None
-    remote: str | None
-
-
-class Change(NamedTuple):
-    """One path that is not as committed. `staged` and `loose` are git's letters, `.` for no change."""
-
-    path: str
-    staged: str
-    loose: str
-
-
-class Git(GitProgram):
+class Git(GitReader):
     """The git of one work tree. `root` is its top, as `worktree.locate` gives it."""
 
-    # Asking
+    _read_patience = 60.0  # a person waits for what they asked for
 
-    def place(self) -> Place:
-        return locate(self.root)
-
-    def is_repository(self) -> bool:
-        return self.place().git
-
-    def has_work_tree(self) -> bool:
-        return self._ask("rev-parse", "--is-inside-work-tree").text == "true"
-
-    def facts(self) -> GitFacts:
-        """What a session notes about its project; nothing at all where there is no repository."""
-        if not self.is_repository():
-            return GitFacts(None, None, None)
-        return GitFacts(self.branch(), self.commit_id(), self.remote())
-
-    def branch(self) -> str | None:
-        """The branch HEAD is on, also one without a commit yet; None when detached."""
-        ref = self._maybe("symbolic-ref", "--quiet", "HEAD") or ""
-        return ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
-
-    def commit_id(self, name: str = "HEAD") -> str | None:
-        return self._maybe("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-
-    def tip(self, branch: str) -> str | None:
-        return self.commit_id(f"refs/heads/{branch}")
-
-    def tree_id(self, commit: str) -> str:
-        return self._ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}").text
-
-    def remote(self) -> str | None:
-        """Origin's address, else the first remote's, as other devices would write it, without credentials."""
-        # As it is set: `insteadOf` may lead to a mirror on this device alone, and the repository is the same one.
-        found: dict[str, str] = {}
-        for setting in self._try("config", "-z", "--get-regexp", r"^remote\..*\.url$").text.split("\0"):
-            key, _, url = setting.partition("\n")
-            if url:
-                found.setdefault(key.removeprefix("remote.").removesuffix(".url"), url)
-        name = "origin" if "origin" in found else min(found, default="")
-        if not name or is_abbreviated(found[name]):
-            found = self._as_used()  # an abbreviation of the person's own says nothing before it is spelled out
-            name = name if name in found else "origin" if "origin" in found else min(found, default="")
-        return normalise_remote(found.get(name, "")) or None
-
-    def _as_used(self) -> dict[str, str]:
-        """The address of each remote as git would use it."""
-        found: dict[str, str] = {}
-        for line in self._try("remote", "--verbose").text.splitlines():
-            name, _, rest = line.partition("\t")
-            url, fetch, _ = rest.rpartition(" (fetch)")
-            if fetch:
-                found.setdefault(name, url)
-        return found
-
-    def remotes(self) -> list[str]:
-        return self._try("remote").text.splitlines()
-
-    def upstream(self, branch: str) -> str | None:
-        """The ref of the remote's branch that this one follows."""
-        return self._try("for-each-ref", "--format=%(upstream)", f"refs/heads/{branch}").text or None
-
-    def root_commits(self, timeout: float = 1.0) -> list[str]:
-        """Where the history began: the same in every clone. Empty when that takes too long to find out."""
-        common = self.place().common_dir
-        # The end of a shallow clone is not the beginning of the history.
-        if common is None or (Path(common) / "shallow").exists():
-            return []
-        try:
-            answer = self._run(
-                ("rev-list", "--max-parents=0", "HEAD", "--"),
-                env={**READING, "GIT_NO_REPLACE_OBJECTS": "1"},
-                timeout=timeout,
-            )
-        except GitSlow:
-            return []
-        return sorted(answer.text.split()) if answer.code == 0 else []
-
-    def changes(self) -> list[Change]:
-        """Every path that differs from what is committed, untracked ones and submodules included."""
-        out = self._ask(
-            "status", "--porcelain=v2", "-z", "--untracked-files=all", "--ignore-submodules=none", "--no-renames"
-        ).out
-        return [_change(entry) for entry in os.fsdecode(out).split("\0") if entry[:1] in ("1", "u", "?")]
-
-    def dirty(self, ignore: Sequence[str] = ()) -> list[str]:
-        """The paths that are not as committed. An unmerged one counts even if it is to be ignored."""
-        return [c.path for c in self.changes() if c.staged == "u" or not under(c.path, ignore)]
-
-    def unmerged(self) -> list[str]:
-        """The paths that a merge left for a person to settle."""
-        out = self._ask("ls-files", "--unmerged", "-z").out
-        return sorted({entry.partition("\t")[2] for entry in os.fsdecode(out).split("\0") if entry})
-
-    def branch_exists(self, name: str) -> bool:
-        return self._maybe("show-ref", "--verify", "--quiet", f"refs/heads/{name}") is not None
-
-    def valid_branch_name(self, name: str) -> bool:
-        if name.startswith("-") or name == "HEAD" or "\0" in name:
-            return False
-        return self._try("check-ref-format", f"refs/heads/{name}").code == 0
-
-    def checked_out_elsewhere(self, branch: str) -> str | None:
-        """The other work tree that has this branch checked out."""
-        answer = self._try("for-each-ref", "--format=%(worktreepath)", f"refs/heads/{branch}")
-        return answer.text if answer.text and not _same(answer.text, self.place().root) else None
-
-    def in_progress(self) -> str | None:
-        """The operation somebody has begun here and not finished."""
-        place = self.place()
-        if place.git_dir is None:
-            return None
-        base = Path(place.git_dir)
-        for name, kind in _OPERATIONS:
-            if (base / name).exists():
-                return kind
-        if (base / "sequencer").exists():  # between two picks there is no CHERRY_PICK_HEAD
-            todo = base / "sequencer" / "todo"
-            return "revert" if todo.is_file() and todo.read_bytes().startswith(b"revert") else "cherry-pick"
-        if (Path(place.common_dir or base) / "reftable").exists():  # there these two are no files
-            for name, kind in (("CHERRY_PICK_HEAD", "cherry-pick"), ("REVERT_HEAD", "revert")):
-                if self.commit_id(name) is not None:
-                    return kind
-        return None
-
-    def is_ancestor(self, older: str, newer: str) -> bool:
-        return self._maybe("merge-base", "--is-ancestor", "--end-of-options", older, newer) is not None
-
-    def merge_base(self, one: str, other: str) -> str | None:
-        return self._maybe("merge-base", "--end-of-options", one, other)
+    # Asking what a change needs to know
 
     def merged_tree(self, ours: str, theirs: str) -> str | None:
         """The tree a merge would give; None if it would conflict, or for a git before 2.38."""
@@ -180,43 +41,31 @@ class Git(GitProgram):
             return bool(self._ask("ls-files", "--cached", "-z").out)
         return self._maybe("diff-index", "--cached", "--quiet", "HEAD", "--") is None
 
-    def find_commit(self, since: str | None, *, tree: str | None, message: str) -> str | None:
-        """The newest of HEAD's own last commits that has this tree, or this message."""
-        span = ["HEAD"] if since is None else ["HEAD", f"^{since}"]
-        answer = self._try("log", "--first-parent", "-100", "-z", "--format=%H %T %B", *span, "--")
-        for entry in answer.out.decode("utf-8", "replace").split("\0"):
-            commit, _, rest = entry.partition(" ")
-            its_tree, _, text = rest.partition(" ")
-            if its_tree and (its_tree == tree or text.split() == message.split()):
-                return commit
-        return None
+    def unwritable(self, one: str, other: str) -> str | None:
+        """Why going from one commit to the other would write wrong files; None if it would not.
 
-    def numstat(self, path: str) -> tuple[int, int] | None:
-        """Lines added and removed against HEAD; None for binary files, directories and what is not there."""
-        full = Path(self.root, path)
-        if full.is_dir() and not full.is_symlink():
+        A filter that only the repository names is not run: its files would be written as they are stored. And what a
+        partial clone has not fetched yet cannot be written at all.
+        """
+        settings = self._settings(self.place())
+        filters = {s.name for s in settings if s.section == "filter" and s.key in ("smudge", "process")}
+        filters -= {s.name for s in self._personal_settings() if s.section == "filter"}
+        partial = any(s.key in ("partialclone", "promisor") for s in settings)
+        if not filters and not partial:
             return None
-        try:
-            inside = full.relative_to(self.root).as_posix()
-        except ValueError:
-            return None
-        plain = ("--numstat", "-z", "--no-ext-diff", "--no-textconv", "--no-renames")
-        if self._try("cat-file", "-e", f"HEAD:{inside}").code == 0:
-            answer = self._ask(*self._without_filters(), "--literal-pathspecs", "diff", *plain, "HEAD", "--", inside)
-            return _counted(answer.out)
-        if not full.is_file() and not full.is_symlink():
-            return None
-        answer = self._try("diff", "--no-index", *plain, "--", os.devnull, str(full))
-        return _counted(answer.out) if answer.code in (0, 1) else None
+        raw = self._ask("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", one, other).out.split(b"\0")
+        if filters and (path := self._filtered(raw[1::2], filters)):
+            return f"{path} has a filter that only the repository's own configuration names"
+        entries = [entry.split(b" ") for entry in raw[::2] if entry]
+        blobs = [entry[3] for entry in entries if entry[1] not in (b"000000", b"160000")]  # deleted, a submodule
+        there = self._done("cat-file", "--batch-check", stdin=b"\n".join([*blobs, b""])).out if partial else b""
+        return "files of it are not fetched yet, and this is a partial clone" if b" missing\n" in there else None
 
-    def _without_filters(self) -> list[str]:
-        """Options that keep git from running the filters a repository names: reading runs none of its programs."""
-        found = self._try("config", "--null", "--name-only", "--get-regexp", r"^filter\.").out.decode(
-            errors="replace"
-        )
-        names = {name.partition(".")[2].rpartition(".")[0] for name in found.split("\0") if name}
-        kinds = ("clean=", "smudge=", "process=", "required=false")
-        return [word for name in sorted(names) for kind in kinds for word in ("-c", f"filter.{name}.{kind}")]
+    def _filtered(self, paths: Sequence[bytes], filters: set[str | None]) -> str | None:
+        """The first of the paths that has one of these filters."""
+        listed = self._done("check-attr", "-z", "--stdin", "filter", stdin=b"\0".join([*paths, b""])).out
+        words = os.fsdecode(listed).split("\0")
+        return next((path for path, name in zip(words[::3], words[2::3], strict=False) if name in filters), None)
 
     # Changing
 
@@ -255,6 +104,11 @@ class Git(GitProgram):
                 operation="git branch",
             )
         self._done("branch", "--quiet", "-D", "--end-of-options", name)
+        # Git takes what it followed out of the configuration, and here that is another file.
+        place = self.place()
+        if any((s.section, s.name) == ("branch", name) for s in self._settings(place)):
+            config = os.path.join(place.common_dir or "", "config")
+            self._write("config", "--file", config, "--remove-section", f"branch.{name}")
 
     def squash_merge(self, commit: str) -> list[str]:
         """Stage what a commit's history adds; the paths in conflict, none when it went well."""
@@ -279,7 +133,7 @@ class Git(GitProgram):
         return "stash@{0}"
 
     def commit(self, message: str) -> str:
-        """Commit what is staged, hooks and signing included, and give the new commit."""
+        """Commit what is staged, with the person's own hooks and signing, and give the new commit."""
         before = self.commit_id()
         text = message.encode("utf-8", "replace")
         problem: Failed
@@ -327,6 +181,31 @@ class Git(GitProgram):
 
     # The process
 
+    def _done(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Answer:
+        answer = self._write(*args, stdin=stdin, env=env)
+        if answer.code:
+            raise self._failed(verb_of(args), answer)
+        return answer
+
+    def _write(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Answer:
+        words = (*ALWAYS, *self._without_relative_hooks(), *args)
+        surroundings = {**self._surroundings(person=True), **(env or {})}
+        # Files, not pipes: a pipe would end only with the last program that a hook left running behind it.
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            given.write(stdin)
+            given.seek(0)
+            # The person's locale is kept: hooks read UTF-8 by it, and no message of a change is parsed.
+            with self._started(words, surroundings, self._patience, given, out, err) as process:
+                process.wait(self._patience)
+            out.seek(0)
+            err.seek(0)
+            return Answer(process.returncode, out.read(), words_of(err.read()))
+
+    def _without_relative_hooks(self) -> tuple[str, ...]:
+        """Hooks in a directory of the person's are theirs; a path from the work tree leads to the repository's."""
+        path = git_config.last(self._personal_settings(), "core.hookspath") or "~"
+        return () if path.startswith("~") or os.path.isabs(path) else ("-c", f"core.hooksPath={os.devnull}")
+
     def _own_index(self) -> tuple[dict[str, str], Path]:
         git_dir = self.place().git_dir
         assert git_dir is not None
@@ -350,46 +229,9 @@ class Git(GitProgram):
                 raise self._failed("switch", answer)
 
 
-_OPERATIONS = (
-    ("MERGE_HEAD", "merge"),
-    ("rebase-merge", "rebase"),
-    ("rebase-apply", "rebase"),
-    ("CHERRY_PICK_HEAD", "cherry-pick"),
-    ("REVERT_HEAD", "revert"),
-    ("BISECT_LOG", "bisect"),
-)
 _AS_GIVEN = ("--cleanup=whitespace", "--file=-")
 _LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")  # no limit to how many, no name taken for an option
 
 
-def under(path: str, parents: Iterable[str]) -> bool:
-    """Whether a path is one of these, or inside one of these."""
-    for parent in parents:
-        plain = parent.replace(os.sep, "/").removeprefix("./").rstrip("/")
-        if plain and (path.rstrip("/") == plain or path.startswith(plain + "/")):
-            return True
-    return False
-
-
-def _change(entry: str) -> Change:
-    kind = entry[0]
-    if kind == "?":
-        return Change(entry[2:], ".", "?")
-    fields = entry.split(" ", 8 if kind == "1" else 10)
-    return Change(fields[-1], "u", "u") if kind == "u" else Change(fields[-1], fields[1][0], fields[1][1])
-
-
-def _counted(out: bytes) -> tuple[int, int] | None:
-    if not out:
-        return (0, 0)
-    added, _, rest = out.partition(b"\t")
-    removed = rest.partition(b"\t")[0]
-    return (int(added), int(removed)) if added.isdigit() and removed.isdigit() else None
-
-
 def _lines(paths: Iterable[str]) -> bytes:
     return b"".join(os.fsencode(path) + b"\0" for path in paths)
-
-
-def _same(one: str, other: str) -> bool:
-    return Path(one).resolve() == Path(other).resolve()

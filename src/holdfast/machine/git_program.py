@@ -1,4 +1,4 @@
-"""Running git: no shell, no questions, a time limit, and its own words when it says no."""
+"""Run git: no shell, no questions, limits of time, output and memory, and its own words when it says no."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from holdfast.core.errors import Failed, NotFound
 
 _Stream = int | IO[bytes]
 
-READ_PATIENCE = 30.0
-WRITE_PATIENCE = 600.0  # hooks run whole test suites, and filters fetch large files
+WRITE_PATIENCE = 600.0  # hooks of the person run whole test suites, and filters fetch large files
+_MOST_OUTPUT = 64 << 20
+_MOST_WORDS = 1 << 16
+_MOST_MEMORY = 512 << 20  # for what is computed from a repository, not for files that git maps
 
 # Set while git runs a hook. Whoever calls Holdfast from one still means the directory they named.
 _STEERING = (
@@ -31,10 +33,16 @@ _STEERING = (
     "GIT_GLOB_PATHSPECS",
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
+    "GIT_ATTR_SOURCE",
+    "GIT_CONFIG",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_GRAFT_FILE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REFERENCE_BACKEND",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
 )
 _ALWAYS = {"GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": ":", "GIT_PAGER": "cat"}
-# Writing keeps the person's locale: hooks read UTF-8 by it, and nothing written is parsed.
-READING = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1"}
 
 
 class GitMissing(Failed):
@@ -70,28 +78,6 @@ class GitProgram:
         self._patience = patience
         self._program: str | None = None
 
-    def _try(self, *args: str) -> Answer:
-        return self._run(("-c", "core.fsmonitor=false", *args), env=READING, timeout=READ_PATIENCE)
-
-    def _ask(self, *args: str) -> Answer:
-        answer = self._try(*args)
-        if answer.code:
-            raise self._failed(_verb(args), answer)
-        return answer
-
-    def _maybe(self, *args: str) -> str | None:
-        """The answer, None for git's "no"; but a repository git will not read is an error, not a "no"."""
-        answer = self._try(*args)
-        if answer.code > 1 or answer.code < 0:
-            raise self._failed(_verb(args), answer)
-        return answer.text if answer.code == 0 else None
-
-    def _done(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Answer:
-        answer = self._write(*args, stdin=stdin, env=env)
-        if answer.code:
-            raise self._failed(_verb(args), answer)
-        return answer
-
     def _failed(self, verb: str, answer: Answer) -> GitFailed:
         return GitFailed(
             f"git {verb} did not work",
@@ -100,23 +86,41 @@ class GitProgram:
             file=self.root,
         )
 
-    def _run(self, args: Sequence[str], *, env: Mapping[str, str], timeout: float) -> Answer:
-        with self._started(args, env, timeout, subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE) as process:
-            out, err = process.communicate(timeout=timeout)
-        return Answer(process.returncode, out, _words(err))
-
-    def _write(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Answer:
-        # Files, not pipes: a pipe would end only with the last program that a hook left running behind it.
+    def _run(
+        self, args: Sequence[str], *, env: Mapping[str, str], timeout: float, most: int = _MOST_OUTPUT
+    ) -> Answer:
+        """Run git for its output. It is stopped when that takes too long, or is more than `most` bytes."""
         import tempfile
+        from threading import Event, Timer
 
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            given.write(stdin)
-            given.seek(0)
-            with self._started(args, env or {}, self._patience, given, out, err) as process:
-                process.wait(self._patience)
-            out.seek(0)
+        expired = Event()
+
+        def expire() -> None:
+            expired.set()
+            _end(process)
+
+        with (
+            tempfile.TemporaryFile() as err,
+            self._started(args, env, timeout, subprocess.DEVNULL, subprocess.PIPE, err) as process,
+        ):
+            assert process.stdout is not None
+            _limit_memory(process.pid)
+            timer = Timer(timeout, expire)
+            timer.start()
+            try:
+                out = process.stdout.read(most + 1)
+                if len(out) > most:
+                    _end(process)
+                process.wait()
+            finally:
+                timer.cancel()
+            process.stdout.close()
+            if expired.is_set():
+                raise subprocess.TimeoutExpired("git", timeout)
+            if len(out) > most:
+                raise GitFailed(f"git {verb_of(args)} gave more than {most} bytes", operation="git", file=self.root)
             err.seek(0)
-            return Answer(process.returncode, out.read(), _words(err.read()))
+            return Answer(process.returncode, out, words_of(err.read(_MOST_WORDS)))
 
     @contextmanager
     def _started(
@@ -152,7 +156,7 @@ class GitProgram:
         try:
             yield process
         except subprocess.TimeoutExpired:
-            verb = _verb(args)
+            verb = verb_of(args)
             raise GitSlow(
                 f"git {verb} was stopped after {timeout:g} s",
                 hint="Something it called may be waiting for an answer: a hook, a signing program, a filter.",
@@ -164,11 +168,11 @@ class GitProgram:
                 _stop(process)
 
 
-def _verb(args: Sequence[str]) -> str:
+def verb_of(args: Sequence[str]) -> str:
     return next(a for a in args if not a.startswith("-") and "=" not in a)
 
 
-def _words(err: bytes) -> str:
+def words_of(err: bytes) -> str:
     text = err.decode("utf-8", "replace").strip()
     return text if len(text) <= 2000 else f"{text[:1000]}\n…\n{text[-1000:]}"
 
@@ -188,17 +192,30 @@ def _find(search: str) -> str:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """End git and what it called; first kindly, because then it takes its lock files away."""
+    """End git and what it called, and collect what it left in its pipes."""
+    _end(process)
+    with suppress(subprocess.TimeoutExpired, ValueError):
+        process.communicate(timeout=5)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Signal git and what it called; first kindly, because then it takes its lock files away."""
     import signal
 
     for name in ("SIGTERM", "SIGKILL"):
         if hasattr(os, "killpg"):
-            with suppress(ProcessLookupError):
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, getattr(signal, name))
         else:
             process.kill()
-        try:
-            process.communicate(timeout=5)
-        except (subprocess.TimeoutExpired, ValueError):
-            continue
-        return
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=2)
+            return
+
+
+def _limit_memory(pid: int) -> None:
+    """Objects of a few bytes can stand for trees without end: git gets no more memory than a large project needs."""
+    with suppress(ImportError, AttributeError, OSError, ValueError):
+        import resource
+
+        resource.prlimit(pid, resource.RLIMIT_DATA, (_MOST_MEMORY, _MOST_MEMORY))

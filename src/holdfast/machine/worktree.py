@@ -16,7 +16,12 @@ _POINTER_LIMIT = 8 << 10  # `.git`, `commondir`, HEAD, loose refs: one path or o
 _CONFIG_LIMIT = 256 << 10
 _PACKED_LIMIT = 16 << 20  # about 200,000 refs; past that asking git is quicker
 _NO_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_MOST_TREES = 1000
 _REGULAR, _TYPE = 0o100000, 0o170000
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Place(NamedTuple):
@@ -64,7 +69,7 @@ def head(place: Place, *, packed: int = _PACKED_LIMIT) -> Head:
     """Branch and commit of a place as far as its files tell, and packed refs of so many bytes."""
     if place.git_dir is None or place.common_dir is None:
         return Head(None, None)
-    written = _read(os.path.join(place.git_dir, "HEAD"), _POINTER_LIMIT)
+    written = read_text(os.path.join(place.git_dir, "HEAD"), _POINTER_LIMIT)
     if written is None:
         return Head(None, None)
     if not written.startswith("ref:"):
@@ -75,6 +80,26 @@ def head(place: Place, *, packed: int = _PACKED_LIMIT) -> Head:
         return Head(None, None)
     branch = ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else None
     return Head(branch, _resolve(place.common_dir, ref, packed))
+
+
+def others(place: Place) -> Iterator[tuple[str, Head]]:
+    """The root and head of every work tree of this repository, as far as files tell; also of this one."""
+    if place.common_dir is None:
+        return
+    main = _main(place.common_dir)
+    if main != place.common_dir:
+        yield main, head(Place(main, main, True, place.common_dir, place.common_dir))
+    folder = os.path.join(place.common_dir, "worktrees")
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names[:_MOST_TREES]:
+        git_dir = os.path.join(folder, name)
+        dot = _pointed(git_dir, read_text(os.path.join(git_dir, "gitdir"), _POINTER_LIMIT), "")
+        if dot is not None:
+            root = os.path.dirname(dot)
+            yield root, head(Place(root, main, True, git_dir, place.common_dir))
 
 
 def _existing(directory: str) -> str:
@@ -123,14 +148,14 @@ def _look(at: str) -> _Dirs | str | None:
 
 
 def _follow(at: str, dot: str) -> _Dirs | None:
-    git_dir = _pointed(at, _read(dot, _POINTER_LIMIT), "gitdir: ")
+    git_dir = _pointed(at, read_text(dot, _POINTER_LIMIT), "gitdir: ")
     if git_dir is None or not os.path.isdir(git_dir):
         return None
     common_file = os.path.join(git_dir, "commondir")
     if not os.path.lexists(common_file):
         # A submodule or a separate git directory: a project of its own.
         return _Dirs(at, git_dir, git_dir, linked=False) if _is_repository(git_dir) else None
-    common = _pointed(git_dir, _read(common_file, _POINTER_LIMIT), "")
+    common = _pointed(git_dir, read_text(common_file, _POINTER_LIMIT), "")
     if common is None or not _is_repository(common) or not os.path.lexists(os.path.join(git_dir, "HEAD")):
         return None
     return _Dirs(at, git_dir, common, linked=True)
@@ -156,7 +181,7 @@ def _main(common: str) -> str:
     # The git directory of a submodule knows its work tree by a setting. It is believed only if that
     # directory points back.
     for config in ("config.worktree", "config"):
-        setting = _core_worktree(_read(os.path.join(common, config), _CONFIG_LIMIT) or "")
+        setting = _core_worktree(read_text(os.path.join(common, config), _CONFIG_LIMIT) or "")
         tree = _pointed(common, setting, "")
         if tree is not None and os.path.isdir(tree):
             found = _look(tree)
@@ -189,7 +214,7 @@ def _is_repository(path: str) -> bool:
 
 def _resolve(common: str, ref: str, packed: int) -> str | None:
     for _ in range(5):  # as many steps as git itself follows
-        written = _read(os.path.join(common, ref), _POINTER_LIMIT)
+        written = read_text(os.path.join(common, ref), _POINTER_LIMIT)
         if written is None:
             return _packed(common, ref, packed)
         if not written.startswith("ref:"):
@@ -201,7 +226,7 @@ def _resolve(common: str, ref: str, packed: int) -> str | None:
 
 
 def _packed(common: str, ref: str, limit: int) -> str | None:
-    packed = "\n" + (_read(os.path.join(common, "packed-refs"), limit) or "")
+    packed = "\n" + (read_text(os.path.join(common, "packed-refs"), limit) or "")
     end = packed.find(f" {ref}\n")
     return _object_id(packed[packed.rfind("\n", 0, end) + 1 : end]) if end > 0 else None
 
@@ -217,7 +242,7 @@ def _object_id(written: str) -> str | None:
     return name if len(name) in (40, 64) and not name.strip("0123456789abcdef") else None
 
 
-def _read(path: str, limit: int) -> str | None:
+def read_text(path: str, limit: int) -> str | None:
     """A regular file's text; None for what is absent, unreadable, longer than it may be, or no file."""
     try:
         # Non-blocking, because opening a planted FIFO would otherwise wait for ever.

@@ -26,10 +26,10 @@ def unmerged(place: Place) -> set[str]:
     if place.git_dir is None or not any(os.path.lexists(os.path.join(place.git_dir, name)) for name in _UNDER_WAY):
         # `git stash pop` leaves none of these behind, but markers in the file.
         return set()
-    from holdfast.machine.git import Git
+    from holdfast.machine.git_reader import GitReader
 
     try:
-        return set(Git(place.root).unmerged())
+        return set(GitReader(place.root).unmerged())
     except HoldfastError:
         return set()
 

@@ -73,7 +73,6 @@ _ENV: Final = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOC_LIMIT": "2g",  # for one allocation: a size that a pack only claims
 }
-_STEERING: Final = ("GIT_CONFIG", "GIT_SHALLOW_FILE", "GIT_QUARANTINE_PATH", "GIT_REPLACE_REF_BASE", "GIT_GRAFT_FILE")
 
 
 class Overflowing(Failed):
@@ -115,7 +114,7 @@ class Copy(GitProgram):
     """The bare repository at `root`. Whoever calls holds its lock."""
 
     def __init__(self, root: str) -> None:
-        super().__init__(root, env={k: v for k, v in os.environ.items() if k not in _STEERING})
+        super().__init__(root)
         self._packs = os.path.join(root, "objects/pack")
 
     def prepare(self) -> None:

@@ -12,8 +12,10 @@ import urllib.parse
 from enum import Enum
 from typing import Final, NamedTuple
 
-from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Unreachable
-from holdfast.machine.git_program import Answer, GitProgram, GitSlow
+from holdfast.core.errors import Failed, HoldfastError, Invalid, NotFound, Refused, Unreachable
+from holdfast.machine.git_program import Answer, GitSlow
+from holdfast.machine.git_reader import GitReader
+from holdfast.machine.worktree import locate
 from holdfast.teleport.remotes.git_objects import REF, SEEN, Copy, Overflowing
 
 PREFIX: Final = "git:"
@@ -92,23 +94,32 @@ def spelled_out(url: str, directory: str) -> str:
     word = url.removeprefix(PREFIX)
     if _WORD.fullmatch(word) is None:
         return url
-    return PREFIX + _Neighbour(directory).remote(word)
+    found = GitReader(directory).remote_address(word) if locate(directory).git else None
+    if found is None:
+        raise NotFound(
+            f"the repository here has no remote called {word}",
+            hint="See `git remote`, or give the address itself: git:git@host:me/repo.git, git:/path/to/bare.git",
+            operation="git remote",
+            file=directory,
+        )
+    where = address(os.path.join(directory, found) if found.startswith(("./", "../")) else found)
+    if where.local:
+        _refuse_inside(where, directory)
+    return PREFIX + where.text
 
 
-class _Neighbour(GitProgram):
-    """The person's own repository, only asked."""
-
-    def remote(self, name: str) -> str:
-        answer = self._try("remote", "get-url", "--", name)
-        if answer.code:
-            raise NotFound(
-                f"the repository here has no remote called {name}",
-                hint="See `git remote`, or give the address itself: git:git@host:me/repo.git, git:/path/to/bare.git",
+def _refuse_inside(where: Address, directory: str) -> None:
+    """A repository can bring another one, with hooks, and call it its remote: a push would run them."""
+    target = os.path.realpath(urllib.parse.unquote(where.text.removeprefix("file://")))
+    place = locate(directory)
+    for root in (place.root, place.main, place.common_dir or place.root):
+        if os.path.commonpath((target, os.path.realpath(root))) == os.path.realpath(root):
+            raise Refused(
+                "the remote of that name is a directory of this very project",
+                hint=f"Git would run the hooks in it. If they are yours, give the path itself: git:{where.shown}",
                 operation="git remote",
-                file=self.root,
+                file=where.shown,
             )
-        text = answer.text
-        return os.path.join(self.root, text) if text.startswith(("./", "../")) else text
 
 
 def gone(where: Address, words: str = "") -> Unreachable:
