@@ -228,7 +228,7 @@ def _git(keeper: Keeper, _: Store | None) -> Check:
     notices: list[str] = []
     observe(keeper.place, "", notices)
     if notices:
-        return Check("git", "warning", notices[0], "git status says what is wrong with the repository")
+        return Check("git", "warning", notices[0], None)
     return Check("git", "ok", found)
 
 

@@ -2,7 +2,7 @@
 
 The repository's own programs (hooks, filters, merge drivers, whatever its configuration names) are not run here
 either, in the way that `git_reader` describes. The person's own configuration is in force: their name, their signing,
-their filters and hooks. Nothing here uses force: what would overwrite uncommitted work is git's to refuse, and it does.
+their filters and hooks. Nothing here uses force: git itself refuses to overwrite uncommitted work.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Git(GitReader):
 
     def _write(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Answer:
         words = (*ALWAYS, *self._without_relative_hooks(), *args)
-        surroundings = {**self._surroundings(person=True), **(env or {})}
+        surroundings = {**self._surroundings("change"), **(env or {})}
         # Files, not pipes: a pipe would end only with the last program that a hook left running behind it.
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             given.write(stdin)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import git_config, worktree
@@ -49,6 +49,9 @@ _READING: Final = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
 }
+
+
+_Kind = Literal["plain", "personal", "change"]
 
 
 class GitFacts(NamedTuple):
@@ -166,7 +169,7 @@ class GitReader(GitProgram):
 
     def remote_address(self, name: str) -> str | None:
         """The address of a remote as git would use it."""
-        answer = self._try("remote", "get-url", "--", name)
+        answer = self._try("remote", "get-url", "--", name, personal=True)
         return answer.text.split("\n")[0] if answer.code == 0 else None
 
     def remotes(self) -> list[str]:
@@ -218,6 +221,7 @@ class GitReader(GitProgram):
         out = self._ask(
             *("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"),
             "--ignore-submodules=dirty",  # else git starts another git in each, with that one's configuration
+            personal=True,
         ).out
         found = [_change(entry) for entry in os.fsdecode(out).split("\0") if entry[:1] in ("1", "u", "?")]
         known = {change.path for change in found}
@@ -248,10 +252,11 @@ class GitReader(GitProgram):
         compared = self._try(
             *("--literal-pathspecs", "diff-index", "--numstat", "-z", "--no-ext-diff", "--no-textconv"),
             *("--no-renames", "--ignore-submodules=all", "HEAD", "--", inside),
+            personal=True,
         )
         if compared.code == 0 and compared.out:
             return _counted(compared.out)
-        if self._try("cat-file", "-e", f"HEAD:{inside}").code == 0:
+        if self._try("rev-parse", "--verify", "--quiet", "--end-of-options", f"HEAD:{inside}").code == 0:
             if compared.code:
                 raise self._failed("diff-index", compared)
             return (0, 0)
@@ -277,13 +282,20 @@ class GitReader(GitProgram):
 
     # The process
 
-    def _try(self, *args: str, env: Mapping[str, str] | None = None, timeout: float | None = None) -> Answer:
+    def _try(
+        self,
+        *args: str,
+        personal: bool = False,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Ask git. `personal`: how the person has set files to be compared, or addresses to be written, matters."""
         words = (*ALWAYS, *_BOUNDED, *args)
-        surroundings = {**self._surroundings(person=False), **(env or {})}
+        surroundings = {**self._surroundings("personal" if personal else "plain"), **(env or {})}
         return self._run(words, env=surroundings, timeout=self._read_patience if timeout is None else timeout)
 
-    def _ask(self, *args: str) -> Answer:
-        answer = self._try(*args)
+    def _ask(self, *args: str, personal: bool = False) -> Answer:
+        answer = self._try(*args, personal=personal)
         if answer.code:
             raise self._failed(verb_of(args), answer)
         return answer
@@ -295,21 +307,22 @@ class GitReader(GitProgram):
             raise self._failed(verb_of(args), answer)
         return answer.text if answer.code == 0 else None
 
-    def _surroundings(self, *, person: bool) -> dict[str, str]:
+    def _surroundings(self, kind: _Kind) -> dict[str, str]:
         """The variables that lead git to this repository and to a configuration of ours.
 
-        With `person`, theirs counts as well: that is for what they asked git to do.
+        For a `change` that the person asked for, theirs is in force as well. For reading it is not: a `personal`
+        configuration has the harmless part of it, and a `plain` one is cheaper.
         """
         place = self.place()
         if place.git_dir is None or place.common_dir is None:
             raise GitFailed(f"there is no git repository at {self.root}", operation="git", file=self.root)
         settings = self._settings(place)
         kept = git_config.harmless(settings)
-        if not person:
+        if kind == "personal":
             kept = git_config.harmless(self._personal_settings(), personal=True) or kept
-        common = self._common_directory("person" if person else "reading", place, settings, kept)
+        common = self._common_directory(kind, place, settings, kept)
         env = {
-            **({} if person else _READING),
+            **({} if kind == "change" else _READING),
             "GIT_DIR": place.git_dir,
             "GIT_COMMON_DIR": common,
             "GIT_OBJECT_DIRECTORY": os.path.join(place.common_dir, "objects"),
@@ -319,7 +332,7 @@ class GitReader(GitProgram):
     def _personal_settings(self) -> list[git_config.Setting]:
         """What is in force for this repository: the person's own configuration, and the harmless part of its own."""
         if self._personal is None:
-            env = self._surroundings(person=True)
+            env = self._surroundings("change")
             answer = self._run(("config", "--null", "--list"), env=env, timeout=self._read_patience)
             self._personal = git_config.parse_list(os.fsdecode(answer.out)) if answer.code == 0 else []
         return self._personal
@@ -348,7 +361,7 @@ class GitReader(GitProgram):
         )
 
     def _common_directory(
-        self, name: str, place: Place, settings: Sequence[git_config.Setting], kept: Sequence[git_config.Setting]
+        self, kind: _Kind, place: Place, settings: Sequence[git_config.Setting], kept: Sequence[git_config.Setting]
     ) -> str:
         """A directory of ours in place of the repository's: what is in it is data, and no hook is."""
         assert place.common_dir is not None
@@ -363,10 +376,10 @@ class GitReader(GitProgram):
         try:
             if self._directory is None:
                 self._directory = _private_directory(self)
-            common = os.path.join(self._directory, name)
-            if self._written.get(name) != files:
+            common = os.path.join(self._directory, kind)
+            if self._written.get(kind) != files:
                 _write_all(common, files)
-                self._written[name] = files
+                self._written[kind] = files
         except OSError as problem:
             raise GitFailed(
                 f"git needs a temporary directory: {problem.strerror}", operation="git", file=problem.filename
