@@ -71,8 +71,6 @@ def parse(text: str) -> list[Setting]:
             at = header.end()
             continue
         key = _matched(_KEY, text, at)
-        if not section:
-            raise ValueError(f"a setting before the first section, in line {text.count(chr(10), 0, at) + 1}")
         value, at = _value(text, key.end()) if key[2] else ("true", key.end())
         settings.append(Setting(section, name, key[1].lower(), value))
     return settings

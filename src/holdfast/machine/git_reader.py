@@ -218,6 +218,8 @@ class GitReader(GitProgram):
 
     def changes(self, *, depth: int = 0) -> list[Change]:
         """Every path that differs from what is committed, untracked ones and submodules included."""
+        if not self.has_work_tree():  # with a common directory given, git would take any directory for one
+            raise GitFailed(f"{self.root} has no work tree", operation="git status", file=self.root)
         out = self._ask(
             *("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"),
             "--ignore-submodules=dirty",  # else git starts another git in each, with that one's configuration
@@ -243,7 +245,7 @@ class GitReader(GitProgram):
     def numstat(self, path: str) -> tuple[int, int] | None:
         """Lines added and removed against HEAD; None for binary files, directories and what is not there."""
         full = Path(self.root, path)
-        if full.is_dir() and not full.is_symlink():
+        if (full.is_dir() and not full.is_symlink()) or not self.has_work_tree():
             return None
         try:
             inside = full.relative_to(self.root).as_posix()
@@ -368,8 +370,7 @@ class GitReader(GitProgram):
         layout = git_config.layout(settings)
         if isinstance(layout, str):
             raise self._unreadable(os.path.join(place.common_dir, "config"), layout)
-        bare = git_config.Setting("core", None, "bare", "true" if place.root == place.git_dir else "false")
-        files = {"config": os.fsencode(git_config.render([*layout, bare, *kept]))}
+        files = {"config": os.fsencode(git_config.render([*layout, *kept]))}
         for path in _COPIED:
             text = worktree.read_text(os.path.join(place.common_dir, path), _LONGEST_LIST)
             files[path] = os.fsencode(text or "")
