@@ -252,7 +252,18 @@ def _attributes_pipe(project: Path) -> None:
     os.mkfifo(project / ".gitattributes")
 
 
-@pytest.mark.parametrize("spoil", [_broken, _pipe, _huge, _later_format, _no_index, _attributes_pipe])
+def _head_pipe(project: Path) -> None:
+    (project / ".git/HEAD").unlink()
+    os.mkfifo(project / ".git/HEAD")
+
+
+def _refs_pipe(project: Path) -> None:
+    os.mkfifo(project / ".git/packed-refs")
+
+
+@pytest.mark.parametrize(
+    "spoil", [_broken, _pipe, _huge, _later_format, _no_index, _attributes_pipe, _head_pipe, _refs_pipe]
+)
 def test_recording_goes_on_and_says_so_when_git_cannot_be_read(desk: Desk, spoil: Any) -> None:
     """A file is recorded, a session begun; what git would have added is missing, and a sentence says so."""
     (desk.project / "tracked.txt").write_text("changed\n")
@@ -277,7 +288,7 @@ def test_tree_without_end_costs_no_memory(desk: Desk, monkeypatch: pytest.Monkey
     git(desk.project, "update-ref", "refs/heads/main", commit)
     from holdfast.core.errors import HoldfastError
 
-    monkeypatch.setattr(GitReader, "_read_patience", 1.0)
+    monkeypatch.setattr(GitReader, "_compare_patience", 1.0)
     with pytest.raises(HoldfastError):
         GitReader(str(desk.project)).changes()
     assert desk.run("file", "tracked.txt", "--action", "modified", timeout=60).code == 0

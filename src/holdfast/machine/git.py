@@ -23,7 +23,7 @@ __all__ = ["Change", "Git", "GitFacts", "under"]
 class Git(GitReader):
     """The git of one work tree. `root` is its top, as `worktree.locate` gives it."""
 
-    _read_patience = 60.0  # a person waits for what they asked for
+    _read_patience = _compare_patience = 30.0  # a person waits for what they asked for
 
     # Asking what a change needs to know
 

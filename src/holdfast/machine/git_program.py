@@ -116,7 +116,12 @@ class GitProgram:
                 timer.cancel()
             process.stdout.close()
             if expired.is_set():
-                raise subprocess.TimeoutExpired("git", timeout)
+                raise GitSlow(
+                    f"git {verb_of(args)} was stopped after {timeout:g} s",
+                    hint="The repository may be very large, or lie on a disk that does not answer.",
+                    operation=f"git {verb_of(args)}",
+                    file=self.root,
+                )
             if len(out) > most:
                 raise GitFailed(f"git {verb_of(args)} gave more than {most} bytes", operation="git", file=self.root)
             err.seek(0)

@@ -13,6 +13,7 @@ records goes on without it, and says so.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -71,7 +72,9 @@ class Change(NamedTuple):
 class GitReader(GitProgram):
     """Reads the repository of one work tree. `root` is its top, as `worktree.locate` gives it."""
 
-    _read_patience = 4.0  # seconds for one question: nobody asked for it, and recording waits
+    # Seconds for one question, and for a look at the whole work tree: nobody asked for it, and recording waits.
+    _read_patience = 2.0
+    _compare_patience = 4.0
 
     def __init__(self, root: str, *, env: Mapping[str, str] | None = None, patience: float = WRITE_PATIENCE) -> None:
         super().__init__(root, env=env, patience=patience)
@@ -220,12 +223,15 @@ class GitReader(GitProgram):
         """Every path that differs from what is committed, untracked ones and submodules included."""
         if not self.has_work_tree():  # with a common directory given, git would take any directory for one
             raise GitFailed(f"{self.root} has no work tree", operation="git status", file=self.root)
-        out = self._ask(
+        answer = self._try(
             *("status", "--porcelain=v2", "-z", "--untracked-files=all", "--no-renames"),
             "--ignore-submodules=dirty",  # else git starts another git in each, with that one's configuration
             personal=True,
-        ).out
-        found = [_change(entry) for entry in os.fsdecode(out).split("\0") if entry[:1] in ("1", "u", "?")]
+            timeout=self._compare_patience,
+        )
+        if answer.code:
+            raise self._failed("status", answer)
+        found = [_change(entry) for entry in os.fsdecode(answer.out).split("\0") if entry[:1] in ("1", "u", "?")]
         known = {change.path for change in found}
         for path in self._submodules() if depth < _DEEPEST else ():
             inner = GitReader(os.path.join(self.root, path), env=self._env)
@@ -296,8 +302,8 @@ class GitReader(GitProgram):
         surroundings = {**self._surroundings("personal" if personal else "plain"), **(env or {})}
         return self._run(words, env=surroundings, timeout=self._read_patience if timeout is None else timeout)
 
-    def _ask(self, *args: str, personal: bool = False) -> Answer:
-        answer = self._try(*args, personal=personal)
+    def _ask(self, *args: str) -> Answer:
+        answer = self._try(*args)
         if answer.code:
             raise self._failed(verb_of(args), answer)
         return answer
@@ -318,6 +324,7 @@ class GitReader(GitProgram):
         place = self.place()
         if place.git_dir is None or place.common_dir is None:
             raise GitFailed(f"there is no git repository at {self.root}", operation="git", file=self.root)
+        _refuse_pipes(place.git_dir, place.common_dir)
         settings = self._settings(place)
         kept = git_config.harmless(settings)
         if kind == "personal":
@@ -388,6 +395,9 @@ class GitReader(GitProgram):
         return common
 
 
+# Files that git opens whatever it is asked.
+_OWN: Final = ("HEAD", "index", "commondir")
+_SHARED: Final = ("packed-refs", "shallow", "objects/info/alternates", "objects/info/commit-graph")
 _COPIED: Final = ("info/exclude", "info/attributes", "shallow")
 _OPERATIONS: Final = (
     ("MERGE_HEAD", "merge"),
@@ -406,6 +416,20 @@ def under(path: str, parents: Iterable[str]) -> bool:
         if plain and (path.rstrip("/") == plain or path.startswith(plain + "/")):
             return True
     return False
+
+
+def _refuse_pipes(git_dir: str, common_dir: str) -> None:
+    """Opening a pipe that somebody put in the place of one of its files would hold git up."""
+    for path in (
+        *(os.path.join(git_dir, name) for name in _OWN),
+        *(os.path.join(common_dir, name) for name in _SHARED),
+    ):
+        try:
+            mode = os.stat(path).st_mode
+        except (OSError, ValueError):
+            continue
+        if not stat.S_ISREG(mode):
+            raise GitFailed(f"{path} is no regular file", operation="git", file=path)
 
 
 def _private_directory(owner: object) -> str:
