@@ -118,7 +118,7 @@ def test_times_beyond_the_calendar_are_brought_back() -> None:
 def test_position_orders_by_clock_writer_number_and_hash() -> None:
     """The one order every device agrees on does not look at the time."""
     event = frozen()
-    assert event.position == (1794744000000123, "5d0f7a34c1e2", 7, HASH)
+    assert event.written == (1794744000000123, "5d0f7a34c1e2", 7, HASH)
     assert event.head == Head("5d0f7a34c1e2", 7, HASH)
 
 

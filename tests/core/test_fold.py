@@ -89,7 +89,7 @@ def step_by_step(state: State, events: Iterable[Event], keys: set[str]) -> State
 
 
 def ordered(history: History) -> list[Event]:
-    return sorted(history.events, key=lambda event: event.position)
+    return sorted(history.events, key=lambda event: event.written)
 
 
 # ── Laws for any history ─────────────────────────────────────────────────────────────────────────────────

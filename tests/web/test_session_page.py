@@ -631,7 +631,7 @@ def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse,
     expect(page.locator("#more-events")).to_contain_text("9,800 more")
     with ground.keeper("haul") as keeper:
         keeper.session(session).note("one more")
-        log = [event.hash for event in sorted(keeper.events(session), key=lambda event: event.position, reverse=True)]
+        log = [event.hash for event in sorted(keeper.events(session), key=lambda event: event.written, reverse=True)]
         new = len(log) - 10_000
         expect(page.locator("#events")).to_contain_text("one more")
         expect(page.locator("#earlier > li")).to_have_count(100 + new)
@@ -646,7 +646,7 @@ def test_a_session_of_ten_thousand_events_is_bounded_and_says_so(browse: Browse,
 def test_earlier_events_come_until_there_are_none(ground: Ground, sample: str) -> None:
     """Page by page, each event once, in the order of the log."""
     with ground.keeper() as keeper:
-        events = sorted(keeper.events(sample), key=lambda event: event.position, reverse=True)
+        events = sorted(keeper.events(sample), key=lambda event: event.written, reverse=True)
         told = msgspec.json.decode(
             earlier(keeper, Asked({"id": sample}, {"before": events[4].hash})).content, type=dict[str, object]
         )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.core.times import DAY, HOUR, MINUTE, text
-from holdfast.machine.wall import Wall, local_offset
+from holdfast.machine.wall import Wall, local_offset, monotonic
 
 PATIENCE = 30.0  # seconds for another process to do its part
 
@@ -152,16 +152,16 @@ class Tour:
         """The same, of a hook that has something to say. On a machine that is busy it would rather say nothing than
         hold the agent up: then the agent is opened once more.
         """
-        until = time.monotonic() + PATIENCE
+        until = monotonic() + PATIENCE
         while not (told := self.hook(event, **said)):
-            if time.monotonic() > until:
+            if monotonic() > until:
                 raise Ended(f"the hook of {event} did not answer in {PATIENCE:.0f} s")
         return json.loads(told)
 
     def wait(self, true: Callable[[], bool], what: str) -> None:
-        until = time.monotonic() + PATIENCE
+        until = monotonic() + PATIENCE
         while not true():
-            if time.monotonic() > until:
+            if monotonic() > until:
                 raise Ended(f"{what} did not appear in {PATIENCE:.0f} s")
             time.sleep(0.01)
 

@@ -49,8 +49,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     salt: bytes | None
 
     @property
-    def position(self) -> Position:
-        """Where the event stands in the log: the one order every device agrees on."""
+    def written(self) -> Position:
+        """Where its own clock puts it. Where it stands in the log, `clock.place` tells."""
         return (self.clock, self.writer, self.seq, self.hash)
 
     @property

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.core import agents, tasks
 from holdfast.core.canonical import as_read
+from holdfast.core.clock import moved, place
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
 from holdfast.core.reading import erasures, read, standing
@@ -80,45 +81,53 @@ _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "s
 
 def fold(events: Iterable[Event], session: str | None = None) -> State:
     """The state after these events. `session` is needed only to fold no events at all."""
-    ordered = _sorted(events)
+    ordered, clocks = _sorted(events)
     counting = {event.hash: event for event in _counting(ordered)}
     state = State(session=session or (ordered[0].session if ordered else ""))
     for event in ordered:
+        clock = clocks.get(event.hash)
         if event.hash in counting:
-            apply(state, counting[event.hash])
+            apply(state, counting[event.hash], clock=clock)
         else:
-            pass_over(state, event)
+            pass_over(state, event, clock)
     return state
 
 
 def in_log_order(events: Iterable[Event]) -> list[Event]:
-    """Sorted as every device sorts them, each event once, each key once (its first event in the log).
+    """Sorted as every device sorts them, each event once, each key once.
 
     Erased ones come with the data that stands instead, where there is any.
     """
-    return _counting(_sorted(events))
+    return _counting(_sorted(events)[0])
 
 
 def _counting(ordered: list[Event]) -> list[Event]:
-    keys: dict[str, str] = {}
-    found = [one for one in ordered if one.key is None or keys.setdefault(one.key, one.hash) == one.hash]
+    """Of those with one key, the first by its written clock counts: they say the same, and an index can tell."""
+    keys: dict[str, Event] = {}
+    for one in ordered:
+        if one.key is not None and one.written <= keys.setdefault(one.key, one).written:
+            keys[one.key] = one
+    found = [one for one in ordered if one.key is None or keys[one.key] is one]
     if all(one.data is not None for one in found):
         return found
     instead = erasures(found).instead
     return [standing(one, instead) for one in found]
 
 
-def _sorted(events: Iterable[Event]) -> list[Event]:
+def _sorted(events: Iterable[Event]) -> tuple[list[Event], dict[str, int]]:
     unique: dict[str, Event] = {}
     for event in events:
         if event.hash not in unique or event.data is None:  # of two copies, the erased one: erasing is for ever
             unique[event.hash] = event
-    return sorted(unique.values(), key=lambda event: event.position)
+    clocks = moved(unique.values())
+    return sorted(unique.values(), key=lambda event: place(event, clocks)), clocks
 
 
-def apply(state: State, event: Event, data: Data | None = None) -> None:
-    """Add one event, the latest in log order, to the state. `data` saves reading it where it is at hand."""
-    _note_position(state, event)
+def apply(state: State, event: Event, data: Data | None = None, *, clock: int | None = None) -> None:
+    """Add one event, the latest in log order, to the state. `data` saves reading it where it is at hand; `clock` is
+    its effective clock where that is not the one it was written with.
+    """
+    _note_position(state, event, clock)
     kind = KINDS.get(event.type)
     if kind is None:
         state.not_applied += 1
@@ -144,9 +153,11 @@ def apply(state: State, event: Event, data: Data | None = None) -> None:
     _RULES[event.type](state, event, data)
 
 
-def pass_over(state: State, event: Event) -> None:
+def pass_over(state: State, event: Event, clock: int | None = None) -> None:
     """Note an event whose key an earlier one has: it says nothing new, but its stream goes on from it."""
-    state.last = event.position
+    if clock is not None:
+        state.moved[event.hash] = clock
+    state.last = place(event, state.moved)
     head = state.heads.get(event.writer)
     if head is None or head.seq <= event.seq:
         state.heads[event.writer] = event.head
@@ -160,8 +171,8 @@ def pass_over(state: State, event: Event) -> None:
         learn(state.time, event, known)
 
 
-def _note_position(state: State, event: Event) -> None:
-    pass_over(state, event)
+def _note_position(state: State, event: Event, clock: int | None) -> None:
+    pass_over(state, event, clock)
     state.count += 1
     state.last_writer = event.writer
     state.updated_at = max(state.updated_at, event.at) if state.count > 1 else event.at

@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 6
+FOLD_VERSION = 7
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -173,6 +173,8 @@ class State(msgspec.Struct, gc=False):
     session: str
     count: int = 0
     last: Position | None = None
+    # The effective clocks of events that were written with another one, by hash.
+    moved: dict[str, int] = {}
     heads: dict[str, Head] = {}
     # writer -> (other writer -> how far it has seen that one's stream)
     seen: dict[str, dict[str, int]] = {}

@@ -110,7 +110,9 @@ _SOUND: Final = {
     "erasure": "nothing deleted is left",
     "aside": "nothing was set aside",
     "copies": "no two copies of one home wrote at once",
+    "clocks": "every event has a plausible clock",
 }
+_WARNINGS: Final = ("aside", "copies", "clocks")
 _ON_A_SERVER: Final = {"file": "every table can be read"}
 
 
@@ -136,9 +138,7 @@ def within(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Check
         found["file"].append(Finding("file", f"the check broke off ({unexpected(keeper, error)})"))
     for name, findings in found.items():
         if findings:
-            yield Check(
-                name, "warning" if name in ("aside", "copies") else "failed", _told(findings), _mend(keeper, name)
-            )
+            yield Check(name, "warning" if name in _WARNINGS else "failed", _told(findings), _mend(keeper, name))
         elif away is not None and name == "file":
             yield Check(name, "failed", f"the check broke off: {away.message}", away.hint)
         elif away is not None:
@@ -157,6 +157,10 @@ def _mend(keeper: Keeper, name: str) -> str:
             f" When you need it no longer, delete {os.path.join(os.path.dirname(path), 'aside')}"
         )  # fmt: skip
         return f"holdfast restore FILE adds what a backup has.{gone}"
+    if name == "clocks":
+        return (
+            "Nothing is lost: such events are ordered by what they follow. Ask whose device it is to set its clock."
+        )
     return COPIED if name == "copies" else REPAIR
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -44,6 +43,7 @@ from holdfast.machine.command import Outcome, run_command
 from holdfast.machine.disk import free_space
 from holdfast.machine.process import fate
 from holdfast.machine.signals import Signals, Stopped, name_of
+from holdfast.machine.wall import monotonic
 
 if TYPE_CHECKING:
     from holdfast.keeper.session import KeptSession
@@ -286,8 +286,8 @@ class _Run:
         """Whether an agent recorded as running is: one whose process is gone no longer counts, after a moment."""
         if agent.process is None or fate(running_queue.identity(agent.process)) != "gone":
             return True
-        first = self._gone.setdefault((agent.ref, agent.process), time.monotonic())
-        return time.monotonic() - first < _SETTLES
+        first = self._gone.setdefault((agent.ref, agent.process), monotonic())
+        return monotonic() - first < _SETTLES
 
     def _circuit(self, state: State, own: AgentState | None) -> bool:
         """Refuse while agents of this type have failed too often; True when this one is the try that decides."""

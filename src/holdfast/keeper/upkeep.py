@@ -7,12 +7,12 @@ change after it. All of it is asked with every event and nearly always for nothi
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Final
 
 from holdfast.capture import glances, spool
 from holdfast.core.errors import Refused
 from holdfast.keeper.recorded import Recorded
+from holdfast.machine.wall import monotonic
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -58,7 +58,7 @@ class Upkeep:
             self._drain()
         if self._mirrors is None:
             # Whether there are mirrors is looked up now and then.
-            now = time.monotonic()
+            now = monotonic()
             if now < self._next_look:
                 return
             self._next_look = now + _LOOK_EVERY
@@ -145,7 +145,7 @@ class Upkeep:
 
     def _show(self, changed: frozenset[str]) -> None:
         if not self._watched:
-            now = time.monotonic()
+            now = monotonic()
             if now < self._next_glance:
                 return
             self._next_glance = now + _LOOK_EVERY

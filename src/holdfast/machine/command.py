@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from holdfast.core.errors import Invalid
 from holdfast.machine.process import Identity, fate, identify
 from holdfast.machine.trouble import explain, shown
+from holdfast.machine.wall import monotonic, monotonic_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +59,7 @@ def run_command(
     """
     if not argv or not argv[0]:
         raise Invalid("there is no command to run", hint="Write it after --: holdfast run -- COMMAND")
-    begun = time.monotonic_ns()
+    begun = monotonic_ns()
     kills_before = _memory_kills()
     with _terminal() as terminal, _Relay(terminal) as relay:
         try:
@@ -132,13 +133,13 @@ class _Child:
 
     def stop(self, grace: float) -> None:
         """Time is up: ask it to end, wait, kill what is left."""
-        until = time.monotonic() + grace
+        until = monotonic() + grace
         family = self.family()
         self.end(signal.SIGINT if os.name == "posix" else signal.SIGTERM, family)
         if not self.wait(grace):
             family += self.family()  # what it started meanwhile
         # Shells start background jobs deaf to SIGINT, and these outlive them.
-        while self._left(family) and time.monotonic() < until:
+        while self._left(family) and monotonic() < until:
             time.sleep(_PAUSE)
         self.end(_KILL, family)
         self.wait(None)
@@ -336,4 +337,4 @@ def _memory_kills() -> int:
 
 
 def _since(begun: int) -> int:
-    return (time.monotonic_ns() - begun) // 1_000_000
+    return (monotonic_ns() - begun) // 1_000_000

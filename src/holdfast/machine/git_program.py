@@ -168,6 +168,8 @@ class GitProgram:
                 operation=f"git {verb}",
                 file=self.root,
             ) from None
+        except OverflowError:  # Python's own waiting, where every clock of the system is absurd
+            raise GitFailed("git cannot be waited for under this clock", operation="git", file=self.root) from None
         finally:
             if process.returncode is None:
                 _stop(process)
@@ -213,7 +215,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 os.killpg(process.pid, getattr(signal, name))
         else:
             process.kill()
-        with suppress(subprocess.TimeoutExpired):
+        with suppress(subprocess.TimeoutExpired, OverflowError):
             process.wait(timeout=2)
             return
 

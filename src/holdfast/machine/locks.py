@@ -20,6 +20,7 @@ from holdfast.core.errors import Busy, HoldfastError
 from holdfast.machine import host, process
 from holdfast.machine.private import open_private
 from holdfast.machine.trouble import again, explain, shown
+from holdfast.machine.wall import monotonic
 
 PATIENCE: Final = 5.0
 _FIRST_WAIT: Final = 0.001
@@ -87,7 +88,7 @@ def holder(path: str) -> Holder | None:
 
 
 def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
-    until = time.monotonic() + patience
+    until = monotonic() + patience
     wait = _FIRST_WAIT
     while True:
         try:
@@ -107,7 +108,7 @@ def _acquired(path: str, *, shared: bool, patience: float) -> int | None:
                 os.close(fd)
         if taken:
             return fd
-        left = until - time.monotonic()
+        left = until - monotonic()
         if left <= 0:
             raise _busy(path, patience)
         time.sleep(min(wait, left))

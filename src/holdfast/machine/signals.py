@@ -8,6 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, Self
 
+from holdfast.machine.wall import monotonic
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
@@ -72,12 +74,12 @@ class Signals:
         if self._sleep is not None and seconds > 0:
             self._sleep(seconds)
             seconds = 0
-        until = time.monotonic() + seconds
+        until = monotonic() + seconds
         while True:
             number = self.heard()
             if number is not None:
                 raise Stopped(number)
-            left = until - time.monotonic()
+            left = until - monotonic()
             if left <= 0:
                 return
             time.sleep(min(left, _SLICE))

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 from holdfast.core.errors import Failed
+from holdfast.machine.wall import monotonic
 
 if sys.platform == "win32":
     import ctypes
@@ -327,7 +328,7 @@ if sys.platform == "win32":
             self._woken.set()
 
         def wait(self, seconds: float | None) -> Heard:
-            until = None if seconds is None else time.monotonic() + seconds
+            until = None if seconds is None else monotonic() + seconds
             while True:
                 units = b""
                 while msvcrt.kbhit():
@@ -336,7 +337,7 @@ if sys.platform == "win32":
                 self._seen = self.size()
                 woken = self._woken.is_set()
                 self._woken.clear()
-                over = until is not None and time.monotonic() >= until
+                over = until is not None and monotonic() >= until
                 if units or redraw or woken or over or self._stop is not None:
                     return Heard(units.decode("utf-16-le", "replace").encode(), redraw, self._stop)
                 self._woken.wait(_SLICE)

@@ -16,17 +16,41 @@ if TYPE_CHECKING:  # status lines load this module in a hurry
     from typing import Final
 
 BUILD_DATE: Final = 1_793_491_200_000  # 2026-11-01T00:00:00Z, in ms
-_LAST: Final = BUILD_DATE + 7305 * 86_400_000  # 20 years later
+LATEST: Final = BUILD_DATE + 7305 * 86_400_000  # 20 years later: no machine with a right time says more
 _DAY: Final = 86_400_000
 _CYCLE: Final = 146_097 * 86_400  # after 400 years the calendar repeats, weekdays included
+
+
+def monotonic() -> float:
+    """Seconds since some moment, which no change of the clock moves. As `time.monotonic`, and never fails."""
+    return monotonic_ns() / 1_000_000_000
+
+
+def monotonic_ns() -> int:
+    try:
+        return time.monotonic_ns()
+    except OverflowError:  # a system whose every clock counts from an absurd date
+        return _beyond("CLOCK_MONOTONIC")
+
+
+def _system_time() -> int:
+    """Nanoseconds since 1970, as the system tells."""
+    try:
+        return time.time_ns()
+    except OverflowError:  # after 2262 they do not fit into 64 bits
+        return _beyond("CLOCK_REALTIME")
+
+
+def _beyond(clock: str) -> int:
+    """Nanoseconds of a clock that has no room for them in 64 bits, to the microsecond or so."""
+    read = getattr(time, "clock_gettime", None)  # not on Windows
+    return 2**63 if read is None else int(read(getattr(time, clock)) * 1_000_000) * 1000
 
 
 class Wall:
     """Time as this machine tells it, within reason."""
 
-    def __init__(
-        self, read: Callable[[], int] = time.time_ns, elapsed: Callable[[], int] = time.monotonic_ns
-    ) -> None:
+    def __init__(self, read: Callable[[], int] = _system_time, elapsed: Callable[[], int] = monotonic_ns) -> None:
         self._read = read
         self._elapsed = elapsed
         self._known = BUILD_DATE * 1000  # µs: it is surely not earlier than that
@@ -98,7 +122,7 @@ def midnight(date: str) -> int:
 
 
 def _possible(ms: int) -> bool:
-    return BUILD_DATE < ms < _LAST
+    return BUILD_DATE < ms < LATEST
 
 
 def _day(ms: int) -> str:

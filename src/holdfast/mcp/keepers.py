@@ -5,7 +5,6 @@ They are let go after some time, and after trouble: settings change, stores are 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
@@ -15,6 +14,7 @@ from anyio import to_thread
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.recorded import told
+from holdfast.machine.wall import monotonic
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Keepers:
             raise
 
     def _keeper(self, directory: str) -> Keeper:
-        now = time.monotonic()
+        now = monotonic()
         kept = self._kept.pop(directory, None)
         if kept is not None and (now > kept.until or kept.keeper.address.stamp() != kept.file):
             kept.keeper.close()

@@ -5,18 +5,21 @@ A kind of store reads its rows; here they are compared with what the events add 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from holdfast.core import view
+from holdfast.core.clock import moved, place
 from holdfast.core.event import Event
 from holdfast.core.fold import apply, in_log_order, pass_over, read
 from holdfast.core.reading import erasures
 from holdfast.core.search import words
 from holdfast.core.state import State, thaw
+from holdfast.core.times import text
 from holdfast.core.vocabulary import TYPE_OF, searched_text
+from holdfast.machine.wall import LATEST
 from holdfast.store.interface import Finding
 from holdfast.store.summary import summary
 from holdfast.store.verify import flaws, forks
@@ -41,11 +44,12 @@ def aside(session: str, writer: str, seq: int) -> str:
 def findings(
     session: str, events: Sequence[tuple[Event, bool]], kept: Kept, known: Container[str] = ()
 ) -> Iterator[Finding]:
-    """All that is wrong with a session: its events in log order, True with those marked as told twice before.
+    """All that is wrong with a session: its events in any order, True with those marked as told twice before.
 
     `known` holds the names (`aside`) of what is missing since a repair.
     """
-    log = [event for event, _ in events]
+    clocks = moved(event for event, _ in events)
+    log = sorted((event for event, _ in events), key=lambda event: place(event, clocks))
     if not log:
         yield Finding("listing", "the session has no events", session)
     for flaw in flaws(log):
@@ -63,19 +67,21 @@ def findings(
         yield Finding("erasure", "events were erased, but data of them is still there", session)
     if any(double == (event.hash in counting) for event, double in events):
         yield Finding("state", "events are counted twice, or not at all", session)
-    yield from _added_up(session, log, counting, kept)
+    yield from _added_up(session, log, clocks, counting, kept)
 
 
-def _added_up(session: str, log: list[Event], counting: dict[str, Event], kept: Kept) -> Iterator[Finding]:
+def _added_up(
+    session: str, log: list[Event], clocks: Mapping[str, int], counting: dict[str, Event], kept: Kept
+) -> Iterator[Finding]:
     state, found = State(session=session), set[str]()
     sound: set[int] = set()
     for event in log:
         counted = counting.get(event.hash)
         if counted is None:
-            pass_over(state, event)
+            pass_over(state, event, clocks.get(event.hash))
         else:
             data = read(counted)
-            apply(state, counted, data)
+            apply(state, counted, data, clock=clocks.get(event.hash))
             if data is not None and TYPE_OF[type(data)].searched:
                 found.update(words(searched_text(TYPE_OF[type(data)], data)))
         count = state.count
@@ -89,6 +95,20 @@ def _added_up(session: str, log: list[Event], counting: dict[str, Event], kept: 
         yield Finding("search", "the search index does not hold the words of the log", session)
     if kept.aliases is not None and kept.aliases != (set() if state.deleted else set(view.names(state))):
         yield Finding("search", "the aliases are not those of the log", session)
+    yield from _implausible(session, log, state)
+
+
+def _implausible(session: str, log: list[Event], state: State) -> Iterator[Finding]:
+    """Clocks that no machine with a right time gives, by writer. The log is in order all the same."""
+    found: dict[str, list[int]] = {}
+    for event in log:
+        if event.clock > LATEST * 1000:
+            found.setdefault(event.writer, []).append(event.clock)
+    for writer, clocks in found.items():
+        count, largest = f"{len(clocks)} event{'s' * (len(clocks) > 1)}", max(clocks)
+        device = state.devices.get(writer) or "unknown device"
+        detail = f"{count} of {device} (writer {writer}) with a clock of {text(largest // 1000)[:10]} ({largest})"
+        yield Finding("clocks", detail, session)
 
 
 def _same(frozen: bytes, state: State) -> bool:

@@ -184,7 +184,7 @@ class Store(Protocol):
         """The present state; None when the store knows no such session."""
 
     def events(self, session: str, *, since: int = 0) -> Iterator[Event]:
-        """The events of a session in log order, duplicates of a key included; all, or those from a clock on."""
+        """The events of a session in log order, duplicates of a key included; all, or from an effective clock on."""
 
     def rows(self, which: Filter) -> list[Row]: ...
 

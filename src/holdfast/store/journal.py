@@ -13,9 +13,9 @@ import msgspec
 
 from holdfast.core import view
 from holdfast.core.canonical import LARGEST, canonical
-from holdfast.core.clock import tick
+from holdfast.core.clock import BOUND, moved, place, stands_as_written, tick
 from holdfast.core.errors import Damaged, NotFound
-from holdfast.core.event import Event, Head, Position, seal, trouble
+from holdfast.core.event import Event, Head, seal, trouble
 from holdfast.core.fold import apply, pass_over, read
 from holdfast.core.reading import erasures, standing
 from holdfast.core.search import words
@@ -56,7 +56,6 @@ class Journal:
         # Within a transaction nobody else writes: what was looked up once stays true.
         self._writing = False
         self._current: set[str] = set()
-        self._clock: int | None = None
         # Data was dropped from its rows: the store must see to it that its bytes go too.
         self.erased = False
 
@@ -117,19 +116,43 @@ class Journal:
                 return _Kept(version, state, snapshot.events, len(snapshot.frozen))
             break
         state = State(session=session)
-        for event, double in self._counted(session, 0):
-            (pass_over if double else apply)(state, event)
-        return _Kept(version, state, 0, 0)
+        return _Kept(version, state if self._goes_on(state) else self._whole(session), 0, 0)
 
     def _goes_on(self, state: State) -> bool:
-        """Add what came after a snapshot; False where that says what of the snapshot is erased."""
-        assert state.last is not None
-        for event, double in self._counted(state.session, state.last[0]):
-            if event.position > state.last:
-                if event.type == "event.erased" and not double:
-                    return False
-                (pass_over if double else apply)(state, event)
+        """Add what came after a snapshot, or all of it to an empty state. False where that does not do: something of
+        the snapshot is erased, or an event stands elsewhere than its clock says.
+        """
+        snapshot = state.last
+        for event, double in self._counted(state.session, snapshot[0] if snapshot else 0):
+            if event.hash in state.moved or (snapshot is not None and event.written <= snapshot):
+                continue
+            if snapshot is not None and event.type == "event.erased" and not double:
+                return False
+            if not stands_as_written(state, event):
+                return False
+            (pass_over if double else apply)(state, event)
         return True
+
+    def _whole(self, session: str) -> State:
+        """The state from all events in order of their effective clocks: where the rows' own order is another."""
+        rows = list(self._counted(session, 0))
+        clocks = moved(event for event, _ in rows)
+        state = State(session=session)
+        for event, double in sorted(rows, key=lambda row: place(row[0], clocks)):
+            if double:
+                pass_over(state, event, clocks.get(event.hash))
+            else:
+                apply(state, event, clock=clocks.get(event.hash))
+        return state
+
+    def events(self, session: str, since: int) -> list[Event]:
+        """In log order, from this effective clock on."""
+        clocks = self.state(session).moved
+        if not clocks:
+            return [event for event, _ in self._tables.tail(session, since)]
+        found = [event for event, _ in self._tables.tail(session, 0)]
+        placed = sorted((place(event, clocks), event) for event in found)
+        return [event for (clock, *_), event in placed if clock >= since]
 
     def _counted(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
         """The tail, erased events with what stands instead: looked up when the first of them comes."""
@@ -139,15 +162,22 @@ class Journal:
                 yield event, double
                 continue
             if instead is None:
-                instead = erasures(self._tables.erasures(session)).instead
+                instead = erasures(self._erasures(session)).instead
             yield standing(event, instead), double
+
+    def _erasures(self, session: str) -> list[Event]:
+        """In log order. Only where one of them was itself erased, another order could say something else."""
+        found = list(self._tables.erasures(session))
+        if len(found) > 1 and any(event.data is None for event in found):
+            clocks = moved(event for event, _ in self._tables.tail(session, 0))
+            found.sort(key=lambda event: place(event, clocks))
+        return found
 
     def begin(self) -> None:
         """A transaction has begun."""
         self._writing = True
         self._current.clear()
         self._flushed.clear()
-        self._clock = None
         self.erased = False
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
@@ -161,27 +191,24 @@ class Journal:
         writer = self.writer()
         kind = TYPE_OF[type(draft.data)]
         own = state.heads.get(writer)
+        clock = tick(state.last[0] if state.last else 0, self._wall())
         event = seal(
             session=session,
             writer=writer,
             seq=own.seq + 1 if own else 1,
             prev=own.hash if own else None,
-            clock=self._tick(state),
+            clock=clock,
             at=draft.at,
             actor=draft.actor,
             type=kind.name,
             version=kind.version,
             data=canonical(msgspec.to_builtins(draft.data)),
             salt=self._salt(),
-            seen=_unseen_heads(state, writer),
+            seen=_unseen_heads(state, writer, clock),
             key=draft.key,
         )
         self._tables.insert((event,))
         self._changed.add(session)
-        if state.last is not None and event.position < state.last:
-            # Somebody's clock is at its end: only ids order what comes now.
-            self.refold(session, 0 if event.type in _ERASING else event.clock)
-            return event
         apply(state, event, draft.data)
         found = _words(draft.data)
         if found:
@@ -189,12 +216,6 @@ class Journal:
         if isinstance(draft.data, (EventErased, SessionDeleted)):
             self.refold(session)
         return event
-
-    def _tick(self, state: State) -> int:
-        if self._clock is None:
-            self._clock = self._tables.clock()
-        self._clock = tick(max(self._clock, state.last[0] if state.last else 0), self._wall())
-        return self._clock
 
     def receive(self, events: Iterable[Event]) -> int:
         """Check each event by itself, put all in place, and let their sessions follow."""
@@ -204,37 +225,27 @@ class Journal:
             if wrong is not None:
                 raise Damaged(f"an event was refused: {wrong}", session=event.session)
             arrived.setdefault(event.session, []).append(event)
-        self._clock = None
         return sum(self._take_in(session, some) for session, some in arrived.items())
 
     def _take_in(self, session: str, events: list[Event]) -> int:
         """Events of one session: added to its state where they come after what is there, else it is folded anew."""
         tables = self._tables
         unique = {event.hash: event for event in events}
-        new = sorted(tables.missing(session, list(unique.values())), key=_position)
+        new = sorted(tables.missing(session, list(unique.values())), key=lambda event: event.written)
         if not new:
             return 0
         state = self.state(session)
-        later = self._comes_after(state, new)
+        news = self._says_only_new(state, new)
         tables.insert(new)
-        if not later:
+        if not (news and self._added(state, new)):
             # What is erased may be anywhere before it, and what stands instead changes all that follows.
             self.refold(session, 0 if any(event.type in _ERASING for event in new) else new[0].clock)
-            return len(new)
         self._changed.add(session)
-        found: set[str] = set()
-        for event in new:
-            data = read(event)
-            apply(state, event, data)
-            if data is not None:
-                found.update(_words(data))
-        if found:
-            tables.add_words(session, sorted(found))
         return len(new)
 
-    def _comes_after(self, state: State, new: list[Event]) -> bool:
-        """Whether these only go on from what is there: nothing late, nothing told twice, nothing erased."""
-        if state.deleted or state.erasing or (state.last is not None and new[0].position < state.last):
+    def _says_only_new(self, state: State, new: list[Event]) -> bool:
+        """Whether these change nothing that is there: nothing told twice, nothing erased."""
+        if state.deleted or state.erasing:
             return False
         keys = [event.key for event in new if event.key is not None]
         return (
@@ -243,13 +254,26 @@ class Journal:
             and not self._tables.has_any_key(state.session, keys)
         )
 
+    def _added(self, state: State, new: list[Event]) -> bool:
+        """Add these to the state, as long as each comes after what is there; False at the first that does not."""
+        found: set[str] = set()
+        for event in new:
+            if not stands_as_written(state, event):
+                return False
+            data = read(event)
+            apply(state, event, data)
+            if data is not None:
+                found.update(_words(data))
+        if found:
+            self._tables.add_words(state.session, sorted(found))
+        return True
+
     def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
         """Take the end of a stream out of the log. Rare, so everything is derived anew from what is left."""
         gone = self._tables.stream(session, writer, after + 1, LARGEST)
         if not gone:
             return []
         self._tables.take_out(gone)
-        self._clock = None
         self.refold(session)
         if self._kept[session].state.last is None:
             self._tables.leave(session)
@@ -262,11 +286,14 @@ class Journal:
         tables.drop_snapshots(session, clock)
         if tables.mark_duplicates(session):
             clock = 0
+            tables.drop_snapshots(session, 0)  # by their effective clocks, those may stand anywhere
         if self._obey_erasures(session):
             clock = 0
         if not clock:
             tables.drop_words(session)
         self._kept[session] = self._load(session, abs(tables.version(session)) or 1)
+        if self._kept[session].state.moved and not self._kept[session].snapshot_at:
+            tables.drop_snapshots(session, 0)  # events may stand before their ends that they do not hold
         self._changed.add(session)
         self._current.add(session)
         found: set[str] = set()
@@ -281,7 +308,7 @@ class Journal:
         """Drop the data that the log says is erased, whenever it arrived; True when there was any."""
         dropped = False
         while True:  # what stands instead of an erasure may name more
-            found = list(self._tables.erasures(session))
+            found = self._erasures(session)
             deleted = any(event.type == "session.deleted" for event in found)
             erased = None if deleted else erasures(found).hashes
             if (not deleted and not erased) or not self._tables.erase_data(session, erased):
@@ -329,10 +356,6 @@ class Journal:
         self._writing = False
 
 
-def _position(event: Event) -> Position:
-    return event.position
-
-
 def _impossible(event: Event) -> str | None:
     """Numbers that no program of ours gives, and that could not even be stored."""
     if not (0 < event.clock <= LARGEST and 0 < event.seq <= LARGEST and 0 < event.v <= LARGEST):
@@ -345,13 +368,16 @@ def _words(data: Data) -> list[str]:
     return words(searched_text(kind, data)) if kind.searched else []
 
 
-def _unseen_heads(state: State, writer: str) -> tuple[Head, ...]:
-    """The heads of other streams that moved since this writer's previous event."""
-    if len(state.heads) < 2 and writer in state.heads:
+def _unseen_heads(state: State, writer: str, clock: int) -> tuple[Head, ...]:
+    """The heads of other streams that moved since this writer's previous event; beyond the bound also the last event,
+    from which the clock counts on.
+    """
+    if len(state.heads) < 2 and writer in state.heads and clock <= BOUND:
         return ()
     known = state.seen.get(writer, {})
-    return tuple(
-        sorted(
-            head for head in state.heads.values() if head.writer != writer and head.seq > known.get(head.writer, 0)
-        )
-    )
+    heads = {head for head in state.heads.values() if head.writer != writer and head.seq > known.get(head.writer, 0)}
+    if clock > BOUND and state.last is not None:
+        last = Head(*state.last[1:])
+        if last != state.heads.get(writer):
+            heads.add(last)
+    return tuple(sorted(heads))

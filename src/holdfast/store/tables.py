@@ -20,21 +20,18 @@ class Tables(Protocol):
         """Those of this fold version, newest first."""
 
     def tail(self, session: str, clock: int) -> Iterable[tuple[Event, bool]]:
-        """Events from this clock on in log order; True with those whose key an earlier one has."""
+        """Events from this clock on, as their clocks were written; True with those whose key an earlier one has."""
 
     def stream(self, session: str, writer: str, first: int, last: int) -> list[Event]: ...
 
     def erasures(self, session: str) -> Iterable[Event]:
-        """The events that say that data is erased, in log order, without those whose key an earlier one has."""
+        """The events that say that data is erased, in the same order, without those whose key an earlier one has."""
 
     def take_out(self, events: Iterable[Event]) -> None:
-        """Remove these rows; places and clock go on from where they were."""
+        """Remove these rows; places go on from where they were."""
 
     def leave(self, session: str) -> None:
         """No work tree is at this session any more."""
-
-    def clock(self) -> int:
-        """The largest clock in the log."""
 
     def has_key(self, session: str, key: str) -> bool: ...
 
@@ -69,7 +66,7 @@ class Tables(Protocol):
         """Those at or after this clock: a late event makes them wrong."""
 
     def mark_duplicates(self, session: str) -> bool:
-        """Of events with one key, mark all but the first in log order; says whether one stopped counting."""
+        """Of events with one key, mark all but the first by written clock; says whether one stopped counting."""
 
     def drop_words(self, session: str) -> None: ...
 

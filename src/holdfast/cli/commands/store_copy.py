@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from holdfast.cli import left_out
@@ -15,6 +14,7 @@ from holdfast.core.errors import Interrupted
 from holdfast.keeper import team
 from holdfast.keeper.home import Home
 from holdfast.keeper.wording import count
+from holdfast.machine.wall import monotonic
 from holdfast.store.address import PostgresAddress
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class _Bar:
                 self._said.add(far.doing)
                 self._call.note(step)
             return
-        now = time.monotonic()
+        now = monotonic()
         if now < self._next and far.done < far.of:
             return
         self._next = now + _DRAWN_EVERY

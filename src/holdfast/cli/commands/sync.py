@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted, terminal
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.wording import count
+from holdfast.machine.wall import monotonic
 
 if TYPE_CHECKING:
     from holdfast.keeper.teleports.syncing import Synced
@@ -96,11 +96,11 @@ class Bar:
     def __init__(self, call: Call) -> None:
         self._paint = terminal(sys.stderr, no_color=call.parsed.globals.no_color, environ=call.environ)
         self._wanted = self._paint.tty and not call.json and not call.quiet
-        self._next = time.monotonic() + _DRAWN_AFTER
+        self._next = monotonic() + _DRAWN_AFTER
         self._shown = False
 
     def draw(self, done: int, total: int, what: str) -> None:
-        now = time.monotonic()
+        now = monotonic()
         if not self._wanted or now < self._next:
             return
         self._next = now + _DRAWN_EVERY

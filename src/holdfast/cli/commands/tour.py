@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 
 from holdfast.cli.call import Call
 from holdfast.cli.touring import Ended, Tour
+from holdfast.machine.wall import monotonic
 
 GOAL = "Add search to the notes"
 PLAN = """\
@@ -56,7 +56,7 @@ print("tester: wrote test_search.py, 2 checks passed")
 
 
 def run(call: Call) -> int:
-    begun = time.monotonic()
+    begun = monotonic()
     with tempfile.TemporaryDirectory(prefix="holdfast-tour-", ignore_cleanup_errors=True) as scratch:
         tour = Tour(call, os.path.realpath(scratch))
         try:
@@ -66,7 +66,7 @@ def run(call: Call) -> int:
             tour.tell(str(ended), held=False)
         finally:
             tour.close()
-    return tour.sum_up(time.monotonic() - begun)
+    return tour.sum_up(monotonic() - begun)
 
 
 # ── the walk ─────────────────────────────────────────────────────────────────────────────────────────────

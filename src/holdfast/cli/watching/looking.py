@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from holdfast.cli.watching.scene import Happening, Said, Scene
+from holdfast.core.clock import place
 from holdfast.core.errors import Failed, NotFound
 from holdfast.keeper import overview
 from holdfast.keeper.telling import tell
@@ -109,9 +110,13 @@ class Looking:
         store = self.keeper.existing_store()
         if store is None:
             return
-        for event in store.events(session, since=self._last[0] if self._last else 0):
-            if self._last is None or event.position > self._last:
-                self._last = event.position
+        events = store.events(session, since=self._last[0] if self._last else 0)
+        state = store.state(session)
+        clocks = state.moved if state is not None else {}
+        for event in events:
+            position = place(event, clocks)
+            if self._last is None or position > self._last:
+                self._last = position
                 self._events.append(Happening(event.at, event.type, tell(event)))
 
     def reopen(self) -> None:

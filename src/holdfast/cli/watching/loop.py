@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,6 +25,7 @@ from holdfast.keeper.following import Change, Following
 from holdfast.keeper.wording import open_pause
 from holdfast.machine.signals import name_of
 from holdfast.machine.terminal import Terminal, own_terminal
+from holdfast.machine.wall import monotonic
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -127,7 +127,7 @@ class _Loop:
 
     def _pressed(self, typed: bytes) -> bool:
         """Do what was typed; False when the person leaves."""
-        now = time.monotonic()
+        now = monotonic()
         keys = self._keys.feed(typed) if typed else []
         if typed:
             self._typed_at = now
@@ -190,11 +190,11 @@ class _Loop:
         except HoldfastError as error:
             self._trouble = _sorry(error)
             self._say(self._trouble)
-            self._whole_at = self._rested_at = time.monotonic() + _AGAIN
+            self._whole_at = self._rested_at = monotonic() + _AGAIN
             self._tick_at = None
 
     def look(self) -> None:
-        now, news = time.monotonic(), self._news.take()
+        now, news = monotonic(), self._news.take()
         if news is not None:
             self._changed |= news.sessions
             if news.beyond:
@@ -207,7 +207,7 @@ class _Loop:
             else:
                 self._scene = self._looking.changed(self._scene, self._changed)
             self._changed = frozenset()
-            took = time.monotonic() - now + self._drew
+            took = monotonic() - now + self._drew
             # Whatever is going on, most of the time is left to others.
             self._rested_at = now + took + min(9 * took, 1.0)
             if self._trouble is not None and self._scene.said is self._trouble:
@@ -227,14 +227,14 @@ class _Loop:
         glance = self._scene.glance
         if glance is None or not ticks(glance):
             return None
-        now = time.monotonic()
+        now = monotonic()
         spent = glance.session.time
         moving = spent.working_ms if open_pause(glance.session) is None else spent.paused_ms
         second: float = 1.0 - moving % 1000 / 1000
         return now + max(second + 0.005, 20 * (now - began + self._drew))
 
     def _patience(self) -> float:
-        now = time.monotonic()
+        now = monotonic()
         until = [self._whole_at if not self._changed else min(self._whole_at, self._rested_at)]
         if self._tick_at is not None:
             until.append(self._tick_at)
@@ -243,13 +243,13 @@ class _Loop:
         return max(min(until) - now, 0.0)
 
     def _draw(self) -> None:
-        began, size = time.monotonic(), self._terminal.size()
+        began, size = monotonic(), self._terminal.size()
         if self._doing is not None and self._scene.said is None:
             self._say(self._meanwhile)
         drawn = frame(self._paint, self._scene, size)
         self._scene, self._page = self._scene._replace(scroll=drawn.scroll), drawn.page
         changed = self._screen.draw(drawn.lines, drawn.cursor, size)
-        self._drew = time.monotonic() - began
+        self._drew = monotonic() - began
         if changed:
             self._terminal.write(changed)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core import agents, times, view
 from holdfast.core.canonical import Json, canonical
+from holdfast.core.clock import moved, place
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event, Head, public, trouble
 from holdfast.core.fold import fold
@@ -192,7 +193,8 @@ def events_of(lines: Iterable[Json]) -> list[Event]:
     for event in (event for one in lines for event in _carried(one)):
         if event.hash not in found or event.data is None:
             found[event.hash] = event
-    return sorted(found.values(), key=lambda event: event.position)
+    clocks = moved(found.values())
+    return sorted(found.values(), key=lambda event: place(event, clocks))
 
 
 def restored(lines: Iterable[Json]) -> State | None:

@@ -17,6 +17,7 @@ from holdfast.keeper.mirrors.desk import Desk, refuse_links, stamp
 from holdfast.keeper.mirrors.rewriting import Rewriting
 from holdfast.keeper.mirrors.sweeping import sweep
 from holdfast.machine.locks import PATIENCE, locked
+from holdfast.machine.wall import monotonic
 from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, inside
 from holdfast.mirror.memory import Memory, Strange, Written
@@ -62,7 +63,7 @@ def settle(
     else:
         return
     mine = memory.ask(root)
-    until = time.monotonic() + patience
+    until = monotonic() + patience
     while everything or again or memory.tree(root).served < mine:
         try:
             with locked(memory.lock(root), patience=_LOOK_AGAIN, what=_WHAT):
@@ -70,7 +71,7 @@ def settle(
                     _settle_for_all(keeper, memory, formats, tell, everything=everything, again=again)
                 return
         except Busy:
-            if time.monotonic() > until:
+            if monotonic() > until:
                 raise
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Annotated, Final
 
@@ -15,6 +14,7 @@ from pydantic import Field
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.teleports.syncing import Synced, sync
 from holdfast.keeper.wording import count, one_line
+from holdfast.machine.wall import monotonic
 from holdfast.mcp.answers import Exchanged, Gone, News, Reached, Rejected, result
 from holdfast.mcp.ground import Ground
 from holdfast.mcp.offering import Name, Project, offer
@@ -41,12 +41,12 @@ class Travelling:
 
 def _progress(context: Context) -> Callable[[int, int, str], None]:
     """How far it is, now and then, for clients that asked to be told; they wait longer while they are."""
-    next_ = time.monotonic() + _TOLD_EVERY
+    next_ = monotonic() + _TOLD_EVERY
 
     def tell(done: int, total: int, what: str) -> None:
         nonlocal next_
-        if time.monotonic() >= next_:
-            next_ = time.monotonic() + _TOLD_EVERY
+        if monotonic() >= next_:
+            next_ = monotonic() + _TOLD_EVERY
             from_thread.run(context.report_progress, done, total or None, what)
 
     return tell

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from holdfast.store.conformance.carrying import Carrying
 from holdfast.store.conformance.chains import Chains
+from holdfast.store.conformance.clocks import Clocks
 from holdfast.store.conformance.copying import Copying
 from holdfast.store.conformance.durability import Durability
 from holdfast.store.conformance.ground import (
@@ -52,6 +53,7 @@ __all__ = [
 class StoreConformance(
     Durability,
     Chains,
+    Clocks,
     Receiving,
     Listing,
     Copying,

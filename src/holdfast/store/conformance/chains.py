@@ -1,27 +1,23 @@
-"""How an event gets its place: chain, clock, what its writer had seen, and its key."""
+"""How an event gets its place: chain, what its writer had seen, and its key. Clocks have a module of their own."""
 
 from __future__ import annotations
 
 import pytest
 
-from holdfast.core.canonical import LARGEST
 from holdfast.core.errors import Busy
 from holdfast.core.vocabulary import (
     DeviceJoined,
     NativeLinked,
     SessionDeleted,
-    SessionPaused,
 )
 from holdfast.store.conformance.ground import (
     BEN,
     CARO,
-    DAY,
     OTHER,
     SESSION,
     START,
     THIRD,
     Ground,
-    Ticks,
     assert_sound,
     draft,
     everything,
@@ -59,54 +55,6 @@ class Chains(Ground):
         assert one.data == b'{"text":"same"}'
         assert one.body != two.body
         assert list(store.events(SESSION)) == [one, two]
-
-    def test_clocks_only_grow(self) -> None:
-        """Whatever the machine's clock does, every event has a larger clock than all before it in the store."""
-        wall = Ticks()
-        store = self.store(wall=wall)
-        clocks = []
-        for session, micros in (
-            (SESSION, 0),
-            (OTHER, -DAY * 1000),
-            (SESSION, -(10**15)),
-            (THIRD, 5),
-            (OTHER, 10**14),
-        ):
-            wall.micros += micros
-            clocks += [event.clock for event in put(store, session, note("x"), note("y"))]
-        store = self.reopened(store)
-        clocks += [event.clock for event in put(store, THIRD, note("z"))]
-        assert clocks == sorted(set(clocks))
-        assert clocks[0] > START * 1000
-        assert_sound(store)
-
-    def test_a_received_event_pushes_the_clock(self) -> None:
-        """What is recorded after hearing of another writer's event comes after it in the log, in any session."""
-        store = self.store()
-        ahead = (START + DAY) * 1000
-        put(store, SESSION, started())
-        assert take(store, [foreign(BEN, 1, note("early bird"), clock=ahead)]) == 1
-        assert put(store, OTHER, started("Other"))[0].clock > ahead
-        store = self.reopened(store)
-        assert put(store, SESSION, note("later"))[0].clock > ahead
-        with store.transaction() as transaction:
-            transaction.record(SESSION, draft(note("x")))
-            transaction.receive([foreign(BEN, 1, note("further"), clock=ahead * 2, session=THIRD)])
-            made = transaction.record(SESSION, draft(note("y")))
-            assert made is not None
-            assert made.clock > ahead * 2
-        assert_sound(store)
-
-    @pytest.mark.parametrize("writer", ["0" * 20, "f" * 20])
-    def test_a_clock_at_its_end_stops_nobody(self, writer: str) -> None:
-        """After an event with the largest clock there is, recording goes on and the state is still the fold."""
-        store = self.store()
-        put(store, SESSION, started())
-        take(store, [foreign(writer, 1, note("the end of time"), clock=LARGEST)])
-        put(store, SESSION, note("still here"), note("and here"))
-        put(store, SESSION, SessionPaused())
-        assert_sound(store)
-        assert_sound(self.reopened(store))
 
     def test_the_first_event_of_a_writer_names_the_heads_it_saw(self) -> None:
         """`seen` holds the heads of other streams that moved since the writer's previous event, and only those."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-import time
 from collections.abc import Generator, Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar
 
@@ -19,6 +18,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Busy, Unreachable
+from holdfast.machine.wall import monotonic
 from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import AWAY
 from holdfast.store.postgres import conninfo
@@ -47,14 +47,14 @@ class AttentiveLine(Line):
 
     def _within_reason(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
         """The same steps; every now and then, psycopg says that nothing happened."""
-        heard = time.monotonic()
+        heard = monotonic()
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
                 if ready:
-                    heard = time.monotonic()
-                elif time.monotonic() - heard > (SILENCE if self.patience is None else self.patience):
+                    heard = monotonic()
+                elif monotonic() - heard > (SILENCE if self.patience is None else self.patience):
                     self.pgconn.finish()
                     raise Silent("it does not answer any more")
                 wanted = gen.send(ready)
@@ -134,7 +134,7 @@ class Lines:
     def take(self, patience: float | None = None) -> AttentiveLine:
         """A line to use, for who waits no longer than so many seconds: for it, and then for each answer."""
         self._failure = None
-        until = time.monotonic() + (_WAIT if patience is None else patience)
+        until = monotonic() + (_WAIT if patience is None else patience)
         while True:
             try:
                 line = self._pool.getconn(timeout=_LOOK)
@@ -143,7 +143,7 @@ class Lines:
             except PoolTimeout:
                 if self._failure is not None:
                     raise self._failure from None
-                if time.monotonic() > until:
+                if monotonic() > until:
                     if self._pool.get_stats().get("pool_size", 0) >= _MOST:
                         raise Busy("too much is written at once in this process", hint="Try again.") from None
                     raise Unreachable("the server does not answer", hint=AWAY, file=self._shown) from None

@@ -12,6 +12,7 @@ from typing import Final
 import psycopg
 from psycopg import sql
 
+from holdfast.machine.wall import monotonic
 from holdfast.store.postgres import conninfo
 from holdfast.store.postgres.lines import AttentiveLine
 
@@ -29,24 +30,24 @@ class PostgresListening:
         self._line: AttentiveLine | None = None
         self._pause = _SHORTEST
         self._next = 0.0
-        self._quiet_since = time.monotonic()
+        self._quiet_since = monotonic()
         self._connect()
 
     def heard(self, timeout: float) -> bool:
         """Wait at most so many seconds; True when something may have changed since this was asked last."""
-        until = time.monotonic() + timeout
+        until = monotonic() + timeout
         if self._line is None:
-            time.sleep(max(0.0, min(timeout, self._next - time.monotonic())))
-            return self._connect() if time.monotonic() >= self._next else False
+            time.sleep(max(0.0, min(timeout, self._next - monotonic())))
+            return self._connect() if monotonic() >= self._next else False
         try:
             if self._line.info.status != psycopg.pq.ConnStatus.OK:
                 raise psycopg.OperationalError
-            for _ in self._line.notifies(timeout=max(0.0, until - time.monotonic()), stop_after=1):
-                self._quiet_since = time.monotonic()
+            for _ in self._line.notifies(timeout=max(0.0, until - monotonic()), stop_after=1):
+                self._quiet_since = monotonic()
                 return True
-            if time.monotonic() - self._quiet_since > _SIGN:
+            if monotonic() - self._quiet_since > _SIGN:
                 self._line.execute("SELECT")
-                self._quiet_since = time.monotonic()
+                self._quiet_since = monotonic()
         except (psycopg.Error, OSError):
             self.close()
             self._next = 0.0
@@ -60,10 +61,10 @@ class PostgresListening:
             self._line.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         except (psycopg.Error, OSError):
             self.close()
-            self._next = time.monotonic() + self._pause
+            self._next = monotonic() + self._pause
             self._pause = min(2 * self._pause, _LONGEST)
             return False
-        self._pause, self._quiet_since = _SHORTEST, time.monotonic()
+        self._pause, self._quiet_since = _SHORTEST, monotonic()
         return True
 
     def close(self) -> None:

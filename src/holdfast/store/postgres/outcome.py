@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.event import Event
+from holdfast.machine.wall import monotonic
 from holdfast.store.postgres.locks import INSTALLATION
 from holdfast.store.postgres.talking import Talk
 
@@ -49,13 +50,13 @@ def confirm(store: PostgresStore, last: Event | None, backend: int) -> None:
 
 
 def _is_done(store: PostgresStore, last: Event, backend: int) -> bool:
-    until = time.monotonic() + PATIENCE
+    until = monotonic() + PATIENCE
     waited = False
     while True:
         try:
             return store.asked(lambda talk: _look(store, talk, last, backend if waited else None), _WRITE)  # noqa: B023
         except HoldfastError as error:
-            if time.monotonic() > until or not error.retry_helps:
+            if monotonic() > until or not error.retry_helps:
                 raise Unreachable(
                     "the server was cut off while it saved; whether it did is not known",
                     hint="When it is back, look before you repeat it: holdfast log",

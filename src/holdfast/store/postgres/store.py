@@ -185,7 +185,7 @@ class PostgresStore:
         return self.read(lambda: self.journal.existing(session))
 
     def events(self, session: str, *, since: int = 0) -> Iterator[Event]:
-        return iter(self.read(lambda: [event for event, _ in self.tables.tail(session, since)]))
+        return iter(self.read(lambda: self.journal.events(session, since)))
 
     def _listed(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         return self.asked(lambda talk: talk.ask(sql.replace("?", "%s"), values))

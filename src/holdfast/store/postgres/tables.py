@@ -19,7 +19,7 @@ from holdfast.store.postgres.talking import Talk, kept
 from holdfast.store.snapshots import Snapshot
 from holdfast.store.summary import Summary
 
-# An event, what its session is then, its words and this installation's clock, all at once (rights.sql).
+# An event, what its session is then, its words and this installation's time, all at once (rights.sql).
 _APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s::text[], %s)"
 _BEGIN: Final = "SELECT * FROM holdfast.begin_writing(%s, %s, %s, %s)"
 # One's own snapshots and those of the session's owner; others who may write could put anything there.
@@ -37,14 +37,13 @@ class PostgresTables(Arriving):
         self._anew: dict[str, int] = {}
         # Within a transaction that writes: what is locked until its end.
         self.writing = False
-        self._clock = 0
         self._locked: set[int] = set()
         # The event that was recorded last: found again, everything around it is there too.
         self.last: Event | None = None
         self._gathering = Gathering()
         # Keys that were asked for, or given out, in this transaction: with the lock, nobody else adds one.
         self._keys: dict[tuple[str, str], bool] = {}
-        # The event with which this installation's clock was noted.
+        # The event whose time was noted for this installation.
         self.noted: Event | None = None
         # What the session was that the transaction is about, when it began.
         self._first: dict[str, int] = {}
@@ -55,7 +54,7 @@ class PostgresTables(Arriving):
         found = talk.opening(f"{begin}; {_BEGIN}", (here, self.vault, about, lock))
         self.talk = talk
         self.writing = True
-        self._clock, ref, version, anew = found
+        _, ref, version, anew = found
         self._locked = set() if lock is None else {lock}
         self._first.clear()
         if about is not None:
@@ -117,16 +116,9 @@ class PostgresTables(Arriving):
             return int(version)
         return 0
 
-    def clock(self) -> int:
-        """How far this installation's clock is: nobody else moves it meanwhile. A session's is told by its events."""
-        return self._clock
-
-    def raise_clock(self, clock: int, at: int | None = None) -> None:
-        self._clock = max(clock, self._clock)
-        self.talk.tell(
-            "UPDATE installations SET clock = greatest(clock, %s), at = coalesce(%s, at) WHERE ref = %s",
-            (self._clock, at, self._installation()),
-        )
+    def note_time(self, at: int) -> None:
+        """When this installation recorded something last."""
+        self.talk.tell("UPDATE installations SET at = %s WHERE ref = %s", (at, self._installation()))
 
     def has_key(self, session: str, key: str) -> bool:
         if (session, key) not in self._keys:
@@ -173,7 +165,6 @@ class PostgresTables(Arriving):
         self.lock((session,))
         ref = self._ref_for_writing(session)
         self.last = events[-1]
-        self._clock = max(self._clock, *(event.clock for event in events))
         self._keys.update({(session, event.key): True for event in events if event.key is not None})
         if len(events) > 1:
             tell_events(self.talk, ref, events)
@@ -217,9 +208,7 @@ class PostgresTables(Arriving):
                 "DELETE FROM events WHERE session = %s AND clock = %s AND hash = %s",
                 (self.ref(event.session), event.clock, bytes.fromhex(event.hash)),
             )
-            self._clock = max(self._clock, event.clock)
         self._keys.clear()
-        self.raise_clock(self._clock)
 
     def mark_duplicates(self, session: str) -> bool:
         marked = self.talk.ask(

@@ -62,7 +62,7 @@ class PostgresTransaction(Writing):
         if error is None:
             try:
                 self._journal.flush()
-                self._note_clock()
+                self._note_time()
                 committing = True
                 talk.commit(f"holdfast_{store.vault}")
             except BaseException as failed:  # noqa: BLE001 (raised again below)
@@ -82,10 +82,10 @@ class PostgresTransaction(Writing):
 
         outcome.confirm(store, last, talk.backend)
 
-    def _note_clock(self) -> None:
+    def _note_time(self) -> None:
         last = self._tables.last
         if last is not None and last is not self._tables.noted:
-            self._tables.raise_clock(last.clock, last.at)
+            self._tables.note_time(last.at)
 
     def _hang_up(self, talk: Talk) -> None:
         with contextlib.suppress(psycopg.Error):
@@ -102,10 +102,8 @@ class PostgresTransaction(Writing):
         self._tables.lock(event.session for event in taken)
         place = self._tables.latest_place()
         new = self._journal.receive(taken)
-        if new:
-            if self._tables.remembered(UNSEEN) is None:
-                self._tables.remember(UNSEEN, b"%d" % place)
-            self._tables.raise_clock(max(event.clock for event in taken))
+        if new and self._tables.remembered(UNSEEN) is None:
+            self._tables.remember(UNSEEN, b"%d" % place)
         return new
 
     def miss(self, session: str, names: Iterable[str]) -> None:

@@ -115,13 +115,6 @@ def _whole(connection: apsw.Connection) -> Iterator[Finding]:
         )
         for ref, count in islice(rows, _MOST):
             yield Finding("chain", f"events of {column} number {ref}, which is not there: {count}")
-    behind = run(
-        "SELECT 1 FROM events WHERE clock > coalesce((SELECT value FROM facts WHERE name = 'clock'), 0)"
-        " AND clock > (SELECT clock FROM events ORDER BY ord DESC LIMIT 1)"
-        " UNION ALL SELECT 1 FROM facts WHERE name = 'clock' AND typeof(value) <> 'integer' LIMIT 1"
-    )
-    if list(behind):
-        yield Finding("chain", "the log's clock is behind its events")
     if list(run(f"SELECT 1 FROM facts WHERE name = 'place' AND {NO_PLACE}")):  # noqa: S608 (constants)
         yield Finding("chain", "where the next event would stand is no number")
 

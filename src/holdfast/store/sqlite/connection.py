@@ -10,6 +10,7 @@ import apsw
 
 from holdfast.core.errors import Damaged, HoldfastError, Invalid, NotFound, Refused
 from holdfast.machine import files
+from holdfast.machine.wall import monotonic
 from holdfast.store.sqlite import schema
 from holdfast.store.sqlite.trouble import PATIENCE, SAVES, speaking
 
@@ -205,7 +206,7 @@ class Patience:
         self._until = 0.0
 
     def __call__(self, attempt: int) -> bool:
-        now = time.monotonic()
+        now = monotonic()
         if attempt == 0:
             self._until = now + self._seconds
         if now > self._until:

@@ -115,12 +115,7 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
     for (name,) in bare:
         said.append(f"Session {name.decode(errors='backslashreplace')}: its events could not be saved, none is left.")
     run("UPDATE events SET double = 0 WHERE double IS NOT 0")
-    if any(type(row[0]) is not int for row in run("SELECT value FROM facts WHERE name = 'clock'")):
-        run("DELETE FROM facts WHERE name = 'clock'")
-        said.append("The log's clock could not be read and is set by the latest event.")
-    for (highest,) in list(run("SELECT max(clock) FROM events")):
-        if highest is not None:
-            tables.raise_clock(highest)
+    run("DELETE FROM facts WHERE name = 'clock'")  # earlier versions kept the largest clock of all sessions there
     known = {row[0] for row in run("SELECT name FROM facts WHERE name LIKE 'aside:%'")}
     run("DELETE FROM facts WHERE name LIKE 'aside:%'")
     forgotten = not list(run("SELECT 1 FROM evidence LIMIT 1"))
@@ -318,7 +313,7 @@ def _salvage(images: list[pages.Image], fresh: str) -> tuple[int, int]:
         for image in images:
             until.update(_carve(image, saved, lost))
             _take_local(image, target)
-        tables.insert(sorted(saved.values(), key=lambda event: event.position))
+        tables.insert(sorted(saved.values(), key=lambda event: event.written))
         for session, moment in until.items():
             target.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (moment, session))
         found = {(event.seq, event.clock) for event in saved.values()}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
 import apsw
 
+from holdfast.core.clock import BOUND
+from holdfast.core.errors import HoldfastError
 from holdfast.core.event import Event
 from holdfast.core.model import Row
 from holdfast.core.state import State
@@ -43,11 +45,26 @@ class SqliteStore:
         self._writer, self._wall, self._salt = writer, wall, salt
         self._open()
         self._finish_erasing()
+        self._heal_clock()
 
     def _open(self) -> None:
         self._connection = opening.connect(self.path)
         self._tables = SqliteTables(self._connection)
         self._journal = Journal(self._tables, writer=self._writer, wall=self._wall, salt=self._salt)
+
+    def _heal_clock(self) -> None:
+        """Earlier versions had one clock for all sessions, and a peer could run it to its end. Where one did,
+        listings and search still show what that made of sessions: they are derived anew, once.
+        """
+        with suppress(HoldfastError):  # whatever is in the way, states are right without it
+            with self._reading():
+                sql = "SELECT 1 FROM facts WHERE name = 'clock' AND value > ?"
+                absurd = list(self._connection.execute(sql, (BOUND,)))
+            if absurd:
+                with self.transaction():
+                    for session in self._tables.beyond(BOUND):
+                        self._journal.refold(session)
+                    self._connection.execute("DELETE FROM facts WHERE name = 'clock'")
 
     def close(self) -> None:
         with speaking("close the store", self.path):
@@ -81,8 +98,7 @@ class SqliteStore:
 
     def events(self, session: str, *, since: int = 0) -> Iterator[Event]:
         with self._reading():
-            found = [event for event, _ in self._tables.tail(session, since)]
-        return iter(found)
+            return iter(self._journal.events(session, since))
 
     def rows(self, which: Filter) -> list[Row]:
         return listing.rows(self._listed, which)
@@ -244,6 +260,7 @@ class SqliteTransaction(Writing):
         finally:
             if self._patience is not None:
                 self._connection.set_busy_handler(opening.Patience())
+        self._tables.begin()
         self._journal.begin()
         return self
 
@@ -281,14 +298,10 @@ class SqliteTransaction(Writing):
         erasing.finish(self._connection, self._path)
 
     def receive(self, events: Iterable[Event]) -> int:
-        taken = list(events)
-        # What arrives late is the last row and not the latest event: from now on a fact says how far the clock is.
-        before, place = self._tables.clock(), self._tables.latest_place()
-        new = self._journal.receive(taken)
-        if new:
-            if self._tables.remembered(UNSEEN) is None:
-                self._tables.remember(UNSEEN, b"%d" % place)
-            self._tables.raise_clock(max(before, *(event.clock for event in taken)))
+        place = self._tables.latest_place()
+        new = self._journal.receive(events)
+        if new and self._tables.remembered(UNSEEN) is None:
+            self._tables.remember(UNSEEN, b"%d" % place)
         return new
 
     def miss(self, session: str, names: Iterable[str]) -> None:  # noqa: ARG002

@@ -32,6 +32,7 @@ class SqliteTables:
         self._writers: dict[str, int] = {}
         # The place of the last event, where SQLite cannot know it: that event was taken out again.
         self._place: int | None = None
+        self._place_is_known = True
 
     def forget(self) -> None:
         """After a rollback the numbers given to new sessions and writers are free again."""
@@ -79,29 +80,17 @@ class SqliteTables:
     def version(self, session: str) -> int:
         return self._one("SELECT version FROM sessions WHERE id = ?", (session,)) or 0
 
-    def clock(self) -> int:
-        # Clocks only grow, except that received events may carry any: those raise the floor.
-        found, place = next(
-            self._run(
-                "SELECT max(coalesce((SELECT clock FROM events ORDER BY ord DESC LIMIT 1), 0),"
-                " coalesce((SELECT value FROM facts WHERE name = 'clock'), 0)),"
-                " (SELECT value FROM facts WHERE name = 'place')"
-            )
-        )
-        if type(found) is not int:
-            raise Damaged("the store is damaged (its clock is no number)", hint=SAVES)
+    def begin(self) -> None:
+        """A transaction has begun: others may have written meanwhile."""
+        self._place_is_known = False
+
+    def _find_place(self) -> None:
+        """Where the next event stands: nearly always, after the last row."""
+        place = next(self._run("SELECT (SELECT value FROM facts WHERE name = 'place')"))[0]
         if place is not None and not (type(place) is int and 0 <= place <= LARGEST):
             raise Damaged("the store is damaged (where the next event would stand is no number)", hint=SAVES)
-        self._place = None
-        if place is not None and place > self.latest_place():
-            self._place = place
-        return found
-
-    def raise_clock(self, clock: int) -> None:
-        self._run(
-            "INSERT INTO facts (name, value) VALUES ('clock', ?1) ON CONFLICT DO UPDATE SET value = max(value, ?1)",
-            (clock,),
-        )
+        self._place = place if place is not None and place > self.latest_place() else None
+        self._place_is_known = True
 
     def hold_place(self) -> None:
         """Before events are taken out: no later one is given a place that was somebody's already."""
@@ -127,6 +116,8 @@ class SqliteTables:
         return [one for one in events if not self._one(sql, (ref, one.clock, bytes.fromhex(one.hash)))]
 
     def insert(self, events: Sequence[Event]) -> None:
+        if not self._place_is_known:
+            self._find_place()
         for event in events:
             place = None if self._place is None else self._place + 1
             self._place = None  # from here on SQLite's own counting is right again
@@ -157,6 +148,11 @@ class SqliteTables:
         )
         for *row, double in rows:
             yield event_of(session, row), bool(double)
+
+    def beyond(self, clock: int) -> list[str]:
+        """The sessions with an event of a larger clock."""
+        sql = "SELECT id FROM sessions WHERE (SELECT max(clock) FROM events WHERE session = ref) > ?"
+        return [str(row[0]) for row in self._run(sql, (clock,))]
 
     def arrived(self, after: int, limit: int) -> list[Arrival]:
         rows = list(
@@ -204,16 +200,13 @@ class SqliteTables:
         return (event_of(session, row) for row in rows)
 
     def take_out(self, events: Iterable[Event]) -> None:
-        clock = self.clock()
         self.hold_place()
         for event in events:
             self._run(
                 "DELETE FROM events WHERE session = ? AND clock = ? AND hash = ?",
                 (self.ref(event.session), event.clock, bytes.fromhex(event.hash)),
             )
-        # The last row may not be the latest event any more, nor stand where the next one must come after.
-        self.raise_clock(clock)
-        self.clock()
+        self.begin()  # the last row may not stand any more where the next one must come after
 
     def mark_duplicates(self, session: str) -> bool:
         marked = self._run(

@@ -13,7 +13,6 @@ import secrets
 import stat
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final, NamedTuple
@@ -22,6 +21,7 @@ from holdfast.core.errors import Damaged, Failed
 from holdfast.machine.files import write_atomic
 from holdfast.machine.git_program import Answer, GitProgram, GitSlow
 from holdfast.machine.private import make_private_dir
+from holdfast.machine.wall import monotonic
 from holdfast.teleport.remotes.interface import Found, is_name
 
 REF: Final = "refs/holdfast/objects"  # at the remote
@@ -264,7 +264,7 @@ class Copy(GitProgram):
             given.write(stdin)
             given.seek(0)
             words = ("--git-dir=.", *settings, *args)
-            until = time.monotonic() + patience
+            until = monotonic() + patience
             # What is made here is ours alone. What a push makes in a repository on this machine is as open as the
             # person has it: others may read there.
             umask = -1 if args[0] == "push" else 0o077
@@ -302,7 +302,7 @@ class Copy(GitProgram):
 
 
 def _ended(process: subprocess.Popen[bytes], until: float) -> bool:
-    left = until - time.monotonic()
+    left = until - monotonic()
     if left <= 0:
         raise subprocess.TimeoutExpired("git", left)
     try:

@@ -5,10 +5,10 @@ Without limits a hostile or broken remote could keep a device reading for ever, 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from holdfast.core.errors import Refused
+from holdfast.machine.wall import monotonic
 from holdfast.teleport.remotes.interface import Found, Remote, TooLarge
 
 
@@ -27,7 +27,7 @@ class Limited:
         bytes: int = 4 << 30,  # noqa: A002 (the word for it)
         listing: int = 200_000,
         seconds: float = 3600.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """Requests, bytes read, names in one listing, and the time since now."""
         self.url = remote.url

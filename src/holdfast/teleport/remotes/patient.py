@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from holdfast.core.errors import HoldfastError
+from holdfast.machine.wall import monotonic
 from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge
 
 _T = TypeVar("_T")
@@ -31,7 +32,7 @@ class Patient:
         tries: int = 4,
         seconds: float = 60.0,
         wait: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """`tries` are for one call; `seconds` for all calls together, spent on those that failed at first."""
         self.url = remote.url

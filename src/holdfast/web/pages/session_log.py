@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from holdfast.core.clock import place
 from holdfast.core.errors import NotFound
 from holdfast.core.event import Event, public
 from holdfast.core.state import State
@@ -44,18 +45,15 @@ def latest(keeper: Keeper, state: State) -> Log:
         for event in store.stream(state.session, head.writer, max(head.seq - MOST + 1, 1), head.seq)
     ]
     total = sum(head.seq for head in state.heads.values())
-    return Log(newest_first(ends)[:MOST], total, total)
+    newest = sorted(ends, key=lambda event: place(event, state.moved), reverse=True)
+    return Log(newest[:MOST], total, total)
 
 
 def as_of(keeper: Keeper, session: str, at: int) -> Log:
     """The latest of those that had happened at a moment."""
     events = keeper.events(session)
-    then = newest_first([event for event in events if event.at <= at])
+    then = [event for event in reversed(events) if event.at <= at]
     return Log(then[:MOST], len(then), len(events))
-
-
-def newest_first(events: list[Event]) -> list[Event]:
-    return sorted(events, key=lambda event: event.position, reverse=True)
 
 
 def row(event: Event) -> str:
@@ -82,7 +80,7 @@ def earlier(keeper: Keeper, asked: Asked) -> Part:
     session = keeper.session(asked.path["id"])
     before, at = asked.text("before"), asked.text("until")
     limit = int(at) if at.isascii() and at.isdigit() and len(at) < 20 else None
-    events = newest_first([event for event in keeper.events(session.id) if limit is None or event.at <= limit])
+    events = [event for event in reversed(keeper.events(session.id)) if limit is None or event.at <= limit]
     place = next((number for number, event in enumerate(events) if event.hash == before), None)
     if place is None:
         raise NotFound("there is no such event", hint="Load the page again.", session=session.id)

@@ -1,0 +1,132 @@
+"""Histories of several writers, some of which write any clock; and the order they should have, worked out naively.
+
+`effective` is a second, independent statement of the rule in `core.clock`: it knows nothing of how that is computed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from holdfast.core.canonical import LARGEST, Json, canonical, digest
+from holdfast.core.clock import BOUND, moved, place, tick
+from holdfast.core.event import Event, Head, seal
+from holdfast.core.fold import fold, pass_over
+from holdfast.core.state import State
+
+SESSION: Final = "0b9e3c1a-5a4f-4c6e-9d2b-7f8e6a5d4c3b"
+START: Final = 1_800_000_000_000  # ms
+# What a store takes; `fold` itself takes anything.
+ABSURD: Final = (LARGEST, LARGEST - 1, BOUND - 1, BOUND, BOUND + 1, BOUND + 2, 1, 2, START * 1000)
+UNSTORABLE: Final = (2**63 - 1, 2**64, 0, -1, -(2**63))
+
+
+def effective(events: Iterable[Event]) -> dict[str, int]:
+    """Every event's effective clock: raised again and again until nothing changes any more."""
+    known = {event.hash: event for event in events}
+    clocks = {name: 1 if event.clock > BOUND else event.clock for name, event in known.items()}
+    changed = True
+    while changed:
+        changed = False
+        for name, event in known.items():
+            for cause in [event.prev, *[head.hash for head in event.seen]]:
+                if cause in known and clocks[name] <= clocks[cause]:
+                    clocks[name], changed = clocks[cause] + 1, True
+    return clocks
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    known = {event.hash: event for event in events}
+    clocks = effective(known.values())
+    return sorted(known.values(), key=lambda event: (clocks[event.hash], event.writer, event.seq, event.hash))
+
+
+def ancestors(event: Event, events: Collection[Event]) -> set[str]:
+    """The hashes of all events that this one comes after, directly or not."""
+    known = {one.hash: one for one in events}
+    found: set[str] = set()
+    waiting = [event]
+    while waiting:
+        one = waiting.pop()
+        for cause in (one.prev, *(head.hash for head in one.seen)):
+            if cause in known and cause not in found:
+                found.add(cause)
+                waiting.append(known[cause])
+    return found
+
+
+class Author:
+    """One writer. An honest one ticks and names what it has seen as the journal does; others write what they like."""
+
+    def __init__(self, writer: str, *, honest: bool, now: int = START) -> None:
+        self.writer = writer
+        self.honest = honest
+        self.now = now
+        self.known: dict[str, Event] = {}
+        self._head: Head | None = None
+
+    def hear(self, events: Iterable[Event]) -> None:
+        self.known.update({event.hash: event for event in events})
+
+    def state(self) -> State:
+        return fold(self.known.values(), SESSION)
+
+    def _heads(self) -> State:
+        """What the journal needs of the state to write on."""
+        state, clocks = State(session=SESSION), moved(self.known.values())
+        for event in sorted(self.known.values(), key=lambda event: place(event, clocks)):
+            pass_over(state, event, clocks.get(event.hash))
+        return state
+
+    def write(self, chance: random.Random, clocks: Collection[int], key: str | None = None) -> Event:
+        from holdfast.store.journal import _unseen_heads
+
+        self.now += chance.randrange(3)
+        if self.honest:
+            state = self._heads()
+            clock = tick(state.last[0] if state.last else 0, self.now * 1000)
+            seen = _unseen_heads(state, self.writer, clock)
+        else:
+            others = [event for event in self.known.values() if event.writer != self.writer]
+            clock = chance.choice([*clocks, *(event.clock for event in self.known.values())])
+            seen = tuple(sorted({one.head for one in chance.sample(others, k=min(len(others), chance.randrange(3)))}))
+        kind, data = chance.choice(KINDS)
+        if not self._head:
+            kind, data = "session.started", STARTED
+        event = seal(
+            session=SESSION, writer=self.writer, seq=self._head.seq + 1 if self._head else 1,
+            prev=self._head.hash if self._head else None, clock=clock, at=self.now, actor="ada", type=kind, version=1,
+            data=canonical({**data, "goal": f"goal {len(self.known)}"} if "goal" in data else data),
+            salt=digest(f"{self.writer} {len(self.known)}".encode())[:16].encode(), seen=seen, key=key,
+        )  # fmt: skip
+        self.known[event.hash] = event
+        self._head = event.head
+        return event
+
+
+STARTED: Final[dict[str, Json]] = {"goal": "", "device": "d", "project": {"id": "p", "name": "shop", "path": "/shop"}}
+KINDS: Final[tuple[tuple[str, dict[str, Json]], ...]] = (
+    ("session.edited", {"goal": ""}),
+    ("session.edited", {"goal": ""}),
+    ("session.paused", {}),
+    ("session.resumed", {}),
+    ("note.added", {"text": "x"}),
+)
+
+
+def written_by(
+    chance: random.Random, *, events: int, clocks: Collection[int] = ABSURD, authors: int = 4
+) -> list[Event]:
+    """A history: what each writes next, and what it hears of the others before, in pieces, is left to chance."""
+    made = [Author(f"w{number}", honest=number % 2 == 0) for number in range(chance.randint(2, authors))]
+    keys = [None, None, None, "k1", "k2"]
+    everything: list[Event] = []
+    for _ in range(events):
+        author = chance.choice(made)
+        author.hear(event for event in everything if chance.random() < 0.4)
+        key = chance.choice(keys)
+        if key is not None and author.honest and any(event.key == key for event in author.known.values()):
+            key = None
+        everything.append(author.write(chance, clocks, key))
+    return everything

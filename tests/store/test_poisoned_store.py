@@ -1,0 +1,115 @@
+"""A store whose clock an earlier version had let a guest run to its end (`make_poisoned_store`) heals by itself."""
+
+from __future__ import annotations
+
+import lzma
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+import apsw
+import pytest
+from make_poisoned_store import DESKTOP, GUEST, LAPTOP, PRIVATE, SHARED, START
+
+from holdfast.core.canonical import LARGEST
+from holdfast.core.clock import BOUND
+from holdfast.core.fold import fold
+from holdfast.core.registers import disputes, value_of
+from holdfast.core.view import status_of
+from holdfast.core.vocabulary import Data, NoteAdded, SessionEdited, SessionPaused, SessionResumed
+from holdfast.store.interface import Draft, Filter, Store
+from holdfast.store.sqlite import SqliteStore
+
+Opening = Callable[[], Store]
+FIXTURE = lzma.decompress((Path(__file__).parent / "poisoned_store.db.xz").read_bytes())
+
+
+@pytest.fixture
+def opening(tmp_path: Path) -> Iterator[Opening]:
+    """Opens the store, each time anew."""
+    path = tmp_path / "store.db"
+    path.write_bytes(FIXTURE)
+    opened: list[SqliteStore] = []
+    ticking = count((START + 10_000) * 1000, 1000)
+
+    def opening() -> Store:
+        for store in opened:
+            store.close()
+        opened[:] = [SqliteStore(str(path), writer=lambda: LAPTOP, wall=lambda: next(ticking))]
+        return opened[0]
+
+    yield opening
+    for store in opened:
+        store.close()
+
+
+def put(store: Store, session: str, data: Data) -> int:
+    with store.transaction() as transaction:
+        event = transaction.record(session, Draft(data, START + 10_000, "anna", None))
+    assert event is not None
+    return event.clock
+
+
+def shown(store: Store, session: str) -> tuple[object, str, int]:
+    """The goal, the status, and how many conflicts are open."""
+    state = store.state(session)
+    assert state is not None
+    assert state == fold(store.events(session), session)
+    open_ones = [one for one in disputes(state) if one.chosen is None]
+    return value_of(state.registers["goal"]), status_of(state), len(open_ones)
+
+
+def test_the_fixture_is_poisoned(tmp_path: Path) -> None:
+    """Every event since the guest's has the largest clock, in the private session too; so has the store itself."""
+    path = tmp_path / "store.db"
+    path.write_bytes(FIXTURE)
+    connection = apsw.Connection(str(path))
+    asked = "SELECT count(*) FROM events WHERE clock = ? GROUP BY session"
+    assert connection.execute(asked, (LARGEST,)).fetchall() == [(4,), (6,)]
+    assert connection.execute("SELECT value FROM facts WHERE name = 'clock'").fetchall() == [(LARGEST,)]
+    listed = connection.execute("SELECT goal, status FROM sessions ORDER BY ref").fetchall()
+    assert listed == [("Guest's goal", "paused"), ("Private, from the desktop", "in_progress")]
+    connection.close()
+
+
+def test_what_was_done_and_had_no_effect_takes_effect(opening: Opening) -> None:
+    """What the owner did last stands, in both sessions, and no conflict is left: nobody had written at once."""
+    store = opening()
+    assert shown(store, SHARED) == ("Shared, edited", "paused", 0)
+    assert shown(store, PRIVATE) == ("Private, edited", "paused", 0)
+    listed = {row.id: (row.goal, row.status) for row in store.rows(Filter())}
+    assert listed == {SHARED: ("Shared, edited", "paused"), PRIVATE: ("Private, edited", "paused")}
+    assert {finding.check for finding in store.check()} == {"clocks"}
+
+
+def test_what_is_done_from_now_on_takes_effect_with_plausible_clocks(opening: Opening) -> None:
+    """Through many events, snapshots and reopenings; the doctor names the old ones and finds nothing else."""
+    for number in range(3):
+        for session in (SHARED, PRIVATE):
+            store = opening()
+            assert START * 1000 < put(store, session, SessionResumed()) < BOUND
+            put(store, session, SessionEdited(goal=f"Goal {number}"))
+            assert shown(store, session) == (f"Goal {number}", "in_progress", 0)
+            for note in range(40):
+                assert put(store, session, NoteAdded(text=f"later {note}")) < BOUND
+            put(store, session, SessionPaused())
+            assert shown(opening(), session) == (f"Goal {number}", "paused", 0)
+    found = list(opening().check())
+    assert {finding.check for finding in found} == {"clocks"}
+    named = {
+        (finding.session, writer)
+        for finding in found
+        for writer in (LAPTOP, DESKTOP, GUEST)
+        if writer in finding.detail
+    }
+    assert named == {(SHARED, GUEST), (SHARED, LAPTOP), (PRIVATE, LAPTOP), (PRIVATE, DESKTOP)}
+    assert all(str(LARGEST) in finding.detail and "2255-06-05" in finding.detail for finding in found)
+
+
+def test_a_repair_keeps_it_healed(opening: Opening) -> None:
+    """Everything is derived anew, and the store's old clock is forgotten."""
+    store = opening()
+    store.repair()
+    assert shown(store, PRIVATE) == ("Private, edited", "paused", 0)
+    assert put(store, PRIVATE, SessionResumed()) < BOUND
+    assert {finding.check for finding in store.check()} == {"clocks"}
