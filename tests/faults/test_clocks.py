@@ -187,7 +187,9 @@ def test_the_command_line_under_wrong_clocks(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.skipif(shutil.which("faketime") is None, reason="faketime is not installed")
-@pytest.mark.parametrize("when", ["1970-01-01 00:00:01", "2099-01-01", "10 years ago", "2 hours"])
+@pytest.mark.parametrize(
+    "when", ["1970-01-01 00:00:01", "2099-01-01", "10 years ago", "2 hours", "2262-04-12", "2298-01-01", "9000-01-01"]
+)
 def test_real_processes_under_a_false_clock(tmp_path: Path, when: str) -> None:
     """The same with a whole process that is lied to."""
     import subprocess
@@ -195,7 +197,7 @@ def test_real_processes_under_a_false_clock(tmp_path: Path, when: str) -> None:
 
     desk = Desk(tmp_path)
     assert desk.run("start", "G").code == 0
-    for words in (["note", "x"], ["status", "--json"], ["stop"]):
+    for words in (["note", "x"], ["pause"], ["resume"], ["status", "--json"], ["stop"]):
         done = subprocess.run(
             ["faketime", when, sys.executable, "-m", "holdfast", *words],
             cwd=desk.project,
@@ -204,3 +206,23 @@ def test_real_processes_under_a_false_clock(tmp_path: Path, when: str) -> None:
         )
         assert done.returncode == 0
     desk.sound()
+
+
+def test_a_system_clock_beyond_what_python_can_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 2262 the system's clocks no longer fit; the program goes on from the last time it knows, and says so."""
+
+    def fail() -> int:
+        raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+    for name in ("time_ns", "monotonic_ns"):
+        monkeypatch.setattr(f"holdfast.machine.wall.time.{name}", fail)
+    seconds = 300 * 31_557_600.0
+    monkeypatch.setattr("holdfast.machine.wall.time.clock_gettime", lambda _: seconds)
+    far, known = Wall(), BUILD_DATE + 5 * 86_400_000
+    far.known(known)
+    assert far.now() == known
+    seconds += 60
+    assert far.now() == known + 60_000
+    assert "2270-01-03, which is too far in the future" in str(far.trouble())
+    monkeypatch.delattr("holdfast.machine.wall.time.clock_gettime")  # as on Windows
+    assert Wall().now() == BUILD_DATE

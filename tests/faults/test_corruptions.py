@@ -294,7 +294,6 @@ ROWS: dict[str, Damage] = {
     "a session listed as deleted": Damage(sql("UPDATE sessions SET deleted = 1 WHERE ref = :main"), {"listing"}),
     "a session that is not listed": Damage(sql("UPDATE sessions SET version = 0 WHERE ref = :main"), {"listing"}),
     "a session without events": Damage(sql("INSERT INTO sessions (id, version) VALUES ('nobody', 3)"), {"listing"}),
-    "a clock that is no number": Damage(sql("INSERT OR REPLACE INTO facts VALUES ('clock', 'noon')"), {"chain"}),
     "an index is gone": Damage(sql("DROP INDEX events_in_order"), {"file"}),
     "a table is gone": Damage(sql("DROP TABLE words"), {"file"}),
     "the table of projects is gone": Damage(sql("DROP TABLE projects"), {"file"}),

@@ -17,7 +17,7 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.machine.wall import Wall
 
 NAMES = [
-    "home", "store", "sqlite", "file", "chain", "state", "listing", "search", "erasure", "aside", "copies",
+    "home", "store", "sqlite", "file", "chain", "state", "listing", "search", "erasure", "aside", "copies", "clocks",
     "modes", "temporaries", "starts", "clock", "space", "writer", "settings", "errors", "agents", "git",
     "mirrors", "contract", "hooks", "spool", "capture", "keys", "remotes",
 ]  # fmt: skip

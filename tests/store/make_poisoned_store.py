@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import apsw
 
-from holdfast.core.canonical import LARGEST, canonical
+from holdfast.core.canonical import LARGEST, Json, canonical
 from holdfast.core.event import seal
 from holdfast.core.vocabulary import Data, NoteAdded, Project, SessionEdited, SessionPaused, SessionStarted
 from holdfast.store.interface import Draft

@@ -1,0 +1,48 @@
+"""`doctor` on events with an absurd clock: named in plain words, as a warning; work goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from calling import Calling
+
+from holdfast import Keeper
+from holdfast.core.canonical import LARGEST, canonical
+from holdfast.core.event import seal
+
+
+@pytest.fixture
+def calling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def test_an_absurd_clock_is_named_and_changes_nothing_else(calling: Calling) -> None:
+    """Session, device, writer and value; edits take effect here and in another session, and a repair changes nothing."""
+    session = str(calling.session("start", "Ship it")["id"])
+    with Keeper.open(home=str(calling.home)) as keeper:
+        head = keeper.events(session)[-1].head
+        event = seal(
+            session=session, writer="f" * 20, seq=1, prev=None, clock=LARGEST, at=keeper.now(), actor="ben",
+            type="session.edited", version=1, data=canonical({"goal": "Theirs"}), salt=bytes(16), seen=(head,),
+        )  # fmt: skip
+        with keeper.transaction() as transaction:
+            transaction.receive([event])
+    assert calling.session("show", session)["goal"] == "Theirs"
+    calling("edit", "--goal", "Mine")
+    assert calling.session("show", session)["goal"] == "Mine"
+    assert calling.document("conflicts")["conflicts"] == []
+    shown = calling.document("log")["events"]
+    assert [one["data"] for one in shown][-2:] == [{"goal": "Theirs"}, {"goal": "Mine"}]
+    another = str(calling.session("start", "Another", "--replace")["id"])
+    calling("edit", "--goal", "Mine too")
+    assert calling.session("show", another)["goal"] == "Mine too"
+    for _ in range(2):
+        document = calling.document("doctor")
+        checks = {one["name"]: one for one in document["checks"]}
+        assert {name for name, one in checks.items() if one["status"] != "ok"} <= {"clocks", "writer"}
+        assert checks["clocks"]["status"] == "warning"
+        for words in (session, "unknown device", "f" * 20, str(LARGEST), "2255-06-05"):
+            assert words in checks["clocks"]["detail"]
+        calling("doctor", "--repair")
+    assert calling.session("show", session)["goal"] == "Mine"
