@@ -15,6 +15,8 @@ from scale import scale
 
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError
+from holdfast.core.event import seal
+from holdfast.core.times import LATEST
 from holdfast.machine.wall import BUILD_DATE, Wall
 
 SECOND, HOUR, YEAR = 1_000_000_000, 3_600_000_000_000, 31_557_600_000_000_000
@@ -117,6 +119,22 @@ def test_an_explicit_time_is_judged_by_the_reckoned_clock(tmp_path: Path) -> Non
         with pytest.raises(HoldfastError, match="24 hours"):
             keeper.start("G", at=(NOW + 100 * YEAR) // 1_000_000)
         keeper.start("G")
+
+
+def test_a_peers_time_moves_no_time_of_this_device(tmp_path: Path) -> None:
+    """After a foreign event of the year 9999, deleting and stopping happen now, or when they are said to."""
+    desk = Desk(tmp_path)
+    with Keeper.open(str(desk.project), home=str(desk.home), wall=wall(lambda: NOW)) as keeper:
+        for end in (keeper.delete, lambda session, at: keeper.session(session).complete(at=at)):
+            session = keeper.start("G", replace=True).id
+            foreign = seal(
+                session=session, writer="f" * 20, seq=1, prev=None, clock=NOW // 1000 + 5, at=LATEST, actor="ben",
+                type="note.added", version=1, data=b'{"text":"x"}', salt=bytes(16),
+            )  # fmt: skip
+            with keeper.transaction() as transaction:
+                transaction.receive([foreign])
+            end(session, at=NOW // 1_000_000 + 60_000)
+            assert [event.at for event in keeper.store().events(session)][-1] == NOW // 1_000_000 + 60_000
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ def delete(keeper: Keeper, session: str, *, at: int | None) -> str:
         from holdfast.keeper.teleports import guesting
 
         guesting.refuse_deleting(keeper, session)
-    moment = keeper.recorder.moment(at, max(state.latest.values(), default=None), session)
+    moment = keeper.recorder.moment(at, state.latest.get(keeper.home.writer(keeper.address)), session)
     if state.native:
         from holdfast.keeper.captures import glance, gone
 

@@ -50,7 +50,8 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
         raise Refused(
             "the session has no branch of its own", hint="Stop it plainly: holdfast stop", session=session.id
         )
-    end = session.keeper.recorder.moment(at, max(state.latest.values(), default=None), session.id)
+    keeper = session.keeper
+    end = keeper.recorder.moment(at, state.latest.get(keeper.home.writer(keeper.address)), session.id)
     git = Git(session.keeper.place.root)
     ours = session.keeper.mirrors.paths()  # mirrored files are nobody's work
     born = state.came_commit is not None
