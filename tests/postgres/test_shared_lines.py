@@ -56,6 +56,16 @@ def test_many_stores_need_few_lines(team: Team) -> None:
     assert Lines.open == before
 
 
+def test_a_transaction_with_more_than_the_network_takes_at_once_is_recorded(team: Team) -> None:
+    """Several megabytes are told before anything is asked: none of it waits to be sent for ever."""
+    (session,) = team.begin(["one"])
+    with closing(team.store()) as store:
+        with store.transaction() as transaction:
+            for number in range(40):
+                transaction.record(session, Draft(NoteAdded(text=f"{number} {'x' * 100_000}"), NOW, "anna"))
+        assert len(list(store.events(session))) == 41
+
+
 def test_more_threads_than_lines(team: Team) -> None:
     """Twenty at once, with a store each: who finds no line waits for one."""
     sessions = team.begin([str(number) for number in range(20)])

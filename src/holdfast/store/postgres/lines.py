@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Self, TypeVar
 
 import psycopg
 from psycopg.rows import TupleRow
+from psycopg.waiting import Ready, Wait
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from holdfast.core.canonical import digest
@@ -46,12 +47,19 @@ class AttentiveLine(Line):
         return super().wait(self._within_reason(gen), *given, **named)
 
     def _within_reason(self, gen: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
-        """The same steps; every now and then, psycopg says that nothing happened."""
+        """The same steps; every now and then, psycopg says that nothing happened.
+
+        Of much that is told at once, psycopg sends what fits and waits for the answer alone: the rest is sent here.
+        """
         heard = monotonic()
         try:
             wanted = next(gen)
             while True:
-                ready = yield wanted
+                unsent = wanted == Wait.R and self.pgconn.flush() != 0
+                ready = yield Wait.RW if unsent else wanted
+                if unsent and ready == Ready.W:
+                    heard = monotonic()
+                    continue
                 if ready:
                     heard = monotonic()
                 elif monotonic() - heard > (SILENCE if self.patience is None else self.patience):
