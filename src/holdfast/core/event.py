@@ -7,12 +7,12 @@ says (its type's data); the layout of the envelope itself is named in what is ha
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from holdfast.core import times
-from holdfast.core.canonical import Json, digest
+from holdfast.core.canonical import LARGEST, Json, digest
 
 LAYOUT = b"holdfast event 1\n"
 SALT_BYTES = 16
@@ -24,7 +24,8 @@ class Head(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """The last event of a stream: which writer's, its number, its hash."""
 
     writer: str
-    seq: int
+    # Snapshots have no room for larger numbers: a head that says one is not read.
+    seq: Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
     hash: str
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from holdfast.core import agents, tasks
-from holdfast.core.canonical import as_read
+from holdfast.core.canonical import LARGEST, as_read
 from holdfast.core.clock import moved, place
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
@@ -149,7 +149,7 @@ def apply(state: State, event: Event, data: Data | None = None, *, clock: int | 
             return
         data = bare
     for found, count in data.redacted.items():
-        state.redacted[found] = state.redacted.get(found, 0) + count
+        state.redacted[found] = min(max(state.redacted.get(found, 0) + count, -LARGEST), LARGEST)
     _RULES[event.type](state, event, data)
 
 
@@ -388,6 +388,11 @@ def _resolved(state: State, event: Event, data: Data) -> None:
 
 def _disputed(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, ConflictFound)
+    try:
+        data = replace(data, value=as_read(data.value), stood=as_read(data.stood))
+    except Invalid:
+        state.not_applied += 1
+        return
     dispute(state, event, data)
     _settle(state, event)
 

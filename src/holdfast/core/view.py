@@ -40,6 +40,7 @@ from holdfast.core.state import AgentState, Mark, State
 from holdfast.core.times import text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
+LONGEST_FOUND = 1_200  # bytes
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
 _RESULTS = {"completed": "success", "error": "failure", "timeout": "timeout", "aborted": "aborted"}
 
@@ -93,14 +94,19 @@ def progress_of(state: State) -> float:
     """What was set explicitly; else tasks done of all; else the mean of the agents; else nothing."""
     explicit = value_of(state.registers.get("progress", ()))
     if isinstance(explicit, (int, float)):
-        return min(max(float(explicit), 0.0), 1.0)
+        return fraction(explicit)
     statuses = [tasks_of.status_of(task) for task in state.tasks.values()]
     planned = [status for status in statuses if status != "dropped"]
     if planned:
         return round(planned.count("completed") / len(planned), 4)
     if state.agents:
-        return round(sum(agent.progress or 0.0 for agent in state.agents.values()) / len(state.agents), 4)
+        return round(sum(fraction(agent.progress or 0.0) for agent in state.agents.values()) / len(state.agents), 4)
     return 0.0
+
+
+def fraction(value: float) -> float:
+    """How far something is, from 0 to 1, whatever somebody else's row or snapshot says: NaN counts as nothing."""
+    return 1.0 if value >= 1 else float(value) if value > 0 else 0.0
 
 
 def word(state: State, name: str) -> str | None:
@@ -238,7 +244,8 @@ def _agent(agent: AgentState, touched: dict[str, dict[str, None]], now: int) -> 
     ended = agent.ended_at if status in _ENDED else None
     finish = ended if ended is not None else now
     return Agent(
-        id=agent.id, type=agent.type, task=agent.task, status=status, progress=agent.progress,
+        id=agent.id, type=agent.type, task=agent.task, status=status,
+        progress=None if agent.progress is None else fraction(agent.progress),
         started_at=_when(agent.started_at), completed_at=_when(ended),
         duration_ms=None if agent.started_at is None else max(0, finish - agent.started_at),
         result=_RESULTS.get(status), summary=agent.summary, blocking_on=agent.blocking_on, tokens=agent.tokens,
@@ -303,7 +310,13 @@ def due(state: State, at: int) -> list[str]:
 
 def names(state: State) -> list[str]:
     """What a session is found by besides its own id: its aliases, and its conversations as `agent:id`."""
-    return [*state.aliases.values(), *(native_name(one.agent, one.id) for one in state.native.values())]
+    found = [*state.aliases.values(), *(native_name(one.agent, one.id) for one in state.native.values())]
+    return [name for name in found if can_be_found_by(name)]
+
+
+def can_be_found_by(name: str) -> bool:
+    """Whether every store can look this up: indexes on a server have no room for longer texts."""
+    return len(name) <= LONGEST_FOUND and len(name.encode(errors="surrogatepass")) <= LONGEST_FOUND
 
 
 def native_name(agent: str, conversation: str) -> str:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.core.canonical import as_read, too_deep
+from holdfast.core.errors import Invalid
 from holdfast.core.times import text
 
 if TYPE_CHECKING:
@@ -24,9 +26,11 @@ def tell(event: Event) -> str:
     """What an event says, in a line."""
     if event.data is None:
         return "(erased)"
+    if too_deep(event.data):
+        return "(unreadable)"
     try:
-        data = msgspec.json.decode(event.data)
-    except msgspec.DecodeError:
+        data = as_read(msgspec.json.decode(event.data))
+    except (msgspec.MsgspecError, UnicodeDecodeError, Invalid):
         return "(unreadable)"  # its hash says whether that is damage: doctor looks
     if not isinstance(data, dict):
         return ""

@@ -6,6 +6,7 @@ transactions and trusted only while the session's version in the tables is the o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from holdfast.core.fold import apply, pass_over, read
 from holdfast.core.reading import erasures, standing
 from holdfast.core.search import words
 from holdfast.core.state import State, freeze, thaw
+from holdfast.core.text import LONGEST_NAME
 from holdfast.core.vocabulary import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
 from holdfast.store.interface import Draft
 from holdfast.store.snapshots import Snapshot, is_due, ladder
@@ -27,6 +29,7 @@ from holdfast.store.summary import summary
 from holdfast.store.tables import Tables
 
 _KEPT_STATES = 64
+_HASH = re.compile("[0-9a-f]{64}").fullmatch
 _ERASING = ("event.erased", "session.deleted")
 
 
@@ -108,7 +111,7 @@ class Journal:
         for snapshot in self._tables.snapshots(session):
             try:
                 state = thaw(snapshot.frozen)
-            except (msgspec.MsgspecError, RecursionError):
+            except (msgspec.MsgspecError, RecursionError, ValueError):
                 continue  # damaged: doctor says so; an older one or the log itself will do
             if state.session != session or state.last is None:
                 continue  # no program of ours wrote this; in a team's store, others can
@@ -360,6 +363,13 @@ def _impossible(event: Event) -> str | None:
     """Numbers that no program of ours gives, and that could not even be stored."""
     if not (0 < event.clock <= LARGEST and 0 < event.seq <= LARGEST and 0 < event.v <= LARGEST):
         return "its clock, number or version is out of range"
+    hashes = (event.body, event.hash, event.hash if event.prev is None else event.prev)
+    if not all(map(_HASH, hashes)) or (event.data is None and event.salt is not None):
+        return "it has no hash, or a salt without data"
+    if not (0 < len(event.writer) <= LONGEST_NAME and 0 < len(event.type) <= LONGEST_NAME):
+        return "its writer or its type is no name"
+    if not all(0 < head.seq <= LARGEST for head in event.seen):
+        return "it has seen what cannot be"
     return None
 
 

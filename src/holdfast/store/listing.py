@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from holdfast.core import search
+from holdfast.core import search, view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.times import text
@@ -143,7 +143,7 @@ def _row(values: tuple[Any, ...], which: Filter) -> Row:
     id_, goal, status, progress, name, device, created, updated, working, archived, ended = values
     aged = which.archive_after is not None and ended is not None and which.now - ended > which.archive_after
     return Row(
-        id=id_, goal=goal, status=status, progress=progress, project=name, device=device,
+        id=id_, goal=goal, status=status, progress=view.fraction(progress), project=name, device=device,
         created_at=text(created), updated_at=text(updated), working_ms=working,
         archived=aged if archived is None else bool(archived),
     )  # fmt: skip

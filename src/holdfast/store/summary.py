@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core import view
+from holdfast.core import times, view
 from holdfast.core.state import State
+from holdfast.core.text import LONGEST_TEXT
 
 
 class Summary(NamedTuple):
@@ -24,18 +25,24 @@ class Summary(NamedTuple):
 
 
 def summary(state: State) -> Summary:
-    project, deleted = state.project, state.deleted
+    """Within bounds, whatever the events say: a server refuses a row beyond them, and with it what is recorded."""
+    project, deleted, ended = state.project, state.deleted, view.ended_at(state)
+    device = view.device_of(state)
     return Summary(
-        project=project.id if project else "",
-        created_at=state.created_at if state.created_at is not None else state.updated_at,
-        updated_at=state.updated_at,
-        ended_at=view.ended_at(state),
-        goal="" if deleted else view.word(state, "goal") or "",
+        project=project.id if project and view.can_be_found_by(project.id) else "",
+        created_at=_moment(state.created_at if state.created_at is not None else state.updated_at),
+        updated_at=_moment(state.updated_at),
+        ended_at=None if ended is None else _moment(ended),
+        goal="" if deleted else (view.word(state, "goal") or "")[:LONGEST_TEXT],
         status=view.status_of(state),
         progress=view.progress_of(state),
-        name=project.name if project and not deleted else "",
-        device=view.device_of(state),
-        working_ms=view.worktime(state, state.updated_at).working,
+        name=project.name[:LONGEST_TEXT] if project and not deleted else "",
+        device=None if device is None else device[:LONGEST_TEXT],
+        working_ms=min(max(view.worktime(state, state.updated_at).working, 0), times.LATEST - times.EARLIEST),
         archived=state.archived,
         deleted=deleted,
     )
+
+
+def _moment(ms: int) -> int:
+    return min(max(ms, times.EARLIEST), times.LATEST)
