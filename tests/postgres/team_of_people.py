@@ -25,7 +25,7 @@ from holdfast.store.postgres.lines import Line
 PEOPLE: Final = ("anna", "bob", "carl", "dora", "eve", "fred", "gina")
 EVENT: Final = (
     "INSERT INTO holdfast.events (session, writer, seq, clock, at, v, type, actor, body, hash, data, salt)"
-    " VALUES ({ref}, 'w', 1, 1, 1, 1, 'note.added', 'a', '\\x00', '\\x00', '{{}}', '\\x00')"
+    " VALUES ({ref}, 'w', 1, 1, 1, 1, 'note.added', 'a', sha256('body'), sha256('hash'), '{{}}', 'sixteen bytes ..')"
 )
 _NOTES: Final = 36  # enough for a snapshot
 _SESSIONS: Final = {

@@ -108,7 +108,8 @@ def test_a_store_that_does_not_say_its_version(postgres: Server, said: str | Non
         administering.init(PostgresAddress(url))
     assert "holdfast.facts" in str(found.value.hint)
     postgres.sql(
-        "INSERT INTO holdfast.facts VALUES ('version', '1') ON CONFLICT (name) DO UPDATE SET value = '1'",
+        "INSERT INTO holdfast.facts VALUES ('version', %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        str(len(schema.MIGRATIONS)),
         database=name,
     )
     assert administering.init(PostgresAddress(url)).done == []

@@ -67,7 +67,7 @@ def test_a_session_goes_on_after_an_event_that_no_program_writes(tmp_path: Path,
 @pytest.mark.parametrize(
     "changed",
     [{"seen": (Head("w", 2**64, "00"),)}, {"seen": (Head("w", 0, "00"),)}, {"body": "zz"}, {"body": ""},
-     {"prev": "00"}, {"prev": "AB" * 32}, {"data": None}, {"writer": ""}, {"writer": "x" * 201}, {"type": ""}],
+     {"prev": "00"}, {"prev": "AB" * 32}, {"data": None}, {"writer": ""}, {"writer": "x" * 201}],
 )  # fmt: skip
 def test_an_event_that_a_server_would_refuse_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
     """Both kinds of store take in the same: what is in one can be copied to the other."""

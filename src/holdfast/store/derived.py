@@ -42,11 +42,16 @@ def aside(session: str, writer: str, seq: int) -> str:
 
 
 def findings(
-    session: str, events: Sequence[tuple[Event, bool]], kept: Kept, known: Container[str] = ()
+    session: str,
+    events: Sequence[tuple[Event, bool]],
+    kept: Kept,
+    known: Container[str] = (),
+    authors: Mapping[tuple[str, int], str] | None = None,
 ) -> Iterator[Finding]:
     """All that is wrong with a session: its events in any order, True with those marked as told twice before.
 
-    `known` holds the names (`aside`) of what is missing since a repair.
+    `known` holds the names (`aside`) of what is missing since a repair; `authors`, where several people write, who
+    put which event of which stream there.
     """
     clocks = moved(event for event, _ in events)
     log = sorted((event for event, _ in events), key=lambda event: place(event, clocks))
@@ -55,7 +60,9 @@ def findings(
     for flaw in flaws(log):
         # What a repair could not bring back is known: it is no news, but still worth a word.
         repaired = flaw.damaged is None and aside(session, flaw.writer, flaw.seq) in known
-        yield Finding("aside" if repaired else "chain", flaw.detail, session)
+        author = None if authors is None or flaw.damaged is None else authors.get((flaw.writer, flaw.seq))
+        detail = flaw.detail if author is None else f"{flaw.detail} (put there by {author})"
+        yield Finding("aside" if repaired else "chain", detail, session)
     for fork in forks(log):
         yield Finding("copies", fork.detail, session)
     deleted = any(event.type == "session.deleted" for event in log)

@@ -200,6 +200,12 @@ class Store(Protocol):
     def find(self, reference: str) -> list[str]:
         """Ids of sessions that a UUID, a prefix of it, or an alias could mean."""
 
+    def own_id(self, session: str) -> str:
+        """The id under which to record what is made of a document, given the one that follows from the document: the
+        same, unless a session of that id is somebody else's here, whether they share it or not. Then one that nobody
+        else can have taken, the same each time.
+        """
+
     def current(self, place: str) -> str | None: ...
 
     def places(self, session: str) -> list[str]:

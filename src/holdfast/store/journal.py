@@ -366,8 +366,8 @@ def _impossible(event: Event) -> str | None:
     hashes = (event.body, event.hash, event.hash if event.prev is None else event.prev)
     if not all(map(_HASH, hashes)) or (event.data is None and event.salt is not None):
         return "it has no hash, or a salt without data"
-    if not (0 < len(event.writer) <= LONGEST_NAME and 0 < len(event.type) <= LONGEST_NAME):
-        return "its writer or its type is no name"
+    if not 0 < len(event.writer) <= LONGEST_NAME:
+        return "its writer has no name, or one that is too long"
     if not all(0 < head.seq <= LARGEST for head in event.seen):
         return "it has seen what cannot be"
     return None

@@ -121,13 +121,17 @@ class Belonging:
         return None if state is None or not state.count or state.deleted else state
 
     def _known(self, name: str) -> State | None:
-        """The session this conversation was heard in last: an unfinished one before all others."""
+        """The session this conversation was heard in last: one of our own before those of others, who may name it to
+        have what we do recorded in theirs; then an unfinished one before all others.
+        """
         if name in self.linked:
             return self._transaction.state(self.linked[name])
         if name not in self._found:
             self._found[name] = self._keeper.store().find(name)
         states = [self._transaction.state(one) for one in self._found[name]]
         states = [state for state in states if state.count and not state.deleted and not self._is_theirs(state)]
+        if len(states) > 1:
+            states = [state for state in states if self._keeper.store().may_repair(state.session)] or states
         return max(
             states, key=lambda state: (view.status_of(state) not in FINISHED, state.created_at or 0), default=None
         )

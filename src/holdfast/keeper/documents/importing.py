@@ -25,7 +25,7 @@ from holdfast.keeper.documents.ground import ground
 from holdfast.keeper.mirrors.absorbing import absorb
 from holdfast.keeper.mirrors.versions import nearest
 from holdfast.store import origin
-from holdfast.store.interface import Draft, Filter, Transaction
+from holdfast.store.interface import Draft, Filter, Store, Transaction
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -86,14 +86,15 @@ def readied(keeper: Keeper, value: Json, rules: Format, here: Ground) -> tuple[D
 def session_id(keeper: Keeper, source: str, alias: str, began: int) -> str:
     """The id of what is imported: the same wherever the same document is read.
 
-    Where a session of that id came through somebody's share, it is another one: ours is mixed with our vault's id.
+    Where a session of that id came through somebody's share, it is another one: ours is mixed with our vault's id. So
+    it is where another member has that id on a server.
     """
     found = naming.imported_id(source, alias, began)
-    if origin.share_of(keeper.store(), found) is None:
-        return found
-    from holdfast.keeper.teleports.opening import own_mark
+    if origin.share_of(keeper.store(), found) is not None:
+        from holdfast.keeper.teleports.opening import own_mark
 
-    return naming.imported_id(f"{source} of {own_mark(keeper)}", alias, began)
+        found = naming.imported_id(f"{source} of {own_mark(keeper)}", alias, began)
+    return keeper.store().own_id(found)
 
 
 def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: Document, here: Ground) -> str | None:
@@ -104,7 +105,7 @@ def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: 
     if store.state(own) is not None:
         return own
     for found in store.find(alias):
-        state = store.state(found) if origin.share_of(store, found) is None else None
+        state = store.state(found) if _is_own(store, found) else None
         if state is None or state.aliases.get(rules.name) != alias:
             continue
         if state.project is not None and state.project.id == project:
@@ -113,11 +114,16 @@ def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: 
         return None
     for row in store.rows(Filter(projects=(project,), since=began - SECOND)):
         # The same name is not enough: two sessions of one day may have the same goal.
-        near = abs(millis(row.created_at) - began) < SECOND and origin.share_of(store, row.id) is None
-        state = store.state(row.id) if near else None
+        near = abs(millis(row.created_at) - began) < SECOND
+        state = store.state(row.id) if near and _is_own(store, row.id) else None
         if state is not None and rules.alias(shown(state, rules)) == alias:
             return row.id
     return None
+
+
+def _is_own(store: Store, session: str) -> bool:
+    """Nobody can have what we import go into a session of theirs."""
+    return origin.share_of(store, session) is None and store.may_repair(session)
 
 
 def _begin(

@@ -33,11 +33,11 @@ def take_in_salvaged(keeper: Keeper, value: Json, *, make_current: bool = False)
         keeper.recorder.redacted[kind] = keeper.recorder.redacted.get(kind, 0) + count
         notes.append(Note((), f"secrets were cut out before anything was stored: {count} {kind}"))
     source = digest(written(clean))[:32]
-    session = session_id(keeper, EXTRA, source, 0)
     seen = projects.observe(keeper.place, "")
     # Asked before anything is opened: what cannot be recognised leaves no trace.
     mapping = salvaged(clean, ground(keeper, seen)).notes
     store = keeper.store()
+    session = session_id(keeper, EXTRA, source, 0)
     with keeper.transaction() as transaction:
         known = transaction.state(session)
         if known.deleted:

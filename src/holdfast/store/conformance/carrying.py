@@ -88,6 +88,7 @@ class Carrying(Ground):
         """With its session, beside the log, in the transaction that says so; one's own is one's own to repair."""
         store = self.furnished()
         assert store.may_repair(SESSION)
+        assert store.own_id(SESSION) == SESSION
         assert store.beside().missed == frozenset()
         names = [aside(SESSION, ANNA, number) for number in (7, 9)]
         for _ in range(2):

@@ -57,4 +57,6 @@ def findings(tables: PostgresTables, session: str) -> Iterator[Finding]:
         words={word for (word,) in ask("SELECT holdfast.words_of(%s)", (ref,))},
         aliases={alias for (alias,) in ask("SELECT holdfast.aliases_of(%s)", (ref,))},
     )
-    yield from derived.findings(session, events, kept, known)
+    put = ask("SELECT writer, seq, put_by FROM events WHERE session = %s AND put_by <> CURRENT_USER", (ref,))
+    authors = {(writer, seq): person for writer, seq, person in put}
+    yield from derived.findings(session, events, kept, known, authors)

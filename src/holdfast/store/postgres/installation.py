@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.core.canonical import digest
+from holdfast.core.view import can_be_found_by
 from holdfast.store.interface import Beside, Known
 from holdfast.store.postgres.talking import Talk
 
@@ -49,12 +50,18 @@ class OfInstallation:
         self.talk.tell("SELECT holdfast.point(%s, %s, %s)", (self._installation(), place, session))
 
     def know(self, known: Known) -> None:
-        """A path is true of this installation; whatever else finds a project, of all."""
+        """A path is true of this installation; whatever else finds a project, of all. Another member's session can
+        say anything of its project: what is too long to be found again is left out.
+        """
+        if not can_be_found_by(known.id):
+            return
         self.talk.tell(
             "INSERT INTO projects (vault, id, name) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
             (self.vault, known.id, known.name),
         )
         for kind, value in known.evidence:
+            if not can_be_found_by(value):
+                continue
             self.talk.tell(
                 "INSERT INTO evidence (vault, kind, value, project, installation) VALUES (%s, %s, %s, %s, %s)"
                 " ON CONFLICT DO NOTHING",
@@ -86,7 +93,7 @@ class OfInstallation:
                 str(name)
                 for (name,) in self.talk.ask(
                     "SELECT a.name FROM aside a JOIN sessions s ON s.ref = a.session"
-                    " WHERE s.vault = %s AND a.found = ''",
+                    " WHERE s.vault = %s AND a.found = '' AND starts_with(a.name, 'aside:' || s.id || ':')",
                     (self.vault,),
                 )
             ),

@@ -103,5 +103,17 @@ def hand_over(line: Line, vault: int, person: str, to: str) -> int:
             " WHERE vault = %s AND owner = %s",
             (to, vault, person),
         ).rowcount
+        # What is said of their projects is known to who sees sessions of whoever said it (rights.sql).
+        line.execute(
+            "INSERT INTO holdfast.projects (vault, person, id, name) SELECT vault, %s, id, name"
+            " FROM holdfast.projects WHERE vault = %s AND person = %s ON CONFLICT DO NOTHING",
+            (to, vault, person),
+        )
+        line.execute(
+            "INSERT INTO holdfast.evidence (vault, kind, value, project, person)"
+            " SELECT vault, kind, value, project, %s FROM holdfast.evidence"
+            " WHERE vault = %s AND person = %s AND installation = 0 ON CONFLICT DO NOTHING",
+            (to, vault, person),
+        )
         line.execute("SELECT pg_notify(%s, '')", (f"holdfast_{vault}",))
     return given

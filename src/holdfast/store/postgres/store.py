@@ -49,6 +49,8 @@ class PostgresStore:
         self._hidden = conninfo.secrets_of(address.secret)
         self._here = here
         self._installation: int | None = None
+        # The stream that this home told the server is its own.
+        self._claimed: str | None = None
         self.active: Talk | None = None
         self._closed = False
         self._patience = patience
@@ -161,17 +163,13 @@ class PostgresStore:
         return self._installation
 
     def settle_in(self) -> int:
-        """This installation's number, for writing."""
-        if self._installation is None:
-            name = self._here(True)
-
-            def settle(talk: Talk) -> int:
-                sql = "INSERT INTO installations (vault, id) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING 1"
-                talk.ask(sql, (self.vault, name))
-                sql = "SELECT ref FROM holdfast.installations WHERE vault = %s AND person = CURRENT_USER AND id = %s"
-                return int(talk.one(sql, (self.vault, name)))
-
-            self._installation = self.asked(settle, "write to the store")
+        """This installation's number, for writing; the server knows then which stream is its own."""
+        writer = self.journal.writer()
+        if self._installation is None or self._claimed != writer:
+            given = (self.vault, self._here(True), writer)
+            sql = "SELECT holdfast.settle(%s, %s, %s)"
+            self._installation = self.asked(lambda talk: int(talk.one(sql, given)), WRITE)
+            self._claimed = writer
         return self._installation
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
@@ -222,6 +220,10 @@ class PostgresStore:
         sql = "SELECT 1 FROM sessions s WHERE s.vault = %s AND s.id = %s"
         there = self.asked(lambda talk: talk.one(sql, (self.vault, session))) is not None
         return there and not self.may_write(session)
+
+    def own_id(self, session: str) -> str:
+        sql = "SELECT holdfast.own_id(%s, %s)"
+        return str(self.asked(lambda talk: talk.one(sql, (self.vault, session))))
 
     def find(self, reference: str) -> list[str]:
         return listing.find(self._listed, reference, self._within)

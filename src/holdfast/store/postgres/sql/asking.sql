@@ -29,14 +29,14 @@ CREATE OR REPLACE FUNCTION holdfast.shown(me text, its_ref bigint) RETURNS boole
         WHERE s.ref = its_ref AND (s.owner = me OR s.everyone <> ''
             OR EXISTS (SELECT FROM holdfast.shares g WHERE g.session = s.ref AND g.person = me)))
 $$;
-CREATE OR REPLACE FUNCTION holdfast.known(me text, its_vault integer, its_project text) RETURNS boolean
-    LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
-    SELECT EXISTS (SELECT FROM holdfast.sessions s
-            WHERE s.vault = its_vault AND s.project = its_project AND s.owner = me)
-        OR EXISTS (SELECT FROM holdfast.sessions s
-            WHERE s.vault = its_vault AND s.project = its_project AND s.everyone <> '')
+-- Whether somebody sees a session of another person in this project (holdfast.knows says why their own do not count).
+CREATE OR REPLACE FUNCTION holdfast.known(me text, its_vault integer, its_project text, its_person text)
+    RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
+    SELECT EXISTS (SELECT FROM holdfast.sessions s WHERE s.vault = its_vault AND s.project = its_project
+            AND s.everyone <> '' AND s.owner = its_person)
         OR EXISTS (SELECT FROM holdfast.sessions s WHERE s.vault = its_vault AND s.project = its_project
-            AND s.ref = ANY (ARRAY(SELECT g.session FROM holdfast.shares g WHERE g.person = me)))
+            AND s.owner = its_person AND s.ref = ANY (ARRAY(
+                SELECT g.session FROM holdfast.shares g WHERE g.person = me)))
 $$;
 
 -- Sessions.
@@ -108,28 +108,28 @@ END $$;
 
 -- Projects.
 
--- One's own word first: others may say of any project that it is found by this. Their word is looked for in projects
--- that are known, no other row is touched.
+-- One's own word first: others may say of any project that it is found by this. The word of others is looked for in
+-- projects of sessions that they let one see, no other row is touched.
 CREATE OR REPLACE FUNCTION holdfast.projects_at(its_vault integer, its_kind text, its_value text, here bigint)
     RETURNS SETOF text LANGUAGE plpgsql STABLE ROWS 10 SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
 DECLARE
-    me    CONSTANT text := holdfast.me();
-    known text[];
+    me CONSTANT text := holdfast.me();
 BEGIN
     IF NOT holdfast.admitted(me, its_vault) THEN
         RETURN;
     END IF;
-    known := ARRAY(
-        SELECT s.project FROM holdfast.sessions s WHERE s.vault = its_vault AND s.owner = me
-        UNION SELECT s.project FROM holdfast.sessions s WHERE s.vault = its_vault AND s.everyone <> ''
-        UNION SELECT s.project FROM holdfast.sessions s WHERE s.vault = its_vault
-            AND s.ref = ANY (ARRAY(SELECT g.session FROM holdfast.shares g WHERE g.person = me)));
     RETURN QUERY SELECT f.project FROM (
         SELECT e.project, true AS own FROM holdfast.evidence e WHERE e.vault = its_vault AND e.kind = its_kind
             AND e.value = its_value AND e.person = me AND e.installation IN (0, here)
-        UNION ALL SELECT e.project, false FROM holdfast.evidence e WHERE e.vault = its_vault AND e.kind = its_kind
-            AND e.value = its_value AND e.project = ANY (known) AND e.installation = 0
+        UNION ALL SELECT e.project, false FROM (
+            SELECT DISTINCT s.project, s.owner FROM holdfast.sessions s
+                WHERE s.vault = its_vault AND s.everyone <> '' AND s.owner <> me
+            UNION SELECT s.project, s.owner FROM holdfast.sessions s
+                WHERE s.vault = its_vault AND s.owner <> me
+                    AND s.ref = ANY (ARRAY(SELECT g.session FROM holdfast.shares g WHERE g.person = me))
+        ) AS known JOIN holdfast.evidence e ON e.vault = its_vault AND e.kind = its_kind AND e.value = its_value
+            AND e.project = known.project AND e.person = known.owner AND e.installation = 0
     ) AS f GROUP BY f.project ORDER BY bool_or(f.own) DESC, f.project;
 END $$;
 
@@ -137,19 +137,64 @@ CREATE OR REPLACE FUNCTION holdfast.evidence_of(its_vault integer, its_project t
     RETURNS TABLE (its_kind text, its_value text) LANGUAGE plpgsql STABLE ROWS 10 SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
 DECLARE
-    me    CONSTANT text := holdfast.me();
-    known boolean;
+    me CONSTANT text := holdfast.me();
 BEGIN
     IF holdfast.admitted(me, its_vault) THEN
-        known := holdfast.known(me, its_vault, its_project);
         RETURN QUERY SELECT DISTINCT e.kind, e.value FROM holdfast.evidence e
             WHERE e.vault = its_vault AND e.project = its_project AND e.installation IN (0, here)
-                AND (e.person = me OR e.installation = 0 AND known)
+                AND (e.person = me OR e.installation = 0 AND holdfast.known(me, its_vault, its_project, e.person))
             ORDER BY e.kind, e.value;
     END IF;
 END $$;
 
 -- One home.
+
+-- A home is known by its name, and says which stream it writes before it writes anything. Where another person has
+-- said so of the same stream, it stays theirs.
+CREATE OR REPLACE FUNCTION holdfast.settle(its_vault integer, its_name text, its_writer text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
+DECLARE
+    me CONSTANT text := holdfast.me();
+BEGIN
+    IF NOT holdfast.admitted(me, its_vault) THEN
+        RAISE EXCEPTION 'that is no home of yours' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    INSERT INTO holdfast.installations (vault, person, id) VALUES (its_vault, me, its_name) ON CONFLICT DO NOTHING;
+    INSERT INTO holdfast.writers (vault, writer, person) VALUES (its_vault, its_writer, me) ON CONFLICT DO NOTHING;
+    RETURN (SELECT i.ref FROM holdfast.installations i
+        WHERE i.vault = its_vault AND i.person = me AND i.id = its_name);
+END $$;
+
+-- Whether no other person has said that this is their stream.
+CREATE OR REPLACE FUNCTION holdfast.writes_as(its_vault integer, its_writer text) RETURNS boolean
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
+DECLARE
+    me CONSTANT text := holdfast.me();
+BEGIN
+    RETURN NOT EXISTS (SELECT FROM holdfast.writers w
+        WHERE w.vault = its_vault AND w.writer = its_writer AND w.person <> me);
+END $$;
+
+-- The id that a session gets here whose id follows from what it was made of: another one, where a session of that id is
+-- another member's. It is made with a secret of whoever asks, so that nobody can have taken it too; the same each time.
+CREATE OR REPLACE FUNCTION holdfast.own_id(its_vault integer, its_id text) RETURNS text
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
+DECLARE
+    me CONSTANT text := holdfast.me();
+BEGIN
+    IF NOT holdfast.admitted(me, its_vault) OR NOT EXISTS (
+        SELECT FROM holdfast.sessions s WHERE s.vault = its_vault AND s.id = its_id AND s.owner <> me
+    ) THEN
+        RETURN its_id;
+    END IF;
+    RETURN (
+        SELECT regexp_replace(encode(sha256(convert_to(m.secret::text || its_id, 'UTF8')), 'hex'),
+            '^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$', '\1-\2-4\3-8\4-\5')
+        FROM holdfast.members m WHERE m.vault = its_vault AND m.person = me);
+END $$;
 
 -- The same words, whether there is no such home or it is another's.
 CREATE OR REPLACE FUNCTION holdfast.be_at_home(here bigint) RETURNS void LANGUAGE plpgsql STABLE
@@ -245,4 +290,5 @@ GRANT EXECUTE ON FUNCTION holdfast.append, holdfast.horizon, holdfast.begin_writ
     holdfast.found, holdfast.called, holdfast.words_of, holdfast.aliases_of, holdfast.projects_at, holdfast.evidence_of,
     holdfast.places_at, holdfast.current_at, holdfast.point, holdfast.leave, holdfast.remembered,
     holdfast.remembered_under, holdfast.remember, holdfast.among, holdfast.sees, holdfast.writes_to, holdfast.owns,
-    holdfast.own_in, holdfast.has_home, holdfast.knows TO holdfast_member;
+    holdfast.own_in, holdfast.has_home, holdfast.knows, holdfast.adds_only, holdfast.settle, holdfast.writes_as,
+    holdfast.own_id TO holdfast_member;

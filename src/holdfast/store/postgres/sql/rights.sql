@@ -137,22 +137,40 @@ END $$;
 CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE ON holdfast.events
     FOR EACH ROW EXECUTE FUNCTION holdfast.append_only();
 
--- The owner's program obeys what the log says is erased: others must not make it say so of what is not theirs.
+-- Numbers and hashes as programs write them. Not a constraint: rows of earlier versions are still erased and marked.
+CREATE OR REPLACE FUNCTION holdfast.refuse_impossible() RETURNS trigger LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'an event has a number, a time or a hash that no program writes' USING ERRCODE = 'check_violation';
+END $$;
+CREATE OR REPLACE TRIGGER refuse_impossible BEFORE INSERT ON holdfast.events FOR EACH ROW WHEN (NOT (
+    NEW.clock BETWEEN 1 AND 9007199254740991 AND NEW.seq BETWEEN 1 AND 9007199254740991
+    AND NEW.v BETWEEN 1 AND 9007199254740991 AND NEW.at BETWEEN -62135596800000 AND 253402300799999
+    AND octet_length(NEW.hash) = 32 AND octet_length(NEW.body) = 32 AND octet_length(coalesce(NEW.prev, NEW.hash)) = 32
+    AND (NEW.data IS NULL) = (NEW.salt IS NULL) AND octet_length(coalesce(NEW.salt, 'sixteen bytes ..')) = 16
+    AND length(NEW.writer) BETWEEN 1 AND 200
+)) EXECUTE FUNCTION holdfast.refuse_impossible();
+
+-- The owner's program obeys what the log says is erased: others must not make it say so of what is not theirs. What
+-- may stand instead of an erasure erases too, whenever that erasure is itself erased; so each event that is named
+-- anywhere in it has to be here already, and put by the same person.
 CREATE OR REPLACE FUNCTION holdfast.erase_own() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    named bytea[];
+    named text[];
 BEGIN
     IF EXISTS (SELECT 1 FROM holdfast.sessions s WHERE s.ref = NEW.session AND s.owner = CURRENT_USER) THEN
         RETURN NEW;
     END IF;
-    SELECT array_agg(decode(given.hex, 'hex')) INTO named FROM (
-        SELECT regexp_replace(one, '\s', '', 'g') AS hex
-        FROM jsonb_array_elements_text(convert_from(NEW.data, 'UTF8')::jsonb -> 'hashes') AS one
-    ) AS given WHERE given.hex ~ '^([0-9A-Fa-f]{2})+$';
-    IF EXISTS (
-        SELECT 1 FROM holdfast.events e
-        WHERE e.session = NEW.session AND e.put_by <> CURRENT_USER AND e.hash = ANY (named)
+    WITH RECURSIVE erasures (said) AS (
+        SELECT convert_from(NEW.data, 'UTF8')::jsonb
+        UNION ALL SELECT given.value FROM erasures CROSS JOIN LATERAL jsonb_each(
+            CASE WHEN jsonb_typeof(said -> 'instead') = 'object' THEN said -> 'instead' END) AS given
+    ) SELECT array_agg(DISTINCT given.name) INTO named FROM erasures CROSS JOIN LATERAL jsonb_array_elements_text(
+        CASE WHEN jsonb_typeof(said -> 'hashes') = 'array' THEN said -> 'hashes' END) AS given (name);
+    IF cardinality(named) <> (
+        SELECT count(DISTINCT e.hash) FROM holdfast.events e
+        WHERE e.session = NEW.session AND e.put_by = CURRENT_USER AND encode(e.hash, 'hex') = ANY (named)
     ) THEN
         RAISE EXCEPTION 'only its author or the session''s owner erases an event'
             USING ERRCODE = 'insufficient_privilege';
@@ -162,7 +180,8 @@ END $$;
 CREATE OR REPLACE TRIGGER erase_own BEFORE INSERT ON holdfast.events
     FOR EACH ROW WHEN (NEW.type = 'event.erased') EXECUTE FUNCTION holdfast.erase_own();
 
--- Who may write to another's session can neither share it nor make it vanish from the owner's sight.
+-- Who may write to another's session can neither share it nor make it vanish from the owner's sight, nor say of which
+-- project it is (which shows the project's name), nor use its numbers up.
 CREATE OR REPLACE FUNCTION holdfast.leave_the_owner() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -176,13 +195,17 @@ BEGIN
     )::integer THEN
         RAISE EXCEPTION 'only its owner takes a session away' USING ERRCODE = 'insufficient_privilege';
     END IF;
+    -- A transaction counts one further; the first of a session counts two.
+    IF abs(NEW.version) > abs(OLD.version) + 2 THEN
+        RAISE EXCEPTION 'a session changes once at a time' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    NEW.project := OLD.project;
+    NEW.anew := greatest(OLD.anew, least(NEW.anew, abs(NEW.version)));
+    NEW.latest := greatest(OLD.latest, least(NEW.latest, (SELECT last_value FROM holdfast.places)));
     RETURN NEW;
 END $$;
-CREATE OR REPLACE TRIGGER leave_the_owner BEFORE UPDATE ON holdfast.sessions FOR EACH ROW WHEN (
-    OLD.owner <> CURRENT_USER AND (
-        NEW.everyone <> OLD.everyone OR NEW.deleted <> OLD.deleted OR NEW.version <= 0
-        OR abs(NEW.version) < abs(OLD.version))
-) EXECUTE FUNCTION holdfast.leave_the_owner();
+CREATE OR REPLACE TRIGGER leave_the_owner BEFORE UPDATE ON holdfast.sessions FOR EACH ROW
+    WHEN (OLD.owner <> CURRENT_USER) EXECUTE FUNCTION holdfast.leave_the_owner();
 
 -- Columns that nobody may choose (whose it is, who put it, in which place it came) are not among those one may fill.
 GRANT SELECT ON holdfast.mine, holdfast.my_vaults, holdfast.teammates, holdfast.facts TO holdfast_member;
@@ -244,7 +267,8 @@ CREATE OR REPLACE FUNCTION holdfast.has_home(here bigint) RETURNS boolean LANGUA
 BEGIN
     RETURN EXISTS (SELECT FROM holdfast.installations i WHERE i.ref OPERATOR(pg_catalog.=) here);
 END $$;
--- A project is known where a session of it can be seen: one's own, everybody's, or one that is shared. Asked in three
+-- What somebody says of a project is known to whoever sees a session of theirs in it: everybody's, or one that is
+-- shared. One's own session does not count: everybody can begin one and say that it is of any project. Asked in two
 -- questions, each of which has an index; a single one would look at all sessions of the project.
 CREATE OR REPLACE FUNCTION holdfast.knows(its_vault integer, its_project text, its_person text, its_home bigint)
     RETURNS boolean LANGUAGE plpgsql STABLE COST 0.0001 AS $$
@@ -252,15 +276,25 @@ BEGIN
     RETURN EXISTS (SELECT FROM holdfast.my_vaults m WHERE m.vault OPERATOR(pg_catalog.=) its_vault) AND (
         its_person OPERATOR(pg_catalog.=) CURRENT_USER OR its_home OPERATOR(pg_catalog.=) 0 AND (
             EXISTS (SELECT FROM holdfast.sessions s
-                WHERE s.vault OPERATOR(pg_catalog.=) its_vault
-                    AND s.project OPERATOR(pg_catalog.=) its_project AND s.owner OPERATOR(pg_catalog.=) CURRENT_USER)
-            OR EXISTS (SELECT FROM holdfast.sessions s
-                WHERE s.vault OPERATOR(pg_catalog.=) its_vault
-                    AND s.project OPERATOR(pg_catalog.=) its_project AND s.everyone OPERATOR(pg_catalog.<>) '')
+                WHERE s.vault OPERATOR(pg_catalog.=) its_vault AND s.project OPERATOR(pg_catalog.=) its_project
+                    AND s.everyone OPERATOR(pg_catalog.<>) '' AND s.owner OPERATOR(pg_catalog.=) its_person)
             OR EXISTS (SELECT FROM holdfast.sessions s WHERE s.vault OPERATOR(pg_catalog.=) its_vault
-                    AND s.project OPERATOR(pg_catalog.=) its_project
+                    AND s.project OPERATOR(pg_catalog.=) its_project AND s.owner OPERATOR(pg_catalog.=) its_person
                 AND s.ref OPERATOR(pg_catalog.=) ANY (ARRAY(
                     SELECT g.session FROM holdfast.shares g WHERE g.person OPERATOR(pg_catalog.=) CURRENT_USER)))));
+END $$;
+
+-- What somebody adds to another's session leaves what others said there as it is: it neither begins nor deletes the
+-- session, nor goes on with a stream of another person, nor takes the place of an event of theirs with the same key.
+CREATE OR REPLACE FUNCTION holdfast.adds_only(its_vault integer, its_session bigint, its_type text, its_key text,
+    its_clock bigint, its_writer text, its_seq bigint, its_hash bytea) RETURNS boolean LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN its_type NOT IN ('session.started', 'session.deleted') AND holdfast.writes_as(its_vault, its_writer)
+        AND (its_key IS NULL OR NOT EXISTS (
+            SELECT FROM holdfast.events e
+            WHERE e.session = its_session AND e.key = its_key AND e.put_by <> CURRENT_USER
+                AND (e.clock, e.writer, e.seq, e.hash) > (its_clock, its_writer, its_seq, its_hash)));
 END $$;
 
 DO $$
@@ -272,7 +306,7 @@ BEGIN
         EXECUTE format('DROP POLICY %I ON holdfast.%I', one.policyname, one.tablename);
     END LOOP;
     FOR one IN SELECT unnest(ARRAY['sessions', 'shares', 'events', 'aliases', 'words', 'snapshots', 'aside',
-        'installations', 'places_of_work', 'memory', 'projects', 'evidence']) AS tablename LOOP
+        'installations', 'places_of_work', 'memory', 'projects', 'evidence', 'writers']) AS tablename LOOP
         EXECUTE format('ALTER TABLE holdfast.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', one.tablename);
     END LOOP;
     -- Nobody but their owner has rights to these; should somebody grant some by mistake, they still show nothing.
@@ -298,12 +332,12 @@ BEGIN
     -- Whoever owns the tables dismisses people and hands over what they left: when they say that they do (hand_over).
     -- And in their name the functions of asking.sql look for what somebody asks.
     SELECT pg_get_userbyid(relowner) INTO owner FROM pg_class WHERE oid = 'holdfast.sessions'::regclass;
-    FOR one IN SELECT unnest(ARRAY['sessions', 'shares']) AS tablename LOOP
+    FOR one IN SELECT unnest(ARRAY['sessions', 'shares', 'projects', 'evidence']) AS tablename LOOP
         EXECUTE format('CREATE POLICY administering ON holdfast.%I FOR ALL TO %I USING ('
             'current_setting(''holdfast.administering'', true) = ''on'')', one.tablename, owner);
     END LOOP;
     FOR one IN SELECT unnest(ARRAY['sessions', 'shares', 'words', 'aliases', 'installations', 'places_of_work',
-        'memory', 'evidence']) AS tablename LOOP
+        'memory', 'evidence', 'writers']) AS tablename LOOP
         EXECUTE format('CREATE POLICY asking ON holdfast.%I FOR ALL TO %I USING ('
             'current_setting(''search_path'') = ''pg_catalog, pg_temp, "holdfast.asking"'')', one.tablename, owner);
     END LOOP;
@@ -321,8 +355,9 @@ CREATE POLICY writing ON holdfast.sessions FOR UPDATE TO holdfast_member USING (
 CREATE POLICY recording ON holdfast.events FOR INSERT TO holdfast_member WITH CHECK (
     put_by = CURRENT_USER AND EXISTS (
         SELECT 1 FROM holdfast.sessions s WHERE s.ref = session AND (
-            s.owner = CURRENT_USER OR type <> 'session.deleted' AND (s.everyone = 'write' OR EXISTS (
-                SELECT 1 FROM holdfast.shares g WHERE g.session = s.ref AND g.person = CURRENT_USER AND g.writes)))));
+            s.owner = CURRENT_USER OR (s.everyone = 'write' OR EXISTS (
+                SELECT 1 FROM holdfast.shares g WHERE g.session = s.ref AND g.person = CURRENT_USER AND g.writes))
+            AND holdfast.adds_only(s.vault, session, type, key, clock, writer, seq, hash))));
 CREATE POLICY erasing ON holdfast.events FOR UPDATE TO holdfast_member USING (holdfast.writes_to(session));
 CREATE POLICY withdrawing ON holdfast.events FOR DELETE TO holdfast_member USING (
     holdfast.writes_to(session) AND (put_by = CURRENT_USER OR holdfast.owns(session)));
