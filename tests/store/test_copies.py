@@ -119,6 +119,11 @@ def test_a_newer_backup_is_refused(store: SqliteStore, tmp_path: Path) -> None:
     connection = apsw.Connection(str(tmp_path / "copy"))
     connection.pragma("user_version", 9)
     connection.close()
+    with pytest.raises(Invalid, match="damaged"):  # nothing else of it is newer
+        store.restore(str(tmp_path / "copy"))
+    connection = apsw.Connection(str(tmp_path / "copy"))
+    connection.execute("CREATE TABLE later (x)")
+    connection.close()
     with pytest.raises(Refused, match="newer"):
         store.restore(str(tmp_path / "copy"))
 

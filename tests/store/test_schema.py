@@ -36,6 +36,13 @@ def shape(path: str) -> list[object]:
     return found
 
 
+def make_newer(path: str) -> None:
+    """As a later program would: by one more migration."""
+    connection = apsw.Connection(path)
+    schema.migrate(connection, path, (*schema.MIGRATIONS, SECOND))
+    connection.close()
+
+
 def test_a_migration_changes_everything_at_once(path: str) -> None:
     """After a further migration the store says so, has the new tables, and keeps its events."""
     connection = apsw.Connection(path)
@@ -96,11 +103,9 @@ def test_two_processes_migrate_once(path: str) -> None:
 
 def test_a_newer_store_is_refused_with_the_right_words(path: str) -> None:
     """An older program names both versions and says what to do; not a byte changes."""
-    connection = apsw.Connection(path)
-    connection.pragma("user_version", 7)
-    connection.close()
+    make_newer(path)
     before = Path(path).read_bytes()
-    with pytest.raises(Refused, match=r"newer Holdfast \(version 7; this program knows 2\)") as caught:
+    with pytest.raises(Refused, match=r"newer Holdfast \(version 3; this program knows 2\)") as caught:
         opening.connect(path)
     assert caught.value.exit_code == 1
     assert caught.value.hint is not None
@@ -112,11 +117,29 @@ def test_a_newer_store_is_refused_with_the_right_words(path: str) -> None:
 @pytest.mark.parametrize("media", ["file", "read only"])
 def test_a_newer_store_is_refused_on_read_only_media_too(path: str, media: str) -> None:
     """Reading a newer store without the right to write is refused in the same words."""
-    connection = apsw.Connection(path)
-    connection.pragma("user_version", 7)
-    connection.close()
+    make_newer(path)
     with pytest.raises(Refused, match="newer"):
         opening._open_for_reading(path) if media == "read only" else opening.connect(path)
+
+
+@pytest.mark.parametrize("media", ["file", "read only"])
+@pytest.mark.parametrize("version", [-2, 0, 1, 3, 66, 258, 1 << 30])
+def test_a_version_that_the_tables_contradict_is_damage(path: str, version: int, media: str) -> None:
+    """A turned bit in the header's version is not taken for a newer or an older program's store."""
+    connection = apsw.Connection(path)
+    connection.pragma("user_version", version)
+    connection.close()
+    before = Path(path).read_bytes()
+    with pytest.raises(Damaged, match=f"gives version {version}, its tables are those of version 2"):
+        opening._open_for_reading(path) if media == "read only" else opening.connect(path)
+    assert Path(path).read_bytes() == before
+
+
+def test_every_migration_changes_the_tables() -> None:
+    """The tables are the second witness of the version: no two versions have the same ones."""
+    found = list(schema.due_tables())
+    assert len(found) == len(schema.MIGRATIONS) + 1
+    assert all(one != other for number, one in enumerate(found) for other in found[:number])
 
 
 def test_a_foreign_database_is_refused(tmp_path: Path) -> None:

@@ -19,5 +19,5 @@ class TestSqlite(StoreConformance):
 
     def make_newer(self, where: str) -> None:
         connection = apsw.Connection(str(self.place / f"{where}.db"))
-        connection.execute("PRAGMA user_version = 1000")
+        connection.execute("CREATE TABLE later (x); PRAGMA user_version = 1000")
         connection.close()

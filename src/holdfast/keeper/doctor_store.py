@@ -112,7 +112,7 @@ _SOUND: Final = {
     "copies": "no two copies of one home wrote at once",
     "clocks": "every event has a plausible clock",
 }
-_WARNINGS: Final = ("aside", "copies", "clocks")
+WARNINGS: Final = ("aside", "copies", "clocks")  # nothing that a repair could put right
 _ON_A_SERVER: Final = {"file": "every table can be read"}
 
 
@@ -138,7 +138,7 @@ def within(keeper: Keeper, store: Store | None, opened: Check) -> Iterator[Check
         found["file"].append(Finding("file", f"the check broke off ({unexpected(keeper, error)})"))
     for name, findings in found.items():
         if findings:
-            yield Check(name, "warning" if name in _WARNINGS else "failed", _told(findings), _mend(keeper, name))
+            yield Check(name, "warning" if name in WARNINGS else "failed", _told(findings), _mend(keeper, name))
         elif away is not None and name == "file":
             yield Check(name, "failed", f"the check broke off: {away.message}", away.hint)
         elif away is not None:
@@ -201,13 +201,17 @@ def _repair_on_server(keeper: Keeper) -> Iterator[str]:
 def _repair_file(keeper: Keeper, path: str) -> Iterator[str]:
     from holdfast.store.sqlite import aside, repairing
 
-    wrong = _derived_damage(keeper)
+    found = _damage(keeper)
     keeper.close()
+    if found is not None and not found:
+        return  # nor is it touched: where nothing can be written, that is no failure then
     before = (aside.kept(path), host.inode(path))
     try:
         yield from repairing.repair(path)
+        wrong = {one.session for one in found or () if one.check in ("state", "listing", "search")}
         if wrong:
-            yield f"States, listings and search of {count(wrong, 'session')} were wrong and are rebuilt from the log."
+            several = count(len(wrong), "session")
+            yield f"States, listings and search of {several} were wrong and are rebuilt from the log."
     except HoldfastError as error:
         yield f"The store was not repaired: {error.message}." + (f" {error.hint}" if error.hint else "")
     except Exception as error:  # noqa: BLE001 (the rest of the home can still be tended)
@@ -217,13 +221,13 @@ def _repair_file(keeper: Keeper, path: str) -> Iterator[str]:
             _begin_anew(keeper)
 
 
-def _derived_damage(keeper: Keeper) -> int:
+def _damage(keeper: Keeper) -> list[Finding] | None:
+    """What a repair has to put right; None when the store cannot even be looked at."""
     try:
         store = keeper.existing_store()
-        found = list(store.check()) if store is not None else []
+        return [one for one in store.check() if one.check not in WARNINGS] if store is not None else []
     except Exception:  # noqa: BLE001 (it is repaired next)
-        return 0
-    return len({one.session for one in found if one.check in ("state", "listing", "search")})
+        return None
 
 
 def _begin_anew(keeper: Keeper) -> None:

@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from holdfast.store.sqlite.pages import Image
+from holdfast.store.sqlite.pages import HEADER, PAGE, Image
 
 _LEAF = 13
+_INDEX_LEAF, _INDEX_INSIDE = 10, 2
+_IN_LEAF = PAGE - 35  # bytes of a row that stay on its page
+_IN_INDEX = (PAGE - 12) * 64 // 255 - 23
 _EVENT_COLUMNS = 17
 _SESSION_COLUMNS = 15
 _WRITER_COLUMNS = 2
@@ -33,12 +36,38 @@ class Found(NamedTuple):
 
 def carve(image: Image) -> Found:
     found = Found([], {}, {}, {})
-    size, data = image.page, image.data
-    for start in range(0, len(data), size):
-        _take(found, image, data[start : start + size], 100 if start == 0 else 0)
+    for start in range(0, len(image.data), PAGE):
+        _take(found, image, image.data[start : start + PAGE], HEADER if start == 0 else 0)
     for page in image.leftover:
         _take(found, image, page, 0)
     return found
+
+
+def places(image: Image) -> dict[str, str]:
+    """Work trees and their current sessions: the one table of two texts of which the second is a session's id.
+
+    A path that is found with two sessions is left out: one of them stood on a page that is no longer in use.
+    """
+    found: dict[str, set[str]] = {}
+    for start in range(0, len(image.latest), PAGE):
+        for row in _index_rows(image, image.latest[start : start + PAGE]):
+            texts = len(row) == 2 and all(isinstance(value, bytes) for value in row)
+            if texts and _SESSION.fullmatch(row[1]):
+                found.setdefault(row[0].decode(errors="replace"), set()).add(row[1].decode())
+    return {path: next(iter(sessions)) for path, sessions in found.items() if len(sessions) == 1}
+
+
+def _index_rows(image: Image, page: bytes) -> Iterator[list[Any]]:
+    """Rows of tables without row numbers, which lie in pages of indexes, inner ones too."""
+    if len(page) < 12 or page[0] not in (_INDEX_LEAF, _INDEX_INSIDE):
+        return
+    head, child = (8, 0) if page[0] == _INDEX_LEAF else (12, 4)
+    for cell in _cells(page, 0, head):
+        try:
+            length, at = _varint(page, cell + child)
+            yield _values(_payload(image, page, at, length, _IN_INDEX))
+        except (IndexError, ValueError):
+            continue
 
 
 def names(data: bytes) -> tuple[set[str], set[str]]:
@@ -69,35 +98,37 @@ def _take(found: Found, image: Image, page: bytes, start: int) -> None:
 def _rows(image: Image, page: bytes, start: int) -> Iterator[tuple[int, list[Any]]]:
     if len(page) < start + 8 or page[start] != _LEAF:
         return
-    count = int.from_bytes(page[start + 3 : start + 5], "big")
-    for index in range(min(count, len(page) // 4)):
-        place = start + 8 + 2 * index
-        cell = int.from_bytes(page[place : place + 2], "big")
+    for cell in _cells(page, start, start + 8):
         try:
-            length, cell = _varint(page, cell)
-            number, cell = _varint(page, cell)
-            yield number, _values(_payload(image, page, cell, length))
+            length, at = _varint(page, cell)
+            number, at = _varint(page, at)
+            yield number, _values(_payload(image, page, at, length, _IN_LEAF))
         except (IndexError, ValueError):
             continue  # this cell is damaged; its neighbours may not be
 
 
-def _payload(image: Image, page: bytes, start: int, length: int) -> bytes:
-    """The bytes of a row, the part on overflow pages included."""
-    usable = image.page
-    if length <= usable - 35:
+def _cells(page: bytes, start: int, pointers: int) -> Iterator[int]:
+    count = int.from_bytes(page[start + 3 : start + 5], "big")
+    for place in range(pointers, pointers + 2 * min(count, len(page) // 4), 2):
+        yield int.from_bytes(page[place : place + 2], "big")
+
+
+def _payload(image: Image, page: bytes, start: int, length: int, most: int) -> bytes:
+    """The bytes of a row, the part on overflow pages included. At most so many are on its own page."""
+    if length <= most:
         return _exactly(page[start : start + length], length)
     if length > len(image.data):
         raise ValueError(length)
-    least = (usable - 12) * 32 // 255 - 23
-    local = least + (length - least) % (usable - 4)
-    local = local if local <= usable - 35 else least
+    least = (PAGE - 12) * 32 // 255 - 23
+    local = least + (length - least) % (PAGE - 4)
+    local = local if local <= most else least
     parts = [_exactly(page[start : start + local], local)]
     following = int.from_bytes(_exactly(page[start + local : start + local + 4], 4), "big")
     left = length - local
     while left > 0:
-        at = (following - 1) * usable
-        chunk = image.data[at : at + usable] if following > 0 else b""
-        piece = _exactly(chunk[4 : 4 + min(left, usable - 4)], min(left, usable - 4))
+        at = (following - 1) * PAGE
+        chunk = image.data[at : at + PAGE] if following > 0 else b""
+        piece = _exactly(chunk[4 : 4 + min(left, PAGE - 4)], min(left, PAGE - 4))
         parts.append(piece)
         left -= len(piece)
         following = int.from_bytes(chunk[:4], "big")

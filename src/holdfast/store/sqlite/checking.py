@@ -17,6 +17,7 @@ from holdfast.core.state import FOLD_VERSION
 from holdfast.store.derived import Kept, findings
 from holdfast.store.interface import Finding
 from holdfast.store.sqlite import aside, schema
+from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
 from holdfast.store.summary import Summary
 
@@ -42,7 +43,7 @@ def check(connection: apsw.Connection, tables: SqliteTables, path: str) -> Itera
 
 
 def _findings(connection: apsw.Connection, tables: SqliteTables, path: str) -> Iterator[Finding]:
-    yield from _guarded("file", lambda: _file(connection))
+    yield from _guarded("file", lambda: _file(connection, path))
     yield from _guarded("chain", lambda: _whole(connection))
     yield from _guarded("aside", lambda: _set_aside(path))
     sessions: list[tuple[int, str]] = []
@@ -68,22 +69,27 @@ def _cannot_be_read(name: str, error: BaseException, session: str | None) -> Fin
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _file(connection: apsw.Connection) -> Iterator[Finding]:
-    for (said,) in connection.execute(f"PRAGMA integrity_check({_MOST})"):
-        if said != "ok":
-            yield Finding("file", str(said))
+def _file(connection: apsw.Connection, path: str) -> Iterator[Finding]:
+    for what in opening.header_damage(path):
+        yield Finding("file", f"the header is damaged: {what}")
+    for line in broken(connection, f"({_MOST})"):
+        yield Finding("file", line)
     for difference in differences(connection):
         yield Finding("file", difference)
 
 
+def broken(connection: apsw.Connection, most: str = "") -> Iterator[str]:
+    """What SQLite finds wrong with the file."""
+    for (said,) in connection.execute(f"PRAGMA integrity_check{most}"):
+        for line in str(said).split("\n"):
+            if line not in ("ok", "*** in database main ***"):
+                yield line
+
+
 def differences(connection: apsw.Connection) -> Iterator[str]:
     """Where the tables are not what this version makes them."""
-    fresh = apsw.Connection(":memory:")
-    try:
-        schema.migrate(fresh, ":memory:")
-        due, found = _tables(fresh), _tables(connection)
-    finally:
-        fresh.close()
+    *_, due = schema.due_tables()
+    found = schema.tables_of(connection)
     for name in sorted(due.keys() | found.keys()):
         if name not in found:
             yield f"{name} is missing"
@@ -91,11 +97,6 @@ def differences(connection: apsw.Connection) -> Iterator[str]:
             yield f"{name} is there, and nobody made it"
         elif due[name] != found[name]:
             yield f"{name} is not as it was made"
-
-
-def _tables(connection: apsw.Connection) -> dict[str, tuple[object, ...]]:
-    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name <> 'sqlite_stat1'")
-    return {f"{row[0]} {row[1]}": row[2:] for row in rows}
 
 
 def _set_aside(path: str) -> Iterator[Finding]:

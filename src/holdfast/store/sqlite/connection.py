@@ -54,6 +54,9 @@ def _open(path: str) -> apsw.Connection:
         connection.set_busy_handler(Patience())
         connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF")
         _check_kind(connection, path)
+        if connection.readonly("main") and os.access(path, os.W_OK):
+            # SQLite writes to no file whose header names a format that it does not know.
+            raise Damaged("the store is damaged (its header forbids writing)", hint=SAVES, file=path)
         if journal:
             _check_journal(connection, path)
         schema.migrate(connection, path)
@@ -75,17 +78,15 @@ def _open_for_reading(path: str) -> apsw.Connection:
         if image.leftover:
             raise _damaged_journal(path)
         connection = apsw.Connection(":memory:")
-        connection.deserialize("main", without_wal(image.data))
+        connection.deserialize("main", pages.without_journal(image.data))
     else:
         name = f"file:{_quoted(path)}?mode=ro&immutable=1"
         connection = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     try:
         connection.execute("PRAGMA temp_store = MEMORY; PRAGMA trusted_schema = OFF; PRAGMA query_only = ON")
         _check_kind(connection, path)
-        found = schema.version_of(connection)
-        if found > len(schema.MIGRATIONS):
-            raise schema.newer(found, path)
-        if found < len(schema.MIGRATIONS):
+        if schema.version_of(connection) != len(schema.MIGRATIONS):
+            schema.refuse_others(connection, path)
             raise Refused("the store is of another version and cannot be changed here", file=path)
     except BaseException:
         connection.close()
@@ -93,9 +94,17 @@ def _open_for_reading(path: str) -> apsw.Connection:
     return connection
 
 
-def without_wal(image: bytes) -> bytes:
-    """The same database, saying of itself that it has no journal: in memory there is none."""
-    return image[:18] + b"\x01\x01" + image[20:]
+def header_damage(path: str) -> list[str]:
+    """What is wrong with the file's header, also while SQLite has the file open: its own layer reads it, since
+    closing a file of ours would drop SQLite's locks.
+    """
+    from holdfast.store.sqlite import pages
+
+    file = apsw.VFSFile("", path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    try:
+        return pages.header_damage(file.xRead(pages.HEADER, 0))
+    finally:
+        file.xClose()
 
 
 def _size(path: str) -> int:
@@ -128,13 +137,15 @@ def _damaged_journal(path: str) -> HoldfastError:
     return Damaged("the store's journal is damaged: its last events cannot be read", hint=SAVES, file=path + "-wal")
 
 
-def create(path: str) -> None:
-    """Make an empty store: complete under another name first, so that no half-made one is ever seen."""
+def create(path: str, copy_of: apsw.Connection | None = None) -> None:
+    """Make a store, empty or a copy: complete under another name first, so that no half-made one is ever seen."""
     directory = os.path.dirname(path)
     temporary = os.path.join(directory, files.temporary_name())
     with speaking("create the store", path):
         try:
             os.close(files.open_private(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL))
+            if copy_of is not None:
+                copy_of.execute("VACUUM INTO ?", (temporary,))
             connection = apsw.Connection(temporary)
             try:
                 connection.execute("PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY")

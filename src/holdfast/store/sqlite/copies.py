@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import apsw
 
-from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
 from holdfast.core.event import Event
 from holdfast.machine import files
 from holdfast.store.interface import LeftOut, Store
@@ -143,10 +143,10 @@ def reading(path: str) -> Iterator[Backup]:
         source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
         try:
             _refuse_what_is_none(source, path)
-            found = schema.version_of(source) if source.pragma("application_id") == schema.APPLICATION else 0
-            if found > len(schema.MIGRATIONS):
-                raise schema.newer(found, path)
-            if not found:
+            ours = source.pragma("application_id") == schema.APPLICATION
+            if ours:
+                _refuse_other_versions(source, path)
+            if not ours or not schema.version_of(source):
                 raise Invalid(
                     "the file is not a backup that this Holdfast can read",
                     hint="Backups are made by: holdfast backup FILE",
@@ -158,6 +158,13 @@ def reading(path: str) -> Iterator[Backup]:
             source.close()
 
 
+def _refuse_other_versions(source: apsw.Connection, path: str) -> None:
+    try:
+        schema.refuse_others(source, path)
+    except Damaged:
+        raise _damaged(path) from None
+
+
 def _refuse_what_is_none(source: apsw.Connection, path: str) -> None:
     """The words for a damaged store would send the person to the wrong file."""
     try:
@@ -165,8 +172,12 @@ def _refuse_what_is_none(source: apsw.Connection, path: str) -> None:
     except (apsw.NotADBError, apsw.CorruptError):
         whole = False
     if not whole:
-        raise Invalid(
-            "the file is no backup, or is damaged; nothing was changed",
-            hint=f"If it was one: holdfast --store sqlite:///{path} doctor --repair saves what can be read of it.",
-            file=path,
-        )
+        raise _damaged(path)
+
+
+def _damaged(path: str) -> Invalid:
+    return Invalid(
+        "the file is no backup, or is damaged; nothing was changed",
+        hint=f"If it was one: holdfast --store sqlite:///{path} doctor --repair saves what can be read of it.",
+        file=path,
+    )

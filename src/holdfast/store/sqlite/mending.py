@@ -20,8 +20,18 @@ COLUMNS = (
     "ord", "session", "writer", "seq", "clock", "at", "v", "type", "actor", "key", "double", "seen", "body", "prev",
     "hash", "data", "salt",
 )  # fmt: skip
-_READ = ", ".join(f"CAST({name} AS BLOB)" if name in ("type", "actor", "key") else name for name in COLUMNS)
+_TEXTS, _BLOBS = ("type", "actor", "key"), ("seen", "body", "prev", "hash", "data", "salt")
+# One turned bit makes a text of bytes, or bytes of a text, that are otherwise the same: both are read as bytes.
+_READ = ", ".join(
+    f"CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) ELSE {name} END" if name in _TEXTS + _BLOBS else name
+    for name in COLUMNS
+)
 SELECT = f"SELECT {_READ} FROM events"  # noqa: S608 (constants)
+_WRONG = " OR ".join(
+    f"typeof({name}) NOT IN ('{'text' if name in _TEXTS else 'blob'}', 'null')" for name in _TEXTS + _BLOBS
+)
+# The rows that hold another type than their columns: whatever they say, the store does not read it as that.
+SELECT_MISTYPED = f"SELECT ord FROM events WHERE {_WRONG}"  # noqa: S608 (constants)
 
 _heads = msgspec.json.Decoder(tuple[Head, ...])
 

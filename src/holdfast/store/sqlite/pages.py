@@ -11,14 +11,17 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from io import FileIO
+from itertools import islice
 from typing import NamedTuple
 
 from holdfast.machine import files
 
-PAGE = 4096
+PAGE = 4096  # of every store
+HEADER = 100
 MOST = 4 << 30
 _WAL_HEADER = 32
 _FRAME_HEADER = 24
+_STEP = _FRAME_HEADER + PAGE
 _AHEAD = 64  # frames: more than any transaction of ours, but for a rewriting of the whole file
 _MAGIC = {0x377F0682: "<", 0x377F0683: ">"}  # by the byte order of its checksums
 _WORD = 0xFFFFFFFF
@@ -33,11 +36,13 @@ class Frame(NamedTuple):
 
 
 class Image(NamedTuple):
-    """The file with its journal applied, the size of its pages, and pages of the journal that were passed over."""
+    """The file with its journal applied up to the first damage, pages of the journal that were passed over, and the
+    file with those of them applied too that are intact: its pages are the latest, but may not fit each other.
+    """
 
     data: bytes
-    page: int
     leftover: list[bytes]
+    latest: bytes
 
 
 def read(path: str) -> Image:
@@ -52,25 +57,73 @@ def journal(path: str) -> bytes:
 
 
 def image(file: bytes, wal: bytes) -> Image:
+    header = _header(wal) or _proven_header(wal)
+    raw = list(_raw(wal))
+    replayed = list(_committed(header, raw)) if header is not None else []
+    data = _applied(file, replayed)
+    lost = cut_short(wal) if header is None else _is_lost(header, header.sums, raw)
+    if not lost:
+        return Image(data, [], data)
+    beyond = raw[len(replayed) :]
+    latest = [] if header is None else list(_intact_alone(header, beyond))
+    return Image(data, [page for _, page in beyond], _applied(data, latest) if latest else data)
+
+
+def _applied(file: bytes, frames: list[Frame]) -> bytes:
     whole = bytearray(file)
-    replayed = list(committed(wal))
-    for frame in replayed:
-        start = (frame.page - 1) * len(frame.data)
-        whole.extend(bytes(max(0, start + len(frame.data) - len(whole))))
-        whole[start : start + len(frame.data)] = frame.data
-    if replayed:
-        del whole[replayed[-1].size * len(replayed[-1].data) :]
-    leftover = list(_every(wal))[len(replayed) :] if cut_short(wal) else []
-    return Image(bytes(whole), page_size(bytes(whole[:100])), leftover)
+    for frame in frames:
+        start = (frame.page - 1) * PAGE
+        whole.extend(bytes(max(0, start + PAGE - len(whole))))
+        whole[start : start + PAGE] = frame.data
+    if frames and frames[-1].size:
+        del whole[frames[-1].size * PAGE :]
+    return bytes(whole)
 
 
-def page_size(header: bytes) -> int:
-    """What the file says, if that can be; otherwise what we always use."""
-    if len(header) < 18:
-        return PAGE
-    said = int.from_bytes(header[16:18], "big")
-    said = 65536 if said == 1 else said
-    return said if 512 <= said <= 65536 and said & (said - 1) == 0 else PAGE
+# ── the file's header ────────────────────────────────────────────────────────────────────────────────────
+
+# What stands in the header of every store, whatever it holds, and what it is for.
+_CONSTANT = (
+    (0, b"SQLite format 3\0", "the kind of file"),
+    (16, PAGE.to_bytes(2, "big"), "the size of pages"),
+    (20, b"\0@  ", "the layout of pages"),
+    (44, b"\0\0\0\4", "the format of the tables' names"),
+    (48, bytes(8), "the size of the cache"),
+    (56, b"\0\0\0\1", "the encoding of text"),
+    (64, bytes(4), "the kind of vacuuming"),
+    (68, b"HOLD", "the program"),
+    (72, bytes(20), "reserved bytes"),
+)
+_VERSIONS = 18  # two bytes, of the format: 1 without a journal of its own (a backup), 2 with one
+_COUNTER, _PAGES, _FREE, _COUNTED = 24, 28, 32, 92
+
+
+def header_damage(header: bytes) -> list[str]:
+    """What in a header cannot be: the rest may be anything, or is found to be wrong by SQLite itself.
+
+    The counters of changes, the cookie of the schema and the version of SQLite have no right value. A wrong one
+    does no harm: SQLite counts pages itself when the counters differ, and reads the schema again for the cookie.
+    """
+    wrong = [what for start, due, what in _CONSTANT if header[start : start + len(due)] != due]
+    if header[_VERSIONS : _VERSIONS + 2] not in (b"\1\1", b"\2\2"):
+        wrong.append("the version of the format")
+    return wrong
+
+
+def without_journal(data: bytes) -> bytes:
+    """The same database, saying of itself that it has no journal: in memory there is none."""
+    return data[:_VERSIONS] + b"\1\1" + data[_VERSIONS + 2 :]
+
+
+def with_sound_header(data: bytes) -> bytes:
+    """The same database for use in memory: every field of the header as it must be, and no free pages."""
+    mended = bytearray(without_journal(data))
+    for start, due, _ in _CONSTANT:
+        mended[start : start + len(due)] = due
+    mended[_PAGES:_FREE] = (len(data) // PAGE).to_bytes(4, "big")
+    mended[_FREE : _FREE + 8] = bytes(8)
+    mended[_COUNTED : _COUNTED + 4] = mended[_COUNTER : _COUNTER + 4]
+    return bytes(mended)
 
 
 # ── the journal ──────────────────────────────────────────────────────────────────────────────────────────
@@ -78,7 +131,6 @@ def page_size(header: bytes) -> int:
 
 class _Header(NamedTuple):
     order: str
-    page: int
     salts: bytes
     sums: tuple[int, int]
 
@@ -88,24 +140,33 @@ def _header(wal: bytes) -> _Header | None:
         return None
     magic, version, page = struct.unpack_from(">III", wal)
     order = _MAGIC.get(magic)
-    if order is None or version != 3007000 or not 512 <= page <= 65536:
+    if order is None or version != 3007000 or page != PAGE:
         return None
     sums = _sums(order, wal[:24], (0, 0))
     if sums != struct.unpack_from(">II", wal, 24):
         return None
-    return _Header(order, page, wal[16:24], sums)
+    return _Header(order, wal[16:24], sums)
 
 
-def committed(wal: bytes) -> Iterator[Frame]:
+def _proven_header(wal: bytes) -> _Header | None:
+    """What a damaged header said: the first frame repeats its salts, and goes on from its checksum."""
+    for first in islice(_raw(wal), 1):
+        for order in _MAGIC.values():
+            for sums in (struct.unpack_from(">II", wal, 24), _sums(order, wal[:24], (0, 0))):
+                header = _Header(order, first[0][8:16], sums)
+                if list(_intact(header, sums, [first])):
+                    return header
+    return None
+
+
+def _committed(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[Frame]:
     """What SQLite itself would replay: intact frames up to the last that ends a transaction."""
-    header = _header(wal)
-    if header is not None:
-        waiting = list[Frame]()
-        for frame in _intact(header, header.sums, _raw(wal, header.page)):
-            waiting.append(frame)
-            if frame.size:
-                yield from waiting
-                waiting.clear()
+    waiting = list[Frame]()
+    for frame in _intact(header, header.sums, raw):
+        waiting.append(frame)
+        if frame.size:
+            yield from waiting
+            waiting.clear()
 
 
 def cut_short(wal: bytes) -> bool:
@@ -118,7 +179,7 @@ def cut_short(wal: bytes) -> bool:
     if header is None:
         # It is written and synced before the first frame: a power cut can leave only nothing at all there.
         return len(wal) > _WAL_HEADER and any(wal[:_WAL_HEADER])
-    return _is_lost(header, header.sums, list(_raw(wal, header.page)))
+    return _is_lost(header, header.sums, list(_raw(wal)))
 
 
 def is_cut_short(path: str, replayed: int) -> bool:
@@ -129,27 +190,26 @@ def is_cut_short(path: str, replayed: int) -> bool:
             header = _header(head)
             if header is None:
                 return cut_short(head + file.read(1))
-            step = _FRAME_HEADER + header.page
-            sums, start = header.sums, _WAL_HEADER + replayed * step
+            sums, start = header.sums, _WAL_HEADER + replayed * _STEP
             if replayed:
-                file.seek(start - step)
+                file.seek(start - _STEP)
                 last = file.read(_FRAME_HEADER)
                 if len(last) < _FRAME_HEADER or last[8:16] != header.salts:
                     return False  # begun anew in the meantime
                 sums = struct.unpack_from(">II", last, 16)
-            if not _goes_on(file, header, start, step):
+            if not _goes_on(file, header, start):
                 return False
             file.seek(start)
-            beyond = file.read(_AHEAD * step)
+            beyond = file.read(_AHEAD * _STEP)
     except FileNotFoundError:
         return False
-    return _is_lost(header, sums, list(_raw(beyond, header.page, 0)))
+    return _is_lost(header, sums, list(_raw(beyond, 0)))
 
 
-def _goes_on(file: FileIO, header: _Header, start: int, step: int) -> bool:
+def _goes_on(file: FileIO, header: _Header, start: int) -> bool:
     """A quick look before the careful one: is any of the next frames of this journal, and not of the one before?"""
     for number in range(_AHEAD):
-        file.seek(start + number * step)
+        file.seek(start + number * _STEP)
         head = file.read(_FRAME_HEADER)
         if len(head) < _FRAME_HEADER:
             return False
@@ -183,16 +243,18 @@ def _intact(header: _Header, sums: tuple[int, int], raw: Iterable[tuple[bytes, b
         yield Frame(number, size, data)
 
 
-def _every(wal: bytes) -> Iterator[bytes]:
-    header = _header(wal)
-    for _, data in _raw(wal, header.page if header else PAGE):
-        yield data
+def _intact_alone(header: _Header, raw: Iterable[tuple[bytes, bytes]]) -> Iterator[Frame]:
+    """Frames of this journal that fit the checksum of the one before, whatever is wrong with that."""
+    before = b""
+    for head, data in raw:
+        if before:
+            yield from _intact(header, struct.unpack_from(">II", before, 16), [(head, data)])
+        before = head
 
 
-def _raw(wal: bytes, page: int, first: int = _WAL_HEADER) -> Iterator[tuple[bytes, bytes]]:
-    step = _FRAME_HEADER + page
-    for start in range(first, len(wal) - step + 1, step):
-        yield wal[start : start + _FRAME_HEADER], wal[start + _FRAME_HEADER : start + step]
+def _raw(wal: bytes, first: int = _WAL_HEADER) -> Iterator[tuple[bytes, bytes]]:
+    for start in range(first, len(wal) - _STEP + 1, _STEP):
+        yield wal[start : start + _FRAME_HEADER], wal[start + _FRAME_HEADER : start + _STEP]
 
 
 def _sums(order: str, data: bytes, sums: tuple[int, int]) -> tuple[int, int]:

@@ -19,16 +19,15 @@ from holdfast.machine import files
 from holdfast.machine.wall import Wall
 from holdfast.store import derived
 from holdfast.store.journal import Journal
-from holdfast.store.sqlite import aside, carving, checking, pages
+from holdfast.store.sqlite import aside, carving, checking, local, pages, schema
 from holdfast.store.sqlite import connection as opening
-from holdfast.store.sqlite.mending import SELECT, Mender, Raw
+from holdfast.store.sqlite.mending import SELECT, SELECT_MISTYPED, Mender, Raw
 from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
 from holdfast.store.sqlite.trouble import speaking
 from holdfast.store.verify import flaws
 
 # SQLite's own lock: every process that has the file open holds these bytes.
 _SHARED_FIRST, _SHARED_SIZE = 0x40000002, 510
-_LOCAL = ("projects", "evidence", "places")
 
 
 def repair(path: str) -> list[str]:
@@ -72,7 +71,7 @@ def _walkable(path: str) -> bool:
         return False
     try:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        if [row[0] for row in connection.execute("PRAGMA integrity_check(1)")] != ["ok"]:
+        if opening.header_damage(path) or list(checking.broken(connection)):
             return False
         return not list(checking.differences(connection))
     except (apsw.Error, UnicodeDecodeError):
@@ -86,6 +85,8 @@ def _sound(path: str) -> bool:
     connection = opening.connect(path)
     try:
         with speaking("repair the store", path):
+            if list(connection.execute(SELECT_MISTYPED)):
+                return False
             mender = _mender(connection, (set(), set()))
             return all(mender.sound(row) is not None for row in connection.execute(SELECT))
     finally:
@@ -177,11 +178,12 @@ def _set_damaged_aside(
 ) -> list[str]:
     """Rows that are no events leave the log: for where they belong, if that is certain, or else for a file."""
     mender = _mender(connection, spare)
+    mistyped = {row[0] for row in connection.execute(SELECT_MISTYPED)}
     damaged: list[Raw] = []
     seen: set[tuple[str, str]] = set()
     twice: list[Raw] = []
     for row in connection.execute(SELECT):
-        event = mender.sound(row)
+        event = None if row[0] in mistyped else mender.sound(row)
         if event is None:
             damaged.append(row)
         elif (event.session, event.hash) in seen:
@@ -236,8 +238,7 @@ def _replace(path: str, stamp: str) -> list[str]:
         with _alone(path) as content, speaking("repair the store", path):
             wal = pages.journal(path)
             images = [pages.image(content, wal), *_interrupted(path, content)]
-            opening.create(fresh)
-            saved, lost = _salvage(images, fresh)
+            said = _without_loss(images, fresh) or _salvage(images, fresh)
             kept = aside.keep_file(path, stamp, content, wal)
             # The old journal must be gone before the new file has the old name: it would be applied to it. If the
             # power fails in between, the mark says that the journal lies aside, and nobody takes the rest for all.
@@ -252,13 +253,30 @@ def _replace(path: str, stamp: str) -> list[str]:
         for ending in ("", "-wal", "-shm"):
             if os.path.lexists(fresh + ending):
                 os.unlink(fresh + ending)
-    said = [
-        f"The store could not be read as a whole: {saved} events were saved into a new one.",
-        f"The damaged file was kept as {kept}.",
-    ]
-    if lost:
-        said.append(f"{_events(lost)} could not be saved: the damaged file still holds what is left of them.")
-    return said
+    return [said[0], f"The damaged file was kept as {kept}.", *said[1:]]
+
+
+def _without_loss(images: list[pages.Image], fresh: str) -> list[str]:
+    """Where nothing but the header is damaged, the new store is the old one with a header as it must be."""
+    image, *others = images
+    if others or image.leftover or len(image.data) < pages.PAGE:
+        return []
+    source = apsw.Connection(":memory:")
+    try:
+        source.deserialize("main", pages.with_sound_header(image.data))
+        # The list of free pages is not taken over, so nothing uses them.
+        if any(not line.endswith(": never used") for line in checking.broken(source)):
+            return []
+        version = schema.version_of_tables(source)
+        if not version:
+            return []
+        source.pragma("user_version", version)
+        opening.create(fresh, copy_of=source)
+    except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, UnicodeDecodeError):
+        return []
+    finally:
+        source.close()
+    return ["The header of the store was damaged and is put right: nothing is lost."]
 
 
 def _interrupted(path: str, content: bytes) -> Iterator[pages.Image]:
@@ -301,8 +319,9 @@ def _alone(path: str) -> Iterator[bytes]:
         os.close(descriptor)
 
 
-def _salvage(images: list[pages.Image], fresh: str) -> tuple[int, int]:
-    """Put every event that can be found into the new store; how many there were, and how many rows were none."""
+def _salvage(images: list[pages.Image], fresh: str) -> list[str]:
+    """Put every event that can be found into a new store; sentences say what was saved and what was not."""
+    opening.create(fresh)
     target = opening.connect(fresh)
     try:
         target.execute("BEGIN IMMEDIATE")
@@ -312,13 +331,17 @@ def _salvage(images: list[pages.Image], fresh: str) -> tuple[int, int]:
         until: dict[str, int] = {}
         for image in images:
             until.update(_carve(image, saved, lost))
-            _take_local(image, target)
         tables.insert(sorted(saved.values(), key=lambda event: event.written))
         for session, moment in until.items():
             target.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (moment, session))
         found = {(event.seq, event.clock) for event in saved.values()}
+        missing = len({row for row in lost if row not in found})
+        said = [f"The store could not be read as a whole: {len(saved)} events were saved into a new one."]
+        if missing:
+            said.append(f"{_events(missing)} could not be saved: the damaged file still holds what is left of them.")
+        said += local.carry_over(images, target)
         target.execute("COMMIT")
-        return len(saved), len({row for row in lost if row not in found})
+        return said
     finally:
         target.close()
 
@@ -353,37 +376,6 @@ def _less(number: object) -> int:
 
 def _is_bytes(value: object) -> bool:
     return isinstance(value, bytes)
-
-
-def _take_local(image: pages.Image, target: apsw.Connection) -> None:
-    """What only this machine knows, as far as SQLite can read it in a copy in memory."""
-    if len(image.data) < 100:
-        return
-    source = apsw.Connection(":memory:")
-    try:
-        source.deserialize("main", opening.without_wal(image.data))
-        for table in _LOCAL:
-            for row in _readable(source, f"SELECT * FROM {table}"):  # noqa: S608 (constants)
-                if all(isinstance(value, str) for value in row):
-                    marks = ", ".join("?" * len(row))
-                    target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608
-        for row in _readable(source, "SELECT name, value FROM facts WHERE name LIKE 'aside:%'"):
-            target.execute("INSERT OR IGNORE INTO facts VALUES (?, ?)", row)
-        # Not what speaks of places: events may be gone, and those that are left get new ones.
-        kept = "SELECT name, value FROM memory WHERE name NOT GLOB 'vault/*' AND name NOT GLOB 'arrivals/*'"
-        for row in _readable(source, kept):
-            if isinstance(row[0], str) and isinstance(row[1], bytes):
-                target.execute("INSERT OR IGNORE INTO memory VALUES (?, ?)", row)
-    finally:
-        source.close()
-
-
-def _readable(source: apsw.Connection, sql: str) -> Iterator[tuple[apsw.SQLiteValue, ...]]:
-    """Rows until the damage, if any."""
-    try:
-        yield from source.execute(sql)
-    except (apsw.Error, UnicodeDecodeError):
-        return
 
 
 _nobody: Callable[[], str] = str

@@ -6,11 +6,12 @@ machine's: `places` (which work tree is at which session) and `memory` (what is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import apsw
 
-from holdfast.core.errors import Refused
+from holdfast.core.errors import Damaged, Refused
+from holdfast.store.sqlite.trouble import SAVES
 
 APPLICATION = 0x484F4C44  # "HOLD": tells a stray database from ours
 
@@ -80,6 +81,8 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 # Values may be large, so the rows are not kept in the index of their names.
 _MEMORY = "CREATE TABLE memory (name TEXT PRIMARY KEY, value BLOB NOT NULL)"
 
+# The version in the header is four bytes that nothing protects, and a wrong one would lock the store or let it be
+# migrated twice. The tables are its second witness: so every migration changes them, if only by a name.
 MIGRATIONS: Sequence[str] = (_FIRST, _MEMORY)
 
 
@@ -87,12 +90,48 @@ def version_of(connection: apsw.Connection) -> int:
     return int(connection.pragma("user_version"))
 
 
-def newer(found: int, path: str, known: int = len(MIGRATIONS)) -> Refused:
-    return Refused(
-        f"the store was written by a newer Holdfast (version {found}; this program knows {known})",
-        hint="Upgrade Holdfast here, or keep using the newer one.",
-        file=path,
-    )
+def tables_of(connection: apsw.Connection) -> dict[str, tuple[object, ...]]:
+    """Tables and indexes, with how each was made. What SQLite keeps for its own plans is left out."""
+    rows = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name <> 'sqlite_stat1'")
+    return {f"{row[0]} {row[1]}": row[2:] for row in rows}
+
+
+def due_tables(migrations: Sequence[str] = MIGRATIONS) -> Iterator[dict[str, tuple[object, ...]]]:
+    """The tables of each version, from the one before the first."""
+    fresh = apsw.Connection(":memory:")
+    try:
+        yield {}
+        for step in migrations:
+            fresh.execute(step)
+            yield tables_of(fresh)
+    finally:
+        fresh.close()
+
+
+def version_of_tables(connection: apsw.Connection, migrations: Sequence[str] = MIGRATIONS) -> int | None:
+    """The version whose tables these are; None when they are damaged, or a newer program's."""
+    try:
+        found = tables_of(connection)
+    except (apsw.Error, UnicodeDecodeError):
+        return None
+    return next((version for version, due in enumerate(due_tables(migrations)) if found == due), None)
+
+
+def refuse_others(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
+    """Raise when the header gives another version than the tables, or one that this program does not know."""
+    said, seen = version_of(connection), version_of_tables(connection, migrations)
+    if seen is not None and seen != said:
+        raise Damaged(
+            f"the store is damaged (its header gives version {said}, its tables are those of version {seen})",
+            hint=SAVES,
+            file=path,
+        )
+    if said > len(migrations):
+        raise Refused(
+            f"the store was written by a newer Holdfast (version {said}; this program knows {len(migrations)})",
+            hint="Upgrade Holdfast here, or keep using the newer one.",
+            file=path,
+        )
 
 
 def migrate(connection: apsw.Connection, path: str, migrations: Sequence[str] = MIGRATIONS) -> None:
@@ -101,10 +140,8 @@ def migrate(connection: apsw.Connection, path: str, migrations: Sequence[str] = 
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        found = version_of(connection)  # again: another process may have been quicker
-        if found > len(migrations):
-            raise newer(found, path, len(migrations))
-        for step in migrations[found:]:
+        refuse_others(connection, path, migrations)
+        for step in migrations[version_of(connection) :]:  # again: another process may have been quicker
             connection.execute(step)
         connection.pragma("application_id", APPLICATION)
         connection.pragma("user_version", len(migrations))
