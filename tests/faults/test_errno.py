@@ -8,6 +8,7 @@ is a sentence with a code and means that it did not; then trying again works.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -124,3 +125,35 @@ def judged(room: Room, clean: Clean, answer: Answer, *, to_person: bool) -> str:
     elif not to_person:
         assert state == "old" or clean.verb.in_parts, f"it failed, and the state is {state}"
     return state
+
+
+# Each once called itself done, or failed without a sentence: the verb, the call that is refused, how, how often.
+_ONCE_SILENT: Final = {
+    "backfill that can open neither store nor transcripts": ("backfill", "openat", "store.db", "EMFILE", True),
+    "disconnect whose rmdir failed": ("disconnect", "rmdir", "opencode", "EIO", False),
+    "uninstall whose rmdir failed": ("uninstall", "rmdir", "", "EACCES", False),
+    "import without room for the store": ("import", "openat", "store.db", "EDQUOT", True),
+    "init without the right to make a home": ("init", "mkdir", "home", "EACCES", False),
+}
+
+
+@pytest.mark.parametrize("name", _ONCE_SILENT)
+def test_a_command_that_could_not_do_its_work_says_so(room: Room, name: str) -> None:
+    """The exit code is not 0, and the error is said in its agreed form: to a person, and in the document."""
+    word, call_name, within, error, lasting = _ONCE_SILENT[name]
+    verb = [verb for verb in VERBS if verb.argv[0] == word][-1]
+    clean = undisturbed(room, verb)
+    call = next(call for call in clean.calls if call.name == call_name and within in call.line)
+    for words in ((), ("--json",)):
+        room.prepare(verb.before)
+        option = Fault(call, error, lasting).option
+        answer = room.run((*verb.argv, *words), strace=("-e", WATCH, "-e", option))
+        assert injected(answer.trace), "the call did not come"
+        assert answer.code == 1, (answer.out, answer.err)
+        if words:
+            document = json.loads(answer.out)
+            assert document["error"]["kind"] == "failed"
+            assert document["error"]["message"]
+        else:
+            decent(answer)
+    goes_on(room, clean, judge_state(room, clean))

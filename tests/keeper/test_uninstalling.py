@@ -78,7 +78,7 @@ def test_one_that_resists(machine: Machine) -> None:
     settings.write_bytes(whole[:-20])
     done = uninstall(machine.keeper, machine.places())
     assert len(done.problems) == 1
-    assert "settings.json" in done.problems[0]
+    assert "settings.json" in done.problems[0].message
     assert [one.agent for one in done.connections] == ["codex"]
     assert (machine.home / "hooks" / "hook").exists()
     settings.write_bytes(whole)

@@ -15,6 +15,10 @@ import apsw
 _PATIENCE: Final = 2_000  # ms, where the agent is writing
 
 
+# What the system does not let us read, as against what is damaged.
+REFUSALS: Final = (OSError, apsw.CantOpenError, apsw.IOError, apsw.BusyError, apsw.NoMemError)
+
+
 class AgentDatabase:
     """Open from the beginning until `close`. Raises OSError, ValueError or apsw.Error."""
 

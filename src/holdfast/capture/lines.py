@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from holdfast.capture import refusals
 from holdfast.capture.mending import Mending
 from holdfast.capture.values import WRONG
 from holdfast.machine.reading import open_regular
@@ -59,6 +60,7 @@ def chunks(path: str, problems: Problems, size: int = _CHUNK) -> Iterator[bytes]
     try:
         handle = open_regular(path)
     except (OSError, ValueError) as error:
+        refusals.note(path, error)
         problems.add(f"cannot be opened ({_reason(error)})")
         return
     if isinstance(handle, str):
@@ -73,6 +75,7 @@ def chunks(path: str, problems: Problems, size: int = _CHUNK) -> Iterator[bytes]
             left -= len(piece)
             yield piece
     except OSError as error:
+        refusals.note(path, error)
         problems.add(f"cannot be read to its end ({_reason(error)})")
     finally:
         os.close(handle)

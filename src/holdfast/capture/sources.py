@@ -1,5 +1,6 @@
 """What the directories of agents hold, seen without reading any of it: files, and the stamps by which it is known
-whether they changed. Shared by all readers of transcripts; what cannot be looked at is not there.
+whether they changed. Shared by all readers of transcripts; what cannot be looked at is passed over, and noted as
+refused.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ import os
 import stat
 from contextlib import suppress
 from typing import NamedTuple
+
+from holdfast.capture import refusals
 
 
 class Found(NamedTuple):
@@ -25,7 +28,8 @@ def stamp(path: str, *, directory: bool = False) -> str | None:
     """The stamp of a file, or of a directory where that is meant; None for anything else, links among it."""
     try:
         status = os.stat(path, follow_symlinks=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        refusals.note(path, error)
         return None
     wanted = stat.S_ISDIR if directory else stat.S_ISREG
     return stamp_of(status) if wanted(status.st_mode) else None
@@ -35,7 +39,8 @@ def names(directory: str) -> list[str]:
     """Everything in a directory, in order."""
     try:
         return sorted(os.listdir(directory))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        refusals.note(directory, error)
         return []
 
 
@@ -44,7 +49,8 @@ def directories(top: str, *, linked: bool = False) -> list[str]:
     try:
         with os.scandir(top) as listing:
             return sorted(one.path for one in listing if one.is_dir(follow_symlinks=linked))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        refusals.note(top, error)
         return []
 
 
@@ -57,6 +63,7 @@ def files(directory: str, *ends: str) -> list[Found]:
                 if one.name.endswith(ends) and one.is_file(follow_symlinks=False):
                     with suppress(OSError):  # it was taken away just now
                         found.append(Found(one.path, one.name, stamp_of(one.stat(follow_symlinks=False))))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        refusals.note(directory, error)
         return []
     return sorted(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -135,6 +135,18 @@ class Call:
         """The answer of a verb that changed something; `--quiet` needs no confirmation."""
         self.answer({"session": session, **more}, lambda paint: "" if self.quiet else human(paint))
         self.tell()
+
+    def failed(self, errors: Sequence[HoldfastError]) -> int:
+        """What went wrong in a command that did what else it could, each in the form that all errors have; the code.
+
+        A program has it in the document: `answer` takes the first as its `error`.
+        """
+        if not self.json:
+            from holdfast.cli.saying import say_error
+
+            for error in errors:
+                say_error(error, self, json=False)
+        return errors[0].exit_code if errors else 0
 
     def note(self, text: str) -> None:
         """Something worth knowing that is not the result."""

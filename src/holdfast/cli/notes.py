@@ -42,10 +42,14 @@ def written(paths: Sequence[str]) -> str:
     return f"Written: {', '.join(paths)}"
 
 
-def exit_code(errors: Iterable[HoldfastError | None]) -> int:
-    """Of several files: the code of what went wrong where all agree, else that the input is invalid."""
-    codes = {error.exit_code for error in errors if error is not None}
-    return 0 if not codes else codes.pop() if len(codes) == 1 else 4
+def together(errors: Iterable[HoldfastError | None]) -> list[HoldfastError]:
+    """What went wrong with files that have a line each: the first of it, or invalid input where the codes differ."""
+    from holdfast.core.errors import Invalid
+
+    found = [error for error in errors if error is not None]
+    if len({error.exit_code for error in found}) > 1:
+        return [Invalid(f"{len(found)} files could not be taken, the first: {found[0].message}", file=found[0].file)]
+    return found[:1]
 
 
 def public_notes(notes: Sequence[Note]) -> list[dict[str, str]]:

@@ -35,6 +35,8 @@ __all__ = [
     "modes",
     "open_private",
     "read_limited",
+    "remove_directory",
+    "remove_file",
     "shown",
     "sweep",
     "sync_directory",
@@ -230,6 +232,27 @@ def sync_directory(path: str) -> None:
         directory.sync()
     finally:
         directory.close()
+
+
+def remove_directory(path: str) -> bool:
+    """Remove a directory that is empty; False where somebody keeps something in it, and where there is none."""
+    try:
+        again(os.rmdir, path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
+            return False
+        raise explain(error, "remove", path) from error
+    return True
+
+
+def remove_file(path: str) -> None:
+    """Remove a file, if it is there."""
+    try:
+        again(os.unlink, path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise explain(error, "remove", path) from error
 
 
 def sync_file(fd: int) -> None:

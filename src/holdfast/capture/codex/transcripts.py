@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from holdfast.capture import refusals
 from holdfast.capture.codex.joining import ENDS, TOPS, Shelf, agents_of, home_of
 from holdfast.capture.codex.records import LINE, META, Line
 from holdfast.capture.codex.telling import Telling, callers
@@ -114,7 +115,8 @@ def _below(directory: str, depth: int) -> Iterator[Source]:
     try:
         with os.scandir(directory) as listing:
             found = sorted(listing, key=lambda one: one.name)
-    except OSError:
+    except OSError as error:
+        refusals.note(directory, error)
         return
     names = {one.name for one in found}
     for one in found:

@@ -11,6 +11,8 @@ from typing import Final
 
 import apsw
 
+from holdfast.capture import refusals
+from holdfast.capture.database import REFUSALS
 from holdfast.capture.goose.database import Database, Row
 from holdfast.capture.goose.records import MESSAGE, millis
 from holdfast.capture.goose.telling import Telling
@@ -60,7 +62,7 @@ class Sessions:
         told = False
         try:
             if not os.path.isfile(source.path):
-                raise OSError("it is not a regular file")
+                raise ValueError("it is not a regular file")
             with closing(Database(source.path)) as database:
                 for session, agents in _conversations(list(database.rows("sessions", _SESSION, order="id"))):
                     story = _conversation(database, session, agents)
@@ -68,6 +70,8 @@ class Sessions:
                         told = True
                         yield story
         except (apsw.Error, OSError, ValueError) as error:
+            if isinstance(error, REFUSALS):
+                refusals.note(source.path, error)
             where = "is damaged after these" if told else "cannot be read"
             problem = f"{_DATABASE} {where} ({error})"[:300]
             yield Story(agent="goose", conversation=_DATABASE, began=0, ended=0, problems=[problem])

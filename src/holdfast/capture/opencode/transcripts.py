@@ -15,7 +15,8 @@ from typing import Final, TypeVar
 import apsw
 import msgspec
 
-from holdfast.capture.database import AgentDatabase
+from holdfast.capture import refusals
+from holdfast.capture.database import REFUSALS, AgentDatabase
 from holdfast.capture.lines import Problems, whole
 from holdfast.capture.opencode.telling import (
     CONVERSATIONS,
@@ -81,6 +82,8 @@ def _from_database(path: str, problems: Problems) -> Iterator[Story]:
             return
         opened = AgentDatabase(path)
     except (OSError, ValueError, apsw.Error) as error:
+        if isinstance(error, REFUSALS):
+            refusals.note(path, error)
         problems.add(f"cannot be opened ({error})")
         return
     with closing(opened):
@@ -94,6 +97,8 @@ def _from_database(path: str, problems: Problems) -> Iterator[Story]:
                 if one.parent in conversations:
                     calls.setdefault(one.parent or "", []).append(one)
         except (apsw.Error, UnicodeDecodeError) as error:
+            if isinstance(error, REFUSALS):
+                refusals.note(path, error)
             problems.add(f"cannot be read ({error})")
             return
         for one in conversations.values():
@@ -103,6 +108,8 @@ def _from_database(path: str, problems: Problems) -> Iterator[Story]:
             try:
                 _hear(database, telling, one, calls)
             except (apsw.Error, UnicodeDecodeError) as error:
+                if isinstance(error, REFUSALS):
+                    refusals.note(path, error)
                 telling.problems.append(f"cannot be read to its end ({error})")
             story = telling.story()
             if story is not None:

@@ -22,7 +22,7 @@ _BAR = 30
 
 def run(call: Call) -> int:
     from holdfast.capture.registry import NAMES, agent
-    from holdfast.keeper.captures.backfilling import backfill
+    from holdfast.keeper.captures.backfilling import backfill, unread
 
     names = call.parsed.texts("agents")
     for name in names:
@@ -33,18 +33,21 @@ def run(call: Call) -> int:
         found = backfill(call.keeper, places(call), names, since=_since(call), progress=bar.draw)
     finally:
         bar.clear()
-    shown = [one for one in found if one.sources or names]
+    shown = [one for one in found if one.sources or names or one.unread]
+    failed = unread(found)
     call.answer(
         {"backfill": [_public(one) for one in found]},
         lambda paint: Painted("") if call.quiet else _painted(paint, shown),
+        error=failed[0] if failed else None,
     )
+    code = call.failed(failed)
     problems = [problem for one in found for problem in one.problems]
     for problem in problems[:_SHOWN_PROBLEMS]:
         call.note(f"Not all could be read: {problem}")
     if len(problems) > _SHOWN_PROBLEMS:
         call.note(f"… and {len(problems) - _SHOWN_PROBLEMS:,} more; --json names them.")
     call.tell()
-    return 0
+    return code
 
 
 def _since(call: Call) -> int | None:
@@ -56,7 +59,7 @@ def _public(one: Backfilled) -> dict[str, object]:
     return {
         "agent": one.agent, "sources": one.sources, "read": one.read, "conversations": one.conversations,
         "sessions": one.sessions, "grown": one.grown, "events": one.events, "working_ms": one.worked,
-        "problems": one.problems,
+        "problems": one.problems, "unread": one.unread,
     }  # fmt: skip
 
 
@@ -77,6 +80,8 @@ def _painted(paint: Paint, found: list[Backfilled]) -> Painted:
     if new or grown:
         told = f"{count(new, 'session')} recorded" + (f", {grown:,} grown" if grown else "")
         verdict = paint.green(f"{told}. holdfast history --all-projects shows them.")
+    elif any(one.unread for one in found):
+        verdict = paint.plain("Nothing new in what could be read.")
     else:
         verdict = paint.plain("Nothing new.")
     return Painted(f"{paint.table(cells, columns)}\n\n{verdict}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
-from holdfast.cli.notes import exit_code, failure, named, public_notes, public_path, tell_notes
+from holdfast.cli.notes import failure, named, public_notes, public_path, tell_notes, together
 from holdfast.cli.paint import Paint, Painted
 
 if TYPE_CHECKING:
@@ -18,17 +18,20 @@ def run(call: Call) -> int:
     paths, name = call.parsed.texts("paths"), call.parsed.text("format")
     found = import_files(call.keeper, paths, name, salvage=call.parsed.flag("salvage"))
     notes = [note for one in found for note in one.notes]
+    failed = together(one.error for one in found)
     call.answer(
         {"files": [_public(one) for one in found], "notes": public_notes(notes),
          "sessions": list(dict.fromkeys(one.session for one in found if one.session is not None))},
         lambda paint: _painted(paint, found, quiet=call.quiet),
+        error=failed[0] if failed else None,
     )  # fmt: skip
+    code = call.failed(failed)
     for one in found:
         tell_notes(call, one.notes, about=f"{named(one.path)} " if len(found) > 1 else "")
     # The notes have said so, file by file.
     call.keeper.recorder.redacted.clear()
     call.tell()
-    return exit_code(one.error for one in found)
+    return code
 
 
 def _public(one: Imported) -> dict[str, object]:

@@ -38,7 +38,7 @@ class Outcome(NamedTuple):
     connected: list[Connected]
     mirrors: list[str]
     backfilled: list[Backfilled] | None
-    problems: list[str]
+    problems: list[HoldfastError]
     next: list[str]
 
 
@@ -63,13 +63,13 @@ def run(call: Call) -> int:
                 {"agent": one.agent, "sessions": one.sessions, "grown": one.grown, "working_ms": one.worked}
                 for one in done.backfilled
             ],
-            "problems": done.problems,
+            "problems": [error.message + (f" ({error.hint})" if error.hint else "") for error in done.problems],
             "next": done.next,
         },
         lambda paint: Painted("") if call.quiet else _painted(paint, call.keeper.place.root, found, done),
+        error=done.problems[0] if done.problems else None,
     )  # fmt: skip
-    for problem in done.problems:
-        call.note(problem)
+    call.failed(done.problems)
     call.tell_of_mirrors()
     return 1 if done.problems else 0
 
@@ -172,19 +172,20 @@ def _do(call: Call, found: list[Found], wanted: Wanted) -> Outcome:
             call.keeper.mirrors.switch_on(name)
             mirrors.append(name)
         except HoldfastError as error:
-            problems.append(error.message)
+            problems.append(error)
     backfilled: list[Backfilled] | None = None
     if wanted.backfill:
-        from holdfast.keeper.captures.backfilling import backfill
+        from holdfast.keeper.captures.backfilling import backfill, unread
 
         try:
-            backfilled = [one for one in backfill(call.keeper, places(call)) if one.sources]
+            backfilled = [one for one in backfill(call.keeper, places(call)) if one.sources or one.unread]
+            problems += unread(backfilled)
         except HoldfastError as error:
-            problems.append(error.message)
+            problems.append(error)
     return Outcome(connected, mirrors, backfilled, problems, _next(found, wanted))
 
 
-def _connect(call: Call, found: list[Found], names: list[str]) -> tuple[list[Connected], list[str]]:
+def _connect(call: Call, found: list[Found], names: list[str]) -> tuple[list[Connected], list[HoldfastError]]:
     """One after the other: an agent that cannot be connected does not keep the others from it."""
     from holdfast.keeper.captures.connecting import connect
 
@@ -192,12 +193,12 @@ def _connect(call: Call, found: list[Found], names: list[str]) -> tuple[list[Con
     # Hooks that came with the project and are not heard yet stay the project's.
     shared = {one.name for one in found if one.silent and one.connected == "project"}
     done: list[Connected] = []
-    problems: list[str] = []
+    problems: list[HoldfastError] = []
     for name in names:
         try:
             done += connect(call.keeper, places(call), [name], "project" if name in shared else scope)
         except HoldfastError as error:
-            problems.append(error.message + (f" ({error.hint})" if error.hint else ""))
+            problems.append(error)
     return done, problems
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
-from holdfast.cli.notes import exit_code, failure, public_notes, public_path, tell_notes
+from holdfast.cli.notes import failure, public_notes, public_path, tell_notes, together
 from holdfast.cli.paint import Paint, Painted
 
 if TYPE_CHECKING:
@@ -17,10 +17,16 @@ def run(call: Call) -> int:
 
     path = call.parsed.need("path")
     found = migrating.back(path) if call.parsed.flag("back") else migrating.migrate(call.keeper, path)
-    call.answer({"files": [_public(one) for one in found]}, lambda paint: _painted(paint, found, quiet=call.quiet))
+    failed = together(one.error for one in found)
+    call.answer(
+        {"files": [_public(one) for one in found]},
+        lambda paint: _painted(paint, found, quiet=call.quiet),
+        error=failed[0] if failed else None,
+    )
+    code = call.failed(failed)
     for one in found:
         tell_notes(call, one.notes, about=f"{one.path} " if len(found) > 1 else "")
-    return exit_code(one.error for one in found)
+    return code
 
 
 def _public(one: Migrated) -> dict[str, object]:

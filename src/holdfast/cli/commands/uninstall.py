@@ -25,13 +25,13 @@ def run(call: Call) -> int:
         {
             "connections": [public(one) for one in done.connections],
             "removed": [public_path(path) for path in done.removed],
-            "problems": done.problems,
+            "problems": [error.message for error in done.problems],
             "home": public_path(home),
         },
         lambda paint: Painted("") if call.quiet else _painted(paint, done, home),
+        error=done.problems[0] if done.problems else None,
     )
-    for problem in done.problems:
-        call.note(f"Not done: {problem}")
+    call.failed(done.problems)
     return 1 if done.problems else 0
 
 

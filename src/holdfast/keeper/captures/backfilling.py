@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from holdfast.capture import refusals
 from holdfast.capture.places import Places
 from holdfast.capture.registry import NAMES
 from holdfast.capture.transcripts import Reader, Source, Story, reader
 from holdfast.capture.used import used
-from holdfast.core.errors import Invalid
+from holdfast.core.errors import Failed, HoldfastError, Invalid
 from holdfast.core.times import DAY
 from holdfast.keeper.captures.progress_memory import Memory, which
 from holdfast.keeper.recording import note_rules
@@ -49,12 +50,16 @@ class Backfilled(msgspec.Struct):
     events: int = 0
     worked: int = 0
     problems: list[str] = []
+    # Files and directories that the system did not let us read, each with the reason.
+    unread: list[str] = []
 
 
 class _Found(msgspec.Struct):
     agent: str
     reader: Reader | None
     sources: list[tuple[Source, int]]
+    # What could not even be listed, with the reason.
+    refused: dict[str, str]
 
 
 def backfill(
@@ -69,7 +74,7 @@ def backfill(
 
     Conversations that ended before `since` are left out. What cannot be read is named in `problems`.
     """
-    found = [_Found(name, one, _sources(one, places)) for name, one in _readers(names, places)]
+    found = [_Found(name, one, *_sources(one, places)) for name, one in _readers(names, places)]
     total = sum(size for one in found for _, size in one.sources)
     keeper.absorb()
     meter = _Meter(progress, total)
@@ -84,16 +89,32 @@ def _readers(names: Sequence[str], places: Places) -> Iterator[tuple[str, Reader
         yield name, reader(name) if used(name, places) else None
 
 
-def _sources(one: Reader | None, places: Places) -> list[tuple[Source, int]]:
+def unread(results: Sequence[Backfilled]) -> list[HoldfastError]:
+    """What to say when the system did not let us read everything: nothing new is not the whole truth then."""
+    found = [sentence for one in results for sentence in one.unread]
+    if not found:
+        return []
+    more = f"; and {len(found) - 1} more" if len(found) > 1 else ""
+    return [
+        Failed(
+            f"not all conversations could be read: {found[0]}{more}",
+            hint="Put that right and run it again; what could be read is recorded.",
+            operation="backfill",
+        )
+    ]
+
+
+def _sources(one: Reader | None, places: Places) -> tuple[list[tuple[Source, int]], dict[str, str]]:
     found = []
-    for source in one.sources(places) if one is not None else ():
-        try:
-            status = os.stat(source.path)
-            size = status.st_size if stat.S_ISREG(status.st_mode) else 0
-        except (OSError, ValueError):
-            size = 0
-        found.append((source, size))
-    return found
+    with refusals.noted() as refused:
+        for source in one.sources(places) if one is not None else ():
+            try:
+                status = os.stat(source.path)
+                size = status.st_size if stat.S_ISREG(status.st_mode) else 0
+            except (OSError, ValueError):
+                size = 0
+            found.append((source, size))
+    return found, refused
 
 
 class _Meter:
@@ -119,6 +140,7 @@ class _Telling:
         self._since = since
         self._meter = meter
         self._result = Backfilled(found.agent, sources=len(found.sources))
+        self._note_refused(found.refused)
         self._waiting: list[tuple[Story, Source]] = []
         self._complete: dict[Source, bool] = {}
         self._held = 0
@@ -164,9 +186,8 @@ class _Telling:
 
     def _read(self, source: Source, *, late: bool = False) -> None:
         complete = True
-        try:
-            assert self._found.reader is not None
-            for place, story in enumerate(self._found.reader.read(source)):
+        with refusals.noted() as refused:
+            for place, story in enumerate(self._stories(source)):
                 if story.parent is not None and place == 0 and not late:
                     self._later.append((story.began, source))
                     return
@@ -183,18 +204,39 @@ class _Telling:
                 self._narrator.look_around(story)
                 self._waiting.append((story, source))
                 self._held += len(story.told)
-        except Exception as error:  # noqa: BLE001 (whatever one file makes of its reader, the others are read)
-            complete = False
-            said = getattr(error, "message", None) or getattr(error, "strerror", None) or type(error).__name__
-            self._note(source, [f"cannot be read ({said})"])
-        self._complete[source] = complete
+        self._note_refused(refused)
+        self._complete[source] = complete and not refused
         if len(self._waiting) >= _STORIES or self._held >= _TOLD:
             self._flush()
+
+    def _stories(self, source: Source) -> Iterator[Story]:
+        """What its reader makes of it. Whatever one file makes of its reader, the others are read."""
+        assert self._found.reader is not None
+        stories: Iterator[Story] | None = None
+        while True:
+            try:
+                stories = self._found.reader.read(source) if stories is None else stories
+                story = next(stories, None)
+            except Exception as error:  # noqa: BLE001 (see above)
+                if isinstance(error, OSError):
+                    refusals.note(source.path, error)
+                said = getattr(error, "message", None) or getattr(error, "strerror", None) or type(error).__name__
+                story = Story(agent=self._found.agent, conversation="", began=0, ended=0)
+                story.problems = [f"cannot be read ({said})"]
+                stories = iter(())
+            if story is None:
+                return
+            yield story
 
     def _note(self, source: Source, problems: list[str]) -> None:
         for sentence in problems:
             if len(self._result.problems) < _MOST_PROBLEMS:
                 self._result.problems.append(f"{shown(source.path)}: {sentence}")
+
+    def _note_refused(self, refused: dict[str, str]) -> None:
+        known = self._result.unread
+        found = (f"{shown(path)} ({why})" for path, why in refused.items())
+        known += [one for one in found if one not in known]
 
     def _flush(self) -> None:
         if self._waiting:

@@ -94,16 +94,14 @@ class Connections:
         files.write_atomic(self._path_of(connection), msgspec.json.encode(connection) + b"\n")
 
     def forget(self, connection: Connection) -> None:
+        files.remove_file(self._path_of(connection))
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._path_of(connection))
             files.sync_directory(self._directory)
 
-    def clear(self) -> None:
-        """Remove the directory, once nothing is remembered."""
-        with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self._directory, LOCK))
-        with contextlib.suppress(OSError):
-            os.rmdir(self._directory)
+    def clear(self) -> bool:
+        """Remove the directory, once nothing is remembered; False if somebody keeps something in it."""
+        files.remove_file(os.path.join(self._directory, LOCK))
+        return files.remove_directory(self._directory)
 
     def _path_of(self, connection: Connection) -> str:
         return self._path(connection.agent, connection.scope, connection.project)

@@ -162,8 +162,6 @@ def remove(home: str) -> bool:
     left = files.temporaries(directory) if there else []  # of a process that was killed while it wrote
     own = (script.SCRIPT, script.WINDOWS_SCRIPT, script.ASKING, script.STORE, serving.SCRIPT, serving.PYTHON)
     for name in (*own, *left):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(os.path.join(directory, name))
-    with contextlib.suppress(OSError):
-        os.rmdir(directory)
+        files.remove_file(os.path.join(directory, name))
+    files.remove_directory(directory)
     return there

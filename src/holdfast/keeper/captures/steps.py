@@ -316,5 +316,4 @@ def _sweep(kept: Kept, now: int) -> None:
 def unmake(made: Sequence[str]) -> None:
     """Remove directories that were made for a file, if nobody else uses them."""
     for directory in reversed(made):
-        with contextlib.suppress(OSError):  # somebody else uses it by now
-            os.rmdir(directory)
+        files.remove_directory(directory)

@@ -5,6 +5,7 @@ where it is: it is the person's.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.capture import glances, script, spool
@@ -14,6 +15,7 @@ from holdfast.keeper.captures import connecting, installing, opened
 from holdfast.keeper.captures.connecting import Connected
 from holdfast.keeper.captures.connections import Connections
 from holdfast.keeper.captures.taking_back import refuse_unwritable
+from holdfast.machine import files
 from holdfast.machine.locks import locked
 
 if TYPE_CHECKING:
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
 class Uninstalled(NamedTuple):
     connections: list[Connected]
     removed: list[str]
-    # Sentences on what could not be done, each naming its file.
-    problems: list[str]
+    # What could not be done, each naming its file.
+    problems: list[HoldfastError]
 
 
 def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
@@ -33,11 +35,11 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
     home = keeper.home.path
     done: list[Connected] = []
     removed: list[str] = []
-    problems: list[str] = []
+    problems: list[HoldfastError] = []
     try:
         keeper.absorb()  # what agents told until now is recorded before the way it came is gone
     except HoldfastError as error:
-        problems.append(error.message)
+        problems.append(error)
     memory = Connections(home)
     resisting: set[str] = set()
     if memory.are_there:
@@ -48,15 +50,15 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
                     refuse_unwritable(plan[1])
                     done.append(connecting.carry_back(keeper, memory, *plan))
                 except HoldfastError as error:
-                    problems.append(error.message)
+                    problems.append(error)
                     resisting.add(connection.agent)
     # Where taking back failed, what is remembered stays the way to do it: entries are not picked out of the file.
     for name in (one for one in CONNECTABLE if one not in resisting):
         try:
             left = connecting.forgotten(keeper, places, name)
         except HoldfastError as error:
-            if error.message not in problems:
-                problems.append(error.message)
+            if all(error.message != other.message for other in problems):
+                problems.append(error)
             continue
         if left.is_new:
             done.append(left)
@@ -64,38 +66,34 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
     if problems:
         return Uninstalled(done, removed, problems)
     # Only now: hooks that are still connected somewhere need their script and what is remembered about them.
-    if installing.remove(home):
-        removed.append(os.path.join(home, script.DIRECTORY))
-    if memory.are_there:
-        memory.clear()
-        removed.append(os.path.join(home, "connections"))
-    if _remove_spool(home):
-        removed.append(os.path.join(home, spool.DIRECTORY))
-    # What was kept for status lines and for conversations without a session is of no use to anybody now.
-    for name in (glances.DIRECTORY, opened.DIRECTORY):
+    removals: tuple[tuple[str, Callable[[str], bool]], ...] = (
+        (script.DIRECTORY, lambda _: installing.remove(home)),
+        ("connections", lambda _: memory.are_there and memory.clear()),
+        # Payloads that nobody could read are the person's to look at: with one of them, the spool stays.
+        (spool.DIRECTORY, files.remove_directory),
+        # What was kept for status lines and for conversations without a session is of no use to anybody now.
+        (glances.DIRECTORY, _remove_notes),
+        (opened.DIRECTORY, _remove_notes),
+    )
+    for name, remove in removals:
         path = os.path.join(home, name)
-        if _remove_notes(path):
-            removed.append(path)
+        try:
+            if remove(path):
+                removed.append(path)
+        except HoldfastError as error:
+            problems.append(error)
     return Uninstalled(done, removed, problems)
 
 
 def _remove_notes(directory: str) -> bool:
     """Small files that can all be made again; whatever else somebody put there stays."""
-    if os.path.islink(directory):
+    if os.path.islink(directory) or not os.path.isdir(directory):
         return False
     try:
-        for name in os.listdir(directory):
-            os.unlink(os.path.join(directory, name))
-        os.rmdir(directory)
-    except OSError:
-        return False
-    return True
-
-
-def _remove_spool(home: str) -> bool:
-    """The spool goes when nothing is left in it: payloads nobody could read are the person's to look at."""
-    try:
-        os.rmdir(os.path.join(home, spool.DIRECTORY))
-    except OSError:
-        return False
-    return True
+        with os.scandir(directory) as listing:
+            names = [one.path for one in listing if not one.is_dir(follow_symlinks=False)]
+    except OSError as error:
+        raise files.explain(error, "list", directory) from error
+    for name in names:
+        files.remove_file(name)
+    return files.remove_directory(directory)

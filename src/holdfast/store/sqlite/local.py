@@ -36,7 +36,13 @@ def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
                 target.execute("INSERT OR IGNORE INTO places VALUES (?, ?)", (path, session))
     if unread & {"projects", "evidence"}:
         target.execute("DELETE FROM evidence; DELETE FROM projects")  # none at all are made anew from the sessions
-    return [*_unknown_sessions(target), *_said(unread, target, remotes=remotes)]
+    said = [*_unknown_sessions(target), *_said(unread, target, remotes=remotes)]
+    if any(image.leftover for image in images):
+        said.append(
+            "A part of the journal could not be read: which session is current in a work tree, and where projects"
+            " lie, may be as it was before that."
+        )
+    return said
 
 
 def _take(data: bytes, target: apsw.Connection) -> tuple[set[str], bool]:
