@@ -184,6 +184,15 @@ ROWS: dict[str, Damage] = {
     "an index is gone": Damage(sql("DROP INDEX events_in_order"), {"file"}),
     "a table is gone": Damage(sql("DROP TABLE words"), {"file"}),
     "the table of projects is gone": Damage(sql("DROP TABLE projects"), {"file"}),
+    "a current session that is no text": Damage(sql("UPDATE places SET session = CAST(session AS BLOB)"), {"file"}),
+    "a work tree that is no text": Damage(sql("UPDATE places SET path = CAST(path AS BLOB)"), {"file"}),
+    "a project that is no text": Damage(sql("UPDATE evidence SET value = CAST(value AS BLOB)"), {"file"}),
+    "something kept that is text": Damage(sql("UPDATE memory SET value = CAST(value AS TEXT)"), {"file"}),
+    "an actor that is bytes": Damage(event("actor = CAST(actor AS BLOB)"), {"chain"}),
+    "data that is text": Damage(event("data = CAST(data AS TEXT)"), {"chain"}),
+    "a key that is bytes": Damage(
+        sql("UPDATE events SET key = CAST(key AS BLOB) WHERE key IS NOT NULL AND writer = 1"), {"chain"}
+    ),
     "a table that nobody made": Damage(sql("CREATE TABLE planted (x)"), {"file"}),
     "a trigger that nobody made": Damage(
         sql("CREATE TRIGGER planted AFTER INSERT ON events BEGIN DELETE FROM words; END"), {"file"}

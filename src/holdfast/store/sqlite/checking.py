@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store.derived import Kept, findings
 from holdfast.store.interface import Finding
-from holdfast.store.sqlite import aside, schema
+from holdfast.store.sqlite import aside, local, schema
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import NO_PLACE, SqliteTables
 from holdfast.store.summary import Summary
@@ -76,6 +76,8 @@ def _file(connection: apsw.Connection, path: str) -> Iterator[Finding]:
         yield Finding("file", line)
     for difference in differences(connection):
         yield Finding("file", difference)
+    for table in local.mistyped(connection):
+        yield Finding("file", f"something in {table} is not of its type")
 
 
 def broken(connection: apsw.Connection, most: str = "") -> Iterator[str]:

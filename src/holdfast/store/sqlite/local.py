@@ -1,31 +1,75 @@
-"""What only this machine knows, taken from a damaged store into a new one: no event says it again.
+"""What only this machine knows, and no event says again: mended, or taken from a damaged store into a new one.
 
-SQLite reads it in a copy in memory, with the header as it must be, so that only damage to these tables themselves
-stands in the way. What cannot be read is said.
+SQLite reads it there in a copy in memory, with the header as it must be, so that only damage to these tables
+themselves stands in the way. What cannot be read is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import apsw
 
 from holdfast.store.sqlite import carving, pages, schema
 
-# Not what speaks of places in the log: events may be lost, and those that are left get new ones.
-_MEMORY = "SELECT name, value FROM memory WHERE name NOT GLOB 'vault/*' AND name NOT GLOB 'arrivals/*'"
-_ROWS = {
-    "places": ("SELECT path, session FROM places", (str, str)),
-    "projects": ("SELECT id, name FROM projects", (str, str)),
-    "evidence": ("SELECT kind, value, project FROM evidence", (str, str, str)),
-    "facts": ("SELECT name, value FROM facts WHERE name LIKE 'aside:%'", (str, str)),
-    "memory": (_MEMORY, (str, bytes)),
+_COLUMNS: dict[str, dict[str, type]] = {
+    "places": {"path": str, "session": str},
+    "projects": {"id": str, "name": str},
+    "evidence": {"kind": str, "value": str, "project": str},
+    "memory": {"name": str, "value": bytes},
+    "facts": {"name": str, "value": str},
 }
+# Not what speaks of places in the log: events may be lost, and those that are left get new ones.
+_ONLY = {
+    "facts": " WHERE name LIKE 'aside:%'",
+    "memory": " WHERE name NOT GLOB 'vault/*' AND name NOT GLOB 'arrivals/*'",
+}
+_TYPES: dict[type, str] = {str: "text", bytes: "blob"}
+
+
+# ── in a store that can be used ──────────────────────────────────────────────────────────────────────────
+
+
+def mistyped(connection: apsw.Connection) -> Iterator[str]:
+    """The tables in which something is not of its column's type: it is there, and is not found."""
+    for table in _COLUMNS:
+        if table != "facts" and list(connection.execute(f"SELECT 1 FROM {table} WHERE {_wrong(table)} LIMIT 1")):  # noqa: S608
+            yield table
+
+
+def mend(connection: apsw.Connection) -> Iterator[str]:
+    """Give what is mistyped its type again, if it can have it; sentences say what was done."""
+    for table in list(mistyped(connection)):
+        types = _COLUMNS[table].values()
+        columns = ", ".join(f"CAST({name} AS BLOB)" for name in _COLUMNS[table])
+        rows = list(connection.execute(f"SELECT {columns} FROM {table} WHERE {_wrong(table)}"))  # noqa: S608
+        connection.execute(f"DELETE FROM {table} WHERE {_wrong(table)}")  # noqa: S608
+        lost = 0
+        for row in rows:
+            try:
+                values = [value if kind is bytes else value.decode() for value, kind in zip(row, types, strict=True)]
+            except (UnicodeDecodeError, AttributeError):
+                lost += 1
+            else:
+                _insert(connection, table, values)
+        yield f"Of {table}, {len(rows) - lost} damaged rows are mended, and {lost} could not be saved."
+
+
+def _wrong(table: str) -> str:
+    return " OR ".join(f"typeof({name}) <> '{_TYPES[kind]}'" for name, kind in _COLUMNS[table].items())
+
+
+def _insert(connection: apsw.Connection, table: str, row: Sequence[apsw.SQLiteValue]) -> None:
+    names, marks = ", ".join(_COLUMNS[table]), ", ".join("?" * len(row))
+    connection.execute(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", row)  # noqa: S608 (constants)
+
+
+# ── from one that cannot ─────────────────────────────────────────────────────────────────────────────────
 
 
 def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
     """Put what can be read into the new store, which holds its events already; sentences say what could not be."""
-    unread, remotes = set(_ROWS), False
+    unread, remotes = set(_COLUMNS), False
     for image in reversed(images):  # what was kept aside before a repair was cut off has the journal too
         for data in dict.fromkeys((image.latest, image.data)):
             read, known = _take(data, target)
@@ -33,7 +77,7 @@ def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
             remotes = remotes or known
         if "places" in unread:
             for path, session in carving.places(image).items():
-                target.execute("INSERT OR IGNORE INTO places VALUES (?, ?)", (path, session))
+                _insert(target, "places", (path, session))
     if unread & {"projects", "evidence"}:
         target.execute("DELETE FROM evidence; DELETE FROM projects")  # none at all are made anew from the sessions
     said = [*_unknown_sessions(target), *_said(unread, target, remotes=remotes)]
@@ -55,14 +99,13 @@ def _take(data: bytes, target: apsw.Connection) -> tuple[set[str], bool]:
         source.deserialize("main", pages.with_sound_header(data))
         if schema.version_of_tables(source) == 1:
             read.add("memory")  # which had none yet
-        for table, (sql, types) in _ROWS.items():
-            marks = ", ".join("?" * len(types))
+        for table, columns in _COLUMNS.items():
             whole = True
-            for row in _readable(source, sql):
-                if row is None or tuple(type(value) for value in row) != types:
+            for row in _readable(source, f"SELECT {', '.join(columns)} FROM {table}{_ONLY.get(table, '')}"):  # noqa: S608
+                if row is None or [type(value) for value in row] != list(columns.values()):
                     whole = False
                 else:
-                    target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)  # noqa: S608 (constants)
+                    _insert(target, table, row)
             if whole:
                 read.add(table)
         return read, bool(list(_readable(source, "SELECT 1 FROM memory WHERE name GLOB 'vault/*' LIMIT 1")))

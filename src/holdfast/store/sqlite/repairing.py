@@ -104,7 +104,7 @@ def _in_place(connection: apsw.Connection, path: str, stamp: str, spare: tuple[s
     until = _until(connection)
     run(f"DELETE FROM facts WHERE name = 'place' AND {NO_PLACE}")  # noqa: S608 (constants)
     tables.hold_place()
-    said = _set_damaged_aside(connection, tables, path, stamp, spare)
+    said = [*local.mend(connection), *_set_damaged_aside(connection, tables, path, stamp, spare)]
     for table in ("snapshots", "words", "aliases"):
         run(f"DELETE FROM {table}")  # noqa: S608 (constants)
     bare = list(

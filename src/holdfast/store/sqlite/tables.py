@@ -230,7 +230,7 @@ class SqliteTables:
 
     def remembered(self, name: str) -> bytes | None:
         for (value,) in self._run("SELECT value FROM memory WHERE name = ?", (name,)):
-            return bytes(value)
+            return _kept(value)
         return None
 
     def remembered_under(self, prefix: str) -> dict[str, bytes]:
@@ -240,7 +240,7 @@ class SqliteTables:
         for name, value in rows:
             if not name.startswith(prefix):
                 break
-            found[name] = value
+            found[name] = _kept(value)
         return found
 
     def remember(self, name: str, value: bytes | None) -> None:
@@ -356,6 +356,12 @@ class SqliteTables:
             self._run("DELETE FROM snapshots WHERE session = ?", (ref,))
             self._run("DELETE FROM words WHERE session = ?", (ref,))
         return bool(dropped)
+
+
+def _kept(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise Damaged("the store is damaged (what is kept under a name cannot be read)", hint=SAVES)
+    return value
 
 
 def event_of(session: str, row: Sequence[Any]) -> Event:
