@@ -59,6 +59,8 @@ def furnished(ground: Ground) -> Ground:
         transaction.set_current("/somewhere/else", ground.main)
         transaction.know_project(a_project())
         transaction.remember("vault/1/cursor", b"7")
+        transaction.remember(f"origin/share/{ground.other}", b"another")
+        transaction.remember(f"origin/share/{ground.other}", b"its vault")
     store.close()
     return ground
 
@@ -182,7 +184,7 @@ def test_any_byte_of_the_tables_names(number: int, furnished: Ground, capsys: py
 def test_a_new_store_keeps_the_current_session(
     damage: str, furnished: Ground, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A store that had to be made anew knows which work tree is at which session; remotes are listed as forgotten."""
+    """Made anew, a store knows the current sessions and how sessions came; remotes are listed as forgotten."""
     path = furnished.home / "store.db"
     due = local(furnished)
     content = bytearray(path.read_bytes())
@@ -191,7 +193,9 @@ def test_a_new_store_keeps_the_current_session(
     path.write_bytes(content)
     repaired = doctor(furnished, capsys, "--repair")
     assert repaired.code == 0, repaired
-    assert local(furnished)["places"] == due["places"]
+    found = local(furnished)
+    assert found["places"] == due["places"]
+    assert (f"origin/share/{furnished.other}", b"its vault") in found["memory"]
     assert any("What was known of remotes" in said for said in repaired.repaired)
     assert main(["status", "--json", "--project", str(furnished.project)]) == 0
     assert json.loads(capsys.readouterr().out)["session"]["id"] == furnished.other

@@ -57,6 +57,19 @@ def places(image: Image) -> dict[str, str]:
     return {path: next(iter(sessions)) for path, sessions in found.items() if len(sessions) == 1}
 
 
+def memory(image: Image) -> dict[str, bytes]:
+    """What was kept under names: the one table of two columns that has row numbers and a name. The last row of a
+    name is the one that counts.
+    """
+    found: dict[str, tuple[int, bytes]] = {}
+    for start in range(PAGE, len(image.latest), PAGE):
+        for number, row in _rows(image, image.latest[start : start + PAGE], 0):
+            if len(row) == 2 and all(isinstance(value, bytes) for value in row):
+                name = row[0].decode(errors="replace")
+                found[name] = max(found.get(name, (number, row[1])), (number, row[1]))
+    return {name: value for name, (_, value) in found.items()}
+
+
 def _index_rows(image: Image, page: bytes) -> Iterator[list[Any]]:
     """Rows of tables without row numbers, which lie in pages of indexes, inner ones too."""
     if len(page) < 12 or page[0] not in (_INDEX_LEAF, _INDEX_INSIDE):

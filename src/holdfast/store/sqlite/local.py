@@ -19,10 +19,11 @@ _COLUMNS: dict[str, dict[str, type]] = {
     "memory": {"name": str, "value": bytes},
     "facts": {"name": str, "value": str},
 }
-# Not what speaks of places in the log: events may be lost, and those that are left get new ones.
+# What speaks of places in the log is not taken: events may be lost, and those that are left get new ones.
+_OF_PLACES = ("vault/", "arrivals/")
 _ONLY = {
     "facts": " WHERE name LIKE 'aside:%'",
-    "memory": " WHERE name NOT GLOB 'vault/*' AND name NOT GLOB 'arrivals/*'",
+    "memory": " WHERE " + " AND ".join(f"name NOT GLOB '{prefix}*'" for prefix in _OF_PLACES),
 }
 _TYPES: dict[type, str] = {str: "text", bytes: "blob"}
 
@@ -78,6 +79,10 @@ def carry_over(images: list[pages.Image], target: apsw.Connection) -> list[str]:
         if "places" in unread:
             for path, session in carving.places(image).items():
                 _insert(target, "places", (path, session))
+        if "memory" in unread:
+            for name, value in carving.memory(image).items():
+                if not name.startswith(_OF_PLACES):
+                    _insert(target, "memory", (name, value))
     if unread & {"projects", "evidence"}:
         target.execute("DELETE FROM evidence; DELETE FROM projects")  # none at all are made anew from the sessions
     said = [*_unknown_sessions(target), *_said(unread, target, remotes=remotes)]
@@ -138,6 +143,12 @@ def _said(unread: set[str], target: apsw.Connection, *, remotes: bool) -> Iterat
         yield (
             "Where projects lie could not be read as a whole and is taken from their sessions."
             " For one that was moved since: holdfast project reconnect OLD-PATH"
+        )
+    if "memory" in unread:
+        (count,) = next(target.execute("SELECT count(*) FROM memory WHERE name GLOB 'origin/share/*'"))
+        yield (
+            f"Which sessions came through somebody's share could not be read as a whole ({count} found): any other"
+            " counts as your own."
         )
     if remotes or "memory" in unread:
         yield "What was known of remotes, if any, is forgotten: the next holdfast sync asks them anew."
