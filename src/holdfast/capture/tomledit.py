@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -19,6 +18,7 @@ from holdfast.capture.jsonremoval import Ours
 from holdfast.capture.serving import called
 from holdfast.capture.wiring import Entry
 from holdfast.core.errors import Invalid
+from holdfast.formats.text import toml
 from holdfast.machine.trouble import shown
 
 _MARK: Final = "\ufeff"
@@ -39,7 +39,7 @@ def plain(text: str, file: str) -> Table:
     """The file as data."""
     try:
         return _read(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Invalid(
             f"{shown(file)} is not TOML: {error}",
             hint="Put that right, then try again; nothing was changed.",
@@ -192,13 +192,13 @@ def _is_head(line: str, at: Path) -> bool:
 
 
 def _read(text: str) -> Table:
-    return tomllib.loads(text.removeprefix(_MARK), parse_float=_Number)
+    return toml.loads(text.removeprefix(_MARK), parse_float=_Number)
 
 
 def _read_or_none(text: str) -> Table | None:
     try:
         return _read(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
 
 

@@ -6,6 +6,7 @@ import os
 import re
 from typing import Final
 
+from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files
 from holdfast.machine.worktree import Place
@@ -13,7 +14,6 @@ from holdfast.machine.worktree import Place
 _MARKERS: Final = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 # Something that can leave entries unmerged is under way while one of these exists.
 _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "AUTO_MERGE")
-_MOST: Final = 4 << 20
 
 
 def disputed(data: bytes) -> str | None:
@@ -44,7 +44,7 @@ def ignore(root: str, lines: tuple[str, ...]) -> bool:
             operation="mirror",
             file=path,
         )
-    old = files.read_limited(path, _MOST, what=".gitignore") if os.path.lexists(path) else b""
+    old = files.read_limited(path, limits.DOCUMENT, what=".gitignore") if os.path.lexists(path) else b""
     there = {line.strip() for line in old.decode("utf-8", "replace").splitlines()}
     missing = [line for line in lines if line not in there and f"/{line}" not in there]
     if not missing:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tomllib
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
@@ -15,6 +14,7 @@ from holdfast.capture.interface import Payload
 from holdfast.capture.payload import part, parts, word
 from holdfast.capture.settings import content, settings_in
 from holdfast.core.canonical import Json
+from holdfast.formats.text import toml
 
 _OURS: Final = "holdfast"
 _USUAL_TIMEOUT: Final = 600
@@ -30,8 +30,8 @@ class Hook(NamedTuple):
 def settings(path: str) -> Payload:
     """A TOML file of Codex; what cannot be read as such holds nothing."""
     try:
-        return tomllib.loads(content(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError):
+        return toml.loads(content(path).decode("utf-8-sig"))
+    except ValueError:
         return {}
 
 

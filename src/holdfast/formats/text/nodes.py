@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from holdfast.core import limits
 from holdfast.core.errors import Invalid
 from holdfast.machine.files import shown
 
-MOST_PARTS: Final = 100_000
-DEEPEST: Final = 100
+MOST_PARTS: Final = limits.PARTS
+DEEPEST: Final = limits.LEVELS
 _NULLS: Final = ("", "~", "null", "Null", "NULL")
 
 

@@ -10,10 +10,11 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core import limits
 from holdfast.core.canonical import DEEPEST, Json
 from holdfast.core.text import LONGEST_TEXT
 
-LIMIT: Final = 4 << 20  # bytes of a document
+LIMIT: Final = limits.DOCUMENT
 _KEY: Final = re.compile(rb'"\s*:')
 _DIGITS_ALIKE: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _LONG_NUMBER: Final = b"0" * 30  # what the careful reader may refuse

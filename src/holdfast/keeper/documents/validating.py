@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.vocabulary import Project
@@ -29,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from holdfast.formats.text.reading import Read
 
-LINES_LIMIT: Final = 64 << 20  # bytes of a history, which only grows
+LINES_LIMIT: Final = limits.HISTORY
 MOST: Final = 1_000  # problems told of one file
 
 _FLAGS: Final = (

@@ -1,0 +1,26 @@
+"""How much is read of what others wrote: files that come with a repository, and files of other programs.
+
+A file within these bounds costs its reader less than 300 MiB of memory, whatever stands in it. One beyond them is
+refused in words, never cut short in silence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+
+# Bytes of a file.
+SETTINGS: Final = 64 * KIB  # Holdfast's own: `config.toml`, and `.holdfast.toml` of a project
+AGENT_SETTINGS: Final = 32 * MIB  # of an agent, in its person's home, where some keep much more than settings
+PROJECT_AGENT_SETTINGS: Final = 256 * KIB  # of an agent, in a project
+DOCUMENT: Final = 4 * MIB  # a session or a plan, in any format
+HISTORY: Final = 64 * MIB  # the contract's `history.jsonl`, read line by line
+HISTORY_LINE: Final = 1 * MIB
+HISTORY_LINES: Final = 500_000  # how many
+
+# Parts of a document, all together, and within one another.
+PARTS: Final = 100_000
+LEVELS: Final = 100
+KEY_PARTS: Final = 50  # of one dotted key in TOML
