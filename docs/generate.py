@@ -88,9 +88,15 @@ def all_settings() -> str:
         only what is marked so. `holdfast config list` shows the values in force, `holdfast config set NAME VALUE`
         changes one.
     """
+    closed = ", ".join(f"`{one.name}`" for one in settings.SETTINGS if one.unread is False)
+    unread = f"""
+        A file that cannot be read, or a value that cannot be, is left out and named: on stderr, by `config list` and
+        by `doctor`. Recording goes on. While a file that may set them cannot be read, {closed} are off, and no device
+        keys are made.
+    """
     head = ("setting", "default", "allowed", "by a project", "what it is")
     rows = map(_setting, settings.SETTINGS)
-    return _page("holdfast.keeper.settings", ["# Settings", _text(intro), _table(head, rows)])
+    return _page("holdfast.keeper.settings", ["# Settings", _text(intro), _text(unread), _table(head, rows)])
 
 
 def error_kinds() -> str:

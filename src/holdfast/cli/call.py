@@ -178,6 +178,14 @@ class Call:
         """Whether there is a person to ask."""
         return not self.json and sys.stdin.isatty()
 
+    def tell_of_settings(self) -> None:
+        """Settings files that cannot be read, if this call came to need them."""
+        problems = () if self._keeper is None else self._keeper.settings_problems()
+        for problem in problems:
+            from holdfast.keeper.settings import described
+
+            self.note(f"{described(problem)}. {problem.hint}")
+
     def ask(self, question: str) -> str | None:
         """Ask the person, if there is one: nothing is asked unless stdin is a terminal."""
         if not self.asks():

@@ -175,12 +175,12 @@ def _writer(keeper: Keeper, store: Store | None) -> Check:
 
 
 def _settings(keeper: Keeper, _: Store | None) -> Check:
-    settings.load(keeper.home.config, None)
-    try:
-        settings.load(keeper.home.config, keeper.place.root, strict=True)
-    except HoldfastError as error:
-        return Check("settings", "warning", f"the project's settings are left out: {error.message}", error.hint)
-    return Check("settings", "ok", "all settings can be read")
+    problems = settings.load(keeper.home.config, keeper.place.root).problems
+    if not problems:
+        return Check("settings", "ok", "all settings can be read")
+    own = any(error.file == keeper.home.config for error in problems)
+    told = "; ".join(settings.described(error) for error in problems[:SHOWN])
+    return Check("settings", "failed" if own else "warning", told, problems[0].hint)
 
 
 def _errors(keeper: Keeper, _: Store | None) -> Check:

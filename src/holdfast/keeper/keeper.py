@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holdfast.core import fold, view
-from holdfast.core.errors import Conflict, Invalid, NotFound
+from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
 from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row, Sync
@@ -224,6 +224,10 @@ class Keeper:
 
             self._settings = load(self.home.config, self.place.root)
         return self._settings
+
+    def settings_problems(self) -> tuple[HoldfastError, ...]:
+        """What is wrong with the files of settings, as far as anything asked for settings."""
+        return () if self._settings is None else self._settings.problems
 
     def device(self) -> str:
         return self._device or str(self.settings["device.name"]) or host.device_name()

@@ -2,6 +2,10 @@
 
 `config.toml` in the home first, then `.holdfast.toml` in the project. A project's file comes with the repository,
 so it may set only what cannot harm: the timer and the listings.
+
+A file that cannot be read stops nobody from working: its settings are as if it were not there, and what is wrong
+with it is kept as a problem for surfaces and `doctor` to tell. But nothing leaves Holdfast by itself while it is not
+known whether the person allowed it: see `Setting.unread`.
 """
 
 from __future__ import annotations
@@ -9,13 +13,14 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.times import DAY, MINUTE
 from holdfast.core.vocabulary import Timer
-from holdfast.machine import files
+from holdfast.machine import files, planted
 
 PROJECT_FILE = ".holdfast.toml"
-_LARGEST_FILE = 1 << 20
+_LEFT_OUT = "Correct the file, or move it away; until then what it sets is left out."
 
 
 class Setting(NamedTuple):
@@ -26,6 +31,8 @@ class Setting(NamedTuple):
     high: float = 0
     project: bool = True
     choices: tuple[str, ...] = ()
+    # What holds while a file that may set it cannot be read; None for what would hold without that file.
+    unread: bool | None = None
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -43,12 +50,17 @@ SETTINGS: tuple[Setting, ...] = (
         choices=("gemini", "opus", "sonnet"),
     ),
     Setting("capture.join_hours", 12, "a new conversation joins a session that was active within this time", 0, 8760),
-    Setting("capture.briefing", True, "an agent that is opened is told of the project's unfinished session"),
+    Setting(
+        "capture.briefing",
+        True,
+        "an agent that is opened is told of the project's unfinished session",
+        unread=False,
+    ),
     Setting(
         "capture.block_at_timeout", False, "prompts are held back while the time limit's pause lasts", project=False
     ),
-    Setting("capture.notify", True, "reminders are shown as desktop notifications", project=False),
-    Setting("sync.background", True, "sync by itself after what matters happened", project=False),
+    Setting("capture.notify", True, "reminders are shown as desktop notifications", project=False, unread=False),
+    Setting("sync.background", True, "sync by itself after what matters happened", project=False, unread=False),
     Setting(
         "device.keys",
         "file",
@@ -63,11 +75,32 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 class Settings:
-    def __init__(self, values: dict[str, int | float | str | bool]) -> None:
+    """The values in force, and what is wrong with the files they come from.
+
+    `unread` names each setting of which the value is not known, with the problem that hides it.
+    """
+
+    def __init__(
+        self,
+        values: dict[str, int | float | str | bool],
+        problems: tuple[HoldfastError, ...] = (),
+        unread: dict[str, HoldfastError] | None = None,
+    ) -> None:
         self._values = values
+        self._unread = unread or {}
+        self.problems = problems
 
     def __getitem__(self, name: str) -> int | float | str | bool:
+        closed = BY_NAME[name].unread
+        if closed is not None and name in self._unread:
+            return closed
         return self._values.get(name, BY_NAME[name].default)
+
+    def certain(self, name: str) -> int | float | str | bool:
+        """The value, for what cannot be undone; raises the problem that hides it."""
+        if name in self._unread:
+            raise self._unread[name]
+        return self[name]
 
     def number(self, name: str) -> float:
         value = self[name]
@@ -88,16 +121,41 @@ class Settings:
         return round(self.number("history.archive_after_days") * DAY)
 
 
-def load(config: str, project: str | None, *, strict: bool = False) -> Settings:
+def load(config: str, project: str | None) -> Settings:
+    """The settings of a home and a project. What cannot be read is among their problems; this never raises."""
     values: dict[str, int | float | str | bool] = {}
-    values.update(_read(config, from_project=False))
+    problems: list[HoldfastError] = []
+    unread: dict[str, HoldfastError] = {}
+    sources: list[tuple[str, str | None]] = [(config, None)]
     if project is not None:
+        sources.append((os.path.join(project, PROJECT_FILE), project))
+    for path, root in sources:
+        allowed = [one for one in SETTINGS if one.project or root is None]
         try:
-            values.update(_read(os.path.join(project, PROJECT_FILE), from_project=True))
-        except HoldfastError:
-            if strict:
-                raise  # otherwise a broken file in a repository would stop every command there; doctor names it
-    return Settings(values)
+            document = _document(path, root)
+        except HoldfastError as error:
+            problems.append(error)
+            unread.update({one.name: error for one in allowed})
+            continue
+        # What we do not know belongs to another version; what a project may not set is ignored.
+        for one in allowed:
+            try:
+                written = _written(document, one, path)
+                if written is not None:
+                    values[one.name] = _checked(one, written, path)
+                    unread.pop(one.name, None)
+            except Invalid as error:
+                error.hint = _LEFT_OUT
+                unread[one.name] = error
+                if all(error.message != other.message for other in problems):
+                    problems.append(error)
+    return Settings(values, tuple(problems), unread)
+
+
+def described(problem: HoldfastError) -> str:
+    """A problem in words that name its file."""
+    where = files.shown(problem.file or "")
+    return problem.message if where in problem.message else f"{where}: {problem.message}"
 
 
 def setting(name: str) -> Setting:
@@ -128,42 +186,56 @@ def change(config: str, which: Setting, value: float | str | bool) -> None:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
-    old = b"" if not os.path.lexists(config) else files.read_limited(config, _LARGEST_FILE, what="the settings")
+    from holdfast.formats.text import toml
+
     try:
-        document = tomlkit.parse(old.decode("utf-8-sig"))
-    except (TOMLKitError, UnicodeDecodeError, RecursionError) as error:
+        old = _text(config) if os.path.lexists(config) else ""
+        toml.loads(old)  # has bounds, and tomlkit has none
+        document = tomlkit.parse(old)
+    except (TOMLKitError, ValueError, RecursionError) as error:
         raise _unreadable(config, error) from None
     table, _, key = which.name.partition(".")
     if table not in document:
         document[table] = tomlkit.table()
     if not isinstance(document[table], dict):
-        raise Invalid(f"{table!r} in the settings is not a table", hint="Mend the file.", file=config)
+        raise Invalid(f"{table!r} in the settings is not a table", hint="Correct the file.", file=config)
     document[table][key] = value
     files.make_private_dir(os.path.dirname(config))
     files.write_atomic(config, tomlkit.dumps(document).encode(), follow_own_link=True)
 
 
 def _unreadable(path: str, error: Exception) -> Invalid:
-    return Invalid(f"the settings cannot be read: {error}", hint="Mend the file, or move it away.", file=path)
+    return Invalid(f"the settings in {files.shown(path)} cannot be read: {error}", hint=_LEFT_OUT, file=path)
 
 
-def _read(path: str, *, from_project: bool) -> dict[str, int | float | str | bool]:
+def _text(path: str) -> str:
+    return files.read_limited(path, limits.SETTINGS, what="the settings").decode("utf-8-sig")
+
+
+def _document(path: str, root: str | None) -> dict[str, object]:
+    """What stands in a settings file; `root` is the project it comes with."""
     if not os.path.lexists(path):
         return {}
-    import tomllib
+    from holdfast.formats.text import toml
 
     try:
-        document = tomllib.loads(files.read_limited(path, _LARGEST_FILE, what="the settings").decode("utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        if root is not None:
+            planted.refuse_leading_outside(path, root, "read")
+        return toml.loads(_text(path))
+    except ValueError as error:
         raise _unreadable(path, error) from None
-    found: dict[str, int | float | str | bool] = {}
-    for table, entries in document.items():
-        for key, value in entries.items() if isinstance(entries, dict) else ():
-            which = BY_NAME.get(f"{table}.{key}")
-            # What we do not know belongs to another version; what a project may not set is ignored.
-            if which is not None and (which.project or not from_project):
-                found[which.name] = _checked(which, value, path)
-    return found
+    except HoldfastError as error:
+        error.hint = _LEFT_OUT
+        raise
+
+
+def _written(document: dict[str, object], which: Setting, path: str) -> object:
+    """What a file says about a setting; None for nothing."""
+    table, _, key = which.name.partition(".")
+    entries = document.get(table, {})
+    if not isinstance(entries, dict):
+        raise Invalid(f"{table!r} in the settings is not a table", file=path)
+    return entries.get(key)
 
 
 def _checked(which: Setting, value: object, where: str) -> int | float | str | bool:

@@ -12,7 +12,7 @@ import stat
 from typing import Final
 
 from holdfast.core.errors import Refused
-from holdfast.machine.trouble import WINDOWS, shown
+from holdfast.machine.trouble import WINDOWS, explain, shown
 
 _KINDS: Final = (
     (stat.S_ISLNK, "a symbolic link"),
@@ -76,3 +76,47 @@ def refuse_foreign_links(folder: str) -> None:
                     file=folder,
                 )
         above = parent
+
+
+def refuse_leading_outside(path: str, root: str, operation: str) -> str:
+    """Where a file below `root` really is, which must be below it too: a repository can bring links along.
+
+    What git keeps for itself counts as outside: files there name programs.
+    """
+    base, end = os.path.realpath(root), os.path.realpath(path)
+    try:
+        way = os.path.relpath(end, base).split(os.sep)
+    except ValueError:  # another drive
+        way = [os.pardir]
+    if way[0] == os.pardir or ".git" in (part.lower() for part in way):
+        raise Refused(
+            f"{shown(path)} leads out of the project, to {shown(end)}, and Holdfast does not {operation} through it",
+            hint=f"A link in the project leads there: replace it by a file or directory, or remove it: {shown(path)}",
+            operation=operation,
+            file=path,
+        )
+    return end
+
+
+def refuse_others(path: str, root: str) -> str:
+    """Where a file of a project may be written: below `root`, a regular file with one name, of this user or missing.
+
+    Whoever may do everything works on projects of others: for root, it may also be of whom the project is.
+    """
+    end = refuse_leading_outside(path, root, "write")
+    try:
+        info = os.lstat(end)
+        refuse_planted(info, os.stat(os.path.dirname(end)), path, "write")
+        allowed = () if WINDOWS else (os.geteuid(), *((os.stat(root).st_uid,) if os.geteuid() == 0 else ()))
+    except (FileNotFoundError, NotADirectoryError):
+        return end
+    except OSError as error:
+        raise explain(error, "write", path) from error
+    if allowed and info.st_uid not in allowed:
+        raise Refused(
+            f"{shown(path)} belongs to another user",
+            hint="Ask its owner, or replace it by a file of your own.",
+            operation="write",
+            file=path,
+        )
+    return end

@@ -29,6 +29,10 @@ def list_(call: Call) -> None:
         {"name": one.name, "value": chosen[one.name], "default": one.default, "about": one.about}
         for one in settings.SETTINGS
     ]
+    problems = [
+        {"file": error.file, "message": error.message, "hint": error.hint}
+        for error in call.keeper.settings_problems()
+    ]
     rows = [(one.name, str(chosen[one.name]), one.about) for one in settings.SETTINGS]
     columns = [Column("Setting", least=26), Column("Value", "right"), Column("", weight=1, style="dim")]
-    call.answer({"settings": found}, lambda paint: paint.table(rows, columns))
+    call.answer({"settings": found, "problems": problems}, lambda paint: paint.table(rows, columns))

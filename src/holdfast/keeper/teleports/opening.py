@@ -53,7 +53,7 @@ def new_keys(keeper: Keeper) -> DeviceKeys:
     if found is not None:
         return found
     keeper.home.prepare()
-    place: key_files.Place = "keyring" if keeper.settings["device.keys"] == "keyring" else "file"
+    place: key_files.Place = "keyring" if keeper.settings.certain("device.keys") == "keyring" else "file"
     made = key_files.create(keeper.home.path, name=keeper.device(), place=place, made_at=keeper.now())
     if os.path.lexists(keeper.home.binding(keeper.address.key)):
         keeper.home.renew(keeper.address)
