@@ -11,7 +11,7 @@ import pytest
 from scale import scale
 
 from holdfast.core.errors import HoldfastError
-from holdfast.machine.files import open_private, write_atomic
+from holdfast.machine.files import make_private_dir, open_private, remove, write_atomic
 
 ROUNDS = scale(100, 1_000, 10_000)
 PRECIOUS = b"precious"
@@ -61,3 +61,39 @@ def test_a_race_to_swap_the_target_never_reaches_what_it_leads_to(tmp_path: Path
     else:
         assert victim.read_bytes() == PRECIOUS
     assert [name for name in os.listdir(room) if name.endswith(".tmp")] == []
+
+
+def test_a_race_to_swap_a_directory_of_a_project_never_leads_out_of_it(tmp_path: Path) -> None:
+    """While a directory becomes a link that leads out, and one again, files are written inside or not at all."""
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    folder, kept = project / "a" / "b", project / "a" / "kept"
+    folder.mkdir(parents=True)
+    outside.mkdir()
+    (outside / "state.json").write_bytes(PRECIOUS)
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            with contextlib.suppress(OSError):
+                folder.rename(kept)
+                folder.symlink_to(outside)
+            with contextlib.suppress(OSError):
+                folder.unlink()
+                kept.rename(folder)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        for number in range(ROUNDS):
+            path, root = str(folder / "state.json"), str(project)
+            with contextlib.suppress(HoldfastError):
+                make_private_dir(str(folder / "c"), within=root)
+            with contextlib.suppress(HoldfastError):
+                write_atomic(path, f"round {number}".encode(), within=root)
+            with contextlib.suppress(HoldfastError, OSError):
+                remove(path, within=root)
+    finally:
+        stop.set()
+        swapper.join()
+    assert os.listdir(outside) == ["state.json"]
+    assert (outside / "state.json").read_bytes() == PRECIOUS

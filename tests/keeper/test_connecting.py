@@ -94,7 +94,7 @@ def test_edited_since(ground: Ground) -> None:
 def test_our_own_file_edited_since(ground: Ground) -> None:
     """A file of ours that somebody changed is not thrown away, and connecting does not write over it."""
     ground.connect("opencode")
-    path = Path(found.paths(str(ground.home), ground.places, "opencode", "user")[0])
+    path = Path(found.changes(str(ground.home), ground.places, "opencode", "user")[0].path)
     path.write_text(path.read_text() + "// mine\n")
     with pytest.raises(Conflict, match=r"holdfast\.js"):
         ground.connect("opencode")
@@ -107,7 +107,7 @@ def test_our_own_file_edited_since(ground: Ground) -> None:
 def test_never_over_a_file_that_is_not_ours(ground: Ground) -> None:
     """A stranger's file where ours belongs: exit code 5, its name, and nothing changed for any agent."""
     ground.have_settings()
-    path = Path(found.paths(str(ground.home), ground.places, "copilot", "user")[0])
+    path = Path(found.changes(str(ground.home), ground.places, "copilot", "user")[0].path)
     path.parent.mkdir(parents=True)
     path.write_text("{}")
     before = ground.picture()

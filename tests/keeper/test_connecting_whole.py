@@ -7,6 +7,7 @@ import os
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from connecting_ground import Ground, plain
@@ -159,10 +160,10 @@ def test_a_connect_that_fails_half_way_is_taken_back(
     before, memory = ground.picture(), ground.memory()
     real = files.write_atomic
 
-    def write(path: str, data: bytes, *, follow_own_link: bool = False, durable: bool = True) -> None:
+    def write(path: str, data: bytes, **how: Any) -> None:
         if path.endswith("config.toml"):
             raise Failed("cannot write config.toml: Operation not permitted", file=path)
-        real(path, data, follow_own_link=follow_own_link, durable=durable)
+        real(path, data, **how)
 
     monkeypatch.setattr(files, "write_atomic", write)
     with pytest.raises(Failed, match="not permitted") as caught:
@@ -181,10 +182,10 @@ def test_what_cannot_be_taken_back_is_said(ground: Ground, monkeypatch: pytest.M
     """The hooks stay against our will: the error names the file, `agents` and the doctor tell what is missing."""
     real = files.write_atomic
 
-    def write(path: str, data: bytes, *, follow_own_link: bool = False, durable: bool = True) -> None:
+    def write(path: str, data: bytes, **how: Any) -> None:
         if path.endswith("mcp.json"):
             raise Failed("cannot write mcp.json: Operation not permitted", hint="Look at it.", file=path)
-        real(path, data, follow_own_link=follow_own_link, durable=durable)
+        real(path, data, **how)
 
     def resist(*_: object, **__: object) -> None:
         raise Failed("no")

@@ -1199,7 +1199,7 @@ def test_without_directory_descriptors_writing_is_the_same(
     place: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fallback writes, replaces, refuses links and leaves nothing behind."""
-    monkeypatch.setattr(files, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(files, "BY_DESCRIPTOR", False)
     path = place / "state"
     files.write_atomic(str(path), OLD)
     files.write_atomic(str(path), NEW)
@@ -1215,7 +1215,7 @@ def test_without_directory_descriptors_writing_is_the_same(
 @pytest.mark.parametrize("failures", [3, 1000])
 def test_a_virus_scanner_is_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
     """A file held for a moment is replaced after it; one held for ever is an error that left all as it was."""
-    monkeypatch.setattr(files, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(files, "BY_DESCRIPTOR", False)
     waits: list[float] = []
     monkeypatch.setattr("time.sleep", waits.append)
     path = place / "state"

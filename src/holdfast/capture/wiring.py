@@ -40,6 +40,8 @@ class Change(NamedTuple):
     bare: tuple[tuple[str, ...], ...] = ()
     content: bytes | None = None
     executable: bool = False
+    # The project it is in: nothing outside is read or written for it.
+    project: str | None = None
 
 
 class Wiring(Protocol):

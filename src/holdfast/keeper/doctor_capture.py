@@ -67,7 +67,7 @@ def _unreadable(keeper: Keeper, remembered: list[Connection]) -> Check | None:
     for one in remembered:
         for kept in one.files if _could_stand(one) else ():
             try:
-                data = current(kept.path)
+                data = current(kept.path, one.project)
                 if data is not None and not kept.own:
                     editing(kept.path).plain(decoded(data, kept.path), kept.path)
             except HoldfastError as error:
@@ -91,7 +91,7 @@ def _told_once(keeper: Keeper, standing: list[Connection]) -> Check | None:
         for kept in one.files
         for value in (kept.receipt.values if kept.receipt is not None else ())
         if value.at[-1] == NAME and called(value.value)
-        if not (call := called(at_path(found.read(kept.path), value.at)))
+        if not (call := called(at_path(found.read(kept.path, one.project), value.at)))
         or not (found.all_ours(keeper.home.path, one.scope)(call) or by_hand(call))
     ]
     if not lost:

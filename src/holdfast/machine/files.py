@@ -19,7 +19,16 @@ from holdfast.core.errors import Failed, HoldfastError, Invalid, Refused
 from holdfast.machine import host
 from holdfast.machine.exchange import exchange
 from holdfast.machine.planted import refuse_foreign_links, refuse_planted
-from holdfast.machine.private import ALWAYS, NOFOLLOW, make_private_dir, open_private, set_mode, sync_names
+from holdfast.machine.private import (
+    ALWAYS,
+    BY_DESCRIPTOR,
+    NOFOLLOW,
+    make_private_dir,
+    open_below,
+    open_private,
+    set_mode,
+    sync_names,
+)
 from holdfast.machine.reading import hash_file, read_limited
 from holdfast.machine.trouble import WINDOWS, again, explain, shown
 
@@ -35,8 +44,10 @@ __all__ = [
     "modes",
     "open_private",
     "read_limited",
+    "remove",
     "remove_directory",
     "remove_file",
+    "rename",
     "shown",
     "sweep",
     "sync_directory",
@@ -51,7 +62,6 @@ SUFFIX: Final = ".tmp"
 _ENDINGS: Final = tuple(SUFFIX + own for own in ("", "-journal", "-wal", "-shm"))
 
 _DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
-_BY_DESCRIPTOR: Final = {os.open, os.rename, os.stat, os.unlink} <= os.supports_dir_fd
 
 _MOST_LINKS: Final = 40  # what Linux follows before it says ELOOP
 _LONG_AGO: Final = 3_600_000  # ms: whoever wrote to a file so long ago, and cannot be asked, is taken for dead
@@ -75,20 +85,23 @@ def write_atomic(
     follow_own_link: bool = False,
     durable: bool = True,
     displaced: Callable[[str], None] | None = None,
+    within: str | None = None,
+    mode: int | None = None,
 ) -> None:
     """Put `data` at `path`: whoever looks, now or after a power cut, sees all of the old or all of the new.
 
-    A new file is 0600, one that was there keeps its mode. With `follow_own_link`, a link that belongs to
-    the current user (dotfiles) stays, and the file it leads to is replaced. What can be made again need not be
-    `durable`: it does not wait for the disk. `displaced` is shown the file that stood there, under another name,
-    before it goes: somebody may have written to it an instant ago.
+    A new file is 0600, one that was there keeps its mode, unless `mode` says another. With `follow_own_link`, a link
+    that belongs to the current user (dotfiles) stays, and the file it leads to is replaced. What can be made again
+    need not be `durable`: it does not wait for the disk. `displaced` is shown the file that stood there, under
+    another name, before it goes: somebody may have written to it an instant ago. Below `within`, the root of a
+    project, no directory on the way may be a link, nor become one meanwhile.
     """
     try:
         target = _end_of_links(path) if follow_own_link else path
         folder, name = os.path.split(target)
         if name in ("", ".", ".."):
             raise Invalid(f"{shown(path)!r} names no file", hint="Name a file.", operation="write", file=path)
-        _write_beside(_Directory(folder or "."), name, data, durable=durable, displaced=displaced)
+        _write_beside(_Directory(folder or ".", within), name, data, durable=durable, displaced=displaced, mode=mode)
     except (OSError, ValueError) as error:
         raise explain(error, "write", path) from error
 
@@ -96,11 +109,13 @@ def write_atomic(
 class _Directory:
     """The directory of a file. Held open where the system can, so that swapping a parent changes nothing."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, within: str | None = None) -> None:
         self.path = path
         refuse_foreign_links(path)
         self.fd: int | None = None
-        if _BY_DESCRIPTOR:
+        if BY_DESCRIPTOR and within is not None:
+            self.fd = open_below(path, within)
+        elif BY_DESCRIPTOR:
             self.fd = again(os.open, path, os.O_RDONLY | _DIRECTORY | ALWAYS)
         elif not os.path.isdir(path):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -153,7 +168,13 @@ class _Directory:
 
 
 def _write_beside(
-    directory: _Directory, name: str, data: bytes, *, durable: bool, displaced: Callable[[str], None] | None
+    directory: _Directory,
+    name: str,
+    data: bytes,
+    *,
+    durable: bool,
+    displaced: Callable[[str], None] | None,
+    mode: int | None,
 ) -> None:
     temporary: str | None = None
     file = os.path.join(directory.path, name)
@@ -163,7 +184,8 @@ def _write_beside(
             refuse_planted(old, directory.stat(), file, "write")
         fd, temporary = _create(directory)
         try:
-            set_mode(fd, 0o600 if old is None else _keep_owner(fd, old))
+            kept = 0o600 if old is None else _keep_owner(fd, old)
+            set_mode(fd, kept if mode is None else mode)
             write_all(fd, data)
             if durable:
                 sync_file(fd)
@@ -223,6 +245,30 @@ def write_all(fd: int, data: bytes) -> None:
         if written <= 0:
             raise OSError(errno.EIO, "nothing was written")
         left = left[written:]
+
+
+def remove(path: str, *, within: str | None = None) -> None:
+    """Remove a name durably; below `within`, as `write_atomic` writes there. Raises `OSError`."""
+    folder, name = os.path.split(path)
+    directory = _Directory(folder or ".", within)
+    try:
+        os.unlink(directory.name(name), dir_fd=directory.fd)
+        directory.sync()
+    finally:
+        directory.close()
+
+
+def rename(path: str, new: str, *, within: str | None = None) -> None:
+    """Give a file another name in the same directory, durably; below `within`, as `write_atomic` writes there.
+    Raises `OSError`.
+    """
+    folder, name = os.path.split(path)
+    directory = _Directory(folder or ".", within)
+    try:
+        directory.replace(name, os.path.basename(new))
+        directory.sync()
+    finally:
+        directory.close()
 
 
 def sync_directory(path: str) -> None:

@@ -25,13 +25,22 @@ ALWAYS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getat
 # A FIFO put in place between looking and opening must not hold us up.
 _PATIENT: Final = getattr(os, "O_NONBLOCK", 0)
 _EFFECTIVE: Final = os.access in os.supports_effective_ids
+_DIRECTORY: Final = getattr(os, "O_DIRECTORY", 0)
+BY_DESCRIPTOR: Final = {os.open, os.rename, os.stat, os.unlink, os.mkdir, os.link} <= os.supports_dir_fd
 
 
-def make_private_dir(path: str) -> None:
+def make_private_dir(path: str, *, within: str | None = None) -> None:
     """See to it that `path` is a directory we can write to; what has to be made is 0700, parents too.
 
-    A directory that was there keeps its mode. A link is accepted when it leads to a directory of ours.
+    A directory that was there keeps its mode. A link is accepted when it leads to a directory of ours; below
+    `within`, the root of a project, no link is.
     """
+    if within is not None and BY_DESCRIPTOR:
+        try:
+            os.close(open_below(path, within, make=True))
+        except (OSError, ValueError) as error:
+            raise explain(error, "make", path) from error
+        return
     try:
         full = os.path.abspath(path)  # also without a final slash, which would follow a link
         above = os.path.dirname(full)
@@ -76,6 +85,64 @@ def _make_with_parents(path: str) -> None:
         if not WINDOWS and os.lstat(each).st_mode & 0o700 != 0o700:
             os.chmod(each, 0o700)  # an unusual umask, which took rights from ourselves
         _keep_name(each)
+
+
+def open_below(path: str, root: str, *, make: bool = False) -> int:
+    """A descriptor of the directory at `path`, reached from `root` without following a link, also not one that is
+    put in place meanwhile. `make`: what is missing is made, 0700.
+    """
+    fd = again(os.open, root, os.O_RDONLY | _DIRECTORY | ALWAYS)
+    here = root
+    try:
+        for part in os.path.relpath(path, root).split(os.sep):
+            if part == os.curdir:
+                continue
+            here = os.path.join(here, part)
+            below = _open_part(part, fd, here, make=make)
+            os.close(fd)
+            fd = below
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open_part(name: str, above: int, path: str, *, make: bool) -> int:
+    flags = os.O_RDONLY | _DIRECTORY | NOFOLLOW | ALWAYS
+    try:
+        if name == os.pardir:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return again(os.open, name, flags, dir_fd=above)
+    except FileNotFoundError:
+        if not make:
+            raise
+        _make_part(name, above)
+        return again(os.open, name, flags, dir_fd=above)
+    except OSError as error:
+        # What a link is called here depends on the system.
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR, getattr(errno, "EMLINK", errno.ELOOP)):
+            raise
+        raise Refused(
+            f"{shown(path)} is not a directory, or a link to one, and Holdfast follows no links in a project",
+            hint=f"Replace it by a directory, or remove it: {shown(path)}",
+            operation="write",
+            file=path,
+        ) from None
+
+
+def _make_part(name: str, above: int) -> None:
+    try:
+        again(os.mkdir, name, 0o700, dir_fd=above)
+    except FileExistsError:
+        return  # another process was quicker
+    try:
+        if os.stat(name, dir_fd=above, follow_symlinks=False).st_mode & 0o700 != 0o700:
+            os.chmod(name, 0o700, dir_fd=above)  # an unusual umask, which took rights from ourselves
+        sync_names(above)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.rmdir(name, dir_fd=above)  # a command that failed leaves nothing
+        raise
 
 
 def _keep_name(made: str) -> None:

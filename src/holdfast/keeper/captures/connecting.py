@@ -164,7 +164,7 @@ def _plan(keeper: Keeper, places: Places, memory: Connections, name: str, scope:
         back: Step | None = None
         if all(change.path != served.path for change in changes):
             kept = connection.of(served.path)
-            back = steps.to_forget(served, whose) if kept is None else steps.to_disconnect(kept, whose)
+            back = steps.to_forget(served, whose) if kept is None else steps.to_disconnect(kept, whose, project)
         missing = [f"The MCP server is not installed: {_EXTRA}, then connect again."] if server else []
         return _Plan(connection, planned, [] if back is None else [back], missing)
     if _is_told(served, planned):
@@ -266,7 +266,7 @@ def _words(scope: str) -> str:
 def stands(home: str, connection: Connection) -> bool:
     """Whether the hooks of a remembered connection are still in its files; the server, of who gets nothing else."""
     ours = found.all_ours(home, connection.scope) if connection.agent in SERVED else found.ours(home)
-    return any(ours(line) for kept in connection.files for line in found.lines(kept.path))
+    return any(ours(line) for kept in connection.files for line in found.lines(kept.path, connection.project))
 
 
 # ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
@@ -319,7 +319,7 @@ def _went(planned: list[Step]) -> tuple[str, ...]:
 
 def plan_back(home: str, connection: Connection) -> tuple[Connection, list[Step]]:
     whose = found.all_ours(home, connection.scope)
-    return connection, [steps.to_disconnect(kept, whose) for kept in reversed(connection.files)]
+    return connection, [steps.to_disconnect(kept, whose, connection.project) for kept in reversed(connection.files)]
 
 
 def carry_back(keeper: Keeper, memory: Connections, connection: Connection, planned: list[Step]) -> Connected:
@@ -345,6 +345,7 @@ def forgotten(keeper: Keeper, places: Places, name: str) -> Connected:
             if step is not None:
                 planned.append(step)
                 notes = (_SHARED,) if scope == "project" else notes
+    refuse_unwritable(planned)
     for step in planned:
         steps.carry_out(step, now=keeper.now())
     touched = [Touched(one.kept.path, one.change, one.before, one.after) for one in planned]

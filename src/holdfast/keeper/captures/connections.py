@@ -15,13 +15,13 @@ import msgspec
 
 from holdfast.capture.interface import Scope
 from holdfast.capture.jsonedit import Receipt
+from holdfast.core import limits
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Damaged
 from holdfast.machine import files
 
 DIRECTORY: Final = "connections"
 LOCK: Final = ".lock"
-LARGEST: Final = 32 * 1024 * 1024  # of a settings file
 _ENDING: Final = ".json"
 
 
@@ -112,7 +112,7 @@ class Connections:
 
 
 def _read(path: str) -> Connection:
-    data = files.read_limited(path, 2 * LARGEST, what="the memory of a connection")
+    data = files.read_limited(path, 2 * limits.AGENT_SETTINGS, what="the memory of a connection")
     try:
         return msgspec.json.decode(data, type=Connection)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -92,15 +92,15 @@ def find(keeper: Keeper, places: Places) -> list[Found]:
 def _made(keeper: Keeper) -> set[str]:
     """What is there because of us: no trace of an agent."""
     try:
-        kept = [file for one in Connections(keeper.home.path).all() for file in one.files]
-        return {one for file in kept for one in (*file.made, *((file.path,) if _is_untouched(file) else ()))}
+        kept = [(file, one.project) for one in Connections(keeper.home.path).all() for file in one.files]
+        return {one for file, at in kept for one in (*file.made, *((file.path,) if _is_untouched(file, at) else ()))}
     except HoldfastError:
         return set()
 
 
-def _is_untouched(file: Kept) -> bool:
+def _is_untouched(file: Kept, project: str | None) -> bool:
     """Whether a file that was made for us holds nothing of anybody else's yet."""
-    return not file.existed and digest(current(file.path) or b"") == file.wrote
+    return not file.existed and digest(current(file.path, project) or b"") == file.wrote
 
 
 def look(keeper: Keeper, places: Places, name: str, made: Container[str] = ()) -> Found:
@@ -194,8 +194,8 @@ def standing(home: str, places: Places, name: str) -> tuple[Way | None, tuple[st
         return (None, ()) if served is None else (served.scope, (served.path,))
     known = ours(home)
     for scope in SCOPES:
-        hooked = [change.path for change in _hooks(home, places, name, scope)]
-        where = tuple(path for path in hooked if any(map(known, lines(path))))
+        hooked = _hooks(home, places, name, scope)
+        where = tuple(one.path for one in hooked if any(map(known, lines(one.path, one.project))))
         if where:
             return scope, where
     plugin = plugin_at(places) if name == "claude" else None
@@ -204,10 +204,10 @@ def standing(home: str, places: Places, name: str) -> tuple[Way | None, tuple[st
 
 def leftovers(home: str, places: Places, name: str) -> Iterator[Leftover]:
     for scope in SCOPES:
-        for path in paths(home, places, name, scope):
-            for other in dict.fromkeys(_home_of(line) for line in lines(path)):
+        for change in changes(home, places, name, scope):
+            for other in dict.fromkeys(_home_of(line) for line in lines(change.path, change.project)):
                 if other is not None and other != home:
-                    yield Leftover(path, other, not os.path.lexists(script_path(other)), scope)
+                    yield Leftover(change.path, other, not os.path.lexists(script_path(other)), scope)
 
 
 def registered(home: str, places: Places, name: str) -> Registered | None:
@@ -244,7 +244,7 @@ def by_hand(home: str, places: Places, name: str, scope: Scope) -> ByHand | None
     change = server(home, places, name, scope)
     if change is None or all_ours(home, scope)(standing_server(change)):
         return None
-    data = read(change.path)
+    data = read(change.path, change.project)
     for entry in change.entries:
         servers = at_path(data, entry.at[:-1]) if serving.called(entry.value) else None
         for called, one in servers.items() if isinstance(servers, dict) else ():
@@ -255,7 +255,7 @@ def by_hand(home: str, places: Places, name: str, scope: Scope) -> ByHand | None
 
 def standing_server(change: Change) -> str:
     """What is started by the entry that stands where our server's belongs; empty for nothing."""
-    data = read(change.path)
+    data = read(change.path, change.project)
     return next((text for entry in change.entries if (text := serving.called(at_path(data, entry.at)))), "")
 
 
@@ -279,7 +279,8 @@ def changes(home: str, places: Places, name: str, scope: Scope, *, with_server: 
 def server(home: str, places: Places, name: str, scope: Scope) -> Change | None:
     """What tells an agent of the MCP server; None where it cannot be told."""
     python = os.path.abspath(sys.executable)
-    return wiring(name).server(places, scope, serving.server(home, scope, python=python, system=places.system))
+    wanted = wiring(name).server(places, scope, serving.server(home, scope, python=python, system=places.system))
+    return None if wanted is None else _placed(wanted, places, scope)
 
 
 def _hooks(home: str, places: Places, name: str, scope: Scope) -> tuple[Change, ...]:
@@ -287,6 +288,7 @@ def _hooks(home: str, places: Places, name: str, scope: Scope) -> tuple[Change, 
     wanted = wiring(name).changes(
         places, scope, script.command(home, name, scope, shared=shared, system=places.system)
     )
+    wanted = tuple(_placed(change, places, scope) for change in wanted)
     if name != "claude":
         return wanted
     from holdfast.capture.claude import wiring as claude
@@ -296,14 +298,14 @@ def _hooks(home: str, places: Places, name: str, scope: Scope) -> tuple[Change, 
     return (first._replace(entries=(*first.entries, claude.status_line(line))), *rest)
 
 
-def paths(home: str, places: Places, name: str, scope: Scope) -> list[str]:
-    return [change.path for change in changes(home, places, name, scope)]
+def _placed(change: Change, places: Places, scope: Scope) -> Change:
+    return change._replace(project=places.project) if scope == "project" else change
 
 
-def lines(path: str) -> list[str]:
+def lines(path: str, project: str | None) -> list[str]:
     """The texts in a file among which a command line of ours may be; what cannot be read has none."""
     try:
-        data = current(path)
+        data = current(path, project)
         if data is None:
             return []
         if path.endswith(_SHARED):
@@ -314,10 +316,10 @@ def lines(path: str) -> list[str]:
     return data.decode(errors="replace").splitlines()
 
 
-def read(path: str) -> object:
+def read(path: str, project: str | None) -> object:
     """What stands in a shared file, as data; what cannot be read holds nothing."""
     try:
-        data = current(path)
+        data = current(path, project)
         return None if data is None or b"holdfast" not in data else editing(path).plain(decoded(data, path), path)
     except HoldfastError:
         return None
@@ -328,8 +330,9 @@ def plugin_at(places: Places) -> str | None:
     from holdfast.capture.claude.wiring import settings
 
     local = places.in_project(".claude", "settings.local.json")
-    for path in (settings(places, "user"), settings(places, "project"), local):
-        switched = at_path(read(path), ("enabledPlugins",))
+    shared = settings(places, "project")
+    for path, project in ((settings(places, "user"), None), (shared, places.project), (local, places.project)):
+        switched = at_path(read(path, project), ("enabledPlugins",))
         if isinstance(switched, dict) and any(
             key.startswith(_PLUGIN) and value not in (False, None) for key, value in switched.items()
         ):

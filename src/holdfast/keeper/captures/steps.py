@@ -15,12 +15,13 @@ from holdfast.capture import script
 from holdfast.capture.jsonedit import Path, Receipt
 from holdfast.capture.serving import CALL, called
 from holdfast.capture.wiring import Change, Entry
+from holdfast.core import limits
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError
 from holdfast.core.times import HOUR
-from holdfast.keeper.captures.connections import LARGEST, Kept
+from holdfast.keeper.captures.connections import Kept
 from holdfast.keeper.captures.editing import Ours, decoded, editing
-from holdfast.machine import aside, files
+from holdfast.machine import aside, files, planted
 
 What = Literal["created", "edited", "unchanged", "restored", "removed", "set aside"]
 _WHAT: Final = "the agent's settings"
@@ -36,11 +37,20 @@ class Step(NamedTuple):
     executable: bool = False
     # What a person added to an entry of ours that goes with it.
     added: tuple[str, ...] = ()
+    # The project the file is in: nothing outside is written for it.
+    project: str | None = None
+
+    @property
+    def target(self) -> str:
+        """Where the file really is. The user's own links are followed; of a project's, those that stay within it."""
+        path = self.kept.path
+        return os.path.realpath(path) if self.project is None else planted.refuse_others(path, self.project)
 
 
-def current(path: str) -> bytes | None:
+def current(path: str, project: str | None) -> bytes | None:
     """What stands at a path; None for nothing, or a link of the person's to nothing yet."""
-    return files.read_limited(path, LARGEST, what=_WHAT) if os.path.exists(path) else None
+    limit = limits.AGENT_SETTINGS if project is None else limits.PROJECT_AGENT_SETTINGS
+    return files.read_limited(path, limit, what=_WHAT) if os.path.exists(path) else None
 
 
 # ── connecting ───────────────────────────────────────────────────────────────────────────────────────────
@@ -48,8 +58,11 @@ def current(path: str) -> bytes | None:
 
 def to_connect(change: Change, kept: Kept | None, ours: Ours) -> Step:
     """What has to be done so that a change stands in its file; `kept` is what is remembered about it."""
-    before = current(change.path)
+    if change.project is not None:
+        planted.refuse_others(change.path, change.project)
+    before = current(change.path, change.project)
     step = _own(change, kept, before) if change.content is not None else _shared(change, kept, before, ours)
+    step = step._replace(project=change.project)
     if kept is None:
         return step
     made = [*kept.made, *(one for one in step.kept.made if one not in kept.made)]
@@ -198,9 +211,15 @@ def _missing(path: str) -> list[str]:
 # ── disconnecting ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_disconnect(kept: Kept, ours: Ours) -> Step:
+def to_disconnect(kept: Kept, ours: Ours, project: str | None) -> Step:
     """What has to be done so that nothing of us is left: the old bytes, if nobody else wrote there since."""
-    before = current(kept.path)
+    if project is not None:
+        planted.refuse_others(kept.path, project)
+    before = current(kept.path, project)
+    return _without_us(kept, ours, before)._replace(project=project)
+
+
+def _without_us(kept: Kept, ours: Ours, before: bytes | None) -> Step:
     if before is None or (kept.existed and before == kept.original):
         return Step(kept, "unchanged", before, before)
     if digest(before) == kept.wrote:
@@ -235,16 +254,17 @@ def _added(data: object, entries: Iterable[Entry], ours: Ours) -> Iterator[str]:
 
 def to_forget(change: Change, ours: Ours) -> Step | None:
     """The step that takes out what nobody remembers having put there; None where there is nothing of ours."""
-    before = current(change.path)
+    before = current(change.path, change.project)
     # The word stands in every command line of ours: a file without it is nobody's business, whatever is wrong in it.
     if before is None or (change.content is None and b"holdfast" not in before.lower()):
         return None
     if change.content is None:
         own = [entry for entry in change.entries if entry.only]
         step = _edited(Kept(path=change.path, existed=True), ours, before, own, alone(change))
-        return None if step.change == "unchanged" else step
+        return None if step.change == "unchanged" else step._replace(project=change.project)
     if before == change.content or any(ours(line) for line in before.decode(errors="replace").splitlines()):
-        return Step(Kept(path=change.path, existed=False, own=True), "removed", before, None)
+        own_file = Kept(path=change.path, existed=False, own=True)
+        return Step(own_file, "removed", before, None, project=change.project)
     return None
 
 
@@ -258,56 +278,55 @@ def alone(change: Change) -> set[Path]:
 
 def carry_out(step: Step, *, now: int) -> str | None:
     """Write, restore or remove the file; gives where something was set aside."""
-    path = step.kept.path
-    _sweep(step.kept, now)
+    path, target = step.kept.path, step.target
+    _sweep(step.kept, target, now)
     if step.change == "unchanged":
         if step.after is None:
             unmake(step.kept.made)  # of a process that was killed before it made the file
         return None
-    if current(path) != step.before:
+    if current(path, step.project) != step.before:
         raise Conflict(
             f"{files.shown(path)} was changed by someone else just now",
             hint="Run the command again.",
             file=path,
         )
+    within = None if step.project is None else os.path.realpath(step.project)
     if step.change == "set aside":
         name = aside.free_name(f"{path}.changed-{aside.stamp(now)}")
         try:
-            os.rename(path, name)
+            files.rename(path if within is None else target, name, within=within)
         except OSError as error:
             raise files.explain(error, "rename", path) from error
         unmake(step.kept.made)
         return name
     if step.after is None:
-        _remove(step.kept)
+        _remove(step.kept, target, within)
         return None
     if step.before is None:
-        files.make_private_dir(os.path.dirname(os.path.realpath(path)))
-    files.write_atomic(path, step.after, follow_own_link=True)
-    if step.executable:
-        os.chmod(path, 0o700)
+        files.make_private_dir(os.path.dirname(target), within=within)
+    files.write_atomic(
+        path if within is None else target, step.after, follow_own_link=within is None, within=within,
+        mode=0o700 if step.executable else None,
+    )  # fmt: skip
     return None
 
 
-def _remove(kept: Kept) -> None:
+def _remove(kept: Kept, target: str, within: str | None) -> None:
     """Where nothing was, nothing is left: not the file, not the directories made for it."""
-    target = os.path.realpath(kept.path)
     try:
-        os.unlink(target)
+        files.remove(target, within=within)
         if os.path.islink(kept.path) and not kept.linked:
             os.unlink(kept.path)
     except OSError as error:
         raise files.explain(error, "remove", kept.path) from error
-    with contextlib.suppress(HoldfastError, OSError):
-        files.sync_directory(os.path.dirname(target))
     unmake(kept.made)
 
 
-def _sweep(kept: Kept, now: int) -> None:
+def _sweep(kept: Kept, target: str, now: int) -> None:
     """Beside the file, take away what a writer of ours left that was killed before it gave its file a name."""
     with contextlib.suppress(HoldfastError, OSError):
-        for path in files.temporaries(os.path.dirname(os.path.realpath(kept.path))):
-            content = files.read_limited(path, LARGEST, what="a temporary file")
+        for path in files.temporaries(os.path.dirname(target)):
+            content = files.read_limited(path, limits.AGENT_SETTINGS, what="a temporary file")
             old = now - os.lstat(path).st_mtime_ns // 1_000_000 > HOUR
             if old or digest(content) == kept.wrote or kept.original.startswith(content):
                 os.unlink(path)
@@ -316,4 +335,5 @@ def _sweep(kept: Kept, now: int) -> None:
 def unmake(made: Sequence[str]) -> None:
     """Remove directories that were made for a file, if nobody else uses them."""
     for directory in reversed(made):
-        files.remove_directory(directory)
+        if os.path.realpath(directory) == directory:  # else a link stands on the way now
+            files.remove_directory(directory)

@@ -31,17 +31,17 @@ def refuse_unwritable(planned: Iterable[Step]) -> None:
     """See to it that each file can be written, as far as that shows from outside."""
     for step in planned:
         if step.change != "unchanged":
-            _refuse(step.kept.path)
+            _refuse(step.kept.path, step.target)
 
 
-def _refuse(path: str) -> None:
+def _refuse(path: str, target: str) -> None:
     try:
         info = os.stat(path)
     except FileNotFoundError:
         info = None
     except OSError as error:  # links in a circle, a file where a directory has to be
         raise files.explain(error, "write", path) from error
-    above = os.path.dirname(os.path.realpath(path))
+    above = os.path.dirname(target)
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
@@ -102,7 +102,7 @@ def _is_back(step: Step, now: int) -> bool:
     if step.change == "unchanged":
         return True
     try:
-        stands = steps.current(step.kept.path)
+        stands = steps.current(step.kept.path, step.project)
         if stands == step.before:
             steps.unmake(step.kept.made if stands is None else ())
             return True

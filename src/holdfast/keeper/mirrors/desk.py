@@ -86,8 +86,7 @@ class Desk:
         """Nothing is thrown away because it could not be read, or broke the rules."""
         full = inside(self.root, path)
         aside = self._free_name(path)
-        os.rename(full, inside(self.root, aside))
-        files.sync_directory(os.path.dirname(full))
+        files.rename(full, inside(self.root, aside), within=self.root)
         if path in self.tree.files[one.name]:
             self.tree.files[one.name][path].print = prints.Print(0, 0, 0, 0)  # it belongs there, and is not
         self.tree.strange[one.name].pop(path, None)
@@ -96,7 +95,7 @@ class Desk:
     def put_aside(self, one: Layout, path: str, data: bytes, error: HoldfastError) -> None:
         """The same for what stood there an instant ago."""
         aside = self._free_name(path)
-        files.write_atomic(inside(self.root, aside), data)
+        files.write_atomic(inside(self.root, aside), data, within=self.root)
         self._note_aside(one, path, aside, error)
 
     def _free_name(self, path: str) -> str:

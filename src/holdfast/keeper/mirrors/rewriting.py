@@ -133,10 +133,10 @@ class Rewriting:
         """Write one file; what somebody wrote between our look and this moment is taken in, not lost."""
         full = inside(self._root, path)
         refuse_links(self._root, path)
-        files.make_private_dir(os.path.dirname(full))
+        files.make_private_dir(os.path.dirname(full), within=self._root)
         file = self._tree.files[one.name].get(path)
         late: list[bytes] = []
-        if not os.path.lexists(full) and _put_new(full, new):
+        if not os.path.lexists(full) and _put_new(full, new, self._root):
             return False
 
         def displaced(old: str) -> None:
@@ -147,7 +147,7 @@ class Rewriting:
                 if data != new and self._desk.is_news(data, None if file is None else file.hash):
                     late.append(data)
 
-        files.write_atomic(full, new, displaced=displaced)
+        files.write_atomic(full, new, displaced=displaced, within=self._root)
         return bool(late) and self._take_in_late(one, path, late[0])
 
     def _take_away(self, one: Layout, path: str, file: Written) -> bool:
@@ -160,8 +160,7 @@ class Rewriting:
             return True  # the next round takes it in
         folder = os.path.dirname(full)
         aside = _temporary(folder)
-        os.rename(full, aside)
-        files.sync_directory(folder)
+        files.rename(full, aside, within=self._root)
         data = _finished(one, path, aside)
         late = self._desk.is_news(data, file.hash) and self._take_in_late(one, path, data)
         os.unlink(aside)
@@ -299,10 +298,10 @@ def _temporary(folder: str) -> str:
     return os.path.join(folder, files.temporary_name())
 
 
-def _put_new(full: str, data: bytes) -> bool:
+def _put_new(full: str, data: bytes, root: str) -> bool:
     """Put a file where there is none; False when there is one after all, or this file system cannot tell."""
     temporary = _temporary(os.path.dirname(full))
-    files.write_atomic(temporary, data)
+    files.write_atomic(temporary, data, within=root)
     try:
         os.link(temporary, full)
     except OSError:
