@@ -15,7 +15,7 @@ from holdfast import Keeper
 from holdfast.formats.contract.history import events_of
 from holdfast.keeper.doctor_checks import Check
 from holdfast.mirror.contract import registry
-from holdfast.mirror.contract.recorded import lacking
+from holdfast.mirror.contract.recorded import Present
 from holdfast.mirror.contract.restoring import restore
 
 
@@ -56,7 +56,10 @@ def test_an_event_that_another_writer_had_seen_is_missed_too(feature: Feature) -
     """The last of a writer leaves no gap of its own, but whoever went on from it names it."""
     events = events_of(json.loads(line) for line in feature.path("history.jsonl").read_text().splitlines())
     later = msgspec.structs.replace(events[0], writer="other", seq=1, seen=(events[-1].head,))
-    found = lacking([*events[:-1], later])
+    present = Present()
+    for event in (*events[:-1], later):
+        present.add(event)
+    found = present.lacking()
     assert found is not None
     assert (found.number, found.has(events[-1]), found.has(events[0])) == (1, True, False)
 

@@ -65,7 +65,8 @@ def contract(keeper: Keeper, store: Store | None) -> Check:
     found = examining.examine(root)
     if not found:
         return Check("contract", "ok", f"{root} is sound")
-    known = {feature.id for feature, _, _ in _lost_lines(root, store)} if store is not None else set[str]()
+    gaps = store is not None and any(one.kind in ("lacking", "missing") for one in found)
+    known = {feature.id for feature, _, _ in _lost_lines(root, store)} if gaps and store is not None else set[str]()
     mended = [one for one in found if one.advice is None or (one.kind == "lacking" and one.feature in known)]
     first = mended or found
     told = "; ".join(one.detail for one in first[:_SHOWN])

@@ -178,7 +178,7 @@ def _data(carried: _Carried) -> bytes | None:
     return None if carried.salt is None else canonical(carried.data)
 
 
-def _carried(line: Json) -> Iterator[Event]:
+def carried(line: Json) -> Iterator[Event]:
     """The line's own event, and those that ride along with it."""
     more = line.get(OWN_ALSO) if isinstance(line, dict) else None
     for one in (line, *({OWN: inner} for inner in (more if isinstance(more, list) else ()))):
@@ -190,7 +190,7 @@ def _carried(line: Json) -> Iterator[Event]:
 def events_of(lines: Iterable[Json]) -> list[Event]:
     """The events of these lines in the order of the log, each once: a union merge leaves them mixed and twice."""
     found: dict[str, Event] = {}
-    for event in (event for one in lines for event in _carried(one)):
+    for event in (event for one in lines for event in carried(one)):
         if event.hash not in found or event.data is None:
             found[event.hash] = event
     clocks = moved(found.values())

@@ -7,6 +7,7 @@ events. Every step can be done again, so whoever dies half-way is followed by th
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 from typing import Final
@@ -54,7 +55,11 @@ def erase(feature: Feature) -> bool:
 
 def others(raw: bytes) -> bytes:
     """The lines of a history that Holdfast did not write, as they stand."""
-    return b"".join(line for line in raw.splitlines(keepends=True) if line.strip() and not _is_own(line))
+    kept = bytearray()  # not a list of lines: there may be millions
+    for line in io.BytesIO(raw):
+        if line.strip() and not _is_own(line):
+            kept += line
+    return bytes(kept)
 
 
 def _is_own(line: bytes) -> bool:
@@ -81,7 +86,7 @@ def _erase_lines(feature: Feature) -> None:
             _replace(feature.history, raw, kept)
     for path in files.temporaries(feature.path):
         # Of a writer that was killed. Lines of others may be in it, from the very moment that this was.
-        if not any(_is_object(line) for line in others(_read(path) or b"").splitlines()):
+        if not any(_is_object(line) for line in io.BytesIO(others(_read(path) or b""))):
             os.unlink(path)
 
 

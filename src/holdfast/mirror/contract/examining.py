@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
+from holdfast.core import limits
 from holdfast.core.errors import Conflict, Damaged, HoldfastError
 from holdfast.core.text import shorten
 from holdfast.formats import places
@@ -23,10 +24,20 @@ from holdfast.formats.interface import Problem
 from holdfast.mirror.contract import documents, layout, rebuilding, recorded, registry
 from holdfast.mirror.contract.documents import Document
 from holdfast.mirror.contract.layout import Feature, count
-from holdfast.mirror.contract.recorded import Recorded
+from holdfast.mirror.contract.recorded import Faults, Recorded
 
 Kind = Literal[
-    "missing", "damaged", "unlisted", "unreadable", "unmerged", "unknown", "unused", "changed", "lacking", "absent"
+    "missing",
+    "damaged",
+    "unlisted",
+    "unreadable",
+    "unmerged",
+    "unknown",
+    "unused",
+    "changed",
+    "large",
+    "lacking",
+    "absent",
 ]
 # What is put right; the others are left alone.
 MENDED: Final = frozenset({"missing", "damaged", "unlisted"})
@@ -40,6 +51,7 @@ _ADVICE: Final[Mapping[Kind, str]] = {
     "unknown": f"Holdfast knows version {words.VERSION}: upgrade it, or put the version right.",
     "unused": "History is never changed: look at these lines, and write what they should have said as new ones.",
     "changed": "History is never changed by Holdfast: bring the lines back from git or a backup.",
+    "large": "Move its older lines into a file of their own.",
     "lacking": "Bring the lines back from git or a backup; what they said is not certain until then.",
     "absent": "Bring its directory back, or take its entry out of the registry.",
 }
@@ -186,16 +198,23 @@ def doubts(feature: Feature) -> list[Fault]:
 
 def _doubts(found: Recorded) -> list[tuple[Kind, str]]:
     made: list[tuple[Kind, str]] = []
-    if found.unreadable:
-        told = count(len(found.unreadable), "line")
-        made.append(("unused", f"has {told} that cannot be read: {_listed(found.unreadable)}"))
-    if found.changed:
-        told = count(len(found.changed), "line")
-        made.append(("changed", f"has {told} changed since Holdfast wrote it: {_listed(found.changed)}"))
-    if found.wrong:
-        number, why = found.wrong[0]
-        told = count(len(found.wrong), "line")
-        made.append(("unused", f"has {told} that the contract does not allow: line {number}, {why}"))
+    counted: tuple[tuple[Kind, Faults, str], ...] = (
+        ("unused", found.unreadable, "that cannot be read"),
+        ("changed", found.changed, "changed since Holdfast wrote it"),
+    )
+    for kind, faults, what in counted:
+        if faults.number:
+            made.append((kind, f"has {count(faults.number, 'line')} {what}: {_listed(faults)}"))
+    if found.wrong.number:
+        told = count(found.wrong.number, "line")
+        made.append(
+            ("unused", f"has {told} that the contract does not allow: line {found.wrong.first[0]}, {found.why}")
+        )
+    if found.untaken is not None:
+        most = f"{limits.DOCUMENT >> 20} MiB"
+        made.append(
+            ("large", f"has more than {most} of other programs: those from line {found.untaken} on are left out")
+        )
     if found.lacking is not None:
         told = count(found.lacking.number, "event")
         spans = [
@@ -205,9 +224,9 @@ def _doubts(found: Recorded) -> list[tuple[Kind, str]]:
     return made
 
 
-def _listed(numbers: list[int]) -> str:
-    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    return f"line {', '.join(map(str, numbers[:_SHOWN]))}{more}"
+def _listed(faults: Faults) -> str:
+    more = f" and {faults.number - _SHOWN} more" if faults.number > _SHOWN else ""
+    return f"line {', '.join(map(str, faults.first[:_SHOWN]))}{more}"
 
 
 # ── what stands beside the features ──────────────────────────────────────────────────────────────────────

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.formats.contract.documents import OWN
@@ -21,7 +22,7 @@ def gathered(folder: str) -> dict[str, Json]:
             document = documents.load(path)
             if document is not None:
                 found[name] = document.value
-        lines = _lines(feature.history)
+        lines = foreign(feature.history)
     if not found:
         raise Invalid(f"there is neither state nor plan in {feature_id}", operation="read", file=folder)
     entry = entry_of(root, feature_id)
@@ -40,8 +41,17 @@ def entry_of(root: str, feature_id: str) -> dict[str, Json] | None:
         return None
 
 
-def _lines(path: str) -> list[Json]:
-    """Lines that other programs wrote; Holdfast's own are events that the log has."""
-    if not os.path.lexists(path):
-        return []
-    return [line for _, line in history.read(path) if isinstance(line, dict) and OWN not in line]
+def foreign(path: str) -> list[Json]:
+    """Lines that other programs wrote, up to the size of a document; Holdfast's own are events that the log has.
+
+    The file only grows, so these stay the same ones, whatever comes after them; the doctor says where they end.
+    """
+    found: list[Json] = []
+    left = limits.DOCUMENT
+    for _, line in history.read(path) if os.path.lexists(path) else ():
+        if isinstance(line, dict) and OWN not in line:
+            left -= history.size_of(line)
+            if left < 0:
+                break
+            found.append(line)
+    return found

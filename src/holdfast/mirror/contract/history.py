@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
+from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.formats.contract.documents import OWN
@@ -20,14 +21,18 @@ from holdfast.machine.locks import locked
 from holdfast.machine.private import open_private
 from holdfast.machine.trouble import again, explain, shown
 
-LIMIT: Final = 64 << 20
+LIMIT: Final = limits.HISTORY
 _MARK: Final = f'"{OWN}"'.encode()
 _TAIL: Final = 64 << 10
 _BOM: Final = b"\xef\xbb\xbf"
+# Stands for a line that is longer than any program writes.
+_TOO_LONG: Final = b"!\n"
+_MOST_CUT: Final = 50  # lines that were cut off within: one for each writer that was killed
 
 Line = dict[str, Json]
 
 _objects = msgspec.json.Decoder(dict[str, Json])
+_encode = msgspec.json.Encoder().encode
 
 
 class Written(NamedTuple):
@@ -70,6 +75,11 @@ def event_of(line: Mapping[str, Json]) -> Mark | None:
     if isinstance(name, str) and isinstance(writer, str) and type(seq) is int:
         return Mark(name, writer, seq)
     return None
+
+
+def size_of(line: Mapping[str, Json]) -> int:
+    """How many bytes a line takes as JSON, with its end."""
+    return len(_encode(line)) + 1
 
 
 def lock_of(path: str) -> str:
@@ -169,9 +179,10 @@ def _written(fd: int, tail: int | None) -> Written:
     latest: dict[str, int] = {}
     os.lseek(fd, 0 if whole else size - (tail or 0), os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
+        lines = _lines_of(file)
         if not whole:
-            file.readline()  # begins somewhere within a line
-        for raw in file:
+            next(lines, None)  # begins somewhere within a line
+        for raw in lines:
             event = event_of(_line(raw)) if _MARK in raw else None
             if event is not None:
                 hashes.add(event.hash)
@@ -185,8 +196,28 @@ def _intact(fd: int) -> Written:
 
     os.lseek(fd, 0, os.SEEK_SET)
     with os.fdopen(os.dup(fd), "rb") as file:
-        found = [verified(_line(raw)) for raw in file if _MARK in raw]
-    return Written(frozenset(one.hash for one in found if one is not None), {}, whole=True)
+        found = (verified(_line(raw)) for raw in _lines_of(file) if _MARK in raw)
+        return Written(frozenset(one.hash for one in found if one is not None), {}, whole=True)
+
+
+def _lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Every line, with its end, one at a time. Raises `Invalid` where there is more than any history has."""
+    if os.fstat(file.fileno()).st_size > LIMIT:
+        raise _too_much(f"is larger than {LIMIT >> 20} MiB")
+    number = 0
+    while raw := file.readline(limits.HISTORY_LINE):
+        number += 1
+        if number > limits.HISTORY_LINES:
+            raise _too_much(f"has more than {limits.HISTORY_LINES:,} lines")
+        if len(raw) == limits.HISTORY_LINE and not raw.endswith(b"\n"):
+            while (more := file.readline(limits.HISTORY_LINE)) and not more.endswith(b"\n"):
+                pass
+            raw = _TOO_LONG
+        yield raw
+
+
+def _too_much(why: str) -> Invalid:
+    return Invalid(f"the history {why}", hint="Move its older lines into a file of their own.", operation="read")
 
 
 def _line(raw: bytes) -> Line:
@@ -208,34 +239,32 @@ def read(path: str) -> Iterator[tuple[int, Line | Invalid]]:
         os.close(fd)
         raise
     with file:
-        if os.fstat(file.fileno()).st_size > LIMIT:
-            raise Invalid(
-                f"{shown(path)} is larger than {LIMIT >> 20} MiB",
-                hint="Move its older lines into a file of their own.",
-                operation="read",
-                file=path,
-            )
         try:
-            for number, raw in enumerate(file, 1):
+            for number, raw in enumerate(_lines_of(file), 1):
                 plain = raw.removeprefix(_BOM) if number == 1 else raw
                 if plain.strip():
                     yield number, _checked(plain, path, number)
+        except Invalid as error:
+            error.file = path
+            raise
         except OSError as error:
             raise explain(error, "read", path) from error
 
 
 def told_again(path: str, numbers: Collection[int]) -> set[int]:
-    """Which of these lines were cut off within, and stand whole further below: nothing is missing of them.
+    """Which of these lines, of the first fifty, were cut off within, and stand whole further below: nothing is
+    missing of them.
 
     So it looks where a writer was killed while appending, and the next one added the line anew.
     """
     found: set[int] = set()
     cut: dict[int, bytes] = {}
+    looked_for = set(sorted(numbers)[:_MOST_CUT])
     fd = open_private(path, os.O_RDONLY)
     with os.fdopen(fd, "rb") as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(_lines_of(file), 1):
             found.update(one for one, begun in cut.items() if raw.startswith(begun) and _line(raw))
-            if number in numbers:
+            if number in looked_for:
                 cut[number] = raw.rstrip(b"\r\n")
     return found
 
@@ -249,4 +278,6 @@ def _checked(raw: bytes, path: str, number: int) -> Line | Invalid:
         why = "it is nested too deeply"
     except (msgspec.MsgspecError, UnicodeDecodeError):
         why = "it is not JSON" if raw.endswith(b"\n") else "it was cut off"
+        if raw is _TOO_LONG:
+            why = f"it is longer than {limits.HISTORY_LINE >> 20} MiB"
     return Invalid(f"{shown(path)}, line {number}: {why}", operation="read", file=path)

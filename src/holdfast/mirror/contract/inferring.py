@@ -5,10 +5,12 @@ and at last the day in the feature's name, have to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
@@ -36,12 +38,18 @@ class _Dated(NamedTuple):
     line: Mapping
 
 
-def told(feature_id: str, lines: list[Mapping], hints: Mapping) -> Told:
-    """Rebuild the files of a feature. `hints` are what else is known: `started_at`, `last_active`."""
+Lines = Callable[[], Iterator[Mapping]]
+
+
+def told(feature_id: str, lines: Lines, hints: Mapping) -> Told:
+    """Rebuild the files of a feature. `lines` reads its history, anew each time.
+
+    `hints` are what else is known: `started_at`, `last_active`.
+    """
     by_events = _from_events(feature_id, lines)
     if by_events is not None:
         return by_events
-    dated = _sorted(lines)
+    dated = _sorted(lines())
     if dated:
         source = (
             f"from {count(len(dated), 'line')} of its history, without events of Holdfast: "
@@ -54,17 +62,19 @@ def told(feature_id: str, lines: list[Mapping], hints: Mapping) -> Told:
     return _inferred(feature_id, [], started, last, source)
 
 
-def _from_events(feature_id: str, lines: list[Mapping]) -> Told | None:
+def _from_events(feature_id: str, lines: Lines) -> Told | None:
     from holdfast.formats.contract import configured
     from holdfast.formats.contract.history import event_of, restored
     from holdfast.formats.keeping import shown
 
-    session = restored(lines)
+    session = restored(lines())
     if session is None:
         return None
     # The name its model went by then, which a setting may have chosen.
-    named = [line.get("model") for line in lines if event_of(line) is not None]
-    document = shown(session, configured({words.ANY_MODEL: str(named[-1])}))
+    named: Json = None
+    for line in lines():
+        named = line.get("model") if event_of(line) is not None else named
+    document = shown(session, configured({words.ANY_MODEL: str(named)}))
     state, plan, entry = (document[name] for name in ("state", "plan", "entry"))
     assert isinstance(state, dict)
     assert isinstance(plan, dict)
@@ -135,13 +145,18 @@ def _tasks(dated: list[_Dated]) -> list[Json]:
     return [*found.values()]
 
 
-def _sorted(lines: list[Mapping]) -> list[_Dated]:
-    """By time, each once: a merge of two branches may have mixed and doubled them."""
+def _sorted(lines: Iterator[Mapping]) -> list[_Dated]:
+    """By time, each once: a merge of two branches may have mixed and doubled them. No more than a document holds."""
     found: dict[bytes, _Dated] = {}
+    room = limits.DOCUMENT
     for line in lines:
+        written = msgspec.json.encode(line, order="sorted")
+        room -= len(written)
+        if room < 0:
+            break
         at = _moment(line.get("timestamp"))
         if at is not None:
-            found.setdefault(msgspec.json.encode(line, order="sorted"), _Dated(at, line))
+            found.setdefault(written, _Dated(at, line))
     return sorted(found.values(), key=lambda one: one.at)
 
 

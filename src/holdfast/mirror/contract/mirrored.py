@@ -20,7 +20,6 @@ from holdfast.core.event import Event
 from holdfast.core.fold import read as event_data
 from holdfast.core.vocabulary import CommandRan
 from holdfast.formats.contract import configured
-from holdfast.formats.contract.documents import OWN
 from holdfast.formats.contract.events import commands
 from holdfast.formats.contract.history import line
 from holdfast.formats.interface import Document, Format, Place
@@ -29,7 +28,7 @@ from holdfast.formats.text.reading import read, read_yaml
 from holdfast.machine.files import read_limited
 from holdfast.machine.locks import locked
 from holdfast.mirror.contract import creating, documents, erasing, history, layout, registry, updating
-from holdfast.mirror.contract.gathering import gathered
+from holdfast.mirror.contract.gathering import foreign, gathered
 from holdfast.mirror.layouts import Layout, Showing, Wanted, inside, safe_name
 from holdfast.mirror.memory import Written
 from holdfast.mirror.prints import Print, hash_of
@@ -302,9 +301,7 @@ def _from_a_line(event: Event) -> bool:
 
 def _told_by_others(path: str) -> Counter[bytes]:
     """What the lines of other programs tell, as events."""
-    lines = history.read(path) if os.path.lexists(path) else ()
-    foreign: list[Json] = [line for _, line in lines if isinstance(line, dict) and OWN not in line]
-    return Counter(msgspec.json.encode(heard.data) for _, heard in commands({"history": foreign}))
+    return Counter(msgspec.json.encode(heard.data) for _, heard in commands({"history": foreign(path)}))
 
 
 def _lines(one: Showing, before: Written | None, models: Mapping[str, str], path: str) -> Iterator[dict[str, Json]]:

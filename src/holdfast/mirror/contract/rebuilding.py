@@ -7,7 +7,8 @@ somebody wrote down.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from holdfast.core import view
@@ -18,7 +19,7 @@ from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract import documents as words
 from holdfast.formats.contract.documents import PLAN, REGISTRY, STATE, lst, obj
 from holdfast.formats.contract.history import restored
-from holdfast.mirror.contract import documents, inferring, layout, recorded, registry
+from holdfast.mirror.contract import documents, history, inferring, layout, recorded, registry
 from holdfast.mirror.contract.documents import Mapping
 from holdfast.mirror.contract.inferring import Told
 from holdfast.mirror.contract.layout import Feature, count
@@ -39,12 +40,12 @@ def rebuilt(root: str, feature: Feature) -> Told:
         _STARTED: min((one for one in begun if _is_time(one)), key=_moment, default=None),
         "last_active": registry.later(_current(state).get("last_updated"), entry.get("last_active")),
     }
-    told = inferring.told(feature.id, found.lines, hints)
+    told = inferring.told(feature.id, lambda: _lines(feature), hints)
     if told.by_events:
         told = told._replace(source=told.source + _uncertain(found))
-        if found.lacking is None and not found.changed:
+        if found.lacking is None and not found.changed.number:
             return told
-        told = _begun(_named(told, feature.id, _has_goal(found.lines)), hints)
+        told = _begun(_named(told, feature.id, _has_goal(feature)), hints)
     made_plan = _plan(told, plan)
     return told._replace(plan=made_plan, state=_state(told, state, made_plan), entry=entry_over(told.entry, entry))
 
@@ -52,7 +53,7 @@ def rebuilt(root: str, feature: Feature) -> Told:
 def tasks_in_events(feature: Feature) -> str | None:
     """How many tasks the events in a history know, in words; None when they know none."""
     try:
-        session = restored(recorded.recorded(feature.history).lines)
+        session = restored(_lines(feature))
     except HoldfastError:  # what is wrong with it is told of it
         return None
     return count(len(session.tasks), "task") if session is not None and session.tasks else None
@@ -62,6 +63,13 @@ def entry_over(base: Mapping, entry: Mapping) -> Mapping:
     """An entry of the registry with everything that another says and the contract allows."""
     said = {key: value for key, value in entry.items() if key != "feature_id"}
     return _over(base, said, lambda one: _is_allowed({registry.LIST: [one]}, REGISTRY))
+
+
+def _lines(feature: Feature) -> Iterator[Mapping]:
+    """The lines of a history, one after the other: all of them at once may be too many."""
+    for _, line in history.read(feature.history) if os.path.lexists(feature.history) else ():
+        if isinstance(line, dict):
+            yield line
 
 
 # ── what the files still say ─────────────────────────────────────────────────────────────────────────────
@@ -159,8 +167,8 @@ def _is_phase(phase: Mapping) -> bool:
 # ── a history with gaps ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _has_goal(lines: list[Mapping]) -> bool:
-    session = restored(lines)
+def _has_goal(feature: Feature) -> bool:
+    session = restored(_lines(feature))
     return session is not None and bool(view.word(session, "goal"))
 
 
@@ -191,11 +199,11 @@ def _uncertain(found: Recorded) -> str:
     said: list[str] = []
     if found.lacking is not None:
         said.append(f"lacks {count(found.lacking.number, 'event')}")
-    if found.changed:
-        said.append(f"has {count(len(found.changed), 'line')} that somebody changed")
+    if found.changed.number:
+        said.append(f"has {count(found.changed.number, 'line')} that somebody changed")
     lost = bool(said)
-    if found.unreadable:
-        said.append(f"has {count(len(found.unreadable), 'line')} that cannot be read")
+    if found.unreadable.number:
+        said.append(f"has {count(found.unreadable.number, 'line')} that cannot be read")
     kept = ": what stood there is not certain, and what the files still said is kept" if lost else ""
     return f", which {' and '.join(said)}{kept}" if said else ""
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
 from holdfast.formats import places
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.documents import HISTORY, OWN
-from holdfast.formats.contract.history import event_of, events_of
+from holdfast.formats.contract.history import carried, event_of
 from holdfast.mirror.contract import history
-from holdfast.mirror.contract.history import Line
+
+_KEPT: Final = 100  # line numbers of each kind of fault
 
 
 class Span(NamedTuple):
@@ -48,36 +50,62 @@ class Lacking(NamedTuple):
         )
 
 
+class Faults:
+    """How many lines have a fault, and the first of them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.first: list[int] = []
+
+    def add(self, line: int) -> None:
+        self.number += 1
+        if len(self.first) < _KEPT:
+            self.first.append(line)
+
+
 class Recorded(NamedTuple):
     """A history as it was found. Lines are named by their number, from 1."""
 
-    lines: list[Line]
-    unreadable: list[int]  # without those that were cut off and stand whole further below
-    changed: list[int]  # no longer what Holdfast wrote
-    wrong: list[tuple[int, str]]  # not what the contract wants of a line
+    unreadable: Faults  # without those that were cut off and stand whole further below
+    changed: Faults  # no longer what Holdfast wrote
+    wrong: Faults  # not what the contract wants of a line
+    why: str  # what is wrong with the first of these
     lacking: Lacking | None
+    untaken: int | None  # the first line of another program that is beyond what is taken in
 
 
 def recorded(path: str, *, strict: bool = False) -> Recorded:
-    """What the history at a path holds; nothing when there is none. `strict` asks the contract about every line."""
-    lines: list[Line] = []
-    unreadable: list[int] = []
-    changed: list[int] = []
-    wrong: list[tuple[int, str]] = []
+    """What the history at a path holds; nothing when there is none. `strict` asks the contract about every line.
+
+    Line by line: a history may be large, and what is remembered of it here does not grow with it.
+    """
+    unreadable, changed, wrong = Faults(), Faults(), Faults()
+    why = ""
+    present = Present()
+    untaken: int | None = None
+    room = limits.DOCUMENT
     for number, line in history.read(path) if os.path.lexists(path) else ():
         if isinstance(line, Invalid):
-            unreadable.append(number)
+            unreadable.add(number)
             continue
-        lines.append(line)
-        if OWN in line and event_of(line) is None:
-            changed.append(number)
-        why = _wrong(line) if strict else None
-        if why is not None:
-            wrong.append((number, why))
-    if unreadable:
-        again = history.told_again(path, unreadable)
-        unreadable = [number for number in unreadable if number not in again]
-    return Recorded(lines, unreadable, changed, wrong, lacking(events_of(lines)))
+        if OWN in line:
+            if event_of(line) is None:
+                changed.add(number)
+            for event in carried(line):
+                present.add(event)
+        elif untaken is None:
+            room -= history.size_of(line)
+            untaken = number if room < 0 else None
+        # Whoever has that many wrong lines need not know of all.
+        said = _wrong(line) if strict and wrong.number < _KEPT else None
+        if said is not None:
+            why = why or said
+            wrong.add(number)
+    if unreadable.number:
+        again = history.told_again(path, unreadable.first)
+        unreadable.number -= len(again)
+        unreadable.first = [number for number in unreadable.first if number not in again]
+    return Recorded(unreadable, changed, wrong, why, present.lacking(), untaken)
 
 
 def _wrong(line: Mapping[str, Json]) -> str | None:
@@ -87,19 +115,32 @@ def _wrong(line: Mapping[str, Json]) -> str | None:
     return f"{places.written(errors[0].place)} {errors[0].message}" if errors else None
 
 
-def lacking(events: list[Event]) -> Lacking | None:
-    """What is missing of the session that most of these events are about; None when nothing is."""
-    if not events:
-        return None
-    session = Counter(event.session for event in events).most_common(1)[0][0]
-    there: dict[str, set[int]] = {}
-    tops: dict[str, int] = {}
-    for event in (one for one in events if one.session == session):
-        there.setdefault(event.writer, set()).add(event.seq)
+class Present:
+    """Which events are there, of each session, and the last that any of them knows of."""
+
+    def __init__(self) -> None:
+        self._sessions: Counter[str] = Counter()
+        self._numbers: dict[tuple[str, str], set[int]] = {}
+        self._tops: dict[str, dict[str, int]] = {}
+
+    def add(self, event: Event) -> None:
+        self._numbers.setdefault((event.session, event.writer), set()).add(event.seq)
+        self._sessions[event.session] += 1
+        tops = self._tops.setdefault(event.session, {})
         for head in (event.head, *event.seen):
             tops[head.writer] = max(tops.get(head.writer, 0), head.seq)
-    spans = [span for writer, top in tops.items() for span in _gaps(writer, there.get(writer, set()), top)]
-    return Lacking(session, spans) if spans else None
+
+    def lacking(self) -> Lacking | None:
+        """What is missing of the session that most of the events are about; None when nothing is."""
+        if not self._sessions:
+            return None
+        session = self._sessions.most_common(1)[0][0]
+        spans = [
+            span
+            for writer, top in self._tops[session].items()
+            for span in _gaps(writer, self._numbers.get((session, writer), set()), top)
+        ]
+        return Lacking(session, spans) if spans else None
 
 
 def _gaps(writer: str, numbers: set[int], top: int) -> list[Span]:

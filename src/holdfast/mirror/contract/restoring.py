@@ -143,7 +143,7 @@ def _remake(root: str, now: int) -> list[str]:
         if names.count(name) == 1 and found is not None and _is_entry(one):
             entries[name] = one
         elif name not in entries:
-            entries[name] = entry_over(inferring.told(name, [], one).entry, one)
+            entries[name] = entry_over(inferring.told(name, lambda: iter(()), one).entry, one)
             if name in kept:
                 entries[name] = {**entries[name], **_entry(root, kept[name])}
     entries = {**entries, **{name: _entry(root, one) for name, one in kept.items() if name not in entries}}
