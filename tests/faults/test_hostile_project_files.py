@@ -1,0 +1,222 @@
+"""F27: files that come with a repository cost no gigabytes, stop nobody's work, and never stop recording.
+
+Every command and hook is run in a project with such a file, under a limit of memory, after the same command in the
+same project without it: settings that cannot be read change nothing about its answer.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from harness.verbs import VERBS
+from hooked import Hooked, asked, ran
+from hostile_files import BAD_SETTINGS, HISTORY, LINE, SETTINGS, Hostile, others, put, settings
+from program import CODES, Out, without_privileges
+from scale import scale
+
+from holdfast.cli.declare import Command
+from holdfast.cli.table import COMMANDS
+
+MIB = 1 << 20
+MEMORY = 300 * MIB
+FORMATS = ("orchestrator", "timer", "contract", "craft")
+HANGING = 300.0  # seconds: the end of waiting, no measure
+ALL = scale(0, 1, 1) == 1
+
+# What the commands that only look are asked; those without words of their own need none.
+_WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("show",): ("@",), ("convert",): ("given.json", "--to", "craft"), ("export",): ("--format", "craft"),
+    ("recover",): ("torn.json",), ("migrate",): ("given.json",), ("statusline",): ("claude",), ("redact",): ("@",),
+    ("config", "get"): ("history.limit",), ("validate",): (".",),
+    ("contract", "verify"): ("--spec", "spec.md"), ("contract", "summary"): ("--spec", "spec.md"),
+}  # fmt: skip
+# They run until they are stopped, write what VERBS has, ask a server, or work elsewhere.
+_APART = {
+    ("watch",), ("hook",), ("tour",), ("ui",), ("mcp",), ("completion",), ("connect",), ("disconnect",),
+    ("uninstall",), ("backfill",), ("init",), ("backup",), ("contract", "acknowledge"),
+}  # fmt: skip
+
+
+def limited() -> None:
+    """For `preexec_fn`: no more memory than promised, no rights that only root has."""
+    without_privileges()
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+class Project(Hooked):
+    """A project at work, with a mirror of every format."""
+
+    def begin(self, *formats: str) -> Project:
+        for word in formats:
+            assert self.call("mirror", "on", word).code == 0
+        self.again()
+        for path, content in (
+            ("made.txt", "a"),
+            ("plan.md", "- [ ] one\n"),
+            ("spec.md", "# A\n\n**Version**: 1.0\n"),
+        ):
+            (self.project / path).write_text(content)
+        document = next(step[2] for verb in VERBS for step in verb.before if step[:2] == ("write", "given.json"))
+        (self.project / "given.json").write_text(document)
+        (self.project / "torn.json").write_text(document[:-30])
+        (self.root / "outside.toml").write_text("[timer]\nidle_minutes = 3\n")
+        return self
+
+    def again(self) -> None:
+        """The same session for every command."""
+        self.call("start", "G", "--replace", "--quiet")
+        self.call("agent", "start", "a1", "--type", "coder")
+        self.call("task", "add", "first", "--id", "t1")
+
+    def do(self, words: Sequence[str]) -> Out:
+        words = [word.replace("{project}", str(self.project)) for word in words]
+        return self.run(*words, preexec_fn=limited, timeout=HANGING, env={"HOLDFAST_ACTOR": "me"})
+
+    def hear(self, payload: bytes) -> tuple[int, bytes, bytes]:
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "hook", "claude"], input=payload, env=self.environ, cwd=self.project,
+            capture_output=True, check=False, timeout=HANGING, preexec_fn=limited,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+
+def made(root: Path, formats: Sequence[str]) -> Project:
+    root.mkdir()
+    return Project(root).begin(*formats)
+
+
+def looking(commands: tuple[Command, ...] = COMMANDS, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for command in commands:
+        path = (*above, command.name)
+        yield from looking(command.verbs, path)
+        if not command.verbs and not command.writes and path not in _APART:
+            yield path + _WORDS.get(path, ())
+
+
+# `start` and `note` first: a sample has them.
+WORK = [("note", "a note"), ("start", "another goal", "--replace")]
+EVERY = list(dict.fromkeys([*WORK, *(verb.argv for verb in VERBS), *looking(), ("doctor", "--repair")]))
+
+
+def chosen(hostile: list[Hostile], sample: int) -> list[object]:
+    picked = hostile if ALL else random.Random(27).sample(hostile, sample)
+    return [pytest.param(one, id=one.name) for one in picked]
+
+
+def typed(answer: Out, words: Sequence[str]) -> None:
+    """A code of the contract and the form of its errors; what is too much was refused, not met by a full memory."""
+    assert answer.code in CODES, (words, answer)
+    said = answer.out + answer.err
+    assert "Traceback" not in said, (words, answer)
+    assert "something unexpected" not in said, (words, answer)
+    assert "memory" not in answer.err, (words, answer)
+    if answer.code and words[0] not in ("doctor", "validate", "run"):
+        assert "holdfast: " in answer.err, (words, answer)
+
+
+def recorded(project: Project, number: int) -> None:
+    """Commands and hooks still record."""
+    noted = project.do(("note", f"still here {number}", "--json"))
+    assert noted.code == 0, noted
+    assert json.loads(noted.out)["session"]["notes"][-1]["text"] == f"still here {number}"
+    assert project.hear(ran(number, cwd=project.project))[0] == 0
+    shown = project.do(("log", "--json", "--type", "command.ran"))
+    assert f"make {number}" in shown.out, shown.err
+
+
+@pytest.mark.parametrize("hostile", chosen(settings(), 2))
+def test_commands_answer_as_before_when_settings_of_a_project_are_hostile(tmp_path: Path, hostile: Hostile) -> None:
+    """Each in a project with such a file and in one without: the same code, and what was asked for is done."""
+    commands = EVERY if ALL else [*WORK, ("config", "list"), ("history",)]
+    clean, bad = (made(tmp_path / name, FORMATS if ALL else ()) for name in ("clean", "bad"))
+    put(hostile, bad.project)
+    for words in commands:
+        for place in (clean, bad):
+            if ALL and words[0] not in ("start", "note"):
+                place.again()
+        wanted, answer = clean.do(words), bad.do(words)
+        typed(answer, words)
+        assert answer.code == wanted.code, (words, wanted, answer)
+    recorded(bad, 1)
+    # What was answered to prompts is answered too; an agent is told of nothing it should not be told of.
+    assert bad.hear(asked(cwd=bad.project))[0] == 0
+    doctor = json.loads(bad.do(("doctor", "--json")).out)
+    check = next(check for check in doctor["checks"] if check["name"] == "settings")
+    assert check["status"] == "warning", check
+    assert SETTINGS in check["detail"]
+    listed = bad.do(("config", "list"))
+    assert SETTINGS in listed.err
+    assert json.loads(bad.do(("config", "list", "--json")).out)["problems"]
+
+
+@pytest.mark.parametrize("hostile", chosen(others(), 2))
+def test_commands_answer_and_record_when_other_files_of_a_project_are_hostile(
+    tmp_path: Path, hostile: Hostile
+) -> None:
+    """Whatever an agent's settings, mirrored sessions, plans and histories of a repository say, or are."""
+    bad = made(tmp_path / "bad", FORMATS)
+    put(hostile, bad.project)
+    commands = EVERY if ALL else [("status",), ("doctor",), ("connect", "claude", "--scope", "project")]
+    for words in commands:
+        typed(bad.do(words), words)
+    bad.again()
+    recorded(bad, 1)
+
+
+def test_a_dotted_key_of_50_000_parts_cost_gigabytes_and_half_a_minute(tmp_path: Path) -> None:
+    """It is refused before anything is made of it; `start` says so, and starts."""
+    project = Project(tmp_path)
+    BAD_SETTINGS["a key of 30,000 parts"](project.project / SETTINGS)
+    answer = project.do(("start", "G"))
+    assert answer.code == 0, answer
+    assert "a key has more than 50 parts" in answer.err
+
+
+def test_a_number_of_5_000_digits_stopped_start_and_note_and_left_payloads_waiting(tmp_path: Path) -> None:
+    """Both work, and what hooks hand over becomes events."""
+    project = Project(tmp_path)
+    BAD_SETTINGS["a number of 5,000 digits"](project.project / SETTINGS)
+    assert project.do(("start", "G")).code == 0
+    recorded(project, 1)
+    assert project.noted() == []
+
+
+@pytest.mark.parametrize("size", [scale(5, 60, 60)])
+def test_a_history_of_60_mb_cost_the_doctor_650_mib(tmp_path: Path, size: int) -> None:
+    """It is read line by line; what is beyond what is taken in is named."""
+    project = made(tmp_path / "mirrored", ("contract",))
+    path = next(project.project.glob(HISTORY))
+    with path.open("ab") as file:
+        file.write(LINE * (size * 1_000_000 // len(LINE)))
+    answer = project.do(("doctor", "--json"))
+    check = next(one for one in json.loads(answer.out)["checks"] if one["name"] == "contract")
+    assert check["status"] == "warning"
+    assert "more than 4 MiB of other programs" in check["detail"]
+    assert project.do(("note", "y")).code == 0
+
+
+def test_every_command_that_looks_has_its_words() -> None:
+    """A command added to the command line is run in hostile projects too."""
+    required = {words[: len(words) - len(_WORDS.get(words, ()))] for words in looking() if words not in _APART}
+    assert required
+    for path in looking():
+        bare = next((known for known in _WORDS if path[: len(known)] == known), path)
+        command = _command(bare)
+        needed = [one.name for one in command.arguments if one.required]
+        assert not needed or bare in _WORDS, f"say what `{' '.join(bare)}` is asked, in _WORDS or _APART"
+
+
+def _command(path: tuple[str, ...]) -> Command:
+    commands = COMMANDS
+    for name in path[:-1]:
+        commands = next(one for one in commands if one.name == name).verbs
+    return next(one for one in commands if one.name == path[-1])
