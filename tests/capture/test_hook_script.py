@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,9 @@ def main(words, home):
         found = [os.readlink(one) for one in opened if os.path.exists(one)]
         with open(os.path.join(home, "drained.tmp"), "w") as file:
             file.write("\\n".join(found))
+        import resource
+        with open(os.path.join(home, "limit"), "w") as file:
+            file.write(str(resource.getrlimit(resource.RLIMIT_FSIZE)[0]))
         os.rename(os.path.join(home, "drained.tmp"), os.path.join(home, "drained"))
         return 0
     told = sys.stdin.read()
@@ -77,7 +81,7 @@ def _write(made: Installation, *, by_dd: bool = True) -> None:
 def _run(
     shell: list[str], made: Installation, *words: str, payload: bytes = PAYLOAD, **more: str
 ) -> tuple[int, str, str]:
-    env = {key: value for key, value in os.environ.items() if key != "CLAUDE_PID"} | more
+    env = {key: value for key, value in os.environ.items() if key not in ("CLAUDE_PID", "HOLDFAST_STORE")} | more
     hook = os.path.join(made.home, "hooks", "hook")
     done = subprocess.run([*shell, hook, *words], input=payload, capture_output=True, check=False, env=env)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
@@ -118,21 +122,20 @@ def test_a_name_that_is_taken(shell: list[str], made: Installation) -> None:
     """Numbers of processes come again: what is there is not touched, another name is found."""
     hook = os.path.join(made.home, "hooks", "hook")
     os.mkdir(os.path.join(made.home, "spool"))
-    first = 'for n in "" .1; do echo "$0" > "$1/spool/claude.user.$PPID.$$$n"; done; shift; exec "$@"'
+    first = 'for n in "" .1; do echo "$0" > "$1/spool/claude.user.$PPID.$$.home$n"; done; shift; exec "$@"'
     done = subprocess.run(
         [shell[0], *shell[1:], "-c", first, "mine", made.home, shell[0], *shell[1:], hook, "claude", "tell", "user"],
         input=PAYLOAD, capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    kept = {one.name.split(".", 4)[4:][0] if one.name.count(".") > 3 else "": Path(one.path).read_bytes()
-            for one in spool.waiting(made.home)}  # fmt: skip
-    assert kept == {"": b"mine\n", "1": b"mine\n", "2": PAYLOAD}
+    kept = {one.name.split(".", 4)[4]: Path(one.path).read_bytes() for one in spool.waiting(made.home)}
+    assert kept == {"home": b"mine\n", "home.1": b"mine\n", "home.2": PAYLOAD}
 
 
 def test_nothing_is_left_of_what_could_not_be_written(shell: list[str], made: Installation) -> None:
     """A full disk or a limit: no half payload stays, and the agent notices nothing."""
     hook = os.path.join(made.home, "hooks", "hook")
-    line = 'ulimit -f 1; trap "" XFSZ; exec "$@"'
+    line = 'ulimit -S -f 1; ulimit -H -f 1; trap "" XFSZ; exec "$@"'
     done = subprocess.run(
         [*shell, "-c", line, "x", *shell, hook, "claude", "tell", "user"], input=PAYLOAD * 1000, capture_output=True,
         check=False,
@@ -226,6 +229,8 @@ def test_stir_leaves_a_drain_that_holds_nothing(shell: list[str], made: Installa
         time.sleep(0.02)
     opened = {name for name in drained.read_text().splitlines() if not name.startswith(made.home)}
     assert {name for name in opened if not name.startswith("/proc/")} == {os.devnull}
+    # The store may be larger than a payload.
+    assert int(Path(made.home, "limit").read_text()) == resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 
 
 def test_through_python_where_dd_cannot(shell: list[str], made: Installation) -> None:
@@ -233,6 +238,88 @@ def test_through_python_where_dd_cannot(shell: list[str], made: Installation) ->
     _write(made, by_dd=False)
     assert _run(shell, made, "claude", "tell", "project", CLAUDE_PID="12") == SILENT
     assert Path(made.home, "called").read_text() == "tell claude project 12\n"
+
+
+# ── for which store ──────────────────────────────────────────────────────────────────────────────────────
+
+CONNECTED = "postgresql://ada:pa55@db.example.org/work"  # as `connect` wrote it down
+WITHOUT = "postgresql://ada@db.example.org/work"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:////srv/it's $HOME/`x`.db", "sqlite:///a\\tb", "sqlite:///a?vault=b", WITHOUT, "postgresql://",
+        f"{WITHOUT}?vault=team", "postgres://db:5433/work", "nonsense", "-n", "sqlite:///caf\xe9",
+    ],
+)  # fmt: skip
+def test_script_writes_the_store_that_the_variable_names(shell: list[str], made: Installation, url: str) -> None:
+    """In the first line of the file, to the byte; without another process."""
+    assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=url) == SILENT
+    (kept,) = spool.waiting(made.home)
+    assert (kept.agent, kept.source, kept.store, kept.store_url()) == ("claude", "user", spool.NAMED, url)
+    assert kept.payload(Path(kept.path).read_bytes()) == PAYLOAD
+    assert not os.path.exists(os.path.join(made.home, "called"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:pa55@db/work", f"{WITHOUT}?password=pa55", f"{WITHOUT}?p%61ssword=pa55",
+        f"{WITHOUT}?vault=x&password=pa55", f"{WITHOUT}?vault=x?password=pa55", f"{WITHOUT}?sslmode=require",
+        "postgresql://ada:pa55@[::1]/work", "postgres://:pa55@/work", "sqlite:///two\nlines pa55", "ada:pa55@db",
+    ],
+)  # fmt: skip
+def test_script_wrote_a_password_into_the_spool(shell: list[str], made: Installation, url: str) -> None:
+    """A URL in which one may stand goes to Python, which takes it out."""
+    assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=url, CLAUDE_PID="12") == SILENT
+    assert Path(made.home, "called").read_text() == "tell claude user 12\n"
+    assert spool.waiting(made.home) == []
+
+
+def test_script_writes_the_store_it_was_connected_with(shell: list[str], made: Installation) -> None:
+    """Without its password, which stands in the file beside the script; quickly, also where the variable says it."""
+    Path(made.home, "hooks", "store").write_text(CONNECTED)
+    _write(made._replace(store=WITHOUT))
+    assert _run(shell, made, "claude", "tell", "user") == SILENT
+    assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE="") == SILENT
+    assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=CONNECTED) == SILENT
+    assert [entry.store_url() for entry in spool.waiting(made.home)] == [WITHOUT] * 3
+    assert not os.path.exists(os.path.join(made.home, "called"))
+    assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE="sqlite:////other.db") == SILENT
+    assert _run(shell, made, "claude", "tell", "user", HOLDFAST_STORE=CONNECTED + "2", CLAUDE_PID="12") == SILENT
+    assert spool.waiting(made.home)[-1].store_url() == "sqlite:////other.db"
+    assert Path(made.home, "called").read_text() == "tell claude user 12\n"
+
+
+# ── too large ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _say_all(command: list[str], pieces: int, env: dict[str, str] | None = None) -> tuple[int, bytes]:
+    """Write so many MiB to a hook, as an agent does that would notice if nobody read them."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as hook:
+        assert hook.stdin is not None
+        assert hook.stdout is not None
+        for _ in range(pieces):
+            hook.stdin.write(b"x" * (1 << 20))
+        hook.stdin.close()
+        return hook.wait(60), hook.stdout.read()
+
+
+def test_script_kept_a_payload_of_any_size(shell: list[str], made: Installation) -> None:
+    """Nothing of it stays, the agent says it to its end, and Python is given what is left; here from 1 MiB on."""
+    hook = Path(made.home, "hooks", "hook")
+    limit = f"-f {(spool.LARGEST + spool.LONGEST_URL) // 512}\n"
+    text = hook.read_text()
+    assert limit in text
+    hook.write_text(text.replace(limit, "-f 1024\n"))
+    assert _say_all([*shell, str(hook), "claude", "tell", "user"], 4) == (0, b"")
+    assert spool.waiting(made.home) == []
+    assert os.listdir(os.path.join(made.home, "spool")) == []
+    (words,) = Path(made.home, "called").read_text().splitlines()
+    assert words.startswith(f"unkept claude {made.home}/spool/claude.user.")
+    assert _run(shell, made, "claude", "tell", "user", payload=b"x" * 400_000) == SILENT
+    assert [entry.size for entry in spool.waiting(made.home)] == [400_000]
 
 
 # ── command lines ────────────────────────────────────────────────────────────────────────────────────────

@@ -82,8 +82,8 @@ def test_however_a_hook_is_called_the_agent_goes_on(hooks: Hooks, words: tuple[s
     """Never exit 2, which would stop it; nothing on standard output; and the payload is kept."""
     given = hooks.payload("PostToolUse", tool_name="Bash", tool_input={"command": "make"})
     hooks.undisturbed(*words, given=given)
-    (kept,) = (hooks.home / "spool").iterdir()
-    assert kept.read_bytes() == given
+    (kept,) = spool.waiting(str(hooks.home))
+    assert kept.payload(Path(kept.path).read_bytes()) == given
 
 
 @pytest.mark.parametrize("words", [("statusline",), ("statusline", "nobody"), ("statusline", "claude", "--quiet")])

@@ -85,6 +85,28 @@ def test_50_megabytes(hooked: Hooked, way: Way) -> None:
     hooked.sound()
 
 
+@pytest.mark.parametrize("way", WAYS if scale(0, 1, 1) else ("tell", "python"))
+def test_payload_larger_than_64_mebibytes_is_noted_and_not_kept(hooked: Hooked, way: Way) -> None:
+    """The agent may say it to its end; nothing of it stays on the disk, and `doctor` says that it came."""
+    with subprocess.Popen(
+        hooked.words(way), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=hooked.environ,
+        cwd=hooked.project,
+    ) as hook:  # fmt: skip
+        assert hook.stdin is not None
+        hook.stdin.write(b'{"session_id": "')
+        for _ in range(70):
+            hook.stdin.write(b"x" * (1 << 20))  # it would raise if nobody read it
+        assert hook.communicate(timeout=HANGING) == (b"", b"")
+        assert hook.returncode == 0
+    assert [path.name for path in (hooked.home / "spool").iterdir() if path.is_file()] == []
+    noted = "a payload of 'claude' was larger than 64 MiB: nothing of it was kept"
+    assert noted in hooked.noted()
+    with hooked.keeper() as keeper:
+        assert noted in next(check.detail for check in keeper.doctor()[0] if check.name == "capture")
+    assert hooked.say(ran("talk-1/1", cwd=hooked.project), way) == SILENT
+    assert hooked.commands() == {"talk-1": ["1"]}
+
+
 def test_hostile_names_are_words(hooked: Hooked) -> None:
     """Whatever a conversation, a transcript or a directory is called, nothing is made, read or run because of it."""
     chosen = random.Random(7).sample(hostile(), scale(12, 120, 520))

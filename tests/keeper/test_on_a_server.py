@@ -214,7 +214,7 @@ def test_the_doctor_without_what_speaks_with_a_server(tmp_path: Path, monkeypatc
     ground = Ground(tmp_path)
     with ground.open() as keeper:
         keeper.home.prepare()
-        spool.hand_over(str(ground.home), "claude", "user", 0, b"{}")
+        spool.hand_over(str(ground.home), "claude", "user", 0, b"{}", store=keeper.address.url)
         for name in [one for one in sys.modules if one.partition(".")[0] == "psycopg" or "store.postgres" in one]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "psycopg", None)

@@ -50,13 +50,13 @@ class Desk:
         """
         with self.keeper() as keeper:
             keeper.home.prepare()
+        installing.note_store(str(self.home), self.url)
         installing.install(str(self.home), system=sys.platform)
         script = self.home / "hooks" / "ask.py"
         made = script.read_text()
         patient = made.replace("return hooking.main(", f"hooking.HELD_UP = {LONGEST}\n        return hooking.main(")
         assert patient != made
         script.write_text(patient)
-        installing.note_store(str(self.home), self.url)
 
     def hook(self, manner: str, event: str, talk: str = "talk-1", *, through: str = "user", **said: Any) -> str:
         """Run the script as an agent does; what it answered. It never fails, and is never slow for ever."""
@@ -76,8 +76,9 @@ class Desk:
     def drain(self) -> subprocess.Popen[str]:
         """A process of its own that takes in what waits."""
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(self.home / "hooks" / "ask.py"), "drain"], env=self.environ(), text=True
-        )
+            [sys.executable, "-I", "-S", str(self.home / "hooks" / "ask.py"), "drain", spool.FORMAT],
+            env=self.environ(), text=True,
+        )  # fmt: skip
 
     def environ(self) -> dict[str, str]:
         """As an agent has it: it knows nothing of Holdfast."""

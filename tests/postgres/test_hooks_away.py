@@ -15,6 +15,7 @@ from desks import LONGEST, Desk
 from server import Server
 from team import Team
 
+from holdfast import Keeper
 from holdfast.capture import absence, spool
 from holdfast.core.errors import Refused, Unreachable
 from holdfast.keeper.captures import hearing
@@ -143,6 +144,20 @@ def test_hooks_answer_again_when_the_server_is_back(own: Server, desk: Desk, mon
     assert desk.waiting() == 0
 
 
+def test_payloads_for_a_server_were_drained_into_a_local_store(own: Server, desk: Desk) -> None:
+    """Handed over while the server is away, they wait for it, whatever store other processes use meanwhile."""
+    own.stop()
+    desk.ran(0)
+    with Keeper.open(str(desk.project), home=str(desk.home)) as local:
+        assert local.history(all_projects=True) == []
+        assert desk.waiting() == 1
+        check = next(check for check in local.doctor()[0] if check.name == "spool")
+    assert f"waits for {PostgresAddress(desk.url).url}" in check.detail
+    own.start()
+    assert desk.commands() == _every(0)
+    assert (desk.waiting(), desk.unread()) == (0, [])
+
+
 def test_a_silent_server_holds_nobody_up(desk: Desk, team: Team, line: Cutter) -> None:
     """Nothing is answered, nothing printed, and one line in the log tells of it, however many hooks there were."""
     with desk.keeper() as keeper:
@@ -166,6 +181,7 @@ def test_a_server_falls_silent_in_the_middle(
     """Whoever is in a hurry leaves it at that, wherever it was; nothing is put aside, and it is all there later."""
     monkeypatch.setattr(absence, "LEISURE", 0.5)
     desk.url = team.url(line)
+    desk.connect()
     with desk.keeper() as keeper:
         keeper.start("Add OAuth")
     for number in range(3):
@@ -187,10 +203,10 @@ def test_killed_while_taking_in(desk: Desk, team: Team, line: Cutter, number: in
     """Whether it was committed or not, nobody lived to hear of it: what waits still is taken in once."""
     with desk.keeper() as keeper:
         keeper.start("Add OAuth")
-    for one in range(PAYLOADS):
-        desk.ran(one)
     desk.url = team.url(line)
     desk.connect()
+    for one in range(PAYLOADS):
+        desk.ran(one)
     line.freeze_when(_Writing(number), after=False)
     with desk.drain() as draining:
         assert line.happened.wait(LONGEST)
@@ -208,6 +224,7 @@ def test_cut_off_anywhere_while_taking_in(desk: Desk, team: Team, line: Cutter, 
     with desk.keeper() as keeper:
         keeper.start("Add OAuth")
     desk.url = team.url(line)
+    desk.connect()
     expected = []
     for number in (0, 1, 2, 3, 5, 8, 12, 17, 23, 30, 38, 47):
         desk.ran(number)

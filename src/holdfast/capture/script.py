@@ -42,6 +42,8 @@ class Installation(NamedTuple):
     paths: tuple[str, ...]
     # What is there as long as Holdfast is.
     package: str
+    # The URL, without a password, of the store that hooks use where no variable names one; empty for the home's own.
+    store: str = ""
 
 
 # ── command lines ────────────────────────────────────────────────────────────────────────────────────────
@@ -127,7 +129,8 @@ tell)
   ;;
 stir)
   keep "$1" "$3"
-  "$python" -I -S "$here/ask.py" drain </dev/null >/dev/null 2>&1 &
+  ulimit -S -f unlimited 2>/dev/null || ulimit -S -f "$(ulimit -H -f)" 2>/dev/null
+  "$python" -I -S "$here/ask.py" drain @format@ </dev/null >/dev/null 2>&1 &
   ;;
 ask)
   "$python" -I -S "$here/ask.py" "$1" "$3" "$parent" 3>&2 2>/dev/null
@@ -140,34 +143,65 @@ esac
 exit 0
 """
 
+_TO_PYTHON: Final = r"""  "$python" -I -S "$here/ask.py" tell "$1" "$2" "$parent" >/dev/null 2>&1"""
+
 # One process besides the shell. `set -C` makes a file only where none is; whether it was made is known by `made`,
-# because nothing between the braces runs otherwise.
-_KEEP_BY_DD: Final = r"""  spool=@spool@
+# because nothing between the braces runs otherwise. A URL in which a password may stand is not written here: it is
+# the one in the file beside the script, or Python writes it without. What is larger than a payload may be is cut off
+# by the limit on files, which counts blocks of 512 bytes (in old versions of bash, 1024).
+_KEEP_BY_DD: Final = rf"""  spool=@spool@ store=@store@
   [ ! -L "$spool" ] || return 0
   [ -d "$spool" ] || mkdir "$spool" 2>/dev/null
+  if [ -n "$HOLDFAST_STORE" ]; then
+    case ${{HOLDFAST_STORE#*://}} in
+    *%*|*\&*|*:*@*|*=*=*|*"
+"*) secret=1 ;;
+    *[?]vault=*) secret= ;;
+    *[?]*) secret=1 ;;
+    *) secret= ;;
+    esac
+    known=
+    [ -z "$secret" ] || [ ! -f "$here/store" ] || IFS= read -r known <"$here/store"
+    if [ -z "$secret" ]; then
+      store=$HOLDFAST_STORE
+    elif [ "$HOLDFAST_STORE" != "$known" ]; then
+    {_TO_PYTHON}
+      return 0
+    fi
+  fi
   set -C
-  file=$spool/$1.$2.$parent.$$ again=0
+  file=$spool/$1.$2.$parent.$$.{spool.HOME}
+  [ -z "$store" ] || file=$spool/$1.$2.$parent.$$.{spool.NAMED}
+  name=$file again=0
   while [ -e "$file" ] || [ -L "$file" ]; do
     again=$((again + 1))
     [ $again -lt 100 ] || return 0
-    file=$spool/$1.$2.$parent.$$.$again
+    file=$name.$again
   done
   made=
-  { { made=1; dd bs=262144 conv=fsync 2>/dev/null; } >"$file"; } 2>/dev/null && [ -s "$file" ] && return 0
-  [ -z "$made" ] || rm -f "$file" 2>/dev/null"""
-
-_KEEP_BY_PYTHON: Final = r"""  "$python" -I -S "$here/ask.py" tell "$1" "$2" "$parent" >/dev/null 2>&1"""
+  trap '' XFSZ
+  if {{ ulimit -S -f {(spool.LARGEST + spool.LONGEST_URL) // 512}
+    {{ made=1; {{ [ -z "$store" ] || printf '%s\n' "$store"; }} && dd bs=262144 conv=fsync; }} >"$file"
+  }} 2>/dev/null; then
+    [ -s "$file" ] || rm -f "$file" 2>/dev/null
+    return 0
+  fi
+  [ -n "$made" ] || return 0
+  "$python" -I -S "$here/ask.py" unkept "$1" "$file" >/dev/null 2>&1
+  rm -f "$file" 2>/dev/null"""
 
 
 def hook_script(made: Installation, *, by_dd: bool = True) -> str:
     """The script for POSIX shells; without a `dd` that can sync, payloads go through Python too."""
-    keep = _KEEP_BY_DD if by_dd else _KEEP_BY_PYTHON
+    places = {"@spool@": quoted(os.path.join(made.home, spool.DIRECTORY)), "@store@": quoted(made.store)}
+    keep = _KEEP_BY_DD if by_dd else _TO_PYTHON
     words = {
-        "keep": keep.replace("@spool@", quoted(os.path.join(made.home, spool.DIRECTORY))),
+        "keep": re.sub("@[a-z]+@", lambda found: places[found[0]], keep),
         "here": quoted(os.path.join(made.home, DIRECTORY)),
         "python": quoted(made.python),
         "package": quoted(made.package),
         "blocked": str(BLOCKED),
+        "format": spool.FORMAT,
     }
     return re.sub("@([a-z]+)@", lambda found: words[found[1]], _SCRIPT)
 
@@ -180,7 +214,7 @@ if not exist "{package}" exit /b 0
 if "%~2"=="ask" goto ask
 if "%~2"=="status" goto status
 "{python}" -I -S "{here}\\ask.py" tell %~1 %~3 0 >nul 2>nul
-if "%~2"=="stir" start "" /b "{python}" -I -S "{here}\\ask.py" drain <nul >nul 2>nul
+if "%~2"=="stir" start "" /b "{python}" -I -S "{here}\\ask.py" drain {format} <nul >nul 2>nul
 exit /b 0
 :ask
 "{python}" -I -S "{here}\\ask.py" %~1 %~3 0
@@ -199,6 +233,7 @@ def windows_script(made: Installation) -> str:
         package=made.package.replace("%", "%%"),
         here=f"{made.home}\\{DIRECTORY}".replace("%", "%%"),
         blocked=BLOCKED,
+        format=spool.FORMAT,
     )
     return text.replace("\n", "\r\n")
 
@@ -228,7 +263,7 @@ def _main():
         from holdfast.cli import hooking
     except BaseException:
         return 0
-    if words[:1] not in (["drain"], ["tell"], ["status"]):
+    if words[:1] not in (["drain"], ["tell"], ["status"], ["unkept"]):
         # Until here nobody should see what a broken Python says; an answer that blocks has its words from now on.
         try:
             os.dup2(3, 2)

@@ -18,9 +18,11 @@ if TYPE_CHECKING:  # this module is loaded in a hurry
     from holdfast.capture.interface import Reply
 
 BLOCKED: Final = 86  # for the hook script, which makes 2 of it: Python itself ends with 2 when it is broken
-OWN_WORDS: Final = ("drain", "status", "tell")  # what stands where else an agent is named
+OWN_WORDS: Final = ("drain", "status", "tell", "unkept")  # what stands where else an agent is named
 HELD_UP: Final = 0.9  # seconds: an agent is never held up for longer
 _LARGEST: Final = 64 * 1024 * 1024
+_PIECE: Final = 1024 * 1024
+_TOO_LARGE: Final = "a payload of {!a} was larger than 64 MiB: nothing of it was kept"
 # Words that stand in every payload that may be answered. Cheaper than reading JSON; a false alarm costs only time.
 _ASKING: Final = (
     b'"SessionStart"', b'"UserPromptSubmit"', b'"PreCompact"', b'"BeforeAgent"', b'"PreCompress"', b'"TaskStart"',
@@ -34,12 +36,16 @@ _TALKS: Final = ("session_id", "conversation_id", "sessionId", "taskId")
 
 
 def main(words: list[str], home: str | None = None) -> int:
-    """`AGENT SOURCE PARENT` (hand over, and answer), `tell AGENT SOURCE PARENT`, `status AGENT`, or `drain`."""
+    """`AGENT SOURCE PARENT` (hand over, and answer), `tell AGENT SOURCE PARENT`, `status AGENT`, `drain FORMAT`, or
+    `unkept AGENT FILE`.
+    """
     try:
         home = home or _home()
         _find_store(home)
         if words[:1] == ["drain"]:
-            return _drain(home)
+            return _drain(home, *words[1:2])
+        if words[:1] == ["unkept"]:
+            return _unkept(home, *words[1:3])
         if words[:1] == ["status"]:
             _watch_the_time()
             from holdfast.cli.statusline import show
@@ -57,7 +63,9 @@ def main(words: list[str], home: str | None = None) -> int:
 
 def drain(home: str) -> int:
     """Take in what waits: for a process of its own."""
-    return main(["drain"], home)
+    from holdfast.capture import spool
+
+    return main(["drain", spool.FORMAT], home)
 
 
 def prepare(home: str) -> int:
@@ -73,12 +81,17 @@ def prepare(home: str) -> int:
 
 def _hook(home: str, words: list[str], *, answer: bool) -> int:
     agent, source, parent = (*words, "", "", "")[:3]
-    payload = _payload()
+    payload = sys.stdin.buffer.read(_LARGEST + 1)
     agent, source = (word[:40] if word.isalnum() else "" for word in (agent, source))
+    if len(payload) > _LARGEST:
+        _read_to_the_end()
+        _note(home, _TOO_LARGE.format(agent))
+        return 0
     if not payload.strip():
         _note(home, f"a hook of {agent or 'no agent'!a} came with nothing")
         return 0
     from holdfast.capture import absence, spool
+    from holdfast.cli.place import without_password
 
     if source == "plugin" and not os.path.lexists(os.path.join(home, "hooks", "ask.py")):
         # Whoever came by the plugin alone has no hook script yet: from the next hook on it is quicker.
@@ -86,10 +99,12 @@ def _hook(home: str, words: list[str], *, answer: bool) -> int:
 
         detached.start("holdfast.cli.hooking", "prepare", home)
     pid = int(parent) if parent.isdecimal() and len(parent) < 11 else os.getppid()
-    path = spool.hand_over(home, agent or "unknown", source or "hand", pid, payload)
+    store = os.environ.get("HOLDFAST_STORE") or ""
+    path = spool.hand_over(
+        home, agent or "unknown", source or "hand", pid, payload, store=without_password(store)
+    )  # fmt: skip
     if not answer or not any(word in payload for word in _ASKING):
         return 0
-    store = os.environ.get("HOLDFAST_STORE")
     away = absence.is_away(home, store)
     if away or _nothing_due(home, agent, payload):
         # It has the time to wait for a server that is only slow.
@@ -129,9 +144,21 @@ def _nothing_due(home: str, agent: str, payload: bytes) -> bool:
     return glance is not None and glances.is_silent(glance, Wall().now())
 
 
-def _payload() -> bytes:
-    """What the agent says; of what no agent says, the beginning."""
-    return sys.stdin.buffer.read(_LARGEST)
+def _read_to_the_end() -> None:
+    """The agent says all it has to say: a pipe that nobody reads would be an error to it."""
+    while sys.stdin.buffer.read(_PIECE):
+        pass
+
+
+def _unkept(home: str, agent: str, path: str) -> int:
+    """The script could not write a payload to its end, and removes its file after this: say why."""
+    try:
+        too_large = os.lstat(path).st_size >= _LARGEST
+    except OSError:
+        too_large = False
+    _read_to_the_end()
+    _note(home, _TOO_LARGE.format(agent[:40]) if too_large else f"a payload of {agent[:40]!a} could not be written")
+    return 0
 
 
 def _say(stream: TextIO, text: str) -> None:
@@ -151,12 +178,26 @@ def _answer(home: str, name: str, payload: bytes) -> Reply | None:
     return answered(home, name, store=os.environ.get("HOLDFAST_STORE") or None, payload=payload)
 
 
-def _drain(home: str) -> int:
+def _drain(home: str, made: str = "") -> int:
+    """`made` is the format of the script that calls; the first one did not say it."""
     import holdfast.cli.quick  # noqa: F401
+    from holdfast.capture import spool
     from holdfast.keeper.captures.hearing import drained
 
+    if made != spool.FORMAT:
+        _renew_scripts(home)
     drained(home, store=os.environ.get("HOLDFAST_STORE") or None)
     return 0
+
+
+def _renew_scripts(home: str) -> None:
+    """The scripts here are of an earlier version, which does not say for which store a payload is."""
+    from holdfast.keeper.captures.installing import install
+
+    try:
+        install(home, system=sys.platform)
+    except Exception:  # noqa: BLE001 (the old ones go on working, and doctor names them)
+        return
 
 
 def _find_store(home: str) -> None:

@@ -8,6 +8,9 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Final
+
+NO_STORE: Final = "?"  # for what is no URL of a store
 
 
 def home(environ: Mapping[str, str]) -> str:
@@ -23,3 +26,16 @@ def home(environ: Mapping[str, str]) -> str:
     from holdfast.keeper.home import default_home
 
     return default_home()
+
+
+def without_password(url: str) -> str:
+    """The URL of a store as it may be kept with a payload."""
+    if not url.startswith("postgres"):
+        return url
+    from holdfast.core.errors import HoldfastError
+    from holdfast.store.address import address
+
+    try:
+        return address(url).url
+    except HoldfastError:
+        return NO_STORE  # a password could be anywhere in it

@@ -12,6 +12,7 @@ import sys
 
 from holdfast.capture import absence, glances, spool
 from holdfast.cli.paint import Paint
+from holdfast.cli.place import without_password
 from holdfast.machine.wall import Wall
 
 TYPE_CHECKING = False
@@ -40,11 +41,12 @@ def show(home: str, agent: str) -> int:
         return 0
     now = Wall().now()
     name = _conversation(agent, payload)
-    found = _glance(home, name, _directory(payload), now, os.environ.get("HOLDFAST_STORE") or "")
+    store = os.environ.get("HOLDFAST_STORE") or ""
+    found = _glance(home, name, _directory(payload), now, store)
     line = drawn(found, payload, _paint(os.environ), now=now)
     if line:
         os.write(1, line.encode("utf-8", "replace") + b"\n")
-    _pass_on(home, agent, name, payload, raw, now)
+    _pass_on(home, agent, name, payload, raw, now, store)
     return 0
 
 
@@ -59,7 +61,7 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
     columns = _paint(os.environ).width
     line = drawn(found, payload, Paint(columns, tty=True), now=now)
     try:
-        _pass_on(home, agent, name, payload, raw, now)
+        _pass_on(home, agent, name, payload, raw, now, store)
     except OSError as error:
         _note(home, error)
     return {
@@ -77,10 +79,10 @@ def _input() -> bytes:
     return b"" if sys.stdin is None else sys.stdin.buffer.read(_LARGEST)
 
 
-def _pass_on(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int) -> None:
+def _pass_on(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int, store: str) -> None:
     if os.path.isdir(home):
-        _hand_over(home, agent, name, payload, raw, now)
-        _let_take_in(home, now)
+        _hand_over(home, agent, name, payload, raw, now, store)
+        _let_take_in(home, now, store)
 
 
 # ── what is known ────────────────────────────────────────────────────────────────────────────────────────
@@ -246,7 +248,7 @@ def _paint(environ: Mapping[str, str]) -> Paint:
 # ── what is passed on ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int) -> None:
+def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, now: int, store: str) -> None:
     """Hand the payload over if it is news: drawing the line once more is no sign of work."""
     if name.startswith(glances.NOBODY) or not os.path.isdir(glances.directory(home)):
         return
@@ -260,7 +262,7 @@ def _hand_over(home: str, agent: str, name: str, payload: Fields, raw: bytes, no
         if os.read(handle, len(news) + 1) == news:
             return
         # No process is named: it is the shell's that the agent started for the line, and not the agent's.
-        spool.hand_over(home, agent, spool.STATUS, 0, raw)
+        spool.hand_over(home, agent, spool.STATUS, 0, raw, store=without_password(store))
         os.ftruncate(handle, 0)
         os.lseek(handle, 0, os.SEEK_SET)
         os.write(handle, news)
@@ -283,9 +285,9 @@ def _news(payload: Fields) -> bytes | None:
     return b"%08x %d" % (crc32(text), len(text))
 
 
-def _let_take_in(home: str, now: int) -> None:
+def _let_take_in(home: str, now: int, store: str) -> None:
     """What hooks left becomes part of the session soon, though nobody waits for it here."""
-    if not spool.anything(home) or not os.path.isdir(glances.directory(home)):
+    if not spool.anything(home, None if store else spool.HOME) or not os.path.isdir(glances.directory(home)):
         return
     begun = os.path.join(glances.directory(home), "drain")
     if _recent(begun, now):
@@ -294,7 +296,7 @@ def _let_take_in(home: str, now: int) -> None:
     os.utime(begun)
     from holdfast.machine import detached
 
-    detached.start("holdfast.cli.hooking", "drain", home)
+    detached.start("holdfast.cli.hooking", "drain", home, around={"HOLDFAST_STORE": store} if store else None)
 
 
 def _recent(path: str, now: int) -> bool:

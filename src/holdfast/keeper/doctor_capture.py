@@ -11,6 +11,7 @@ from holdfast.capture import absence, spool
 from holdfast.capture.serving import NAME, by_hand, called
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import DAY, HOUR, text
+from holdfast.keeper.captures.destinations import elsewhere
 from holdfast.keeper.doctor_checks import Check
 from holdfast.keeper.wording import count, one_line
 from holdfast.machine import errorlog
@@ -251,14 +252,33 @@ def waiting(keeper: Keeper, _: Store | None) -> Check:
         place = os.path.join(place, spool.UNREAD)
         return Check("spool", "warning", f"nothing could be made of {count(len(unread), 'payload')} of agents",
                      f"Please report what is in {place}, then delete it.")  # fmt: skip
-    found = spool.waiting(home)
+    others = elsewhere(keeper)
+    passed_over = {entry.name for entries in others.values() for entry in entries}
+    found = [entry for entry in spool.waiting(home) if entry.name not in passed_over]
     old = [one for one in found if keeper.now() - one.at // 1_000_000 > HOUR]
     if old:
         return Check("spool", "warning", f"{count(len(old), 'payload')} of agents waited for more than an hour",
                      "holdfast status takes them in; look at the check named capture if they stay.")  # fmt: skip
+    if others:
+        return _for_other_stores(keeper, others)
     if found:
         return Check("spool", "ok", f"{count(len(found), 'payload')} of agents will be taken in next")
     return Check("spool", "ok", "everything agents told is recorded")
+
+
+def _for_other_stores(keeper: Keeper, others: dict[str, list[spool.Entry]]) -> Check:
+    """What hooks left for stores that other processes use: it waits for one that opens them."""
+    named = [
+        f"{count(len(entries), 'payload')} of agents {'waits' if len(entries) == 1 else 'wait'} for {one_line(url)}"
+        for url, entries in list(others.items())[:_SHOWN]
+    ]
+    more = [f"{len(others) - _SHOWN} more stores have some"] if len(others) > _SHOWN else []
+    oldest = min(entry.at for entries in others.values() for entry in entries) // 1_000_000
+    takes_in = " && ".join(
+        f"holdfast --store {shlex.quote(one_line(url))} history" for url in list(others)[:_SHOWN]
+    )  # fmt: skip
+    return Check("spool", "warning" if keeper.now() - oldest > HOUR else "ok", "; ".join(named + more),
+                 f"To record them there: {takes_in}")  # fmt: skip
 
 
 def troubles(keeper: Keeper, _: Store | None) -> Check:

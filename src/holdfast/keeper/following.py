@@ -154,7 +154,8 @@ def _absorb(keeper: Keeper, trees: Everywhere) -> None:
 
 def _is_news(keeper: Keeper, store: Store | None, version: int | None) -> bool:
     """For file systems that do not tell of everything."""
-    return spool.anything(keeper.home.path) or (store is not None and store.version() != version)
+    waits = spool.anything(keeper.home.path, keeper.upkeep.spool_tag)
+    return waits or (store is not None and store.version() != version)
 
 
 def _folders(keeper: Keeper, trees: Everywhere) -> Iterable[str]:

@@ -83,6 +83,12 @@ class Home:
             return os.path.join(self.path, "writer.json")
         return os.path.join(self.path, f"writer-{digest(key.encode(errors='surrogateescape'))[:16]}.json")
 
+    def spool_tag(self, key: str) -> str:
+        """By what names of waiting payloads say that they are meant for a store."""
+        if key == self.store:
+            return spool.HOME
+        return f"s{digest(key.encode(errors='surrogateescape'))[:32]}"
+
     def prepare(self) -> None:
         """Make the directory, private. Refuses places where files change behind a program's back."""
         if not os.path.isdir(self.path):

@@ -72,7 +72,7 @@ def hand_over(
         actor=keeper.recorder.actor, said=plain,
     )  # fmt: skip
     try:
-        spool.hand_over(keeper.home.path, OWN, _SOURCE, 0, msgspec.json.encode(later))
+        spool.hand_over(keeper.home.path, OWN, _SOURCE, 0, msgspec.json.encode(later), store=keeper.address.url)
     except OSError:
         return False
     return True
@@ -82,7 +82,7 @@ def read(entry: spool.Entry) -> Later:
     """Raises `Invalid` for what is none, or not yet: somebody may still be writing it."""
     raw = files.read_limited(entry.path, spool.LARGEST, what="what became of a command")
     try:
-        return msgspec.json.decode(raw, type=Later)
+        return msgspec.json.decode(entry.payload(raw), type=Later)
     except msgspec.MsgspecError:
         raise Invalid("it says nothing of a command that ran") from None
 

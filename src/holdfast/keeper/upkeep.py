@@ -25,6 +25,8 @@ class Upkeep:
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
         self._home = keeper.home.path
+        # By which waiting payloads are known that are meant for this keeper's store.
+        self.spool_tag = keeper.home.spool_tag(keeper.address.key)
         self._mirrors: Mirrors | None = None
         # What is asked while a transaction is open must not try to take in files: that would need this very right.
         self.writing = False
@@ -54,7 +56,7 @@ class Upkeep:
         """Take in what others left for us: payloads of hooks, and changes in mirrored files."""
         if self.writing:
             return
-        if not self.draining and spool.anything(self._home):
+        if not self.draining and spool.anything(self._home, self.spool_tag):
             self._drain()
         if self._mirrors is None:
             # Whether there are mirrors is looked up now and then.

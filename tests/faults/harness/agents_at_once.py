@@ -35,7 +35,7 @@ DRAINER: Final = textwrap.dedent("""
     import sys
     from holdfast.cli import hooking
     while True:
-        hooking.main(["drain"], sys.argv[1])
+        hooking.drain(sys.argv[1])
 """)
 
 

@@ -48,7 +48,7 @@ def live(root: str, acks: str) -> None:
             spool.hand_over(home, "claude", "user", 1, payload)
         os.write(told, json.dumps({"payload": number}).encode() + b"\n")
         if number % 6 == 5:
-            hooking.main(["drain"], home)
+            hooking.drain(home)
 
 
 if __name__ == "__main__":

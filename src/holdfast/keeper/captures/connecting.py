@@ -112,9 +112,9 @@ def connect(
         for plan in plans:
             refuse_unwritable([*plan.planned, *plan.back])
         silent = not found.script_stands(keeper.home.path)
-        rewritten = installing.install(keeper.home.path, system=places.system)
         own = keeper.address.path == keeper.home.store
         installing.note_store(keeper.home.path, None if own else keeper.address.secret)
+        rewritten = installing.install(keeper.home.path, system=places.system)
         begun: list[Begun] = []
         done: list[Connected] = []
         try:
@@ -304,6 +304,8 @@ def _forget_store(keeper: Keeper, places: Places, memory: Connections) -> None:
     ):  # what cannot be read may still need it; `uninstall` takes it in any case
         if not memory.all() and all(found.heard_through(home, places, name) is None for name in CONNECTABLE):
             installing.note_store(home, None)
+            if found.script_stands(home):  # it names the store too
+                installing.install(home, system=places.system)
 
 
 def with_what_stays(home: str, places: Places, one: Connected) -> Connected:

@@ -1,10 +1,11 @@
 """Draining: the payloads that hooks left become events, before everything else is read or written.
 
 Payloads of one work tree are taken in as one transaction of the keeper of that tree, in the order in which they
-were heard; only then do their files go. Whoever dies in between leaves the files, and the next one finds by their
-keys what is recorded already. A payload nothing can be made of is put aside and noted; one that comes while the
-store is locked, its server away or the disk full waits. None of this ever stops the command that came to do something
-else, but for what would stop that one too: a server that does not open its store is not asked twice.
+were heard; only then do their files go. What is meant for another store stays (`destinations`). Whoever dies in
+between leaves the files, and the next one finds by their keys what is recorded already. A payload nothing can be made
+of is put aside and noted; one that comes while the store is locked, its server away or the disk full waits. None of
+this ever stops the command that came to do something else, but for what would stop that one too: a server that does
+not open its store is not asked twice.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused, 
 from holdfast.core.vocabulary import Process
 from holdfast.keeper import projects, running_later
 from holdfast.keeper.captures import belonging, opened
+from holdfast.keeper.captures.destinations import for_this_store
 from holdfast.keeper.captures.payloads import Taken, passes, read
 from holdfast.machine import errorlog, worktree
 from holdfast.machine.process import identify, name_of
@@ -40,10 +42,10 @@ def drain(keeper: Keeper, *, patience: float) -> None:
     """Take in what waits. Never raises for what is in it or for a store that cannot take it now, once it is open."""
     if keeper.address.path is None:
         keeper.store()
-    waiting = spool.waiting(keeper.home.path)
+    waiting = for_this_store(keeper, spool.waiting(keeper.home.path))
     while waiting:
         _drain_some(keeper, waiting[:_AT_ONCE], patience)
-        left = spool.waiting(keeper.home.path)
+        left = for_this_store(keeper, spool.waiting(keeper.home.path))
         if len(waiting) <= _AT_ONCE or len(left) >= len(waiting):
             return  # the rest has come since, or cannot be taken in now
         waiting = left
@@ -65,6 +67,8 @@ def _drain_some(keeper: Keeper, waiting: list[spool.Entry], patience: float) -> 
             taken.append(found.taken)
         elif found.unfinished:
             held.add(entry.parent)  # its order is kept: what the same agent said later waits with it
+        elif not found.why:
+            spool.done([entry])
         else:
             _put_aside(home, entry, found.why)
     for root, group in _by_place(keeper, taken).items():

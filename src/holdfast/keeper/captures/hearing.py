@@ -81,10 +81,11 @@ def _briefly(
         with _keeper(home, cwd, store) as keeper:
             keeper.patience = keeper.hurry = patience
             done = do(keeper)
+            waits = spool.anything(home, keeper.upkeep.spool_tag)
     except Unreachable as error:
         absence.noticed(home, "hook", store or "", error.message, patience)
         return None
-    if absence.is_on_a_server(store) and not spool.anything(home):
+    if absence.is_on_a_server(store) and not waits:
         absence.is_over(home)
     return done
 

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 
 from holdfast.capture import script, serving, spool
 from holdfast.core.errors import Failed, HoldfastError
+from holdfast.keeper.captures.destinations import configured
+from holdfast.keeper.home import Home
 from holdfast.machine import files
 
 _NEEDED = ("holdfast", "msgspec", "apsw", "platformdirs", "psycopg", "psycopg_pool")
@@ -35,7 +37,10 @@ def installation(home: str) -> script.Installation:
             package = package or os.path.join(os.path.abspath(own), "cli", "hooking.py")
     if not sys.executable:
         raise Failed("it is not known which Python runs this", hint="Run holdfast with a Python of its own.")
-    return script.Installation(home, os.path.abspath(sys.executable), tuple(places), package)
+    kept = Home(home)
+    store = configured(kept)
+    url = "" if store.path == kept.store else store.url
+    return script.Installation(home, os.path.abspath(sys.executable), tuple(places), package, url)
 
 
 def can_serve() -> bool:
@@ -78,6 +83,7 @@ def note_store(home: str, url: str | None) -> None:
     """Let hooks use the store that whoever connected them uses: agents do not have a shell's variables."""
     path = os.path.join(home, script.DIRECTORY, script.STORE)
     if url is not None:
+        files.make_private_dir(os.path.dirname(path))
         if os.path.isfile(path) and not os.path.islink(path):
             os.chmod(path, 0o600)  # a file that is replaced keeps its mode, and this one may hold a password
         files.write_atomic(path, url.encode())
@@ -122,6 +128,7 @@ def _dd_can(home: str) -> bool:
         done = subprocess.run(  # noqa: S603 (our own script, no shell line)
             [_SHELL, os.path.join(hooks, script.SCRIPT), "claude", "tell", "user"],
             input=_PAYLOAD, capture_output=True, timeout=_PATIENCE, check=False, cwd=place,
+            env={name: value for name, value in os.environ.items() if name != "HOLDFAST_STORE"},
         )  # fmt: skip
         kept = [_read(os.path.join(waiting, name)) for name in os.listdir(waiting)]
     except (OSError, subprocess.SubprocessError):

@@ -37,7 +37,9 @@ class Taken(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a payload's file holds: what was heard, or that nothing can be made of it (yet)."""
+    """What a payload's file holds: what was heard, or that nothing can be made of it (yet). Without a reason, the
+    agent said nothing: a file that names its store is not empty then.
+    """
 
     taken: Taken | None
     why: str = ""
@@ -48,23 +50,25 @@ def read(entry: spool.Entry, now: int) -> Read:
     """What a waiting payload says."""
     if entry.agent not in registry.NAMES:
         return Read(None, f"{entry.agent[:40]!a} is no agent")
-    if entry.size > spool.LARGEST:
+    most = spool.LARGEST + (spool.LONGEST_URL if entry.names_store else 0)
+    if entry.size > most:
         return Read(None, f"a payload of {entry.size:,} bytes is larger than any that can be read")
     try:
         with open(entry.path, "rb") as file:
-            raw = file.read(spool.LARGEST + 1)
+            raw = file.read(most + 1)
             if not entry.is_in(os.fstat(file.fileno())):
                 return Read(None, unfinished=True)  # written to since it was listed, or another payload by now
     except FileNotFoundError:
         return Read(None, unfinished=True)
     except OSError as error:
         return Read(None, f"a payload cannot be read: {error.strerror}", unfinished=passes(error))
-    payload = decoded(raw)
+    payload = decoded(entry.payload(raw))
     if payload is None:
         # Also when the clock was put back meanwhile; but not for ever, when it was far ahead.
         young = abs(now * 1_000_000 - entry.at) < spool.YOUNG
         written = young and (_may_be_written(entry) or not entry.is_there())
-        return Read(None, "a payload is no JSON object", unfinished=written)
+        empty = entry.names_store and not entry.payload(raw)
+        return Read(None, "" if empty else "a payload is no JSON object", unfinished=written)
     try:
         by_status = entry.source == spool.STATUS
         heard = registry.status(entry.agent)(payload) if by_status else registry.agent(entry.agent).heard(payload)
