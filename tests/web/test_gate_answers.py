@@ -47,13 +47,27 @@ def test_the_address_lets_in_and_leaves_no_trace(house: House, caplog: pytest.Lo
 
 
 def test_a_ticket_is_good_once(house: House) -> None:
-    """What stood on the browser's command line lets nobody in after the browser."""
-    path = f"/enter/{house.secrets.ticket()}"
+    """Whoever has it after the browser is not let in, and the person is told, since it may be the other way round."""
+    path, told = f"/enter/{house.secrets.ticket()}", []
+    house.secrets.reused = lambda: told.append(1)
     assert ask(house, get(path).replace("GET", "HEAD", 1)).code == 401  # looking does not spend it
     assert ask(house, get(path)).code == 303
     again = ask(house, get(path))
     assert again.code == 401
     assert "set-cookie" not in again.headers
+    assert b"This link was used before" in again.body
+    assert told == [1]
+    assert ask(house, get(path, MEMBER)).code == 303  # the browser that is in goes on, by its Back button too
+    assert ask(house, get("/enter/nobody")).code == 401
+    assert told == [1]
+
+
+def test_a_ticket_that_was_withdrawn_lets_nobody_in(house: House) -> None:
+    """The browser never came."""
+    ticket = house.secrets.ticket()
+    house.secrets.withdraw(ticket)
+    assert ask(house, get(f"/enter/{ticket}")).code == 401
+    assert not house.secrets.is_spent(ticket)
 
 
 def test_every_run_has_secrets_of_its_own() -> None:

@@ -17,6 +17,7 @@ import hashlib
 import hmac
 import secrets
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -65,6 +66,12 @@ _SHUT: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><ti
 run <code>holdfast ui</code> again.</p></main></body></html>"""
 
 
+_SPENT: Final = _SHUT.replace("This dashboard is private", "This link was used before").replace(
+    "<p>Open it", "<p>It was good once. If it was not you who used it, press Ctrl-C in the terminal and run "
+    "<code>holdfast ui</code> again. Otherwise open the dashboard"
+)  # fmt: skip
+
+
 class Secrets:
     """What lets somebody in: made anew for every run, kept nowhere."""
 
@@ -80,7 +87,10 @@ class Secrets:
         self.plain = f"127.0.0.1:{port}"
         self.own = f"{self._derived(b'name')[:32]}.localhost:{port}" if named else self.plain
         self._tickets: set[str] = set()
+        self._spent: set[str] = set()
         self._lock = threading.Lock()
+        # What to do when a ticket that was used is shown again.
+        self.reused: Callable[[], None] = lambda: None
 
     @property
     def hosts(self) -> frozenset[str]:
@@ -97,18 +107,29 @@ class Secrets:
         return hmac.new(self.token.encode(), purpose, hashlib.sha256).hexdigest()
 
     def ticket(self, kind: str = "") -> str:
-        """Lets somebody in once: it may stand in a command line, where others on the machine can read it."""
+        """Lets somebody in once."""
         made = kind + secrets.token_urlsafe(24)
         with self._lock:
             self._tickets.add(made)
         return made
 
+    def withdraw(self, ticket: str) -> None:
+        """Nobody is let in with it any more."""
+        with self._lock:
+            self._tickets.discard(ticket)
+
     def admits(self, shown: str) -> bool:
         with self._lock:
             if shown in self._tickets:
                 self._tickets.discard(shown)
+                self._spent.add(shown)
                 return True
         return same(shown, self.token)
+
+    def is_spent(self, shown: str) -> bool:
+        """Whether this ticket let somebody in before: either the same browser, or somebody else was quicker."""
+        with self._lock:
+            return shown in self._spent
 
 
 def _spelled(host: str) -> frozenset[str]:
@@ -180,11 +201,12 @@ class Gate:
         path: str = scope["path"]
         if not path.startswith(ENTRY) or scope["method"] != "GET":
             return None
-        if not self.secrets.admits(path.removeprefix(ENTRY)):
-            return HTMLResponse(_SHUT, 401)
+        shown = path.removeprefix(ENTRY)
+        if not self.secrets.admits(shown):
+            return self._spent(scope) if self.secrets.is_spent(shown) else HTMLResponse(_SHUT, 401)
         scope[KNOWN] = True
         if self._host(scope) not in self.homes:
-            # The browser was sent here by its command line, where our name must not stand.
+            # A person came with the token to an address that anybody knows.
             return RedirectResponse(f"http://{self.secrets.own}{ENTRY}{self.secrets.ticket(CROSSING)}", 303)
         if path.startswith(ENTRY + CROSSING):
             # Coming from another site, a browser would leave the cookie out once more: our own page goes on.
@@ -193,6 +215,13 @@ class Gate:
             answer = RedirectResponse("/", 303)
         answer.set_cookie(self.secrets.cookie, self.secrets.pass_, httponly=True, samesite="strict", path="/")
         return answer
+
+    def _spent(self, scope: Scope) -> Response:
+        """To a ticket that was used: a browser that is in already goes on, everybody else is told what that means."""
+        if self._host(scope) in self.homes and self._has_pass(Headers(scope=scope)):
+            return RedirectResponse("/", 303)
+        self.secrets.reused()
+        return HTMLResponse(_SPENT, 401)
 
     def _host(self, scope: Scope) -> str:
         return Headers(scope=scope).get("host", "").lower()

@@ -15,7 +15,7 @@ from uvicorn.server import HANDLED_SIGNALS
 from holdfast.core.errors import Conflict, Invalid
 from holdfast.web.app import make_app
 from holdfast.web.connection import MOST_STRANGERS, Connection
-from holdfast.web.gate import ENTRY, Secrets
+from holdfast.web.gate import CROSSING, ENTRY, Secrets
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -62,8 +62,8 @@ class Dashboard:
         return f"{self.origin}{ENTRY}{self.secrets.token}"
 
     def ticket(self) -> str:
-        """For the browser: good once, and without the name, since command lines can be read by others."""
-        return f"{self.plain}{ENTRY}{self.secrets.ticket()}"
+        """For the browser, in a file that nobody else can read: good once."""
+        return f"{self.origin}{ENTRY}{self.secrets.ticket(CROSSING)}"
 
     def serve(self) -> None:
         """Answer until a signal or `stop` ends it."""

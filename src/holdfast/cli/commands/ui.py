@@ -31,13 +31,13 @@ def run(call: Call) -> None:
     else:
         put(f"Holdfast's dashboard: {dashboard.address}\n")
         call.note("The address is yours alone. Ctrl-C ends it.")
-    if not call.parsed.flag("no_open"):
-        import threading
-        import webbrowser
+    if call.parsed.flag("no_open"):
+        dashboard.serve()
+        return
+    from holdfast.web import browser
 
-        # The browser is started with an address on its command line, which others here can read: it is good once.
-        threading.Thread(target=webbrowser.open, args=(dashboard.ticket(),), daemon=True).start()
-    dashboard.serve()
+    with browser.opened(dashboard, call.keeper.home.path, call.note):
+        dashboard.serve()
 
 
 def _keeper(call: Call, where: Places) -> Keeper:

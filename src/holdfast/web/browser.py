@@ -1,0 +1,105 @@
+"""Opens the person's browser at the dashboard, with nothing on a command line that would let anybody in.
+
+Every user of the machine can read command lines, and whoever came first with an address from there was in. So the
+browser is given the name of a file that only its owner can read: the page in it goes on to the dashboard with a
+ticket that is good once. The file goes as soon as the ticket is used, after a while, or when the dashboard ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+import time
+import webbrowser
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from holdfast.core.errors import HoldfastError
+from holdfast.machine import files
+from holdfast.machine.wall import Wall
+from holdfast.web.serving import Dashboard
+
+_PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
+<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url={url}"></head>
+<body><p><a href="{url}">Holdfast's dashboard</a></p></body></html>
+"""
+_NAME: Final = re.compile(r"holdfast-ui-[0-9a-f]{16}\.html")
+_SOON: Final = 15.0  # seconds after which a browser that did not come is mentioned
+_LASTS: Final = 120.0  # seconds for which the ticket is good
+# Browsers in snaps read no hidden directory and no /tmp but their own.
+_SNAPS: Final = ("/snap/bin", "/var/lib/snapd/snap/bin")
+_NOT_OPENED: Final = "No browser has opened the dashboard. Open the address above in one."
+_AGAIN: Final = (
+    "A link that is good once was used again. If you do not see the dashboard, somebody else used it before you: "
+    "press Ctrl-C and run holdfast ui again."
+)
+
+
+@contextlib.contextmanager
+def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iterator[None]:
+    """Let the browser open the dashboard while this block serves it. What a person should know goes to `note`."""
+    dashboard.secrets.reused = lambda: note(_AGAIN)
+    directory = _directory(home)
+    _remove_left_behind(directory)
+    path = os.path.join(directory, f"holdfast-ui-{os.urandom(8).hex()}.html")
+    url = dashboard.ticket()
+    try:
+        if directory == home:
+            files.make_private_dir(home)
+        files.write_atomic(path, _PAGE.format(url=url).encode(), durable=False)
+    except (HoldfastError, OSError):  # a disk that is full or cannot be written: what is there can still be seen
+        note(_NOT_OPENED)
+        yield
+        return
+    failed, ended = threading.Event(), threading.Event()
+
+    def start() -> None:
+        if not webbrowser.open(Path(path).as_uri()):
+            failed.set()
+
+    def watch() -> None:
+        ticket, begun, mentioned = url.rpartition("/")[2], time.monotonic(), False
+        while not ended.wait(0.1) and not dashboard.secrets.is_spent(ticket):
+            passed = time.monotonic() - begun
+            if not mentioned and (failed.is_set() or passed > _SOON):
+                note(_NOT_OPENED)
+                mentioned = True
+            if passed > _LASTS:
+                break
+        dashboard.secrets.withdraw(ticket)
+        _remove(path)
+
+    threading.Thread(target=start, daemon=True).start()  # some browsers run until they are closed
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watching.join()
+
+
+def _directory(home: str) -> str:
+    """Where the browser can read a file, and nobody else."""
+    person = os.path.expanduser("~")
+    in_snaps = sys.platform == "linux" and any(os.path.isdir(place) for place in _SNAPS)
+    return person if in_snaps and os.access(person, os.W_OK | os.X_OK) else home
+
+
+def _remove_left_behind(directory: str) -> None:
+    """Of a dashboard that was killed: its ticket is worth nothing, and nobody else removes the file."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(directory):
+            if _NAME.fullmatch(entry.name):
+                age = Wall().now() / 1000 - entry.stat(follow_symlinks=False).st_mtime
+                if age > _LASTS:
+                    _remove(entry.path)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
