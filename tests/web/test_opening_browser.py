@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
@@ -96,7 +97,7 @@ class Opened:
             time.sleep(0.05)
 
     def ticket(self) -> str:
-        return re.findall(r"/enter/([\w.-]+)", (self.room / "page").read_text())[0]
+        return _ticket(self.room / "page")
 
     def left(self) -> list[str]:
         return [path.name for path in (*self.home.iterdir(), *self.room.iterdir()) if path.suffix == ".html"]
@@ -109,6 +110,11 @@ class Opened:
                 os.kill(int((self.room / "pid").read_text()), signal.SIGTERM)
         self.process.send_signal(signal.SIGINT)
         return self.process.communicate(timeout=_LONG)[1]
+
+
+def _ticket(page: Path) -> str:
+    found = re.search(r"/enter/([\w.-]+)", page.read_text())
+    return "" if found is None else found[1]
 
 
 @contextmanager
@@ -174,14 +180,14 @@ def test_person_is_told_when_somebody_else_used_the_link_first(tmp_path: Path) -
 
 def test_person_is_told_when_no_browser_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The address is in the terminal; the ticket is withdrawn after a while, and the file goes."""
-    monkeypatch.setattr(browser.webbrowser, "open", lambda _: False)
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
     monkeypatch.setattr(browser, "_LASTS", 0.5)
     said: list[str] = []
     ground = Ground(tmp_path)
     with serving(ground) as dashboard, browser.opened(dashboard, str(ground.home), said.append):
         end = time.monotonic() + _LONG
         (page,) = ground.home.glob("*.html")
-        ticket = re.findall(r"/enter/([\w.-]+)", page.read_text())[0]
+        ticket = _ticket(page)
         while page.exists():
             assert time.monotonic() < end
             time.sleep(0.02)
@@ -213,9 +219,9 @@ def test_page_is_where_a_browser_in_a_snap_can_read_it(tmp_path: Path, monkeypat
     os.utime(old, (1_794_000_000, 1_794_000_000))
     monkeypatch.setenv("HOME", str(person))
     monkeypatch.setattr(browser, "_SNAPS", (str(snaps),))
-    monkeypatch.setattr(browser.sys, "platform", "linux")
+    monkeypatch.setattr(sys, "platform", "linux")
     asked: list[str] = []
-    monkeypatch.setattr(browser.webbrowser, "open", lambda url: not asked.append(url))
+    monkeypatch.setattr(webbrowser, "open", asked.append)
     ground = Ground(tmp_path)
     with serving(ground) as dashboard, browser.opened(dashboard, str(ground.home), lambda _: None):
         there = set(person.iterdir()) - {recent, theirs}
