@@ -250,7 +250,7 @@ WITHOUT = "postgresql://ada@db.example.org/work"
     "url",
     [
         "sqlite:////srv/it's $HOME/`x`.db", "sqlite:///a\\tb", "sqlite:///a?vault=b", WITHOUT, "postgresql://",
-        f"{WITHOUT}?vault=team", "postgres://db:5433/work", "nonsense", "-n", "sqlite:///caf\xe9",
+        f"{WITHOUT}?vault=team", "postgres://db:5433/work", "sqlite:///caf\xe9",
     ],
 )  # fmt: skip
 def test_script_writes_the_store_that_the_variable_names(shell: list[str], made: Installation, url: str) -> None:
@@ -268,6 +268,7 @@ def test_script_writes_the_store_that_the_variable_names(shell: list[str], made:
         "postgresql://ada:pa55@db/work", f"{WITHOUT}?password=pa55", f"{WITHOUT}?p%61ssword=pa55",
         f"{WITHOUT}?vault=x&password=pa55", f"{WITHOUT}?vault=x?password=pa55", f"{WITHOUT}?sslmode=require",
         "postgresql://ada:pa55@[::1]/work", "postgres://:pa55@/work", "sqlite:///two\nlines pa55", "ada:pa55@db",
+        "POSTGRESQL://ada:pa55@db", "password=pa55", "pa55", "-n", "\\",
     ],
 )  # fmt: skip
 def test_script_wrote_a_password_into_the_spool(shell: list[str], made: Installation, url: str) -> None:

@@ -207,7 +207,7 @@ def test_script_of_an_earlier_version_is_made_anew(room: Room) -> None:
 @pytest.mark.parametrize(
     ("url", "way"),
     [("nonsense", "tell"), ("postgresql://a:b@c@d/pa55w0rd", "tell"), ("sqlite://", "tell"), ("x" * 9000, "tell"),
-     ("nonsense", "python"), ("postgresql://a:b@c@d/pa55w0rd", "python")],
+     ("nonsense", "python"), ("postgresql://a:b@c@d/pa55w0rd", "python"), ("POSTGRES://a:pa55w0rd@d", "tell")],
 )  # fmt: skip
 def test_variable_that_names_no_store_does_not_stop_recording(room: Room, url: str, way: str) -> None:
     """It is as if it were not there, and nothing of it is kept: a password could be in it."""

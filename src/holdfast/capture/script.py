@@ -153,12 +153,14 @@ _KEEP_BY_DD: Final = rf"""  spool=@spool@ store=@store@
   [ ! -L "$spool" ] || return 0
   [ -d "$spool" ] || mkdir "$spool" 2>/dev/null
   if [ -n "$HOLDFAST_STORE" ]; then
-    case ${{HOLDFAST_STORE#*://}} in
-    *%*|*\&*|*:*@*|*=*=*|*"
+    case $HOLDFAST_STORE in
+    *%*|*\&*|*//*:*@*|*=*=*|*"
 "*) secret=1 ;;
-    *[?]vault=*) secret= ;;
-    *[?]*) secret=1 ;;
-    *) secret= ;;
+    sqlite://*) secret= ;;
+    postgres*://*[?]vault=*) secret= ;;
+    postgres*://*[?]*) secret=1 ;;
+    postgres*://*) secret= ;;
+    *) secret=1 ;;
     esac
     known=
     [ -z "$secret" ] || [ ! -f "$here/store" ] || IFS= read -r known <"$here/store"

@@ -30,7 +30,7 @@ def home(environ: Mapping[str, str]) -> str:
 
 def without_password(url: str) -> str:
     """The URL of a store as it may be kept with a payload."""
-    if not url.startswith("postgres"):
+    if not url or url.startswith("sqlite:"):
         return url
     from holdfast.core.errors import HoldfastError
     from holdfast.store.address import address

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from holdfast.capture import script, spool
+from holdfast.capture import spool
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper import running_later
 from holdfast.machine import files
@@ -63,6 +63,8 @@ def elsewhere(keeper: Keeper) -> dict[str, list[spool.Entry]]:
 
 def configured(home: Home) -> Address:
     """The store that hooks use where no variable names one."""
+    from holdfast.capture import script  # seldom needed, and hooks are in a hurry
+
     path = os.path.join(home.path, script.DIRECTORY, script.STORE)
     try:
         named = files.read_limited(path, 4096, what="the store of hooks") if os.path.lexists(path) else b""
