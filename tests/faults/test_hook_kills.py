@@ -273,6 +273,7 @@ def _goes_on(room: Room, where: Path) -> None:
 
 _LINE = re.compile(r"^(\d+) +(\w+)\((.*)$")
 _SIGNAL = re.compile(r"\+\+\+ killed by SIGKILL")
+_TEAM = "sqlite:////srv/team.db"  # a store that a variable names
 
 
 def test_a_script_that_is_killed(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def test_a_script_that_is_killed(tmp_path: Path) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     project.mkdir()
     hook = install(str(home))
-    traced = _strace(tmp_path, hook, ran("it", cwd=project), ())
+    traced = _strace(tmp_path, hook, ran("it", cwd=project), (), _TEAM)
     assert traced.returncode == 0
     counted: dict[str, int] = {}
     per_process: Counter[tuple[str, str]] = Counter()
@@ -293,14 +294,15 @@ def test_a_script_that_is_killed(tmp_path: Path) -> None:
     assert {"fsync", "write"} <= counted.keys()
     points = [(name, nth) for name, many in counted.items() for nth in range(1, many + 1)]
     kills = 0
-    for name, nth in sampled(points, scale(8, 400, 400), seed=6):
+    for number, (name, nth) in enumerate(sampled(points, scale(8, 400, 400), seed=6)):
         shutil.rmtree(home / "spool", ignore_errors=True)
         payload = ran("it", cwd=project, unknown="x" * 300_000)
-        _strace(tmp_path, hook, payload, ("-e", f"inject={name}:signal=KILL:when={nth}"))
+        store = _TEAM if number % 2 else ""
+        _strace(tmp_path, hook, payload, ("-e", f"inject={name}:signal=KILL:when={nth}"), store)
         kills += len(_SIGNAL.findall((tmp_path / "trace").read_text()))
         left = [Path(entry.path).read_bytes() for entry in spool.waiting(str(home))]
         assert len(left) <= 1
-        assert all(payload.startswith(one) for one in left)
+        assert all(_whole(payload, store).startswith(one) for one in left)
         following = ran("next", cwd=project)
         done = subprocess.run([hook, "claude", "tell", "user"], input=following, capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -323,24 +325,32 @@ def test_a_script_that_is_refused(tmp_path: Path) -> None:
         scale(16, 252, 252), seed=7,
     )  # fmt: skip
     kept = 0
-    for name, error, nth in chosen:
+    for number, (name, error, nth) in enumerate(chosen):
         shutil.rmtree(home / "spool", ignore_errors=True)
         if name != "mkdir":
             (home / "spool").mkdir(mode=0o700)
-        done = _strace(tmp_path, hook, payload, ("-e", f"inject={name}:error={error}:when={nth}"))
+        store = _TEAM if number % 2 else ""
+        done = _strace(tmp_path, hook, payload, ("-e", f"inject={name}:error={error}:when={nth}"), store)
         # What fails before the script is begun is the shell's own affair: it could not load its library.
         if name not in ("openat", "close"):
             assert (done.returncode, done.stdout) == (0, b""), (name, error, nth)
         left = [Path(entry.path).read_bytes() for entry in spool.waiting(str(home))]
-        assert left in ([], [payload]), (name, error, nth, [len(one) for one in left])
+        assert left in ([], [_whole(payload, store)]), (name, error, nth, [len(one) for one in left])
         kept += len(left)
     assert kept
     tell(fault="F3", verb="script", injections=len(chosen), kept=kept)
 
 
-def _strace(where: Path, hook: str, payload: bytes, inject: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
+def _whole(payload: bytes, store: str) -> bytes:
+    """What the file of a payload holds that is meant for a store; empty for the home's own."""
+    return store.encode() + b"\n" + payload if store else payload
+
+
+def _strace(
+    where: Path, hook: str, payload: bytes, inject: tuple[str, ...], store: str
+) -> subprocess.CompletedProcess[bytes]:
     words = ["strace", "-f", "-q", "-o", str(where / "trace"), "-e", f"trace={','.join((*CHANGING, 'dup2', 'dup3'))}"]
-    environ = {"PATH": os.environ["PATH"], "HOME": str(where)}
+    environ = {"PATH": os.environ["PATH"], "HOME": str(where), "HOLDFAST_STORE": store}
     return subprocess.run(
         [*words, *inject, hook, "claude", "tell", "user"], input=payload, capture_output=True, check=False,
         env=environ, timeout=HANGING,
