@@ -277,6 +277,21 @@ def test_payload_for_another_store_is_passed_over_by_its_name(room: Room) -> Non
     assert room.recorded(room.url("team")) == ["make"]
 
 
+def test_payload_is_recorded_where_its_line_says_and_not_its_tag(room: Room) -> None:
+    """A number of a process, and so a name, can come again while a tag is written: the line in the file decides."""
+    room.say("make", room.url("team"))
+    room.drain()
+    (entry,) = room.waiting()
+    with Keeper.open(str(room.project), home=str(room.home), store=room.url("other")) as keeper:
+        wrong = entry.path.replace(entry.store, keeper.upkeep.spool_tag)
+        os.rename(entry.path, wrong)
+        keeper.absorb()
+    assert room.recorded(room.url("other")) == []
+    assert [waits.store for waits in room.waiting()] == [entry.store]
+    room.drain(room.url("team"))
+    assert room.recorded(room.url("team")) == ["make"]
+
+
 @pytest.mark.parametrize("content", [b"", b"sqlite:///cut o", b"sqlite:///x/y.db\n"])
 def test_hook_killed_before_its_payload_leaves_nothing_to_report(room: Room, content: bytes) -> None:
     """The name of a store alone, or a part of it: nothing was said. While it may still be written, it stays."""

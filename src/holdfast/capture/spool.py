@@ -198,8 +198,8 @@ def anything(home: str, store: str | None = None) -> bool:
 
 
 def tag(entry: Entry, store: str) -> None:
-    """Write the tag of the store into the name of a payload that names it, for those who use others to pass over. What
-    counts is the line in the file: names are given out again.
+    """Write the tag of its store into the name of a payload, so that who uses another one passes it over. What counts
+    is the line in the file: names are given out again.
     """
     directory, name = os.path.split(entry.path)
     renamed = os.path.join(directory, ".".join((*name.split(".")[:4], store, f"{entry.at}", f"{entry.inode}")))
