@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import threading
-import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Final
 
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
-from holdfast.machine.wall import Wall
+from holdfast.machine.wall import Wall, monotonic
 from holdfast.web.serving import Dashboard
 
 _PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Holdfast</title>
@@ -62,9 +61,9 @@ def opened(dashboard: Dashboard, home: str, note: Callable[[str], None]) -> Iter
             failed.set()
 
     def watch() -> None:
-        ticket, begun, mentioned = url.rpartition("/")[2], time.monotonic(), False
+        ticket, begun, mentioned = url.rpartition("/")[2], monotonic(), False
         while not ended.wait(0.1) and not dashboard.secrets.is_spent(ticket):
-            passed = time.monotonic() - begun
+            passed = monotonic() - begun
             if not mentioned and (failed.is_set() or passed > _SOON):
                 note(_NOT_OPENED)
                 mentioned = True
