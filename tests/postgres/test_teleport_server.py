@@ -14,9 +14,18 @@ from fleet import Device, join, settle
 from team import Team
 
 from holdfast.core import view
-from holdfast.core.vocabulary import AgentCompleted, AgentStarted, EventErased, SessionDeleted, SessionEdited
+from holdfast.core.vocabulary import (
+    AgentCompleted,
+    AgentStarted,
+    EventErased,
+    Project,
+    SessionDeleted,
+    SessionEdited,
+    SessionStarted,
+)
 from holdfast.store.address import PostgresAddress
-from holdfast.store.postgres import PostgresStore
+from holdfast.store.interface import Draft
+from holdfast.store.postgres import PostgresStore, administering, rights
 from holdfast.teleport.remotes.folder import FolderRemote
 
 if TYPE_CHECKING:
@@ -68,6 +77,33 @@ def test_a_server_and_a_file_converge(team: Team, tmp_path: Path, remote: Folder
         assert state is not None
         assert len(view.conflicts(state)) == 1
     assert list(anna.store.check()) == list(ben.store.check()) == []
+    anna.close()
+    ben.close()
+
+
+def test_session_of_another_member_holds_up_no_sync(
+    postgres: Server, team: Team, tmp_path: Path, remote: FolderRemote
+) -> None:
+    """A session of the vault has the id of another member's: it is named, and all others are taken in."""
+    stranger = Team(postgres, team.name)
+    with administering.connected(PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}"), "admit") as own:
+        rights.admit(own, rights.make_vault(own, team.vault), stranger.person)
+    theirs = PostgresStore(
+        PostgresAddress(stranger.url().replace(stranger.vault, team.vault)), writer=lambda: "f" * 32,
+        wall=lambda: 1_800_000_000_000_000, here=lambda _: "elsewhere",
+    )  # fmt: skip
+    with theirs.transaction() as transaction:
+        began = SessionStarted(goal="Theirs", project=Project(id="p9", name="other"), device="theirs")
+        transaction.record("s1", Draft(began, 1_800_000_000_000, "somebody"))
+    theirs.close()
+    ben, anna = Device(str(tmp_path), "ben", remote), on_server(team, tmp_path, "anna", remote)
+    join(ben.found(), anna)
+    ben.start("s1")
+    ben.start("s2")
+    settle([ben, anna])
+    assert anna.state("s1") is None
+    assert anna.state("s2") is not None
+    assert any(one.device == "ben" for one in anna.sync().rejected)
     anna.close()
     ben.close()
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store, Transaction
 
 _SHARES: Final = "origin/share/"
-_OWN: Final = "origin/own/"
+OWN: Final = "origin/own/"
 
 
 class Memory(Protocol):
@@ -38,7 +38,7 @@ def share_of(memory: Memory, session: str) -> str | None:
 
 def owned(memory: Memory, session: str) -> Owned | None:
     """What is recorded of one of our own; None where nothing is: begun here, or received by an earlier version."""
-    found = memory.remembered(_OWN + session)
+    found = memory.remembered(OWN + session)
     try:
         return None if found is None else msgspec.json.decode(found, type=Owned)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -53,17 +53,17 @@ def through_shares(store: Store) -> dict[str, str]:
 
 def record_share(transaction: Transaction, session: str, share: str) -> None:
     transaction.remember(_SHARES + session, share.encode("ascii"))
-    transaction.remember(_OWN + session, None)
+    transaction.remember(OWN + session, None)
 
 
 def record_own(transaction: Transaction, session: str, vault: str = "", began: str = "") -> None:
-    transaction.remember(_OWN + session, msgspec.json.encode(Owned(vault, began)))
+    transaction.remember(OWN + session, msgspec.json.encode(Owned(vault, began)))
     transaction.remember(_SHARES + session, None)
 
 
 def forget(transaction: Transaction, session: str) -> None:
     transaction.remember(_SHARES + session, None)
-    transaction.remember(_OWN + session, None)
+    transaction.remember(OWN + session, None)
 
 
 def differs(here: Memory, there: Memory, session: str) -> bool:

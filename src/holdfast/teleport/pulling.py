@@ -11,13 +11,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.core.errors import Damaged, HoldfastError, Invalid
+from holdfast.core.errors import Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.event import Event
 from holdfast.core.text import printable, shorten
 from holdfast.core.view import word
 from holdfast.store import origin
 from holdfast.teleport import packs, provenance
-from holdfast.teleport.authority import Authority
+from holdfast.teleport.authority import Authority, NotTaken
 from holdfast.teleport.due import may_vouch
 from holdfast.teleport.heads import Claimed, Head, Indexed, Listed
 from holdfast.teleport.hearing import HELD_BACK, Hearing, Listing, name_of
@@ -32,6 +32,10 @@ from holdfast.teleport.vault import Vault
 PACK_LIMIT: Final = 128 << 20
 # Packs of one head that cannot be read in one sync, before the rest of them is left for the next.
 _MOST_FAILED: Final = 64
+
+
+class _Undone(Exception):
+    """Ends a transaction that only tried."""
 
 
 class Pull:
@@ -109,6 +113,35 @@ class Pull:
         except HoldfastError as error:
             return self._missed(head, pack, cursor, error)
         good, refused = Authority(vault).taken(one for one in stretches if self._vouched(one, name))
+        try:
+            return self._take(claimed, pack, cursor, good, refused)
+        except Damaged as error:
+            return self._missed(head, pack, cursor, error)
+        except Refused as error:
+            # A server keeps sessions of these ids for somebody else: all others are taken in.
+            theirs = {one.session for one in good if self._is_refused(one)}
+            if not theirs:
+                raise
+            refused += [NotTaken(one.device, error.message) for one in good if one.session in theirs]
+            good = [one for one in good if one.session not in theirs]
+            return self._take(claimed, pack, cursor, good, refused)
+
+    def _is_refused(self, stretch: Stretch) -> bool:
+        """Whether the store does not let us write to a session; nothing of the attempt stays."""
+        try:
+            with self.vault.here.store.transaction() as transaction:
+                transaction.receive(stretch.events)
+                raise _Undone
+        except _Undone:
+            return False
+        except Refused:
+            return True
+
+    def _take(
+        self, claimed: Claimed, pack: Indexed, cursor: Cursor, good: Sequence[Stretch], refused: Sequence[NotTaken]
+    ) -> Cursor:
+        vault, head = self.vault, claimed.head
+        name = vault.pack_name(pack.name)
         moved = _moved(cursor, pack, _without(cursor.holes, pack))
         if refused:
             # Looked at again: perhaps what it goes on from is here by then, or its author is no guest any more.
@@ -120,19 +153,16 @@ class Pull:
         self._prefer_own(good)
         going = self._deleted(good)
         twice = [one for one in good if store.stream(one.session, one.writer, one.events[0].seq, one.events[0].seq)]
-        try:
-            with vault.here.transaction() as transaction:
-                for session in {one.session for one in good}:
-                    events = (event for one in good if one.session == session for event in one.events)
-                    provenance.note_arrival(transaction, vault, session, events)
-                new = transaction.receive(event for one in good for event in one.events)
-                for one in good:
-                    vault.memory.vouch(transaction, one.session, one.writer, one.device, one.events[-1].seq)
-                vault.memory.write(transaction, moved, "life", life_tag(vault.id, head.writer))
-                if new:
-                    vault.here.received(transaction, {one.session for one in good})
-        except Damaged as error:
-            return self._missed(head, pack, cursor, error)
+        with vault.here.transaction() as transaction:
+            for session in {one.session for one in good}:
+                events = (event for one in good if one.session == session for event in one.events)
+                provenance.note_arrival(transaction, vault, session, events)
+            new = transaction.receive(event for one in good for event in one.events)
+            for one in good:
+                vault.memory.vouch(transaction, one.session, one.writer, one.device, one.events[-1].seq)
+            vault.memory.write(transaction, moved, "life", life_tag(vault.id, head.writer))
+            if new:
+                vault.here.received(transaction, {one.session for one in good})
         self._cursors[life_tag(vault.id, head.writer)] = moved
         vault.report.pulled += new
         for gone in going:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from holdfast.store import origin
 from holdfast.store.conformance.ground import OTHER, SESSION, Ground, assert_sound, draft, note, put, started
 from holdfast.store.interface import UNSEEN, Store
 
@@ -92,12 +93,18 @@ class Remembering(Ground):
         store = self.store()
         put(store, SESSION, started())
         keep(store, **{"vault/1/cursor": b"how far we asked", "vault/1/more": b"x" * 9000, "mine": b"kept"})
+        with store.transaction() as transaction:
+            origin.record_own(transaction, SESSION, "the vault it came from", "its writer")
         path = self.place / "copy.backup"
         store.backup(str(path))
         assert b"how far we asked" not in path.read_bytes()
+        assert b"the vault it came from" not in path.read_bytes()
         fresh = self.store("fresh")
         assert fresh.restore(str(path)).events == 1
-        assert fresh.remembered_under("") == {UNSEEN: b"0"}
+        assert origin.owned(fresh, SESSION) == origin.Owned()
+        assert fresh.remembered_under("vault/") == {}
+        assert fresh.remembered("mine") is None
+        assert fresh.remembered(UNSEEN) == b"0"
         assert store.remembered("vault/1/cursor") == b"how far we asked"
 
     def test_repairing_and_erasing_forget_nothing_while_the_log_is_whole(self) -> None:

@@ -13,6 +13,7 @@ import apsw
 from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
 from holdfast.core.event import Event
 from holdfast.machine import files
+from holdfast.store import origin
 from holdfast.store.interface import LeftOut, Store
 from holdfast.store.sqlite import schema
 from holdfast.store.sqlite.connection import put_in_place
@@ -103,7 +104,8 @@ def _forget_remotes(path: str) -> None:
     """A copy for people to keep says nothing of remotes: how far one was asked is true of this store alone."""
     copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        if SqliteTables(copy).forget_under("vault/"):
+        tables = SqliteTables(copy)
+        if any([tables.forget_under("vault/"), tables.forget_under(origin.OWN)]):
             copy.execute("VACUUM")
     finally:
         copy.close()
