@@ -67,6 +67,7 @@ class Fleet:
         self.earlier: dict[str, bytes] = {}
         # What each home really has, as it was when last looked at.
         self.present: set[tuple[str, str]] = set()
+        self.met: list[str] = []
         self.evil: list[str] = []
         self.imported: dict[str, str] = {}  # the id that a file usually gets
         self._texts = 0
@@ -164,7 +165,8 @@ class Fleet:
             for (who, session) in self.present
             if who == home and (own is None or self.model.is_own(home, session) is own)
         ]
-        return self.random.choice(sorted(known)) if known else None
+        # In the order they came up: ids are random, and the same seed is to make the same moves.
+        return self.random.choice(sorted(known, key=self.met.index)) if known else None
 
     # ── moves, as people make them ───────────────────────────────────────────────────────────────────────────
 
@@ -183,10 +185,13 @@ class Fleet:
         file = self.root / f"{name}.json"
         file.write_bytes(spec_examples.JSON_FILES[name])
         usual = self.imported.get(name)
-        if usual is not None and any(
-            circle.deleted for (_, session), circle in self.model.circles.items() if session == usual
+        if usual is not None and (
+            any(session == usual for _, session in self.model.left)
+            or any(one.deleted for (_, session), one in self.model.circles.items() if session == usual)
         ):
             return  # what an import of something deleted gives is another matter
+        if usual is not None and self.others_have(home, usual, own=False):
+            return
         (session,) = self.call(home, "import", str(file))["sessions"]
         if usual is not None and self.model.imports_as_new(home, usual):
             if session == usual:
@@ -218,7 +223,7 @@ class Fleet:
             try:
                 kept = keeper.session(session)
                 if kept.document().status != "in_progress":
-                    kept.resume()
+                    kept.resume(force=True)
                 kept.note(text)
             except HoldfastError as error:
                 self.moves.append(f"    {home}: writes {text} in {session}: {error}")
@@ -233,7 +238,7 @@ class Fleet:
         if home is None or guest is None or session is None:
             return
         circle = self.model.circle(home, session)
-        if circle is None or circle.deleted or guest in circle.guests:
+        if circle is None or circle.deleted or circle.contested or guest in circle.guests:
             return
         self.share_with(home, session, guest, writes=self.random.random() < 0.6)
 
@@ -258,7 +263,12 @@ class Fleet:
         through = self.model.came.get((offer.guest, offer.session), offer.vault)
         if through != offer.vault and not self.model.is_own(offer.guest, offer.session):
             return  # through another's share already
+        if self.others_have(offer.guest, offer.session, own=True) and not self.model.is_own(
+            offer.guest, offer.session
+        ):
+            return
         answer = self.model.accept(offer.guest, offer.vault, offer.session)
+        self.lead_astray(offer)
         taken = self.accept_named(offer)
         if answer is Answer.DONE and not taken:
             self.breach("cannot accept", f"{offer.guest} cannot accept {offer.session} of {offer.vault}")
@@ -266,6 +276,20 @@ class Fleet:
             self.breach(
                 "own id accepted", f"{offer.guest} took {offer.session} of {offer.vault}, and has one of its own"
             )
+
+    def lead_astray(self, offer: Offer) -> None:
+        if offer.place.name != offer.vault:
+            self.model.astray.add((offer.guest, offer.session))
+
+    def others_have(self, home: str, session: str, *, own: bool) -> bool:
+        """Has another device of the vault this id, as own or through a share?
+
+        What follows when one device has it as own and the other through a share, the documents leave open.
+        """
+        vault = self.model.vault_of[home]
+        devices = [one for one in self.homes if self.model.vault_of[one] == vault and one != home]
+        known = [device for device in devices if (device, session) in self.model.came]
+        return any(self.model.is_own(device, session) is own for device in known)
 
     def accept_named(self, offer: Offer) -> bool:
         url = f"folder:{offer.place}"
@@ -312,6 +336,7 @@ class Fleet:
                 if not self.model.takes_without_asking(home, one.vault, one.session):
                     continue
                 self.model.accept(home, one.vault, one.session)
+                self.lead_astray(one)
                 taken.discard(one.session)
         taken = {session for session in taken if not self._accepted(home, session)}
         if taken:
@@ -496,6 +521,7 @@ class Fleet:
                     self._held(home, session, {text for text in texts if text in self.model.author})
                     if not state.deleted:
                         self.present.add((home, session))
+                        self.met += [session] if session not in self.met else []
                     if not state.deleted and not self.model.may_exist(home, session):
                         self.breach("given by nobody", f"{home} has {session}, which nobody gave them")
             for who, session in list(self.model.came):

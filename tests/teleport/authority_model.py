@@ -43,6 +43,7 @@ class Circle:
     began: set[Home] = field(default_factory=set)
     guests: dict[Home, Guest] = field(default_factory=dict)
     deleted: bool = False
+    contested: bool = False
     # Everything that was ever said in it by somebody who was allowed to, and what of it was erased.
     said: set[Text] = field(default_factory=set)
     erased: set[Text] = field(default_factory=set)
@@ -61,8 +62,13 @@ class Model:
         # Whose words a home added, and whom it revoked: what a bare `accept` goes by.
         self.trusts: set[tuple[Home, Home]] = set()
         self.revoked_by: set[tuple[Home, Home]] = set()
-        # Who deleted for themselves what was not theirs to delete for all.
+        # Who deleted or erased for themselves what was not theirs to take from all, and who sits at a place to which
+        # an offer was copied: nothing more comes there.
         self.left: set[tuple[Home, Session]] = set()
+        self._dropped: set[tuple[Home, Session, Text]] = set()
+        self.astray: set[tuple[Home, Session]] = set()
+        # Who said what they may not: others need not take in anything that follows it.
+        self._forged: set[Home] = set()
         self._may: dict[tuple[Home, Session], set[Text]] = {}
         self._must: dict[tuple[Home, Session], set[Text]] = {}
 
@@ -117,7 +123,7 @@ class Model:
 
     def write(self, home: Home, session: Session, text: Text) -> Answer:
         circle = self.circle(home, session)
-        if circle is None or circle.deleted:
+        if circle is None or circle.deleted or circle.contested:
             return Answer.EITHER if circle is not None else Answer.REFUSED
         self.author[text] = home
         guest = circle.guests.get(home) if not self.is_own(home, session) else None
@@ -154,14 +160,14 @@ class Model:
 
     def accept(self, home: Home, vault: Vault, session: Session) -> Answer:
         guest = self.circles[vault, session].guests.get(home)
-        if self.is_own(home, session) or guest is None or guest.revoked:
+        if self.is_own(home, session) or guest is None:
             return Answer.REFUSED
-        if self.came.get((home, session), vault) != vault:
+        if self.came.setdefault((home, session), vault) != vault:
             return Answer.EITHER
+        again = guest.accepted or guest.revoked or (home, session) in self.left
         guest.accepted = True
-        self.came[home, session] = vault
-        open_ = (home, session) in self.left or self.circles[vault, session].deleted
-        return Answer.EITHER if open_ else Answer.DONE
+        circle = self.circles[vault, session]
+        return Answer.EITHER if again or circle.deleted or circle.contested else Answer.DONE
 
     def takes_without_asking(self, home: Home, offerer: Home, session: Session) -> bool:
         """Does a bare `accept` without a terminal take this offer?"""
@@ -178,8 +184,11 @@ class Model:
 
     def delete(self, home: Home, session: Session) -> None:
         """With authority, for everybody in the circle; without it, for oneself at most."""
-        if self.decides(home, session):
-            self.circles[self.came[home, session], session].deleted = True
+        circle = self.circle(home, session)
+        if circle is not None and self.decides(home, session):
+            # Of several devices that began it, by importing the same file, no document says which one decides.
+            sure = home in self.admins[self.came[home, session]] or circle.began == {home}
+            circle.deleted, circle.contested = circle.deleted or sure, circle.contested or not sure
         else:
             self._must.pop((home, session), None)
             self.left.add((home, session))
@@ -187,27 +196,31 @@ class Model:
     def erase(self, home: Home, session: Session, text: Text) -> None:
         """By the author, or by an admin of the vault that owns the session."""
         circle = self.circle(home, session)
-        if circle is None or not self._belongs(home, session):
-            return
-        if self.author[text] == home or home in self.admins.get(self.came[home, session], ()):
+        admin = circle is not None and home in self.admins[self.came[home, session]]
+        if circle is not None and self._belongs(home, session) and (admin or self.author[text] == home):
             circle.erased.add(text)
         else:
-            self._must.get((home, session), set()).discard(text)
+            self._dropped.add((home, session, text))  # with themselves at most
+            self._forged.add(home)
 
     def carried(self, home: Home, session: Session, text: Text) -> None:
         """A fork begins with what its maker knew."""
-        circle = self.circle(home, session)
-        assert circle is not None
-        circle.said.add(text)
+        self._may.setdefault((home, session), set()).add(text)
+        if self._belongs(home, session):
+            self.circles[self.came[home, session], session].said.add(text)
 
     # ── what must hold ───────────────────────────────────────────────────────────────────────────────────────
 
     def publish(self) -> None:
-        """After every move: whoever belongs to a circle may know what is said in it, with all devices of theirs."""
+        """After every move: whoever belongs to a circle may know what is said in it, with all devices of theirs.
+
+        Who was invited may, too, and need not have accepted: what lay there then can be shown to them later.
+        """
         for (vault, session), circle in self.circles.items():
-            for person in self._everybody(vault, circle):
+            invited = {home for home, guest in circle.guests.items() if not guest.revoked}
+            for person in self.members[vault] | invited:
                 for home in {person, *self.members[self.vault_of[person]]}:
-                    if self.came.setdefault((home, session), vault) == vault:
+                    if self.came.get((home, session), vault) == vault:
                         self._may.setdefault((home, session), set()).update(circle.said)
 
     def _everybody(self, vault: Vault, circle: Circle) -> set[Home]:
@@ -223,22 +236,46 @@ class Model:
         circle = self.circle(home, session)
         if circle is None or not kept:
             return set()
-        return set() if circle.deleted else kept - circle.erased
+        return (
+            set()
+            if circle.deleted or circle.contested
+            else {text for text in kept - circle.erased if self._has(home, session, text)}
+        )
+
+    def _has(self, home: Home, session: Session, text: Text) -> bool:
+        return (home, session, text) not in self._dropped
 
     def may_exist(self, home: Home, session: Session) -> bool:
-        return (home, session) in self.came
+        return (home, session) in self.came or self.reached_by(home, session) is not None
+
+    def reached_by(self, home: Home, session: Session) -> Vault | None:
+        """The circle that a session came to a home from, if it came by itself: from a vault or another own device."""
+        near = self.members[self.vault_of[home]] | {home}
+        for vault, known in self.circles:
+            if known == session and (vault == self.vault_of[home] or near & set(self.circles[vault, known].guests)):
+                return vault
+        return None
 
     def observe(self, home: Home, session: Session, texts: set[Text]) -> None:
+        """What a home has; how it came there is known from now on."""
+        if (vault := self.reached_by(home, session)) is not None:
+            self.came.setdefault((home, session), vault)
         self._must.setdefault((home, session), set()).update(texts)
 
     def settled(self, home: Home, session: Session) -> set[Text] | None:
         """What a home has of a session once all have synced: at least this. None if it is deleted there."""
         vault = self.came[home, session]
         circle = self.circles[vault, session]
-        if home not in self._everybody(vault, circle) or (home, session) in self.left:
+        absent = home not in self._everybody(vault, circle) or (home, session) in self.left | self.astray
+        if absent or circle.contested:
             return self.must_keep(home, session)
         if circle.deleted:
             return None
-        # A guest whom nobody let in yet, or who was sent away, may have kept some of it for themselves.
-        present = self._everybody(vault, circle)
-        return {text for text in circle.said - circle.erased if self.author[text] in present}
+        # Who was sent away, or went, may have kept some of it for themselves.
+        present = {one for one in self._everybody(vault, circle) if (one, session) not in self.left}
+        expected = {text for text in circle.said - circle.erased if self._has(home, session, text)}
+        return {text for text in expected if self._sent(self.author[text], session, text, present)}
+
+    def _sent(self, author: Home, session: Session, text: Text, present: set[Home]) -> bool:
+        honest = author not in self._forged and (author, session) not in self.astray
+        return honest and author in present and self._has(author, session, text)
