@@ -80,7 +80,9 @@ def test_the_person_says_yes(work: AtWork) -> None:
     assert done["expires"] is not None
     assert shared_with(work) == [ADA]
     with Keeper.open(str(work.root), home=str(work.root / ADA)) as theirs:
-        assert sharing.accept(theirs, url=f"folder:{work.root / 'remote'}")[0].session == done["session"]
+        url = f"folder:{work.root / 'remote'}"
+        (offer,) = sharing.offers(theirs, url=url)
+        assert sharing.accept(theirs, url=url, name=offer.name)[0].session == done["session"]
 
 
 def test_anything_but_yes_is_no(work: AtWork) -> None:

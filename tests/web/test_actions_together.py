@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 from holdfast.keeper import projects
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.teleports import adding, devices, people
-from holdfast.keeper.teleports.sharing import accept
+from holdfast.keeper.teleports.sharing import accept, offers
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +133,7 @@ def test_share_explains_confirms_and_gives_the_command(room: Room) -> None:
         expect(toast.locator("code")).to_have_text(f"holdfast accept {shelf}")
         toast.get_by_role("button", name="Copy").click()
         assert room.page.evaluate("navigator.clipboard.readText()") == f"holdfast accept {shelf}"
-        assert [one.session for one in accept(guest, url=shelf)] == [session]
+        (offer,) = offers(guest, url=shelf)
+        assert [one.session for one in accept(guest, url=shelf, name=offer.name)] == [session]
     assert room.seen(session).sync.shared_with == ["tove@example.org"]
     room.said("Copied.")
