@@ -391,14 +391,9 @@ class Keeper:
 
     def restore(self, path: str) -> Copied:
         """Unite with a backup; says how many events were new, and which sessions are not ours to write here."""
-        from holdfast.keeper.restoring import refusal
+        from holdfast.keeper.restore import restore
 
-        new = self.store().restore(path, lambda session, events: refusal(self, session, events))
-        if new.events:
-            from holdfast.keeper.captures import glance
-
-            glance.forget(self.home.path)
-        return new
+        return restore(self, path)
 
     def is_archived(self, state: State, *, at: int | None = None) -> bool:
         """By somebody's word if there is one, else by age."""

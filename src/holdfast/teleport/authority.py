@@ -70,7 +70,7 @@ class Authority:
         good: list[Stretch] = []
         refused: list[NotTaken] = []
         new: dict[str, tuple[str, str]] = {}
-        for stretch in sorted(stretches, key=lambda one: one.events[0].seq):
+        for stretch in sorted(stretches, key=lambda stretch: stretch.events[0].seq):
             reason = _SHARED if self._came_through_share(stretch) else self._not_here(stretch.session)
             if reason is not None:
                 refused.append(NotTaken(stretch.device, reason))

@@ -157,8 +157,8 @@ def device_test(members: Membership) -> Callable[[str], bool]:
 
 def signing_keys(members: Membership) -> Iterator[bytes]:
     """Of every device that is or was let in, other than guests."""
-    yield from (one.keys.signing for one in members.members.values() if one.kind != "guest")
-    yield from (one.keys.signing for one in members.removed.values())
+    yield from (member.keys.signing for member in members.members.values() if member.kind != "guest")
+    yield from (gone.keys.signing for gone in members.removed.values())
 
 
 def owner(here: Here, session: str, vault: str) -> str:

@@ -31,26 +31,26 @@ def run(call: Call) -> None:
     if name is None and call.asks():
         name = _chosen(call, sharing.offers(call.keeper, url=url, keys=keys))
     done = sharing.accept(call.keeper, url=url, keys=keys, name=name)
-    found = [(one, call.keeper.session(one.session).document()) for one in done]
+    found = [(accepted, call.keeper.session(accepted.session).document()) for accepted in done]
     call.answer(
         {"sessions": [
-            {"id": one.session, "goal": document.goal, "status": document.status, "remote": one.remote,
-             "writes": one.writes, "admitted": one.admitted}
-            for one, document in found
+            {"id": accepted.session, "goal": document.goal, "status": document.status, "remote": accepted.remote,
+             "writes": accepted.writes, "admitted": accepted.admitted}
+            for accepted, document in found
         ]},
         lambda paint: _painted(paint, found),
     )  # fmt: skip
-    if any(one.writes and not one.admitted for one in done):
+    if any(accepted.writes and not accepted.admitted for accepted in done):
         call.note("What you write reaches the others once a device of theirs has synced, and yours after it.")
-    if any(not one.writes for one in done):
+    if any(not accepted.writes for accepted in done):
         call.note("What may only be read stays as the others write it; to go on with it: holdfast fork ID")
 
 
 def _arguments(call: Call) -> tuple[str | None, str | None]:
     """The address, which has a scheme, and the offer's name, in either order."""
-    given = [one for one in (call.parsed.text("url"), call.parsed.text("offer")) if one is not None]
-    urls = [one for one in given if ":" in one]
-    names = [one for one in given if ":" not in one]
+    given = [word for word in (call.parsed.text("url"), call.parsed.text("offer")) if word is not None]
+    urls = [word for word in given if ":" in word]
+    names = [word for word in given if ":" not in word]
     if len(urls) > 1 or len(names) > 1:
         raise Invalid(
             "accept takes one address and one offer", hint="holdfast accept --list shows the offers' names."
@@ -62,10 +62,10 @@ def _list(call: Call, offers: Sequence[Offer]) -> None:
     clock = Clock(call.keeper.now())
     call.answer(
         {"offers": [
-            {"name": one.name[:_NAME], "from": one.sender, "fingerprint": one.fingerprint, "known": one.known,
-             "revoked": one.revoked, "session": one.session, "goal": one.goal, "writes": one.writes,
-             "expires": None if one.expires is None else text(one.expires), "taken": one.taken}
-            for one in offers
+            {"name": offer.name[:_NAME], "from": offer.sender, "fingerprint": offer.fingerprint, "known": offer.known,
+             "revoked": offer.revoked, "session": offer.session, "goal": offer.goal, "writes": offer.writes,
+             "expires": None if offer.expires is None else text(offer.expires), "taken": offer.taken}
+            for offer in offers
         ]},
         lambda paint: _listed(paint, offers, clock),
     )  # fmt: skip
@@ -95,26 +95,32 @@ def _listed(paint: Paint, offers: Sequence[Offer], clock: Clock) -> Painted:
     if not offers:
         return paint.dim("Nobody offers you a session here.")
     lines: list[str] = []
-    for one in offers:
-        how = "to read and write" if one.writes else "to read"
-        until = "" if one.expires is None else f", until {clock.at(one.expires)}"
+    for offer in offers:
+        how = "to read and write" if offer.writes else "to read"
+        until = "" if offer.expires is None else f", until {clock.at(offer.expires)}"
         lines.append(
-            paint.join(paint.bold(one.name[:8]), "  ", one.goal or one.session[:8], paint.dim(f"  {how}{until}"))
+            paint.join(
+                paint.bold(offer.name[:8]), "  ", offer.goal or offer.session[:8], paint.dim(f"  {how}{until}")
+            )
         )
-        who = paint.green(one.sender) if one.known else paint.join(paint.yellow("not known: "), repr(one.sender))
+        who = (
+            paint.green(offer.sender) if offer.known else paint.join(paint.yellow("not known: "), repr(offer.sender))
+        )
         lines.append(paint.join("  from ", who))
-        lines.append(paint.join("  ", paint.dim(one.fingerprint)))
-        if one.revoked:
+        lines.append(paint.join("  ", paint.dim(offer.fingerprint)))
+        if offer.revoked:
             lines.append(paint.join("  ", paint.yellow("You took something back from them.")))
-        if one.taken:
+        if offer.taken:
             lines.append(paint.join("  ", paint.yellow("You have a session of this id: it cannot be taken.")))
     return Painted("\n".join(lines))
 
 
 def _painted(paint: Paint, found: Sequence[tuple[Accepted, Session]]) -> Painted:
     lines: list[str] = []
-    for one, document in found:
-        how = "to read and write" if one.writes else "to read"
-        lines.append(paint.join(paint.bold(one.session[:8]), "  ", document.goal or "", paint.dim(f"  {how}")))
-        lines.append(paint.join("  ", paint.cyan(f"holdfast {'resume' if one.writes else 'show'} {one.session[:8]}")))
+    for accepted, document in found:
+        how = "to read and write" if accepted.writes else "to read"
+        lines.append(paint.join(paint.bold(accepted.session[:8]), "  ", document.goal or "", paint.dim(f"  {how}")))
+        lines.append(
+            paint.join("  ", paint.cyan(f"holdfast {'resume' if accepted.writes else 'show'} {accepted.session[:8]}"))
+        )
     return Painted("\n".join(lines))

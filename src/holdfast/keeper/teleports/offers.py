@@ -70,7 +70,7 @@ def listed(keeper: Keeper, place: Place, identities: Sequence[str | bytes], skip
             offer = _looked_into(keeper, scratch, place, wrapped, recipients, trusted)
         if offer is not None:
             found.append(offer)
-    return sorted(found, key=lambda one: (not one.known, one.revoked, one.name))
+    return sorted(found, key=lambda offer: (not offer.known, offer.revoked, offer.name))
 
 
 def _looked_into(
@@ -117,7 +117,7 @@ def _invitation(vault: Vault, recipients: set[str], now: int) -> Invited | None:
         and members.is_member(invite.by)
         and (invite.expires is None or invite.expires > now)
     ]
-    return max(good, key=lambda one: one.write, default=None)
+    return max(good, key=lambda invite: invite.write, default=None)
 
 
 @contextmanager
@@ -160,11 +160,11 @@ class _Trust:
 
     def name(self, keys: PublicKeys) -> str | None:
         """The address of the person whose device this is, if its words were added."""
-        return next((one.email for one in self._people if keys.id in one.devices), None)
+        return next((person.email for person in self._people if keys.id in person.devices), None)
 
     def is_revoked(self, keys: PublicKeys) -> bool:
         """Whether this device, or any key of the person it belongs to, was taken out of something of ours."""
-        theirs = [one for one in self._people if keys.id in one.devices or keys.age in one.keys]
+        theirs = [each for each in self._people if keys.id in each.devices or keys.age in each.keys]
         return keys.id in self._devices or any(
             self._keys & {keys.age, *person.keys} or self._devices & set(person.devices)
             for person in theirs or [Person("", (keys.age,))]
@@ -177,7 +177,9 @@ def _memberships(keeper: Keeper) -> Iterator[Membership]:
         if remote.kind == "vault":
             vault = opening.remembered(keeper, remote)
             yield vault.membership
-            yield from (sharing.opened(vault, one.vault, one.founding).membership for one in vault.membership.shares)
+            yield from (
+                sharing.opened(vault, share.vault, share.founding).membership for share in vault.membership.shares
+            )
 
 
 def own_shares(keeper: Keeper) -> set[str]:

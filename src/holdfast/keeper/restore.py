@@ -1,4 +1,4 @@
-"""Which sessions of a backup stay apart: a backup does not delete or erase what its author had no right to."""
+"""Restores a backup: what it has and the store lacks is added, but for what its author had no right to erase."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core.event import Event
 from holdfast.core.reading import read
 from holdfast.core.vocabulary import EventErased
+from holdfast.store.interface import Copied
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
 _NOT_THEIRS: Final = "it would delete or erase what is here, by a device that neither wrote it nor is one of yours"
 
 
-def refusal(keeper: Keeper, session: str, events: Iterable[Event]) -> str | None:
+def restore(keeper: Keeper, path: str) -> Copied:
+    """Unite with a backup; says how many events were new, and which sessions were left as they are."""
+    new = keeper.store().restore(path, lambda session, events: _refusal(keeper, session, events))
+    if new.events:
+        from holdfast.keeper.captures import glance
+
+        glance.forget(keeper.home.path)
+    return new
+
+
+def _refusal(keeper: Keeper, session: str, events: Iterable[Event]) -> str | None:
     """Why a session is left as it is; None when the backup's events are taken in."""
     erasing = [event for event in events if event.type in ("session.deleted", "event.erased")]
     if not erasing:
