@@ -131,8 +131,8 @@ class Model:
             return self._written_beside_a_guest(home, session, text)
         if guest is not None and not guest.writes and not guest.revoked:
             return Answer.REFUSED
-        # What is written stays with the writer, and reaches the circle of whoever belongs to it.
-        self._may.setdefault((home, session), set()).add(text)
+        # What is written stays with the writer's devices, and reaches the circle of whoever belongs to it.
+        self._tell_own_devices(home, session, text)
         if self._belongs(home, session):
             circle.said.add(text)
         return Answer.EITHER if guest is not None and guest.revoked else Answer.DONE
@@ -140,10 +140,15 @@ class Model:
     def _written_beside_a_guest(self, home: Home, session: Session, text: Text) -> Answer:
         """By another device of somebody who is a guest: it counts as theirs, if it goes anywhere."""
         circle = self.circles[self.came[home, session], session]
-        self._may.setdefault((home, session), set()).add(text)
+        self._tell_own_devices(home, session, text)
         if any(guest.writes and not guest.revoked for guest in self._guests_of(home, circle)):
             circle.said.add(text)
         return Answer.EITHER
+
+    def _tell_own_devices(self, home: Home, session: Session, text: Text) -> None:
+        devices = self.members[self.vault_of[home]]
+        for device in devices | {home} if home in devices else {home}:
+            self._may.setdefault((device, session), set()).add(text)
 
     def _guests_of(self, home: Home, circle: Circle) -> list[Guest]:
         vault = self.members[self.vault_of[home]]
