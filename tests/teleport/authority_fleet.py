@@ -270,6 +270,8 @@ class Fleet:
         answer = self.model.accept(offer.guest, offer.vault, offer.session)
         self.lead_astray(offer)
         taken = self.accept_named(offer)
+        if answer is Answer.EITHER and taken:
+            self.model.came.setdefault((offer.guest, offer.session), offer.vault)
         if answer is Answer.DONE and not taken:
             self.breach("cannot accept", f"{offer.guest} cannot accept {offer.session} of {offer.vault}")
         if answer is Answer.REFUSED and taken and self.model.is_own(offer.guest, offer.session):

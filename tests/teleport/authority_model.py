@@ -43,6 +43,7 @@ class Circle:
     began: set[Home] = field(default_factory=set)
     guests: dict[Home, Guest] = field(default_factory=dict)
     deleted: bool = False
+    deleted_by: Home = ""
     contested: bool = False
     # Everything that was ever said in it by somebody who was allowed to, and what of it was erased.
     said: set[Text] = field(default_factory=set)
@@ -87,6 +88,9 @@ class Model:
         """Take a device out of its vault: nothing goes to it or comes from it any more."""
         self.members[self.vault_of[home]].discard(home)
         self.removed.add(home)
+        for circle in self.circles.values():
+            if circle.deleted_by == home:  # nobody may have heard of it
+                circle.deleted, circle.contested = False, True
 
     # ── what is whose ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -167,10 +171,11 @@ class Model:
         guest = self.circles[vault, session].guests.get(home)
         if self.is_own(home, session) or guest is None:
             return Answer.REFUSED
-        if self.came.setdefault((home, session), vault) != vault:
+        if guest.revoked or self.came.get((home, session), vault) != vault:
             return Answer.EITHER
-        again = guest.accepted or guest.revoked or (home, session) in self.left
+        again = guest.accepted or (home, session) in self.left
         guest.accepted = True
+        self.came[home, session] = vault
         circle = self.circles[vault, session]
         return Answer.EITHER if again or circle.deleted or circle.contested else Answer.DONE
 
@@ -193,6 +198,7 @@ class Model:
         if circle is not None and self.decides(home, session):
             # Of several devices that began it, by importing the same file, no document says which one decides.
             sure = home in self.admins[self.came[home, session]] or circle.began == {home}
+            circle.deleted_by = circle.deleted_by if circle.deleted else home
             circle.deleted, circle.contested = circle.deleted or sure, circle.contested or not sure
         else:
             self._must.pop((home, session), None)
