@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import io
 import json
 import os
@@ -14,6 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
+
+from harness.warm import without_privileges
 
 from holdfast import Keeper
 from holdfast.cli.main import main
@@ -112,14 +113,6 @@ def lawful(document: Any) -> None:
     assert sum(pause.duration_ms for pause in time.pauses) == time.paused_ms
     assert all(pause.duration_ms >= 0 for pause in time.pauses)
     assert all(agent.duration_ms is None or agent.duration_ms >= 0 for agent in document.agents)
-
-
-def without_privileges() -> None:
-    """For `preexec_fn`: root no longer passes every permission check. Others never did."""
-    if os.geteuid() == 0:
-        libc = ctypes.CDLL(None, use_errno=True)
-        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-            libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: gone with the exec that follows
 
 
 def checks_permissions(probe: Path) -> bool:

@@ -11,7 +11,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from program import checks_permissions, tree, without_privileges
+from harness.warm import without_privileges
+from program import checks_permissions, tree
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from program import Desk, Out, checks_permissions, tree, typed, without_privileges
+from harness.warm import without_privileges
+from program import Desk, Out, checks_permissions, tree, typed
 
 WRITING = ["note", "x"]
 LOOKING = ["status"]

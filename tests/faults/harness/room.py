@@ -27,25 +27,20 @@ class Answer(NamedTuple):
     trace: list[str]
 
 
-class Room:
+class Warm:
+    """The warm process, started when it is first needed, and a directory for what its children say."""
+
     def __init__(self, place: str | None = None) -> None:
-        """In memory unless a place is given: a fault of ours is then no fault of the disk's speed."""
-        memory = "/dev/shm"
-        if place is None and os.path.isdir(memory) and os.access(memory, os.W_OK):
-            place = memory
-        self.root = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-faults-", dir=place))
-        self.home = os.path.join(self.root, "home")
-        self.project = os.path.join(self.root, "project")
-        self.store = os.path.join(self.home, "store.db")
-        self._side = tempfile.mkdtemp(prefix="holdfast-side-", dir=place)
+        self.side = tempfile.mkdtemp(prefix="holdfast-side-", dir=place or _memory())
         self._worker: subprocess.Popen[str] | None = None
-        self._templates: dict[tuple[tuple[str, ...], ...], Tree] = {}
-        os.mkdir(self.project, 0o700)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self._worker is not None:
             assert self._worker.stdin is not None
             assert self._worker.stdout is not None
@@ -53,8 +48,59 @@ class Room:
                 self._worker.stdin.close()
             self._worker.wait()
             self._worker.stdout.close()
+        shutil.rmtree(self.side)
+
+    def run(self, argv: Sequence[str], *, strace: Sequence[str] = (), **more: Any) -> Answer:
+        """A command in a child; `strace` are options that say what to watch and to break."""
+        trace = os.path.join(self.side, "trace")
+        request: dict[str, Any] = {
+            "argv": list(argv), "stdout": os.path.join(self.side, "out"), "stderr": os.path.join(self.side, "err"),
+            **more,
+        }  # fmt: skip
+        if strace:
+            request.update(strace=["-y", "-s", "64", *strace], trace=trace)
+        said = self._ask(request)
+        if strace and said["strace"]:
+            message = f"strace said: {said['strace']}"
+            raise RuntimeError(message)
+        lines = _read(trace).splitlines() if strace else []
+        answer = Answer(int(said["code"]), _read(request["stdout"]), _read(request["stderr"]), lines)
+        if said["late"]:
+            message = f"{request.get('call', argv)} ran longer than {request['seconds']} seconds: {answer.err}"
+            raise TimeoutError(message)
+        return answer
+
+    def _ask(self, request: Mapping[str, object]) -> dict[str, Any]:
+        if self._worker is None:
+            self._worker = subprocess.Popen(
+                [sys.executable, WARM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self.side
+            )
+        assert self._worker.stdin is not None
+        assert self._worker.stdout is not None
+        self._worker.stdin.write(json.dumps(request) + "\n")
+        self._worker.stdin.flush()
+        answer: dict[str, Any] = json.loads(_line(self._worker.stdout))
+        return answer
+
+
+class Room:
+    def __init__(self, place: str | None = None) -> None:
+        """In memory unless a place is given: a fault of ours is then no fault of the disk's speed."""
+        place = place or _memory()
+        self.root = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-faults-", dir=place))
+        self.home = os.path.join(self.root, "home")
+        self.project = os.path.join(self.root, "project")
+        self.store = os.path.join(self.home, "store.db")
+        self._warm = Warm(place)
+        self._templates: dict[tuple[tuple[str, ...], ...], Tree] = {}
+        os.mkdir(self.project, 0o700)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._warm.close()
         shutil.rmtree(self.root)
-        shutil.rmtree(self._side)
 
     # ── commands ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -68,42 +114,18 @@ class Room:
             "GIT_COMMITTER_NAME": "t", "GIT_COMMITTER_EMAIL": "t@example.org",
         }  # fmt: skip
 
-    def run(self, argv: Sequence[str], *, strace: Sequence[str] = (), **more: Any) -> Answer:
-        """A command in a child of the warm process; `strace` are options that say what to watch and to break."""
-        trace = os.path.join(self._side, "trace")
-        request: dict[str, Any] = {
-            "argv": self._words(argv), "cwd": self.project, "environ": self.environ,
-            "stdout": os.path.join(self._side, "out"), "stderr": os.path.join(self._side, "err"), **more,
-        }  # fmt: skip
-        if strace:
-            request.update(strace=["-y", "-s", "64", *strace], trace=trace)
-        said = self.ask(request)
-        if strace and said["strace"]:
-            message = f"strace said: {said['strace']}"
-            raise RuntimeError(message)
-        lines = _read(trace).splitlines() if strace else []
-        return Answer(int(said["code"]), _read(request["stdout"]), _read(request["stderr"]), lines)
+    def run(self, argv: Sequence[str], **more: Any) -> Answer:
+        """A command in a child of the warm process."""
+        request = {"cwd": self.project, "environ": self.environ} | more
+        return self._warm.run(self._words(argv), **request)
 
     def write_until_killed(self, after: float, **work: Any) -> list[str]:
         """Let a process write, kill it after so many seconds, and say what it had acknowledged."""
-        acks = os.path.join(self._side, "acks")
+        acks = os.path.join(self._warm.side, "acks")
         if os.path.exists(acks):
             os.unlink(acks)
         self.run((), acks=acks, kill_after=after, **work)
         return _read(acks).splitlines()
-
-    def ask(self, request: Mapping[str, object]) -> dict[str, Any]:
-        """One request to the warm process, which is started when it is first needed."""
-        if self._worker is None:
-            self._worker = subprocess.Popen(
-                [sys.executable, WARM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=self._side
-            )
-        assert self._worker.stdin is not None
-        assert self._worker.stdout is not None
-        self._worker.stdin.write(json.dumps(request) + "\n")
-        self._worker.stdin.flush()
-        answer: dict[str, Any] = json.loads(_line(self._worker.stdout))
-        return answer
 
     def cold(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         """The command as people start it: a process of its own."""
@@ -198,6 +220,12 @@ def bind(home: str) -> None:
             file.seek(0)
             file.truncate()
             file.write(json.dumps(bound).encode())
+
+
+def _memory() -> str | None:
+    """A directory in memory, where there is one."""
+    path = "/dev/shm"
+    return path if os.path.isdir(path) and os.access(path, os.W_OK) else None
 
 
 def _line(stream: IO[str]) -> str:

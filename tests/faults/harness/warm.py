@@ -2,12 +2,16 @@
 
 A cold start costs a tenth of a second, a fork two milliseconds; and a forked child makes no system call but the
 command's own, so that a fault at its Nth call is a fault in Holdfast and not in Python's start. The child opens its
-store after the fork. With `strace` in the request, strace is attached before the command begins.
+store after the fork. With `strace` in the request, strace is attached before the command begins. A request may limit
+its child: `memory` (bytes more than the warm process has), `unprivileged` (root's rights over files are dropped),
+`seconds` (a child that runs longer is ended, and the answer says `late`).
 """
 
 from __future__ import annotations
 
 import ctypes
+import faulthandler
+import gc
 import json
 import os
 import pkgutil
@@ -16,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NoReturn
@@ -32,6 +37,7 @@ def _load() -> None:
                 import_module(found.name)
             except ImportError:  # an extra that is not installed, or a module somebody is writing right now
                 continue
+    import_module("ruamel.yaml")  # imported where it is first needed: a third of the time of a child
     # What is refused here is refused again: waiting in between would only take time.
     import_module("holdfast.teleport.remotes.patient")._FIRST = 0.0  # type: ignore[attr-defined]
 
@@ -54,6 +60,7 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
             import resource
 
             resource.setrlimit(resource.RLIMIT_FSIZE, (request["fsize"], request["fsize"]))
+        _limit(request)
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
@@ -69,8 +76,52 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
             code = _write_until_killed(request) if "acks" in request else main(request["argv"])
         sys.stdout.flush()
         sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+def without_privileges() -> None:
+    """Root no longer passes every permission check, here and in programs run from here. Others never did."""
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        capabilities = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+        for capability in capabilities:
+            libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: an exec does not bring it back
+        header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this process
+        sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable: the low 32 bits of each, then the high
+        if libc.capget(header, sets) == 0:
+            for kind in range(3):
+                sets[kind] &= ~sum(1 << capability for capability in capabilities)
+            libc.capset(header, sets)
+
+
+def _limit(request: dict[str, Any]) -> None:
+    import resource
+
+    if request.get("unprivileged"):
+        without_privileges()
+    if "seconds" in request:
+        faulthandler.enable(file=2)  # where it hung is told by SIGABRT
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if "memory" in request:
+        with open("/proc/self/status", encoding="ascii") as file:
+            data = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmData:"))
+        resource.setrlimit(resource.RLIMIT_DATA, (data + request["memory"],) * 2)
+
+
+def _late(pid: int, seconds: float) -> bool:
+    """Wait for a child until its time is over; then end it."""
+    watched = os.pidfd_open(pid)
+    try:
+        late = not select.select([watched], [], [], seconds)[0]
+    finally:
+        os.close(watched)
+    if late:
+        os.kill(pid, signal.SIGABRT)
+    return late
 
 
 def _write_until_killed(request: dict[str, Any]) -> int:
@@ -139,15 +190,17 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     if request.get("kill_after") is not None:
         time.sleep(request["kill_after"])
         os.kill(pid, signal.SIGKILL)
+    late = "seconds" in request and _late(pid, request["seconds"])
     _, status = os.waitpid(pid, 0)
     os.close(start)
     if tracer is not None:
         said = tracer.communicate()[1]
-    return {"code": os.waitstatus_to_exitcode(status), "strace": said.decode(errors="replace")}
+    return {"code": os.waitstatus_to_exitcode(status), "strace": said.decode(errors="replace"), "late": late}
 
 
 def run() -> None:
     _load()
+    gc.freeze()  # a child that collects garbage would copy every page of what is loaded
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_serve(json.loads(line))) + "\n")
         sys.stdout.flush()
