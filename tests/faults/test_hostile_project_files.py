@@ -1,7 +1,8 @@
 """F27: files that come with a repository cost no gigabytes, stop nobody's work, and never stop recording.
 
 Every command and hook is run in a project with such a file, under a limit of memory, after the same command in the
-same project without it: settings that cannot be read change nothing about its answer.
+same project without it: settings that cannot be read change nothing about its answer. The sample runs real processes,
+whose start-up counts as memory too; the whole table is run in children of a warm process, with the same limits.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from harness.room import Tree, Warm, bind, empty, read_tree, write_tree
 from harness.verbs import VERBS
+from harness.warm import without_privileges
 from hooked import Hooked, asked, ran
 from hostile_files import BAD_SETTINGS, HISTORY, LINE, SETTINGS, Hostile, others, put, settings
-from program import CODES, Out, without_privileges
+from program import CODES, Out
 from scale import scale
 
 from holdfast.cli.declare import Command
@@ -26,9 +30,11 @@ from holdfast.cli.table import COMMANDS
 
 MIB = 1 << 20
 MEMORY = 300 * MIB
+STARTED = 50 * MIB  # of it, for a process that has begun
 FORMATS = ("orchestrator", "timer", "contract", "craft")
 HANGING = 300.0  # seconds: the end of waiting, no measure
 ALL = scale(0, 1, 1) == 1
+LIMITS: dict[str, Any] = {"memory": MEMORY - STARTED, "unprivileged": True, "seconds": HANGING}
 
 # What the commands that only look are asked; those without words of their own need none.
 _WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
@@ -55,6 +61,11 @@ def limited() -> None:
 class Project(Hooked):
     """A project at work, with a mirror of every format."""
 
+    def __init__(self, root: Path, warm: Warm | None) -> None:
+        super().__init__(root)
+        self.warm = warm
+        self.begun: Tree = {}
+
     def begin(self, *formats: str) -> Project:
         for word in formats:
             assert self.call("mirror", "on", word).code == 0
@@ -69,17 +80,30 @@ class Project(Hooked):
         (self.project / "given.json").write_text(document)
         (self.project / "torn.json").write_text(document[:-30])
         (self.root / "outside.toml").write_text("[timer]\nidle_minutes = 3\n")
+        self.begun = read_tree(str(self.root))
         return self
 
+    def renew(self, hostile: Hostile | None) -> None:
+        """As it was when it had begun, and the hostile file: earlier commands have changed nothing."""
+        empty(str(self.root))
+        write_tree(str(self.root), self.begun)
+        bind(str(self.home))
+        if hostile is not None:
+            put(hostile, self.project)
+
     def again(self) -> None:
-        """The same session for every command."""
+        """A session of its own."""
         self.call("start", "G", "--replace", "--quiet")
         self.call("agent", "start", "a1", "--type", "coder")
         self.call("task", "add", "first", "--id", "t1")
 
     def do(self, words: Sequence[str]) -> Out:
         words = [word.replace("{project}", str(self.project)) for word in words]
-        return self.run(*words, preexec_fn=limited, timeout=HANGING, env={"HOLDFAST_ACTOR": "me"})
+        me = {"HOLDFAST_ACTOR": "me"}
+        if self.warm is None:
+            return self.run(*words, preexec_fn=limited, timeout=HANGING, env=me)
+        answer = self.warm.run(words, cwd=str(self.project), environ=self.environ | me, **LIMITS)
+        return Out(answer.code, answer.out, answer.err)
 
     def hear(self, payload: bytes) -> tuple[int, bytes, bytes]:
         done = subprocess.run(
@@ -89,9 +113,26 @@ class Project(Hooked):
         return done.returncode, done.stdout, done.stderr
 
 
-def made(root: Path, formats: Sequence[str]) -> Project:
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm | None]:
+    """For the whole table, where the system has what limits its children."""
+    if not ALL or sys.platform != "linux":
+        yield None
+        return
+    with Warm() as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory, warm: Warm | None) -> dict[tuple[str, ...], Out]:
+    """What every command answers in a project without hostile files: the same, whatever a case plants."""
+    project = made(tmp_path_factory.mktemp("clean") / "project", FORMATS if ALL else (), warm)
+    return dict(in_turn(project, None, SETTLED))
+
+
+def made(root: Path, formats: Sequence[str], warm: Warm | None) -> Project:
     root.mkdir()
-    return Project(root).begin(*formats)
+    return Project(root, warm).begin(*formats)
 
 
 def looking(commands: tuple[Command, ...] = COMMANDS, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -105,6 +146,9 @@ def looking(commands: tuple[Command, ...] = COMMANDS, above: tuple[str, ...] = (
 # `start` and `note` first: a sample has them.
 WORK = [("note", "a note"), ("start", "another goal", "--replace")]
 EVERY = list(dict.fromkeys([*WORK, *(verb.argv for verb in VERBS), *looking(), ("doctor", "--repair")]))
+# Of a sample.
+SETTLED = [*WORK, ("config", "list"), ("history",)]
+LOOKED = [("status",), ("doctor",), ("connect", "claude", "--scope", "project")]
 
 
 def chosen(hostile: list[Hostile], sample: int) -> list[object]:
@@ -133,19 +177,25 @@ def recorded(project: Project, number: int) -> None:
     assert f"make {number}" in shown.out, shown.err
 
 
+def in_turn(
+    project: Project, hostile: Hostile | None, sample: Sequence[tuple[str, ...]]
+) -> Iterator[tuple[tuple[str, ...], Out]]:
+    """Commands and their answers: each of them in a project with the hostile file, or a sample one after another."""
+    for number, words in enumerate(EVERY if ALL else sample):
+        if ALL or number == 0:
+            project.renew(hostile)
+        yield words, project.do(words)
+
+
 @pytest.mark.parametrize("hostile", chosen(settings(), 2))
-def test_commands_answer_as_before_when_settings_of_a_project_are_hostile(tmp_path: Path, hostile: Hostile) -> None:
+def test_commands_answer_as_before_when_settings_of_a_project_are_hostile(
+    tmp_path: Path, hostile: Hostile, warm: Warm | None, clean: dict[tuple[str, ...], Out]
+) -> None:
     """Each in a project with such a file and in one without: the same code, and what was asked for is done."""
-    commands = EVERY if ALL else [*WORK, ("config", "list"), ("history",)]
-    clean, bad = (made(tmp_path / name, FORMATS if ALL else ()) for name in ("clean", "bad"))
-    put(hostile, bad.project)
-    for words in commands:
-        for place in (clean, bad):
-            if ALL and words[0] not in ("start", "note"):
-                place.again()
-        wanted, answer = clean.do(words), bad.do(words)
+    bad = made(tmp_path / "bad", FORMATS if ALL else (), warm)
+    for words, answer in in_turn(bad, hostile, SETTLED):
         typed(answer, words)
-        assert answer.code == wanted.code, (words, wanted, answer)
+        assert answer.code == clean[words].code, (words, clean[words], answer)
     recorded(bad, 1)
     # What was answered to prompts is answered too; an agent is told of nothing it should not be told of.
     assert bad.hear(asked(cwd=bad.project))[0] == 0
@@ -160,21 +210,19 @@ def test_commands_answer_as_before_when_settings_of_a_project_are_hostile(tmp_pa
 
 @pytest.mark.parametrize("hostile", chosen(others(), 2))
 def test_commands_answer_and_record_when_other_files_of_a_project_are_hostile(
-    tmp_path: Path, hostile: Hostile
+    tmp_path: Path, hostile: Hostile, warm: Warm | None
 ) -> None:
     """Whatever an agent's settings, mirrored sessions, plans and histories of a repository say, or are."""
-    bad = made(tmp_path / "bad", FORMATS)
-    put(hostile, bad.project)
-    commands = EVERY if ALL else [("status",), ("doctor",), ("connect", "claude", "--scope", "project")]
-    for words in commands:
-        typed(bad.do(words), words)
+    bad = made(tmp_path / "bad", FORMATS, warm)
+    for words, answer in in_turn(bad, hostile, LOOKED):
+        typed(answer, words)
     bad.again()
     recorded(bad, 1)
 
 
 def test_a_dotted_key_of_50_000_parts_cost_gigabytes_and_half_a_minute(tmp_path: Path) -> None:
     """It is refused before anything is made of it; `start` says so, and starts."""
-    project = Project(tmp_path)
+    project = Project(tmp_path, warm=None)
     BAD_SETTINGS["a key of 30,000 parts"](project.project / SETTINGS)
     answer = project.do(("start", "G"))
     assert answer.code == 0, answer
@@ -183,7 +231,7 @@ def test_a_dotted_key_of_50_000_parts_cost_gigabytes_and_half_a_minute(tmp_path:
 
 def test_a_number_of_5_000_digits_stopped_start_and_note_and_left_payloads_waiting(tmp_path: Path) -> None:
     """Both work, and what hooks hand over becomes events."""
-    project = Project(tmp_path)
+    project = Project(tmp_path, warm=None)
     BAD_SETTINGS["a number of 5,000 digits"](project.project / SETTINGS)
     assert project.do(("start", "G")).code == 0
     recorded(project, 1)
@@ -193,7 +241,7 @@ def test_a_number_of_5_000_digits_stopped_start_and_note_and_left_payloads_waiti
 @pytest.mark.parametrize("size", [scale(5, 60, 60)])
 def test_a_history_of_60_mb_cost_the_doctor_650_mib(tmp_path: Path, size: int) -> None:
     """It is read line by line; what is beyond what is taken in is named."""
-    project = made(tmp_path / "mirrored", ("contract",))
+    project = made(tmp_path / "mirrored", ("contract",), warm=None)
     path = next(project.project.glob(HISTORY))
     with path.open("ab") as file:
         file.write(LINE * (size * 1_000_000 // len(LINE)))
