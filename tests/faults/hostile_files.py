@@ -145,11 +145,12 @@ def others() -> list[Hostile]:
     return [*found, *_OTHERS]
 
 
-def put(hostile: Hostile, project: Path) -> None:
-    """Plant it in a project, in the place of what is there; lines are added to a history."""
+def put(hostile: Hostile, project: Path) -> list[Path]:
+    """Plant it in a project, in the place of what is there; lines are added to a history. Gives where it is."""
     found = sorted(project.glob(hostile.path)) if "*" in hostile.path else [project / hostile.path]
     for path in found:
         path.parent.mkdir(parents=True, exist_ok=True)
         if hostile.path != HISTORY:
             path.unlink(missing_ok=True)
         hostile.plant(path)
+    return found

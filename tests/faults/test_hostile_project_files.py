@@ -8,6 +8,7 @@ whose start-up counts as memory too; the whole table is run in children of a war
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import subprocess
@@ -58,6 +59,14 @@ def limited() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def _mark(path: Path) -> tuple[int, ...]:
+    """Another one once a file was written, replaced or removed."""
+    if not os.path.lexists(path):
+        return ()
+    here = path.lstat()
+    return here.st_ino, here.st_mode, here.st_nlink, here.st_size, here.st_mtime_ns
+
+
 class Project(Hooked):
     """A project at work, with a mirror of every format."""
 
@@ -65,6 +74,7 @@ class Project(Hooked):
         super().__init__(root)
         self.warm = warm
         self.begun: Tree = {}
+        self.planted: dict[Path, tuple[int, ...]] = {}
 
     def begin(self, *formats: str) -> Project:
         for word in formats:
@@ -84,12 +94,24 @@ class Project(Hooked):
         return self
 
     def renew(self, hostile: Hostile | None) -> None:
-        """As it was when it had begun, and the hostile file: earlier commands have changed nothing."""
+        """As it was when it had begun, and the hostile file: earlier commands have changed nothing.
+
+        A hostile file that is as it was planted is kept: many are large.
+        """
+        unchanged = [path for path, mark in self.planted.items() if _mark(path) == mark]
+        kept = {path: path.rename(self.root.with_name(f"kept-{at}")) for at, path in enumerate(unchanged)}
         empty(str(self.root))
         write_tree(str(self.root), self.begun)
         bind(str(self.home))
-        if hostile is not None:
-            put(hostile, self.project)
+        if hostile is None:
+            return
+        if kept and kept.keys() == self.planted.keys():
+            for path, aside in kept.items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.unlink(missing_ok=True)
+                aside.rename(path)
+        else:
+            self.planted = {path: _mark(path) for path in put(hostile, self.project)}
 
     def again(self) -> None:
         """A session of its own."""
