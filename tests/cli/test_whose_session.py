@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from pathlib import Path
 
@@ -174,6 +175,32 @@ def test_revoked_persons_offer_of_another_session_takes_a_persons_word(attacked:
     (offer,) = attacked.document("accept", attacked.evil, "--list")["offers"]
     assert (offer["known"], offer["revoked"], offer["from"]) == (True, True, "guest@example.org")
     attacked.document("accept", offer["name"], attacked.evil)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_accept_shows_the_offer_and_asks_on_a_terminal(attacked: Attacked) -> None:
+    """No is no; yes takes the one offer there is. What it shows has no escapes spelled out."""
+    attacked.at("guest")
+    key = attacked.age
+    attacked.at("laptop")
+    attacked.document("people", "add", "guest@example.org", key)
+    attacked.document("share", attacked.victim, "--with", "guest@example.org")
+    words = attacked.words
+    attacked.at("guest")
+    attacked.patch.setattr("sys.stdin", Terminal("\n"))
+    spoken = attacked("accept", attacked.url)
+    assert spoken.code == 1
+    assert words in spoken.err
+    assert "Build the shop" in spoken.err
+    assert "\\x1b" not in spoken.err
+    assert attacked.document("remote", "list")["remotes"] == []
+    attacked.patch.setattr("sys.stdin", Terminal("y\n"))
+    assert attacked("accept", attacked.url).code == 0
+    assert attacked.notes(attacked.victim) == ["before"]
 
 
 def test_removed_device_is_not_told_that_it_sent_anything(attacked: Attacked) -> None:

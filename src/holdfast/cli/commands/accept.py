@@ -75,7 +75,7 @@ def _chosen(call: Call, offers: Sequence[Offer]) -> str | None:
     """On a terminal a person says which; with one offer, whether."""
     if not offers:
         return None  # what was accepted before is looked at again
-    call.note(str(_listed(call.paint, offers, Clock(call.keeper.now()))))
+    call.note(_listed(call.paint, offers, Clock(call.keeper.now())))
     if call.parsed.globals.yes:
         if len(offers) == 1:
             return offers[0].name
