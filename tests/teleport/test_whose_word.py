@@ -10,11 +10,13 @@ import msgspec
 import pytest
 from fleet import Device, Shelf, join, opened, settle
 
+from holdfast.core import view
 from holdfast.core.event import seal
 from holdfast.core.vocabulary import EventErased, Project, SessionDeleted, SessionStarted
 from holdfast.store import origin
-from holdfast.teleport import provenance, sharing, syncing
-from holdfast.teleport.keys import DeviceKeys
+from holdfast.teleport import letting_in, provenance, sharing, syncing
+from holdfast.teleport.entries import Admit
+from holdfast.teleport.keys import DeviceKeys, certified_writer
 
 
 class Fleet:
@@ -102,6 +104,97 @@ def test_start_that_is_added_later_gives_no_right_to_delete(fleet: Fleet) -> Non
     fleet.ben.record("s1", SessionDeleted())
     settle([fleet.ben, fleet.anna, fleet.cleo], 2)
     fleet.stands(fleet.anna, fleet.cleo)
+
+
+def _forge_start(device: Device) -> None:
+    """A beginning with the lowest clock, and the deletion, in a stream of their own."""
+    began = SessionStarted(goal="forged", device=device.name, project=Project(id="p1", name="project"))
+    event = seal(
+        session="s1", writer=device.renew(), seq=1, prev=None, clock=1, at=1, actor="x", type="session.started",
+        version=1, data=msgspec.json.encode(began), salt=os.urandom(16),
+    )  # fmt: skip
+    with device.transaction() as transaction:
+        transaction.receive([event])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_newcomer_does_not_obey_a_forged_beginning(fleet: Fleet, seed: int) -> None:
+    """Whichever stream it reads first; and an admin that removes the forger carries nothing of it to others."""
+    _forge_start(fleet.ben)
+    fleet.ben.record("s1", SessionDeleted())
+    fleet.ben.sync()
+    new = Device(fleet.directory, f"dora{seed}", fleet.shelf)
+    join(fleet.anna, new, admin=True)
+    settle([new, fleet.anna], 2)
+    fleet.stands(fleet.anna, new)
+    new.remove(fleet.ben)
+    settle([new, fleet.anna, fleet.cleo], 2)
+    fleet.stands(fleet.anna, fleet.cleo, new)
+    new.close()
+
+
+def test_admitting_what_a_removed_device_wrote_deletes_nothing(fleet: Fleet) -> None:
+    """An admin that takes in what was held back lends it no rights."""
+    fleet.anna.remove(fleet.ben)
+    fleet.ben.record("s1", SessionDeleted())
+    fleet.ben.sync()
+    fleet.anna.sync()
+    letting_in.admit(fleet.anna.vault(), fleet.ben.keys.public.id)
+    settle([fleet.anna, fleet.cleo], 2)
+    fleet.stands(fleet.anna, fleet.cleo)
+
+
+def test_admin_that_restored_a_hostile_backup_deletes_nothing(fleet: Fleet) -> None:
+    """What a writer that belongs to nobody here says of the session counts as little as if they had said it."""
+    new = Device(fleet.directory, "dora", fleet.shelf)
+    stranger = certified_writer(DeviceKeys.generate().public.signing)
+    event = seal(
+        session="s1", writer=stranger, seq=1, prev=None, clock=5, at=5, actor="x", type="session.deleted", version=1,
+        data=b"{}", salt=os.urandom(16),
+    )  # fmt: skip
+    with new.transaction() as transaction:
+        transaction.receive([event])
+    join(fleet.anna, new, admin=True)
+    settle([new, fleet.anna, fleet.cleo], 2)
+    fleet.stands(fleet.anna, fleet.cleo)
+    new.close()
+
+
+def test_guest_does_not_begin_the_session_anew(fleet: Fleet) -> None:
+    """A start with the lowest clock would give it another goal and project everywhere."""
+    gus = Device(fleet.directory, "gus", fleet.shelf)
+    fleet.anna.share("s1", gus)
+    gus.accept()
+    settle([fleet.anna, gus], 2)
+    (offer,) = sharing.offers(gus.remote, [gus.keys.identity])
+    sharing.accept(gus.here(), gus.remote, offer)
+    settle([fleet.anna, gus], 2)
+    _forge_start(gus)
+    gus.note("s1", "after it")
+    gus.sync()
+    report = fleet.anna.sync()
+    assert any("begin the session anew" in one.reason for one in report.rejected)
+    state = fleet.anna.state("s1")
+    assert state is not None
+    assert view.word(state, "goal") == "Keep what matters"
+    gus.close()
+
+
+def test_hidden_device_in_a_share_is_taken_out(fleet: Fleet) -> None:
+    """Who founds a share admits nobody to it but as a guest: the vault's admins remove whoever else is there."""
+    fleet.ben.start("s2")
+    settle(fleet.all, 2)
+    main = fleet.ben.vault()
+    syncing.sync(main)
+    small = sharing.begin(main, "s2")
+    hidden = DeviceKeys.generate()
+    change = small.change()
+    change.say(Admit, device=hidden.public, name="tab", admin=True, role="device")
+    change.commit()
+    settle(fleet.all, 2)
+    found = sharing.shared(fleet.anna.vault(), "s2")
+    assert found is not None
+    assert not found.membership.is_member(hidden.public.id)
 
 
 def test_share_by_a_device_that_may_not_is_not_followed(fleet: Fleet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 
 import msgspec
@@ -41,6 +42,8 @@ from holdfast.core.times import text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
 LONGEST_FOUND = 1_200  # bytes
+_QUOTED = re.compile(r"'[^'\n]*'")
+_COMMAND = re.compile(r"[\w./:@%+=, -]+")
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
 _RESULTS = {"completed": "success", "error": "failure", "timeout": "timeout", "aborted": "aborted"}
 
@@ -149,7 +152,10 @@ def session(state: State, now: int) -> Session:
         cost_usd=float(cost) if isinstance(cost, (int, float)) else None,
         # Of what has ended, nobody waits for an answer.
         waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values() if end is None],
-        native=[Native(agent=one.agent, id=one.id, resume=one.resume) for one in state.native.values()],
+        native=[
+            Native(agent=native.agent, id=native.id, resume=_plain_command(native.resume))
+            for native in state.native.values()
+        ],
         agents=_agents(state, now if end is None else end),
         phases=[Phase(id=id_, name=name) for id_, name in state.phases.items()],
         tasks=[
@@ -306,6 +312,11 @@ def due(state: State, at: int) -> list[str]:
         return []
     working = worktime(state, at).working
     return [name for name, line in open_lines if working >= line]
+
+
+def _plain_command(command: str | None) -> str | None:
+    """A command that people paste: a program and its words, whoever recorded it; None for what a shell expands."""
+    return command if command is not None and _COMMAND.fullmatch(_QUOTED.sub("q", command)) else None
 
 
 def names(state: State) -> list[str]:

@@ -1,7 +1,8 @@
 """Which deletions and erasures of other devices are obeyed.
 
 An event is erased by its author or by an admin of the vault that owns the session. A session is deleted by such an
-admin or by the device that began it. Everybody else may write, but of their stream everything counts up to the first
+admin or by the device that began it. Judged is who wrote it: an admin that passes it on, restores a backup or removes
+the author lends it no rights. Everybody else may write, but of their stream everything counts up to the first
 event that goes further, and nothing after it: what is taken in never has a gap, and is the same on all devices.
 """
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.teleport.packs import Stretch
     from holdfast.teleport.vault import Vault
 
+_GUEST_BEGINS: Final = "a guest may not begin the session anew"
 _GUEST_DELETES: Final = "a guest may not delete the session"
 _DELETES: Final = "only an admin device, or the one that began the session, may delete it"
 _GUEST_ERASES: Final = "a guest may erase only what they wrote themselves"
@@ -33,6 +35,8 @@ _UNKNOWN: Final = "it erases events that are not here"
 _UNREADABLE: Final = "what it erases cannot be read: by a newer Holdfast, perhaps"
 _GAP: Final = "what it goes on from was not taken in"
 _SHARED: Final = "it came through somebody's share, and a session of this id is your own"
+# Judged once all else is read: whoever was first to publish may not be who began it.
+LATER: Final = "it deletes a session, and not all is read that says who began it"
 _UNCONFIRMED: Final = "the session was here before, and nobody has confirmed that the vault is yours"
 _ELSEWHERE: Final = "the session is one of your own that does not travel by this vault"
 
@@ -45,19 +49,26 @@ class NotTaken(NamedTuple):
 
 
 class Author(NamedTuple):
-    """Who vouches for a stretch, when they may not decide over the session."""
+    """Who wrote a stream, when they may not decide over the session. Who vouches for it gives it no more rights."""
 
+    writer: str
+    # Of the device that the writer names; empty for one that no device of the vault is known to be.
     signing: bytes
     guest: bool
     # Whether the vault is the one whose devices decide over the session.
     owning: bool
 
+    def wrote(self, writer: str) -> bool:
+        return writer == self.writer or (bool(self.signing) and certifies(writer, self.signing))
+
 
 class Authority:
     """One reading of what the members of a vault wrote."""
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: Vault, *, everything_read: bool = False) -> None:
+        """`everything_read`: nothing that the remote shows is left to read: it is known who began a session."""
         self._vault = vault
+        self._everything_read = everything_read
         # The devices of the main vault decide over what it shares, whoever founded the share.
         self._main = vault.main or vault
         # Sessions that were here before, while nobody has confirmed that the vault is ours.
@@ -75,7 +86,7 @@ class Authority:
             if reason is not None:
                 refused.append(NotTaken(stretch.device, reason))
                 continue
-            author = self.author(stretch)
+            author = self.author(stretch.session, stretch.writer)
             if author is None:
                 good.append(stretch)
                 new.update({event.hash: (event.writer, event.type) for event in stretch.events})
@@ -87,15 +98,18 @@ class Authority:
                 refused.append(NotTaken(stretch.device, reason))
         return good, refused
 
-    def author(self, stretch: Stretch) -> Author | None:
-        """Who vouches for it; None when whatever they say is obeyed."""
+    def author(self, session: str, writer: str) -> Author | None:
+        """Who wrote a stream; None when whatever they say is obeyed."""
         vault, main = self._vault, self._main
-        member = vault.membership.members[stretch.device]
         foreign = vault.main is None and vault.membership.session is not None
-        owning = foreign or provenance.owner(vault.here, stretch.session, main.id) == main.id
-        if owning and main.membership.is_admin(stretch.device):
-            return None
-        return Author(member.keys.signing, member.kind == "guest", owning)
+        owning = foreign or provenance.owner(vault.here, session, main.id) == main.id
+        device = main.membership.author_of(writer)
+        if device is not None:
+            if owning and device.admin:
+                return None
+            return Author(writer, device.keys.signing, device.kind == "guest", owning)
+        guest = vault.membership.author_of(writer)
+        return Author(writer, b"" if guest is None else guest.keys.signing, guest is not None, owning)
 
     def _came_through_share(self, stretch: Stretch) -> bool:
         """Whether a device passes on what it was offered under the id of a session that is the vault's own."""
@@ -142,11 +156,15 @@ class Authority:
         return next((reason for reason in found if reason is not None), None)
 
     def _objection(self, event: Event, author: Author, new: Mapping[str, tuple[str, str]]) -> str | None:
+        if event.type == "session.started" and author.guest:
+            return _GUEST_BEGINS
         if event.type == "session.deleted":
             if author.guest:
                 return _GUEST_DELETES
             if self._main.membership.session is None and origin.share_of(self._vault.here.store, event.session):
                 return None  # our copy of what somebody else owns
+            if not self._everything_read:
+                return LATER
             return None if author.owning and self._began(event, author, new) else _DELETES
         if event.type != "event.erased" or event.data is None:
             return None  # an erasure that was erased says what another says in its place, and that is looked at
@@ -154,16 +172,13 @@ class Authority:
         return self._erasure(event, said, author, new) if isinstance(said, EventErased) else _UNREADABLE
 
     def _began(self, event: Event, author: Author, new: Mapping[str, tuple[str, str]]) -> bool:
-        """Whether the session began with whoever deletes it. A start that was added later proves nothing."""
+        """Whether the session began with whoever deletes it, and with nobody else: a beginning can be added later."""
         known = origin.owned(self._vault.here.store, event.session)
-        if known is not None and known.began:
-            return known.began == event.writer or certifies(known.began, author.signing)
+        if known is not None and known.began and not author.wrote(known.began):
+            return False
         log = {**self._log(event.session), **new}
         starts = [writer for writer, kind in log.values() if kind == "session.started"]
-        mine = self._vault.here.keys.public.signing
-        if any(certifies(writer, mine) for writer in starts):
-            return False
-        return bool(starts) and (starts[0] == event.writer or certifies(starts[0], author.signing))
+        return bool(starts) and all(author.wrote(writer) for writer in starts)
 
     def _erasure(
         self, event: Event, said: EventErased, author: Author, new: Mapping[str, tuple[str, str]]
@@ -173,7 +188,7 @@ class Authority:
             if known is None:
                 return _UNKNOWN
             writer, kind = known
-            if not (certifies(writer, author.signing) or (writer == event.writer and not author.guest)):
+            if not author.wrote(writer):
                 return _GUEST_ERASES if author.guest else _ERASES
             # What stands in the place of an erasure erases, too.
             inner = _inner(said.instead.get(name)) if kind == "event.erased" else None
@@ -201,6 +216,16 @@ def may_share(main: Vault, share: SharedSession) -> bool:
         return certifies(known.began, by.keys.signing)
     starts = [event.writer for event in store.events(share.session) if event.type == "session.started"]
     return not starts or any(certifies(writer, by.keys.signing) or not is_certified(writer) for writer in starts)
+
+
+def has_strangers(share: Vault) -> bool:
+    """Whether devices take part in a share of ours, other than as guests, that do not belong to the main vault."""
+    assert share.main is not None
+    main = share.main.membership
+    return any(
+        member.kind != "guest" and not main.is_member(device) and device not in main.removed
+        for device, member in share.membership.members.items()
+    )
 
 
 def _inner(data: Json) -> EventErased | None:

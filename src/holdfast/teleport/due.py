@@ -138,10 +138,17 @@ class Due:
             found = re.match(packs.SESSION, session) is not None
             found = found and session not in self._earlier and self._vault.membership.session in (None, session)
             if found and self._projects:
-                state = self._vault.here.store.state(session)
-                found = state is not None and (state.project is None or state.project.id in self._projects)
+                found = self._of_project(session)
             self._scope[session] = found
         return found
+
+    def _of_project(self, session: str) -> bool:
+        """Whether it is of a project that goes there. Of a deleted one nobody knows: it goes where it was."""
+        state = self._vault.here.store.state(session)
+        if state is not None and state.project is not None:
+            return state.project.id in self._projects
+        known = any(True for _ in self._vault.memory.streams(session))
+        return state is not None and (known or not state.deleted)
 
     # ── what removed devices published ───────────────────────────────────────────────────────────────────
 

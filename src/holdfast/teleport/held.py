@@ -140,7 +140,7 @@ class Author:
         wrong = {own for own, _ in vault.membership.rejected} | set(vault.membership.waiting)
         self._admin = device == vault.membership.founder
         self._own = self._admin
-        self._authority = authority.Authority(vault)
+        self._authority = authority.Authority(vault, everything_read=True)
         for own, signed in vault.known.items():
             entry = entries.read(signed.payload)
             if isinstance(entry, Admit) and entry.device.id == device and own not in wrong:
@@ -157,11 +157,10 @@ class Author:
             return "it is signed by a device that does not belong to the vault"
         if not verify(self._signing, STREAM, words, stretch.signature):
             return "a signature in it is wrong"
-        if not self._own:
-            guest = authority.Author(self._signing, guest=True, owning=True)
-            forbidden = self._authority.objection(stretch, guest)
-            if forbidden is not None:
-                return forbidden
+        author = self._authority.author(stretch.session, stretch.writer)
+        forbidden = None if author is None else self._authority.objection(stretch, author)
+        if forbidden is not None:
+            return forbidden
         if certifies(stretch.writer, self._signing) or (not is_certified(stretch.writer) and self._own):
             return None
         # Those who are still here speak for themselves.

@@ -25,7 +25,7 @@ from holdfast.teleport.entries import (
     Signed,
     Uninvite,
 )
-from holdfast.teleport.keys import PublicKeys
+from holdfast.teleport.keys import PublicKeys, certifies
 from holdfast.teleport.rights import ADMIN, OWN, Court, Verdict
 from holdfast.teleport.sealing import recipient_tag
 
@@ -45,6 +45,9 @@ class Removed(msgspec.Struct, frozen=True):
     keys: PublicKeys
     name: str
     cut: dict[str, dict[str, int]]
+    # What it was while it belonged to it.
+    admin: bool = False
+    kind: str = "device"
 
 
 class Key(msgspec.Struct, frozen=True):
@@ -108,6 +111,11 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     def is_admin(self, device: str) -> bool:
         member = self.members.get(device)
         return member is not None and member.admin
+
+    def author_of(self, writer: str) -> Member | Removed | None:
+        """The device that a certified writer id names, if it ever belonged to the vault."""
+        known: tuple[Member | Removed, ...] = (*self.members.values(), *self.removed.values())
+        return next((device for device in known if certifies(writer, device.keys.signing)), None)
 
     def signing_of(self, device: str) -> bytes | None:
         known = self.members.get(device) or self.removed.get(device)
@@ -193,7 +201,11 @@ def _devices(court: Court, verdict: Verdict, valid: int) -> tuple[dict[str, Memb
         assert isinstance(first, Found | Admit)
         name = names.get(device, first.name if isinstance(first, Admit) else "")
         if not live:
-            removed[device] = Removed(first.device, name, cuts.get(device, {}))
+            was_admin = any(court.gives(one, ADMIN) for one in bits(admissions))
+            own = any(court.gives(one, OWN) for one in bits(admissions))
+            removed[device] = Removed(
+                first.device, name, cuts.get(device, {}), was_admin, "device" if own else "guest"
+            )
             continue
         best = max(live, key=lambda one: (court.gives(one, ADMIN), court.gives(one, OWN), one))
         entry = court.nodes[best].entry

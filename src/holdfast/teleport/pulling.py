@@ -17,7 +17,7 @@ from holdfast.core.text import printable, shorten
 from holdfast.core.view import word
 from holdfast.store import origin
 from holdfast.teleport import packs, provenance
-from holdfast.teleport.authority import Authority, NotTaken
+from holdfast.teleport.authority import LATER, Authority, NotTaken
 from holdfast.teleport.due import may_vouch
 from holdfast.teleport.heads import Claimed, Head, Indexed, Listed
 from holdfast.teleport.hearing import HELD_BACK, Hearing, Listing, name_of
@@ -52,6 +52,9 @@ class Pull:
         self.wanted: set[tuple[int, int]] = set()
         # The newest head of ours that anybody says to have seen.
         self.own_seen = 0
+        # Packs that delete what somebody else may have begun: judged when all else is read.
+        self._later: list[tuple[str, Claimed, Indexed]] = []
+        self._everything_read = False
 
     # ── packs ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -80,6 +83,9 @@ class Pull:
                 ),
             )  # fmt: skip
             self.own_seen = max([self.own_seen, *(one.counter for one in head.seen if one.life == self.own_life)])
+        self._everything_read = True
+        for life, claimed, pack in self._later:
+            self._save(life, self._pack(claimed, pack, self._cursors[life]))
 
     def _due(self) -> Iterator[tuple[Listed, Claimed, bytes, Cursor, list[Indexed]]]:
         members = self.vault.membership
@@ -112,7 +118,8 @@ class Pull:
             stretches = read_pack(vault, pack)
         except HoldfastError as error:
             return self._missed(head, pack, cursor, error)
-        good, refused = Authority(vault).taken(one for one in stretches if self._vouched(one, name))
+        vouched = [stretch for stretch in stretches if self._vouched(stretch, name)]
+        good, refused = Authority(vault, everything_read=self._everything_read).taken(vouched)
         try:
             return self._take(claimed, pack, cursor, good, refused)
         except Damaged as error:
@@ -143,12 +150,15 @@ class Pull:
         vault, head = self.vault, claimed.head
         name = vault.pack_name(pack.name)
         moved = _moved(cursor, pack, _without(cursor.holes, pack))
+        if any(reason == LATER for _, reason in refused):
+            self._later.append((life_tag(vault.id, head.writer), claimed, pack))
         if refused:
             # Looked at again: perhaps what it goes on from is here by then, or its author is no guest any more.
             hole = Hole(pack.first, pack.last, name, reason=refused[0].reason)
             moved = replace(moved, holes=(*moved.holes, hole))
             for device, reason in refused:
-                self._reject(name, device, reason)
+                if reason != LATER:
+                    self._reject(name, device, reason)
         store = vault.here.store
         self._prefer_own(good)
         going = self._deleted(good)

@@ -59,6 +59,9 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_
             report.reject("", name_of(main, share.by), "it shares a session that it neither began nor decides over")
             continue
         vault = sharing.opened(main, share.vault, share.founding)
+        if not vault.membership.is_admin(main.me) and authority.has_strangers(vault):
+            report.reject("", name_of(main, share.by), "its share has devices that do not belong to the vault")
+            continue
         report.add(_one(vault, found, main, progress, patient=patient, put_back=put_back))
     return report
 

@@ -51,7 +51,7 @@ def _follow(vault: Vault, main: Vault) -> None:
     """The devices of the main vault belong to what it shares; those that left it do not."""
     here, there = vault.membership, main.membership
     new = [(device, member) for device, member in there.members.items() if not here.is_member(device)]
-    gone = [device for device, one in here.members.items() if one.kind != "guest" and device in there.removed]
+    gone = [device for device, one in here.members.items() if one.kind != "guest" and not there.is_member(device)]
     if new:
         change = vault.change()
         for _, member in new:

@@ -7,6 +7,7 @@ session's own id and the key of every event follow from the document.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core import view
@@ -106,7 +107,7 @@ def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: 
         return own
     for found in store.find(alias):
         state = store.state(found) if _is_own(store, found) else None
-        if state is None or state.aliases.get(rules.name) != alias:
+        if state is None or state.aliases.get(rules.name) != alias or not _named_by_us(keeper, found, alias):
             continue
         if state.project is not None and state.project.id == project:
             return found
@@ -119,6 +120,22 @@ def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: 
         if state is not None and rules.alias(shown(state, rules)) == alias:
             return row.id
     return None
+
+
+def _named_by_us(keeper: Keeper, session: str, alias: str) -> bool:
+    """Whether a device of ours gave the session this name: a guest's must not draw our documents there."""
+    if not os.path.lexists(keeper.home.remotes):
+        return True
+    from holdfast.keeper.teleports import opening
+    from holdfast.teleport.keys import is_certified
+
+    is_ours = opening.here(keeper).is_ours
+    writers = (
+        event.writer
+        for event in keeper.store().events(session)
+        if event.type in ("session.started", "alias.given") and alias.encode() in (event.data or b"")
+    )
+    return any(is_ours(writer) or not is_certified(writer) for writer in writers)
 
 
 def _is_own(store: Store, session: str) -> bool:
