@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 from several_devices import Several
+
+from holdfast.core.vocabulary import AliasGiven
+from holdfast.keeper import Keeper
 
 OWNER = "owner@example.org"
 
@@ -255,6 +259,43 @@ def test_backup_of_somebody_else_deletes_nothing(attacked: Attacked) -> None:
     assert spoken.code == 1
     assert attacked.victim in spoken.out
     attacked.stands()
+
+
+def test_backup_that_shares_only_the_id_changes_nothing(attacked: Attacked) -> None:
+    """Its session has nothing in common with ours: it is left out, and named."""
+    attacked.forge()
+    attacked.session("resume", attacked.victim, "--force")
+    attacked.document("abort", "taken over")
+    file = str(attacked.root / "backup")
+    attacked.document("backup", file)
+    attacked.at("laptop")
+    spoken = attacked("restore", file, "--json")
+    assert spoken.code == 1
+    assert "nothing in common" in spoken.out
+    attacked.stands()
+
+
+def test_name_that_a_guest_gave_draws_no_import_into_the_shared_session(attacked: Attacked) -> None:
+    """Names of the timer's documents can be guessed: what the owner imports becomes a session of its own."""
+    attacked.at("guest")
+    key = attacked.age
+    attacked.session("start", "Private plan")
+    file = attacked.root / "plan.json"
+    attacked.document("export", "--format", "timer", "-o", str(file))
+    alias = str(json.loads(file.read_text())["sessionId"])
+    attacked.at("laptop")
+    attacked.document("people", "add", "guest@example.org", key)
+    attacked.document("share", attacked.victim, "--with", "guest@example.org")
+    attacked.at("guest")
+    attacked.document(
+        "accept", attacked.url, attacked.document("accept", attacked.url, "--list")["offers"][0]["name"]
+    )
+    attacked.sync("laptop", "guest")
+    with Keeper.open(str(attacked.root / "project"), home=str(attacked.root / "home-guest")) as keeper:
+        keeper.recorder.record(attacked.victim, lambda _: [AliasGiven(format="timer", id=alias)])
+    attacked.sync("guest", "laptop")
+    assert attacked.session("show", attacked.victim)["aliases"]["timer"] == alias
+    assert attacked.document("import", str(file), "--format", "timer")["sessions"] != [attacked.victim]
 
 
 def test_import_of_an_id_that_came_through_a_share_gets_its_own(attacked: Attacked) -> None:

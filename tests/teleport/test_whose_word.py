@@ -14,6 +14,7 @@ from holdfast.core import view
 from holdfast.core.event import seal
 from holdfast.core.vocabulary import EventErased, Project, SessionDeleted, SessionStarted
 from holdfast.store import origin
+from holdfast.store.interface import Draft
 from holdfast.teleport import letting_in, provenance, sharing, syncing
 from holdfast.teleport.entries import Admit
 from holdfast.teleport.keys import DeviceKeys, certified_writer
@@ -215,6 +216,34 @@ def test_share_by_a_device_that_may_not_is_not_followed(fleet: Fleet) -> None:
         if name.startswith(f"p/{small.tag}/")
         for stretch in stretches
     )
+
+
+def test_invitation_by_a_device_that_may_not_share_is_ended(fleet: Fleet) -> None:
+    """It would let somebody read under another guest's address; the next sync of an admin ends it."""
+    gus = Device(fleet.directory, "gus", fleet.shelf)
+    fleet.anna.share("s1", gus)
+    settle(fleet.all, 2)
+    small = sharing.shared(fleet.ben.vault(), "s1")
+    assert small is not None
+    hidden = DeviceKeys.generate()
+    sharing.invite(small, "gus@example.org", [hidden.public.age], write=False, expires=None)
+    settle(fleet.all, 2)
+    found = sharing.shared(fleet.anna.vault(), "s1")
+    assert found is not None
+    assert [invite.by for invite in found.membership.invites if invite.live] == [fleet.anna.keys.public.id]
+    assert hidden.public.age not in found.membership.recipient_keys()
+    gus.close()
+
+
+def test_deleted_session_of_another_project_is_not_sent(fleet: Fleet) -> None:
+    """A vault of one project hears of no others, also when nothing says any more which project it was."""
+    vault = fleet.anna.vault()
+    fleet.anna.start("s5")
+    with fleet.anna.transaction() as transaction:
+        vault.memory.write(transaction, ("another project",), "projects")
+    fleet.anna.store.erase("s5", Draft(SessionDeleted(), fleet.anna.time, "anna"))
+    fleet.anna.sync()
+    assert all(stretch.session != "s5" for stretches in opened(fleet.anna).values() for stretch in stretches)
 
 
 def test_device_that_began_it_may_share(fleet: Fleet) -> None:

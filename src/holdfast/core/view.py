@@ -153,7 +153,7 @@ def session(state: State, now: int) -> Session:
         # Of what has ended, nobody waits for an answer.
         waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values() if end is None],
         native=[
-            Native(agent=native.agent, id=native.id, resume=_plain_command(native.resume))
+            Native(agent=native.agent, id=native.id, resume=plain_command(native.resume))
             for native in state.native.values()
         ],
         agents=_agents(state, now if end is None else end),
@@ -314,7 +314,7 @@ def due(state: State, at: int) -> list[str]:
     return [name for name, line in open_lines if working >= line]
 
 
-def _plain_command(command: str | None) -> str | None:
+def plain_command(command: str | None) -> str | None:
     """A command that people paste: a program and its words, whoever recorded it; None for what a shell expands."""
     return command if command is not None and _COMMAND.fullmatch(_QUOTED.sub("q", command)) else None
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 _NOT_THEIRS: Final = "it would delete or erase what is here, by a device that neither wrote it nor is one of yours"
+_ANOTHER: Final = "it has nothing in common with the session that is here but its id"
 
 
 def restore(keeper: Keeper, path: str) -> Copied:
@@ -29,10 +30,12 @@ def restore(keeper: Keeper, path: str) -> Copied:
 
 def _refusal(keeper: Keeper, session: str, events: Iterable[Event]) -> str | None:
     """Why a session is left as it is; None when the backup's events are taken in."""
-    erasing = [event for event in events if event.type in ("session.deleted", "event.erased")]
-    if not erasing:
-        return None
+    events = list(events)
     here = {event.hash: event for event in keeper.store().events(session)}
+    keys = {event.key for event in here.values()} - {None}
+    if not any(event.hash in here or event.key in keys for event in events):
+        return _ANOTHER
+    erasing = [event for event in events if event.type in ("session.deleted", "event.erased")]
     began = {event.writer for event in here.values() if event.type == "session.started"}
     for event in erasing:
         if event.hash in here or _is_ours(keeper, event.writer):

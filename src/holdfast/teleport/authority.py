@@ -22,7 +22,6 @@ from holdfast.teleport import provenance
 from holdfast.teleport.keys import certifies, is_certified
 
 if TYPE_CHECKING:
-    from holdfast.teleport.membership import SharedSession
     from holdfast.teleport.packs import Stretch
     from holdfast.teleport.vault import Vault
 
@@ -205,17 +204,19 @@ class Authority:
         return found
 
 
-def may_share(main: Vault, share: SharedSession) -> bool:
-    """Whether who shared a session of the vault was entitled to: an admin, or the device that began it."""
+def may_share(main: Vault, by: str, session: str | None) -> bool:
+    """Whether a device is entitled to share a session of the vault: an admin, or the device that began it."""
     members, store = main.membership, main.here.store
-    by = members.members.get(share.by) or members.removed.get(share.by)
-    if members.is_admin(share.by) or share.by == main.me or by is None or share.by in members.removed:
-        return True  # of a device that is gone, admins look after what it shared
-    known = origin.owned(store, share.session)
+    device = members.members.get(by) or members.removed.get(by)
+    if device is None or session is None:
+        return False
+    if device.admin or by == main.me:
+        return True
+    known = origin.owned(store, session)
     if known is not None and known.began:
-        return certifies(known.began, by.keys.signing)
-    starts = [event.writer for event in store.events(share.session) if event.type == "session.started"]
-    return not starts or any(certifies(writer, by.keys.signing) or not is_certified(writer) for writer in starts)
+        return certifies(known.began, device.keys.signing)
+    starts = [event.writer for event in store.events(session) if event.type == "session.started"]
+    return not starts or any(certifies(writer, device.keys.signing) or not is_certified(writer) for writer in starts)
 
 
 def has_strangers(share: Vault) -> bool:

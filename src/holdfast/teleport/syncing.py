@@ -55,7 +55,7 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_
     report = Report()
     report.add(_one(main, found, None, progress, patient=patient, put_back=put_back))
     for share in main.membership.shares if main.membership.is_member(main.me) else ():
-        if not authority.may_share(main, share):
+        if not authority.may_share(main, share.by, share.session):
             report.reject("", name_of(main, share.by), "it shares a session that it neither began nor decides over")
             continue
         vault = sharing.opened(main, share.vault, share.founding)

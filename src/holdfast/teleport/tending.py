@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from holdfast.teleport import entries, founding, joining, removing, sealing, sharing
+from holdfast.teleport import authority, entries, founding, joining, removing, sealing, sharing
 from holdfast.teleport.entries import Admit, Invite, Remove, Rename
 from holdfast.teleport.hearing import Listing
 from holdfast.teleport.vault import Vault
@@ -26,6 +26,7 @@ def tend(vault: Vault, listing: Listing, main: Vault | None, *, lost: bool) -> N
         _expire(vault)
         if main is not None:
             _follow(vault, main)
+            _uninvite(vault, main)
         _answer(vault, listing)
     if main is not None:
         _name(vault, main)
@@ -60,6 +61,18 @@ def _follow(vault: Vault, main: Vault) -> None:
         change.commit()
     if gone:
         removing.remove(vault, gone).commit()
+
+
+def _uninvite(vault: Vault, main: Vault) -> None:
+    """End invitations by devices that may not share the session; what removed admins invited stays."""
+    members = vault.membership
+    wrong = [
+        invite.hash
+        for invite in members.invites
+        if invite.live and invite.by != members.founder and not authority.may_share(main, invite.by, members.session)
+    ]
+    if wrong:
+        sharing.end(vault, wrong)
 
 
 def _name(vault: Vault, main: Vault) -> None:

@@ -117,6 +117,9 @@ def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: 
         # The same name is not enough: two sessions of one day may have the same goal.
         near = abs(millis(row.created_at) - began) < SECOND
         state = store.state(row.id) if near and _is_own(store, row.id) else None
+        given = state is not None and state.aliases.get(rules.name) is not None
+        if given and not _named_by_us(keeper, row.id, alias):
+            continue
         if state is not None and rules.alias(shown(state, rules)) == alias:
             return row.id
     return None

@@ -166,15 +166,15 @@ def accept(
         done = _at_each(keeper, url, lambda place, at: _accepted_at(keeper, place, at, keys, name, gone, waiting))
     if done:
         return done
-    if name is not None:
-        raise NotFound(f"there is no offer {name[:70]!a}", hint="They are shown by: holdfast accept --list")
-    if waiting:
-        offer = waiting[0]
+    where = "" if url is None else f" {url}"
+    if waiting and name is None:
         raise Refused(
             f"{count(len(waiting), 'offer')} that nobody you trust has made, or that cannot be taken",
-            hint="Look at them: holdfast accept --list. Then take one by its name, for instance:"
-            f" holdfast accept {offer.name[:8]}",
+            hint=f"Look at them: holdfast accept{where} --list. Then take one by its name, for instance:"
+            f" holdfast accept{where} {waiting[0].name[:8]}",
         )
+    if name is not None and not gone:
+        raise NotFound(f"there is no offer {name[:70]!a}", hint=f"They are shown by: holdfast accept{where} --list")
     if gone:
         raise NotFound(
             "what was shared with this device there was deleted", hint="holdfast history shows what is here."
@@ -215,7 +215,7 @@ def _accepted_at(
         known = sharing.offers(place, [opening.keys(keeper).identity, *keys])
         wanted += [wrapped for wrapped in known if wrapped.vault in joined]
     for offer in _offered(keeper, place, keys):
-        if _is_deleted(keeper, offer.session):
+        if _is_deleted(keeper, offer.session) and (name is None or _is_named(offer, name)):
             gone.append(offer.session)
         elif (name is None and offer.known and not offer.revoked and not offer.taken) or _is_named(offer, name):
             wanted.append(offer.wrapped)
