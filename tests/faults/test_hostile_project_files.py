@@ -31,6 +31,7 @@ from holdfast.cli.table import COMMANDS
 
 MIB = 1 << 20
 MEMORY = 300 * MIB
+LATER = LINE.replace(b"2026", b"2027")
 STARTED = 50 * MIB  # of it, for a process that has begun
 FORMATS = ("orchestrator", "timer", "contract", "craft")
 HANGING = 300.0  # seconds: the end of waiting, no measure
@@ -279,6 +280,25 @@ def test_a_history_of_60_mb_cost_the_doctor_650_mib(tmp_path: Path, size: int) -
     assert check["status"] == "warning"
     assert "more than 4 MiB of other programs" in check["detail"]
     assert project.do(("note", "y")).code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "sample"),
+    [(b"{}\n", 6), (b"x\n", 6), (b"\n", 6), (LATER + LINE, 1)],
+    ids=["short", "unreadable", "empty", "unordered"],
+)
+def test_validate_of_a_history_of_millions_of_lines_ran_out_of_memory(
+    tmp_path: Path, line: bytes, sample: int
+) -> None:
+    """What is wrong with it is said: no more lines than any history has are read, and few things of each are kept."""
+    project = made(tmp_path / "mirrored", ("contract",), warm=None)
+    path = next(project.project.glob(HISTORY))
+    with path.open("ab") as file:
+        file.write(line * (scale(sample, 60, 60) * 1_000_000 // len(line)))
+    answer = project.do(("validate", ".", "--json"))
+    typed(answer, ("validate", "."))
+    problems = next(one for one in json.loads(answer.out)["files"] if one["path"].endswith(path.name))["problems"]
+    assert 0 < len(problems) <= 1_010
 
 
 def test_every_command_that_looks_has_its_words() -> None:

@@ -234,6 +234,13 @@ def test_each_line_is_read_by_itself() -> None:
     assert last.line(("b",)) == 5
 
 
+def test_lines_end_with_an_error_when_there_are_more_than_any_history_has() -> None:
+    *_, (number, last) = read_lines(b"\n" * 600_000 + b"{}\n", "history.jsonl")
+    assert number == 500_001
+    assert isinstance(last, Unread)
+    assert "more than 500,000 lines" in last.why
+
+
 # ── memory ───────────────────────────────────────────────────────────────────────────────────────────────
 
 HUNGRY = {

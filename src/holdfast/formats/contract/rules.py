@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
@@ -12,6 +14,8 @@ from holdfast.formats.contract import documents as words
 from holdfast.formats.contract.documents import HISTORY, PLAN, REGISTRY, STATE, lst, obj, text
 from holdfast.formats.interface import Document, Place, Problem
 from holdfast.formats.schema import problems_by_schema
+
+_MOST: Final = 1_000  # lines out of order that are listed
 
 
 def problems(value: Json, kind: str) -> list[Problem]:
@@ -25,7 +29,7 @@ def problems(value: Json, kind: str) -> list[Problem]:
 
 def problems_together(document: Document) -> list[Problem]:
     """What the files of one feature say that does not fit together."""
-    return [*_names(document), *_active(document), *_order(document)]
+    return [*_names(document), *_active(document), *islice(_order(document), _MOST)]
 
 
 # ── one file ─────────────────────────────────────────────────────────────────────────────────────────────

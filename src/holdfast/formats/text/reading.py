@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
+from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.formats.interface import Note, Place
@@ -67,13 +68,19 @@ def read_yaml(raw: bytes, path: str) -> Read:
 
 
 def read_lines(raw: bytes, path: str) -> Iterator[tuple[int, Read | Invalid]]:
-    """JSON, one document per line: each with the number of its line, read or with what is wrong about it."""
+    """JSON, one document per line: each with the number of its line, read or with what is wrong about it.
+
+    Lines beyond what any history has are not read.
+    """
     start = number = 0
     while start < len(raw):
         end = raw.find(b"\n", start)
         line = raw[start:] if end < 0 else raw[start:end]
         start = len(raw) if end < 0 else end + 1
         number += 1
+        if number > limits.HISTORY_LINES:
+            yield number, wrong(path, f"it has more than {limits.HISTORY_LINES:,} lines", number)
+            return
         if not line.removeprefix(_BOM if number == 1 else b"").strip():
             continue
         try:

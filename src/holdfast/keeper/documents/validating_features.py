@@ -14,7 +14,7 @@ from holdfast.formats.places import written
 from holdfast.formats.text.nodes import Unread
 from holdfast.formats.text.plainjson import LIMIT
 from holdfast.formats.text.reading import Read, read, read_lines
-from holdfast.keeper.documents.validating import LINES_LIMIT, Finding, Verdict
+from holdfast.keeper.documents.validating import LINES_LIMIT, MOST, Finding, Verdict
 from holdfast.machine.files import read_limited
 
 _PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
@@ -33,6 +33,8 @@ def together(verdicts: Mapping[str, Verdict], features: Mapping[str, list[tuple[
         numbers: list[int] = []
         for file, kind in files:
             if kind == "contract-history":
+                if len(verdicts[file].problems) >= MOST:
+                    continue  # nobody read it to its end
                 numbers, lines = _history(file)
                 parts["history"] = (file, lines)
             elif kind in _PARTS:
@@ -70,13 +72,19 @@ def _document(file: str) -> Json:
 
 
 def _history(file: str) -> tuple[list[int], list[Json]]:
-    """The lines that can be read, and their numbers."""
+    """When each line that can be read was written, and their numbers: whole lines may take gigabytes."""
     try:
         raw = read_limited(file, LINES_LIMIT, what="the history")
     except HoldfastError:
         return [], []
-    found = [(number, one.value) for number, one in read_lines(raw, file) if isinstance(one, Read)]
-    return [number for number, _ in found], [value for _, value in found]
+    numbers: list[int] = []
+    lines: list[Json] = []
+    for number, one in read_lines(raw, file):
+        at = one.value.get("timestamp") if isinstance(one, Read) and isinstance(one.value, dict) else None
+        if isinstance(at, str):
+            numbers.append(number)
+            lines.append({"timestamp": at})
+    return numbers, lines
 
 
 def _entries(registry_value: Json) -> list[Json]:
