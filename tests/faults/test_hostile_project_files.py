@@ -65,7 +65,7 @@ def _mark(path: Path) -> tuple[int, ...]:
     if not os.path.lexists(path):
         return ()
     here = path.lstat()
-    return here.st_ino, here.st_mode, here.st_nlink, here.st_size, here.st_mtime_ns
+    return here.st_size, here.st_ino, here.st_mode, here.st_nlink, here.st_mtime_ns
 
 
 class Project(Hooked):
@@ -117,6 +117,9 @@ class Project(Hooked):
     def unchanged(self) -> list[Path]:
         """The hostile files that are as they were planted."""
         return [path for path, mark in self.planted.items() if _mark(path) == mark]
+
+    def small(self) -> bool:
+        return sum(mark[0] for mark in self.planted.values()) <= MIB
 
     def again(self) -> None:
         """A session of its own."""
@@ -243,8 +246,8 @@ def test_commands_answer_and_record_when_other_files_of_a_project_are_hostile(
     for words in EVERY if ALL else LOOKED:
         answer = bad.do(words)
         typed(answer, words)
-        # What follows finds a session and the file. A history only grows, and 60 MB are taken in for seconds, once.
-        if ALL and hostile.path != HISTORY and (answer.code or len(bad.unchanged()) < len(bad.planted)):
+        # What follows finds a session and the file. What is large is planted once: taking it in may take seconds.
+        if ALL and bad.small() and (answer.code or len(bad.unchanged()) < len(bad.planted)):
             bad.renew(hostile)
     bad.again()
     recorded(bad, 1)
