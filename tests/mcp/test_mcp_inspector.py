@@ -88,7 +88,7 @@ def test_every_tool_resource_and_prompt(inspector: Inspector) -> None:
     assert inspector.call("sync")["isError"]
     assert inspector.call("share_session", email="ada@example.org")["isError"]
     assert inspector.call("record", files=[{"path": "../../etc/passwd"}])["isError"]
-    short = begun["structuredContent"]["id"][:8]
+    short = begun["structuredContent"]["id"][:13]
     for uri in ("session/current", f"briefing/{short}"):
         assert "Look at me" in inspector.ask("resources/read", "--uri", f"holdfast://{uri}")["contents"][0]["text"]
     found = inspector.ask("prompts/get", "--prompt-name", "hand_over", "--prompt-args", f"session={short}")

@@ -267,7 +267,7 @@ def test_a_server_whose_histories_only_grow(tmp_path: Path, monkeypatch: pytest.
     repository = bare(tmp_path / "r.git")
     hook = repository / "hooks/update"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text('#!/bin/sh\ncase $2 in 00*) ;; *) git merge-base --is-ancestor "$2" "$3";; esac\n')
+    hook.write_text('#!/bin/sh\ncase $2 in 0000000000*) ;; *) git merge-base --is-ancestor "$2" "$3";; esac\n')
     hook.chmod(0o755)
     remote = opened(repository, tmp_path / "s")
     for number in range(1, 6):
