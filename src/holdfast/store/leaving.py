@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from holdfast.core import view
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Refused
 from holdfast.core.event import Event
 from holdfast.core.state import State
 from holdfast.store import derived
@@ -39,3 +39,19 @@ def _goal(session: str, state: Callable[[str], State | None]) -> str | None:
 def missing(session: str, events: Iterable[Event]) -> frozenset[str]:
     """The names of what is not there, though what follows it is."""
     return frozenset(derived.aside(session, flaw.writer, flaw.seq) for flaw in flaws(events) if flaw.damaged is None)
+
+
+class _Undone(Exception):
+    """Ends a transaction that only tried."""
+
+
+def is_refused(store: Store, events: Iterable[Event]) -> bool:
+    """Whether the store does not take in these; nothing of the attempt stays."""
+    try:
+        with store.transaction() as transaction:
+            transaction.receive(events)
+            raise _Undone
+    except _Undone:
+        return False
+    except Refused:
+        return True

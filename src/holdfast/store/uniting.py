@@ -15,7 +15,7 @@ from holdfast.core.event import Event, trouble
 from holdfast.core.fold import fold
 from holdfast.store import origin
 from holdfast.store.interface import Copied, Refuses, Store
-from holdfast.store.leaving import ANOTHER, left_out, missing, refusal
+from holdfast.store.leaving import ANOTHER, is_refused, left_out, missing, refusal
 
 if TYPE_CHECKING:
     from holdfast.store.sqlite.copies import Backup
@@ -46,7 +46,7 @@ def unite(store: Store, path: str, refuses: Refuses = lambda _session, _events: 
             try:
                 new = _take(store, backup, wanted)
             except Refused:
-                refused = [session for session in wanted if _is_refused(store, backup.events(session))]
+                refused = [session for session in wanted if is_refused(store, backup.events(session))]
                 if not refused:
                     raise
                 left |= {session: refusal(store, session) for session in refused}
@@ -73,22 +73,6 @@ def _take(store: Store, backup: Backup, sessions: list[str]) -> int:
             if any(session in name for name in missed):
                 transaction.miss(session, missed & missing(session, store.events(session)))
     return new
-
-
-class _Undone(Exception):
-    """Ends a transaction that only tried."""
-
-
-def _is_refused(store: Store, events: Iterable[Event]) -> bool:
-    """Whether the store does not take in these; nothing of the attempt stays."""
-    try:
-        with store.transaction() as transaction:
-            transaction.receive(events)
-            raise _Undone
-    except _Undone:
-        return False
-    except Refused:
-        return True
 
 
 def _refuse_damage(events: Iterable[Event], session: str, path: str) -> None:

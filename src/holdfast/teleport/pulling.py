@@ -16,6 +16,7 @@ from holdfast.core.event import Event
 from holdfast.core.text import printable, shorten
 from holdfast.core.view import word
 from holdfast.store import origin
+from holdfast.store.leaving import is_refused
 from holdfast.teleport import packs, provenance
 from holdfast.teleport.authority import LATER, Authority, NotTaken
 from holdfast.teleport.due import may_vouch
@@ -32,10 +33,6 @@ from holdfast.teleport.vault import Vault
 PACK_LIMIT: Final = 128 << 20
 # Packs of one head that cannot be read in one sync, before the rest of them is left for the next.
 _MOST_FAILED: Final = 64
-
-
-class _Undone(Exception):
-    """Ends a transaction that only tried."""
 
 
 class Pull:
@@ -126,23 +123,12 @@ class Pull:
             return self._missed(head, pack, cursor, error)
         except Refused as error:
             # A server keeps sessions of these ids for somebody else: all others are taken in.
-            theirs = {one.session for one in good if self._is_refused(one)}
+            theirs = {one.session for one in good if is_refused(vault.here.store, one.events)}
             if not theirs:
                 raise
             refused += [NotTaken(one.device, error.message) for one in good if one.session in theirs]
             good = [one for one in good if one.session not in theirs]
             return self._take(claimed, pack, cursor, good, refused)
-
-    def _is_refused(self, stretch: Stretch) -> bool:
-        """Whether the store does not let us write to a session; nothing of the attempt stays."""
-        try:
-            with self.vault.here.store.transaction() as transaction:
-                transaction.receive(stretch.events)
-                raise _Undone
-        except _Undone:
-            return False
-        except Refused:
-            return True
 
     def _take(
         self, claimed: Claimed, pack: Indexed, cursor: Cursor, good: Sequence[Stretch], refused: Sequence[NotTaken]
