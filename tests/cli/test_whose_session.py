@@ -248,6 +248,59 @@ def test_device_that_is_no_admin_deletes_only_what_it_began(attacked: Attacked) 
     attacked.stands()
 
 
+def test_second_device_of_a_guest_neither_leaves_the_share_for_all_nor_believes_it_wrote_there(
+    attacked: Attacked,
+) -> None:
+    """It is told that what it records stays among the person's own devices, and only an admin device deletes."""
+    attacked.at("guest")
+    attacked.document("remote", "add", "own", f"folder:{attacked.root}/own")
+    key = attacked.age
+    attacked.at("laptop")
+    attacked.document("people", "add", "guest@example.org", key)
+    attacked.document("share", attacked.victim, "--with", "guest@example.org")
+    attacked.sync("laptop")
+    attacked.at("guest")
+    (offer,) = attacked.document("accept", attacked.url, "--list")["offers"]
+    attacked.document("accept", attacked.url, offer["name"])
+    attacked.sync("guest")
+    attacked.at("phone")
+    attacked.document("remote", "add", "own", f"folder:{attacked.root}/own")
+    words = attacked.words
+    attacked.at("guest")
+    attacked.document("device", "approve", words)
+    attacked.sync("phone")
+    attacked.session("resume", attacked.victim, "--force")
+    attacked.session("note", "from the phone")
+    assert any("stays among your own devices" in note for note in attacked.sync("phone")["notes"])
+    assert "admin device" in attacked.refused(1, "delete", attacked.victim, "--confirm")["message"]
+    attacked.sync("guest", "laptop")
+    attacked.stands()
+    attacked.at("guest")
+    assert attacked.notes(attacked.victim) == ["before", "from the phone"]
+    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.sync("guest", "phone")
+    attacked.refused(3, "show", attacked.victim)
+
+
+def test_continue_prefers_an_own_session_to_one_that_others_date_ahead(attacked: Attacked) -> None:
+    """Whoever shares a session says when things happened in it."""
+    attacked.at("guest")
+    own = attacked.session("start", "Own work")["id"]
+    attacked.session("pause")
+    key = attacked.age
+    attacked.at("laptop")
+    attacked.document("people", "add", "guest@example.org", key)
+    attacked.document("share", attacked.victim, "--with", "guest@example.org")
+    attacked.session("note", "later")
+    attacked.sync("laptop")
+    attacked.at("guest")
+    (offer,) = attacked.document("accept", attacked.url, "--list")["offers"]
+    attacked.document("accept", attacked.url, offer["name"])
+    shown = {one["id"]: one["updated_at"] for one in attacked.document("history")["sessions"]}
+    assert shown[attacked.victim] > shown[own]
+    assert attacked.session("continue")["id"] == own
+
+
 def test_backup_of_somebody_else_deletes_nothing(attacked: Attacked) -> None:
     """A backup with the deletion of a session of ours by a device that is not: left out, and named."""
     attacked.forge()

@@ -143,7 +143,7 @@ def discard(
     if (came_from is None and commit is None) or came_from == branch:
         raise Refused(
             f"{branch} was begun without a branch to return to",
-            hint=f"Go where you want to be (`git switch BRANCH`), then `git branch -D {branch}`.",
+            hint="Go where you want to be (`git switch BRANCH`), and delete it there if nothing of it is needed.",
             operation=operation,
         )
     where, tip = _arrive(git, branch, came_from, operation, detached_at=commit)

@@ -12,6 +12,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.text import LONGEST_NAME, clean, shorten
 from holdfast.core.times import DAY, millis
+from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
 
 if TYPE_CHECKING:
@@ -93,10 +94,12 @@ def worked_since(keeper: Keeper, rows: Iterable[Row], now: int) -> dict[str, Wor
 
 
 def latest(keeper: Keeper, rows: Iterable[Row]) -> KeptSession | None:
-    """The session that was worked on last."""
+    """The session that was worked on last: one of our own before those that others share, who date as they like."""
     from holdfast.keeper.session import KeptSession
 
-    found = max(rows, key=lambda row: (row.updated_at, row.id), default=None)
+    store = keeper.existing_store()
+    shared = {} if store is None else origin.through_shares(store)
+    found = max(rows, key=lambda row: (row.id not in shared, row.updated_at, row.id), default=None)
     return None if found is None else KeptSession(keeper, found.id)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _GUEST_BEGINS: Final = "a guest may not begin the session anew"
 _GUEST_DELETES: Final = "a guest may not delete the session"
 _DELETES: Final = "only an admin device, or the one that began the session, may delete it"
+_LEAVES: Final = "only an admin device may leave a shared session for all devices"
 _GUEST_ERASES: Final = "a guest may erase only what they wrote themselves"
 _ERASES: Final = "a device that is no admin may erase only what it wrote itself"
 _UNKNOWN: Final = "it erases events that are not here"
@@ -161,7 +162,7 @@ class Authority:
             if author.guest:
                 return _GUEST_DELETES
             if self._main.membership.session is None and origin.share_of(self._vault.here.store, event.session):
-                return None  # our copy of what somebody else owns
+                return _LEAVES
             if not self._everything_read:
                 return LATER
             return None if author.owning and self._began(event, author, new) else _DELETES

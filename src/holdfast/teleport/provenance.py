@@ -34,7 +34,7 @@ def claim(transaction: Transaction, session: str, share: str) -> None:
             hint=f"Nothing was taken in. What is here: holdfast show {session[:8]}",
             session=session,
         )
-    if transaction.state(session).last is not None:
+    if transaction.state(session).last is not None or owned(transaction, session) is not None:
         raise Refused(
             "this offer has the id of a session of your own",
             hint="Nothing was taken in, and your session is as it was. Ids are no secret: ask the sender about it.",

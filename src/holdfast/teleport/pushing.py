@@ -324,6 +324,7 @@ class Push:
                 return False
         self._done(intent, self.writer)
         vault.report.pushed += sum(span.last - span.first + 1 for span in intent.published)
+        vault.report.sent |= {span.session for span in intent.published}
         return True
 
     def _done(self, intent: Intent, writer: str) -> None:

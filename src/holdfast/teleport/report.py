@@ -38,6 +38,8 @@ class Report:
     def __init__(self) -> None:
         self.pushed = 0
         self.pulled = 0
+        # Sessions of which something was sent.
+        self.sent: set[str] = set()
         self.rejected: list[Rejected] = []
         self._known: set[Rejected] = set()
         # Sessions that something new was learned of.
@@ -64,6 +66,7 @@ class Report:
     def add(self, other: Report) -> None:
         self.pushed += other.pushed
         self.pulled += other.pulled
+        self.sent |= other.sent
         for one in other.rejected:
             self.reject(*one)
         self.sessions |= other.sessions

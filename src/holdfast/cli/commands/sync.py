@@ -76,10 +76,14 @@ def _painted(paint: Paint, done: Synced, *, quiet: bool) -> Painted:
         ]
         if len(done.sessions) > _MOST_TOLD:
             lines.append(paint.dim(f"  and {count(len(done.sessions) - _MOST_TOLD, 'more session')}"))
+    alike: dict[tuple[str, str], list[str]] = {}
     for one in done.report.rejected:
-        whose = f" of {one.device}" if one.device else ""
-        where = f" ({one.pack})" if one.pack else ""
-        lines.append(paint.join(paint.yellow("Not taken in"), whose, ": ", one.reason, paint.dim(where)))
+        alike.setdefault((one.device, one.reason), []).append(one.pack)
+    for (device, reason), packs in alike.items():
+        whose = f" of {device}" if device else ""
+        times = f", {len(packs):,} times" if len(packs) > 1 else ""
+        where = f" ({packs[0]}{', …' if len(packs) > 1 else ''})" if packs[0] else ""
+        lines.append(paint.join(paint.yellow("Not taken in"), whose, ": ", reason, times, paint.dim(where)))
     return Painted("\n".join(lines))
 
 

@@ -95,10 +95,14 @@ def may_erase(keeper: Keeper, event: Event) -> bool:
 
 
 def refuse_deleting(keeper: Keeper, session: str) -> None:
-    """A session of a vault is deleted for all of it: not by any device. What others share is left, not deleted."""
-    if origin.share_of(keeper.store(), session) is None and not decides(keeper, session):
+    """A session is deleted for all devices of a vault: not by any of them. What others share is left, as one."""
+    shared = origin.share_of(keeper.store(), session) is not None
+    may = all(_is_admin(keeper, one) for one in _own_vaults(keeper, session)) if shared else decides(keeper, session)
+    if not may:
         raise Refused(
-            "only an admin device, or the device that began the session, may delete it for the vault",
+            "only an admin device may delete a session that somebody shared, for all devices of the vault"
+            if shared
+            else "only an admin device, or the device that began the session, may delete it for the vault",
             hint=f"On an admin device: holdfast delete {session[:8]} --confirm."
             f" Or make this one an admin, there: holdfast device approve {opening.keys(keeper).public.words} --admin",
             session=session,

@@ -12,6 +12,7 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.text import shorten
 from holdfast.keeper.teleports import guesting, opening, remotes, travelling
 from holdfast.keeper.teleports.remotes import Remote
+from holdfast.store import origin
 from holdfast.teleport import founding, joining, syncing
 from holdfast.teleport.memory import Memory
 from holdfast.teleport.report import Progress, Report, silent
@@ -81,6 +82,7 @@ def sync(
                 failed[one.name] = error
                 note_error(keeper, one, error)
     keeper.upkeep.travelled()
+    _tell_of_shares_elsewhere(keeper, report)
     _remember_gone(keeper, report)
     sessions = news(keeper, report.sessions)
     return Synced(report, failed, sum(one.conflicts for one in sessions), reached, sessions)
@@ -105,6 +107,17 @@ def news(keeper: Keeper, sessions: Iterable[str]) -> list[News]:
             about = News(session, shorten(view.word(state, "goal") or "", 200), conflicts)
             found.append((max(state.latest.values(), default=0), about))
     return [about for _, about in sorted(found, key=lambda one: (-one[0], one[1].id))]
+
+
+def _tell_of_shares_elsewhere(keeper: Keeper, report: Report) -> None:
+    """Only devices that accepted a share take part in it: what others of the same person record reaches no owner."""
+    accepted = guesting.shares(keeper.home)
+    for session in sorted(report.sent - accepted.keys()):
+        if origin.share_of(keeper.store(), session) is not None:
+            report.note(
+                f"Session {session[:8]} was shared with another device of yours: what this one records in it stays"
+                " among your own devices. To send it to its owner: holdfast accept"
+            )
 
 
 # ── what others deleted ──────────────────────────────────────────────────────────────────────────────────
