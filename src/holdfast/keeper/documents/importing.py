@@ -65,7 +65,7 @@ def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = 
                 keeper.recorder, transaction, session, document, rules, base=base, ground=here,
                 known={event.key for event in told},
             )  # fmt: skip
-            events, conflicts = taken
+            events, conflicts = taken.events, taken.conflicts
         transaction.know_project(project)
         state = transaction.state(session)
         if make_current and view.status_of(state) not in FINISHED:

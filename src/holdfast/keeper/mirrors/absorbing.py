@@ -7,12 +7,14 @@ log gets a conflict with both. Whatever no event can say is kept for the format 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.core import tasks
 from holdfast.core.canonical import Json, digest
+from holdfast.core.lifecycle import FINAL
 from holdfast.core.state import State
-from holdfast.core.vocabulary import ConflictFound
+from holdfast.core.vocabulary import ConflictFound, TaskDropped, TaskEdited
 from holdfast.formats import places
 from holdfast.formats.contract.documents import without_history
 from holdfast.formats.entries import named, same
@@ -21,6 +23,7 @@ from holdfast.formats.keeping import keep, shown
 from holdfast.formats.merging import Clash, merged
 from holdfast.formats.text.jsontext import written
 from holdfast.keeper.documents.ground import configured
+from holdfast.keeper.mirrors.moved_tasks import PENDING, Moved, moved_tasks, pending
 
 if TYPE_CHECKING:
     from holdfast.keeper.recording import Recorder
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 class Absorbed(NamedTuple):
     events: int
     conflicts: int
+    # Tasks that the document took out of its pending ones.
+    moved: list[Moved]
 
 
 def absorb(
@@ -43,11 +48,13 @@ def absorb(
     ground: Ground,
     known: Container[str | None] = (),
     after: Sequence[str] = (),
+    versions: Callable[[], list[Document]] = list,
 ) -> Absorbed:
     """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it.
 
     `known` are the keys of the session's events: what came in under one of them is no news. `after` are the events
-    that came of the writer's own words before: who goes back and forth says the same anew each time.
+    that came of the writer's own words before: who goes back and forth says the same anew each time. `versions` are
+    those that the document may have been made from.
     """
     rules = configured(rules, ground.models)
     state = transaction.state(session)
@@ -58,18 +65,43 @@ def absorb(
         _hear_lines(recorder, transaction, session, ours, theirs, known)
         ours, theirs = without_history(ours), without_history(theirs)
         base = None if base is None else without_history(base)
+    source = digest(written(base or {}), written(theirs), *(one.encode() for one in after))[:32]
+    moved = _moved(ours, theirs, rules, versions)
+    if moved:
+        recorder.hear(
+            transaction, session, _of_moved(state, moved, ground.now), keys=_keys(f"{rules.name}:{source}:moved")
+        )
+        ours = shown(state, rules)
     together = merged(base, ours, theirs, rules)
     arranged = _arranged(together.document, base, theirs, rules, ())
     assert isinstance(arranged, dict)
     together = together._replace(document=arranged)
     if same(together.document, ours) and not together.clashes:
-        return Absorbed(state.count - before, 0)
+        return Absorbed(state.count - before, 0, moved)
     heard = rules.changes(ours, together.document, state, ground)
     found = [Heard(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
-    source = digest(written(base or {}), written(theirs), *(one.encode() for one in after))[:32]
     recorder.hear(transaction, session, [*heard, *found], keys=_keys(f"{rules.name}:{source}"))
     _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines)
-    return Absorbed(state.count - before, len(found))
+    return Absorbed(state.count - before, len(found), moved)
+
+
+def _moved(ours: Document, theirs: Document, rules: Format, versions: Callable[[], list[Document]]) -> list[Moved]:
+    if PENDING not in theirs or pending(ours) <= pending(theirs):
+        return []  # as nearly always: no version need be looked at
+    return moved_tasks(theirs, ours, versions(), rules)
+
+
+def _of_moved(state: State, moved: Sequence[Moved], now: int) -> Iterator[Heard]:
+    """What was finished gets the words it was finished in, by which it is found among the completed ones."""
+    left = [task for task in state.tasks.values() if tasks.status_of(task) not in FINAL["task"]]
+    for text, became in moved:
+        task = next((task for task in left if task.text == text), None)
+        if task is not None:
+            left.remove(task)
+            if became is None:
+                yield Heard(now, TaskDropped(id=task.id, ref=task.ref))
+            else:
+                yield Heard(state.updated_at, TaskEdited(id=task.id, ref=task.ref, text=became))
 
 
 def _keys(source: str) -> Iterator[str]:

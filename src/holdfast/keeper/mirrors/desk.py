@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.core.text import shorten
+from holdfast.keeper.mirrors.moved_tasks import PENDING
 from holdfast.keeper.mirrors.taking import take_file
 from holdfast.machine import files
 from holdfast.machine.aside import free_name
@@ -76,6 +77,9 @@ class Desk:
         new = taken.session not in sessions
         if new:
             sessions.append(taken.session)
+        for note in taken.notes if not taken.new else ():
+            if note.place == (PENDING,):
+                self.tell(f"{path}: {note.message} (holdfast task list).")
         if taken.conflicts:
             self.tell(f"{path} was changed on both sides: holdfast status shows the conflict.")
         return new or bool(taken.events)

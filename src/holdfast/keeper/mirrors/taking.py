@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core import agents, tasks, view
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINAL, FINISHED
+from holdfast.core.text import shorten
+from holdfast.formats.interface import Note
 from holdfast.formats.keeping import shown as shown_as
 from holdfast.keeper.documents.ground import configured, ground
 from holdfast.keeper.documents.importing import Taken, readied, take_in
 from holdfast.keeper.mirrors.absorbing import absorb
 from holdfast.keeper.mirrors.edited import Strange, moved_beginning, strange, told, without_assumptions
-from holdfast.keeper.mirrors.versions import MOST, made_from
+from holdfast.keeper.mirrors.moved_tasks import PENDING, Moved
+from holdfast.keeper.mirrors.versions import MOST, candidates, made_from
 from holdfast.keeper.replacing import put_away
 
 # Formats in which every session has a file or a directory under its own id.
@@ -79,6 +82,7 @@ def take_file(
         heard = absorb(
             keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
             known={event.key for event in events}, after=() if version is None else version.line[1:],
+            versions=lambda: candidates(events, rules, document, written, lines.get(shown, ())),
         )  # fmt: skip
         last = transaction.state(shown).last
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
@@ -89,7 +93,12 @@ def take_file(
         lines[shown] = line if len(line) <= MOST else line[-1:]
         for session in [*lines][:-_MOST_LINES]:
             del lines[session]
-    return Taken(shown, False, heard.events, heard.conflicts, notes)
+    return Taken(shown, False, heard.events, heard.conflicts, [*notes, *map(_note_of, heard.moved)])
+
+
+def _note_of(moved: Moved) -> Note:
+    became = "was dropped" if moved.became is None else f"is done, as {shorten(moved.became, 60)!r}"
+    return Note((PENDING,), f"{shorten(moved.text, 60)!r} was taken out of the pending tasks and {became}")
 
 
 def _latest(store: Store, session: str, last: Position | None, count: int) -> list[str]:

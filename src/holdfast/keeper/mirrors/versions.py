@@ -81,6 +81,23 @@ def made_from(
     return best
 
 
+def candidates(
+    events: Sequence[Event], rules: Format, theirs: Document, stood: Callable[[str], bool], line: Sequence[str]
+) -> list[Document]:
+    """Every remembered version that somebody may have had before them: none older than what they last wrote."""
+    ordered = in_log_order(events)
+    words = _words(ordered, rules, theirs, line)
+    state = State(session=ordered[0].session)
+    found: list[Document] = []
+    for event in ordered:
+        apply(state, event)
+        if words is not None and event.hash == line[-1]:
+            found = [words.document]
+        if stood(event.hash) and state.created_at is not None:
+            found.append(shown(state, rules))
+    return found[-MOST:] or [shown(state, rules)]
+
+
 def _words(ordered: Sequence[Event], rules: Format, theirs: Document, line: Sequence[str]) -> Version | None:
     """What somebody last wrote: the version they had, and of what happened since only what came from them."""
     if not line or not {*line} <= {event.hash for event in ordered}:
