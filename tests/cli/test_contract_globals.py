@@ -229,6 +229,17 @@ def test_config_keeps_what_a_person_wrote(cli: Calling) -> None:
     assert cli.session("start", "G")["device"] == "desk"
 
 
+def test_config_unset_brings_the_default_back_and_keeps_the_rest_of_the_file(cli: Calling) -> None:
+    config = cli.home / "config.toml"
+    before = config.read_text() if config.exists() else ""
+    default = cli.document("config", "get", "history.limit")["value"]
+    cli.document("config", "set", "history.limit", "5")
+    assert cli.document("config", "unset", "history.limit")["value"] == default
+    assert cli.document("config", "get", "history.limit")["value"] == default
+    assert config.read_text() == before
+    assert cli.document("config", "unset", "history.limit")["value"] == default
+
+
 @pytest.mark.parametrize(
     ("code", "words"),
     [

@@ -104,12 +104,19 @@ def test_what_matters_reaches_the_other_device_by_itself(laptop: Device, tmp_pat
     assert not (laptop.home / "errors.log").exists()
 
 
-def test_what_does_not_matter_waits(laptop: Device) -> None:
-    """A note is no reason to sync by itself: the next thing that matters takes it along."""
-    laptop.json("note", "by the way")
+@pytest.mark.parametrize(
+    "words", [["note", "by the way"], ["task", "add", "Deploy"], ["file", "a.py", "--action", "created"]]
+)
+def test_whatever_a_person_records_is_sent_by_itself(laptop: Device, words: list[str]) -> None:
+    laptop.json(*words)
+    until(lambda: laptop.sync() == "synced")
+
+
+def test_measurement_waits_for_what_is_recorded_next(laptop: Device) -> None:
+    laptop.json("message")
     assert not laptop.marked
     assert laptop.sync() == "pending"
-    laptop.json("agent", "start", "arch-1", "--type", "architect")
+    laptop.json("note", "by the way")
     until(lambda: laptop.sync() == "synced")
 
 

@@ -391,6 +391,7 @@ COMMANDS: tuple[Command, ...] = (
         Command("get", "one setting", (Argument("name", "its name"),), _at("config", "get")),
         Command("set", "change one", (Argument("name", "its name"), Argument("value", "its value")),
                 _at("config", "set_"), writes=True),
+        Command("unset", "back to the default", (Argument("name", "its name"),), _at("config", "unset"), writes=True),
         Command("list", "all settings", (), _at("config", "list_")),
     )),
     Command("completion", "completion for your shell", (

@@ -38,13 +38,17 @@ class Transacting(Protocol):
     def __call__(self, *, about: str) -> AbstractContextManager[Transaction]: ...
 
 
-# What others should soon know of: after these, a sync happens by itself.
-MATTERS = frozenset({
-    "agent.started", "agent.completed", "agent.failed", "agent.timed_out", "decision.made", "session.paused",
-    "session.timed_out", "session.completed", "session.failed", "session.aborted", "conflict.resolved",
+# Measurements and bookkeeping: they travel with what is recorded next. After anything else, a sync happens by itself.
+_NOT_SENT_ALONE = frozenset({
+    "message.exchanged", "command.ran", "context.measured", "extra.kept", "ground.noted", "device.joined",
+    "native.linked", "alias.given", "reminder.reached",
 })  # fmt: skip
 # With these, and with a pause or an end, where the work is by then: others may follow it there.
-_FOLLOWED = MATTERS | {"session.saved", "session.resumed", "file.changed"}
+_FOLLOWED = frozenset({
+    "agent.started", "agent.completed", "agent.failed", "agent.timed_out", "decision.made", "session.paused",
+    "session.timed_out", "session.completed", "session.failed", "session.aborted", "conflict.resolved",
+    "session.saved", "session.resumed", "file.changed",
+})  # fmt: skip
 _LEAVING = frozenset(
     event for event, move in MOVES.items() if move.table == "session" and move.status != "in_progress"
 )
@@ -188,7 +192,7 @@ class Recorder:
             for line in view.due(state, at):  # reached by then, though nobody needs the reminder any more
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
-        self.matters = self.matters or kind.name in MATTERS
+        self.matters = self.matters or kind.name not in _NOT_SENT_ALONE
         if kind.sign and not heard:
             self._remind(transaction, state, at)
 

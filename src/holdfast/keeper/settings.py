@@ -60,7 +60,7 @@ SETTINGS: tuple[Setting, ...] = (
         "capture.block_at_timeout", False, "prompts are held back while the time limit's pause lasts", project=False
     ),
     Setting("capture.notify", True, "reminders are shown as desktop notifications", project=False, unread=False),
-    Setting("sync.background", True, "sync by itself after what matters happened", project=False, unread=False),
+    Setting("sync.background", True, "sync by itself after something was recorded", project=False, unread=False),
     Setting(
         "device.keys",
         "file",
@@ -181,8 +181,8 @@ def parse(which: Setting, written: str) -> int | float | str | bool:
     return _checked(which, value, which.name)
 
 
-def change(config: str, which: Setting, value: float | str | bool) -> None:
-    """Set one value; comments and order of the file stay."""
+def change(config: str, which: Setting, value: float | str | bool | None) -> None:
+    """Set one value, or with None take it out, so that its default holds; comments and order of the file stay."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -195,11 +195,18 @@ def change(config: str, which: Setting, value: float | str | bool) -> None:
     except (TOMLKitError, ValueError, RecursionError) as error:
         raise _unreadable(config, error) from None
     table, _, key = which.name.partition(".")
+    if value is None and key not in document.get(table, {}):
+        return
     if table not in document:
         document[table] = tomlkit.table()
     if not isinstance(document[table], dict):
         raise Invalid(f"{table!r} in the settings is not a table", hint="Correct the file.", file=config)
-    document[table][key] = value
+    if value is None:
+        del document[table][key]
+        if not document[table]:
+            del document[table]
+    else:
+        document[table][key] = value
     files.make_private_dir(os.path.dirname(config))
     files.write_atomic(config, tomlkit.dumps(document).encode(), follow_own_link=True)
 

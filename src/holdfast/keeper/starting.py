@@ -59,6 +59,7 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
             project = projects.found(keeper.store(), seen)
             begins = msgspec.structs.replace(data, project=project)
             transaction.record(session, Draft(begins, moment, keeper.recorder.actor))
+            keeper.recorder.matters = True
             transaction.know_project(project)
             keeper.make_current(transaction, session)
     except BaseException:

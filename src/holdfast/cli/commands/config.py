@@ -1,4 +1,4 @@
-"""`holdfast config get|set|list`: settings."""
+"""`holdfast config get|set|unset|list`: settings."""
 
 from __future__ import annotations
 
@@ -20,6 +20,15 @@ def set_(call: Call) -> None:
     call.answer(
         {"name": which.name, "value": value},
         lambda paint: "" if call.quiet else paint.plain(f"{which.name} = {value}"),
+    )
+
+
+def unset(call: Call) -> None:
+    which = settings.setting(call.parsed.need("name"))
+    settings.change(call.keeper.home.config, which, None)
+    call.answer(
+        {"name": which.name, "value": which.default},
+        lambda paint: "" if call.quiet else paint.plain(f"{which.name} = {which.default}, the default"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Syncing by itself: after what matters happened, in a process of its own, at most every ten seconds.
+"""Syncing by itself: after something was recorded, in a process of its own, at most every ten seconds.
 
 Whoever records something only leaves a mark, and begins a process if none is waiting already: no command is held up.
 The process waits until the last sync is ten seconds old and nobody else is at it, takes the mark away and syncs; what

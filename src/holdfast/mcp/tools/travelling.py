@@ -85,7 +85,7 @@ def tools(ground: Ground) -> list[Tool]:
         offer(
             Travelling(ground).sync, Exchanged, title="Sync with other devices", repeatable=True, outside=True,
             description="Exchange what is missing with the remotes the person has set up, encrypted end to end. It "
-            "happens by itself after what matters; call it when the person is about to change to another device, or "
-            "asks for the latest. It cannot set up remotes.",
+            "happens by itself after something was recorded; call it when the person is about to change to another "
+            "device, or asks for the latest. It cannot set up remotes.",
         )
     ]  # fmt: skip
