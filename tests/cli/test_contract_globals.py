@@ -137,6 +137,31 @@ def test_a_project_is_found_again_after_a_move(cli: Calling, tmp_path: Path) -> 
     assert [row["id"] for row in cli.document("history")["sessions"]] == [session]
 
 
+def test_moved_project_without_git_is_reconnected_by_its_old_path(cli: Calling, tmp_path: Path) -> None:
+    """Its path is all that is known of it: `status` says how, and nothing is guessed."""
+    session = cli.session("start", "G")["id"]
+    moved = tmp_path / "moved"
+    cli.patch.chdir(tmp_path)
+    cli.project.rename(moved)
+    cli.patch.chdir(moved)
+    assert cli.document("history")["sessions"] == []
+    assert f"holdfast project reconnect {cli.project}" in cli("status")[1]
+    assert cli.document("project", "reconnect", str(cli.project))["projects"][0]["sessions"] == 1
+    assert [row["id"] for row in cli.document("history")["sessions"]] == [session]
+    assert cli.session("continue")["id"] == session
+    (listed,) = cli.document("project", "list")["projects"]
+    assert sorted(listed["paths"]) == sorted([str(cli.project), str(moved)])
+
+
+def test_project_is_not_reconnected_while_its_directory_is_there(cli: Calling, tmp_path: Path) -> None:
+    cli.session("start", "G")
+    other = tmp_path / "other"
+    other.mkdir()
+    cli.patch.chdir(other)
+    cli.refused(5, "project", "reconnect", str(cli.project))
+    cli.refused(3, "project", "reconnect", str(tmp_path / "nowhere"))
+
+
 def test_projects_are_kept_apart(cli: Calling, tmp_path: Path) -> None:
     """History is of this project unless all are asked for."""
     one = cli.session("start", "One")["id"]

@@ -319,7 +319,7 @@ def shown(store: Store) -> dict[str, Any]:
         "pages": [paged(store, size) for size in (1, 2)],
         "versions": store.versions(),
         "versions of": store.versions((SESSIONS[0], "nobody", DELETED)),
-        "project names": store.project_names(),
+        "projects": store.projects(),
         "arrived": [one.event for one in store.arrived(0, LARGEST)],
         "in portions": list(_portions(store)),
         "latest": store.arrived(store.latest_place(), 1),

@@ -196,6 +196,12 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--csv",), "as comma-separated values", kind="flag"),
     ), _at("stats"), group=LOOKING),
     Command("watch", "the sessions, live in the terminal", (_ID,), _at("watch"), group=LOOKING),
+    Command("project", "projects, and one that was moved", group=LOOKING, verbs=(
+        Command("list", "every project that there are sessions of", (), _at("project", "list_")),
+        Command("reconnect", "this project was moved here, or renamed", (
+            Argument("old_path", "where it was"),
+        ), _at("project", "reconnect"), writes=True),
+    )),
     Command("archive", "put a session away", (Argument("id", _ID.help),), _at("archive"), group=LOOKING, writes=True),
     Command("unarchive", "take it out again", (Argument("id", _ID.help),), _at("archive", "unarchive"),
             group=LOOKING, writes=True),

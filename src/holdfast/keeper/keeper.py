@@ -298,7 +298,8 @@ class Keeper:
 
     def project_names(self) -> list[str]:
         """The names of the projects that there are sessions of."""
-        return [] if (store := self.existing_store()) is None else store.project_names()
+        store = self.existing_store()
+        return [] if store is None else list(dict.fromkeys(project.name for project in store.projects()))
 
     def hours(self, by: str, *, at: int | None = None) -> Table:
         """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""

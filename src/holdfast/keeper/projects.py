@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import Conflict, HoldfastError, NotFound
 from holdfast.core.state import State
 from holdfast.core.vocabulary import Project
+from holdfast.machine import files
 from holdfast.machine.worktree import Place
 from holdfast.store.interface import Store, Transaction
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
 
 
 def known(store: Store, place: Place) -> tuple[str, ...]:
@@ -103,6 +108,63 @@ def found(store: Store, seen: Project) -> Project:
     by_path = store.project_at("path", seen.path or "")
     known_by = by_path[0] if by_path else _by_evidence(store, seen)
     return msgspec.structs.replace(seen, id=known_by or os.urandom(8).hex())
+
+
+# ── projects that were moved ─────────────────────────────────────────────────────────────────────────────
+
+
+class KnownProject(NamedTuple):
+    """A project that there are sessions of, with the directories of this device where it was seen."""
+
+    id: str
+    name: str
+    paths: list[str]
+    sessions: int
+
+
+def listed(store: Store) -> list[KnownProject]:
+    return [
+        KnownProject(one.id, one.name, _of("path", store.evidence(one.id)), one.sessions) for one in store.projects()
+    ]
+
+
+def moved_here(store: Store, place: Place) -> str | None:
+    """The directory that this one may have been before it was moved or renamed: one that is gone, with sessions.
+
+    A repository is known again by what git says. Anything else has only its path, and a person has to say it.
+    """
+    if place.git or store.project_at("path", place.main):
+        return None
+    name, parent = os.path.basename(place.main), os.path.dirname(place.main)
+    gone = [
+        path
+        for project in listed(store)
+        if all(kind == "path" for kind, _ in store.evidence(project.id))
+        and not any(os.path.isdir(path) for path in project.paths)
+        for path in project.paths
+    ]
+    alike = [path for path in gone if os.path.basename(path) == name or os.path.dirname(path) == parent]
+    return alike[0] if len(alike) == 1 else None
+
+
+def reconnect(keeper: Keeper, old: str) -> list[KnownProject]:
+    """A person says that the project here is the one that was at another path: its sessions are of this place now."""
+    store, place = keeper.store(), keeper.place
+    path = os.path.normpath(os.path.join(place.main, os.path.expanduser(old)))
+    ids = store.project_at("path", path)
+    if not ids:
+        raise NotFound(f"no project is known at {files.shown(path)}", hint="See them: holdfast project list")
+    if os.path.isdir(path) and not os.path.samefile(path, place.main):
+        raise Conflict(
+            "a directory is still there, and the project belongs to it",
+            hint="Reconnect a project after it was moved; or go on with one session here: holdfast resume ID",
+            file=path,
+        )
+    known = [project for project in listed(store) if project.id in ids]
+    with keeper.transaction() as transaction:
+        for project in known:
+            transaction.know_project(Project(id=project.id, name=os.path.basename(place.main), path=place.main))
+    return known
 
 
 # ── projects of other devices ────────────────────────────────────────────────────────────────────────────

@@ -34,6 +34,14 @@ class Draft(NamedTuple):
     key: str | None = None
 
 
+class ListedProject(NamedTuple):
+    """A project under one of its ids, and how many sessions there are of it."""
+
+    id: str
+    name: str
+    sessions: int
+
+
 class Filter(NamedTuple):
     """Which sessions a listing shows. Results come newest first: by creation, then by id."""
 
@@ -188,8 +196,8 @@ class Store(Protocol):
 
     def rows(self, which: Filter) -> list[Row]: ...
 
-    def project_names(self) -> list[str]:
-        """The names of the projects that sessions are of, each once, in order."""
+    def projects(self) -> list[ListedProject]:
+        """The projects that sessions are of, by name."""
 
     def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
         """Every session that listings show, or of these, with a number that is another one after every change."""

@@ -6,6 +6,7 @@ puts it there itself: no `?` stands for anything else, and there is no `%`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +14,7 @@ from holdfast.core import search, view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.times import text
-from holdfast.store.interface import Filter
+from holdfast.store.interface import Filter, ListedProject
 
 Ask = Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]]
 Condition = tuple[str, tuple[Any, ...]]
@@ -70,9 +71,10 @@ def rows(ask: Ask, which: Filter, within: Within = _WHOLE) -> list[Row]:
     return [_row(found, which) for found in ask(f"{sql} {newest}", (*values * len(within.parts), *last))]
 
 
-def project_names(ask: Ask, within: Within = _WHOLE) -> list[str]:
-    found = _all(ask, within, "DISTINCT name", f"{_LISTED} AND name <> ''")
-    return sorted({name for (name,) in found}, key=str.encode)
+def projects(ask: Ask, within: Within = _WHOLE) -> list[ListedProject]:
+    found = Counter(_all(ask, within, "project, name", f"{_LISTED} AND name <> ''"))
+    listed = [ListedProject(project, name, count) for (project, name), count in found.items()]
+    return sorted(listed, key=lambda project: (project.name.encode(), project.id))
 
 
 def versions(ask: Ask, of: Sequence[str] | None = None, within: Within = _WHOLE) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
@@ -65,12 +66,19 @@ def _disputed(call: Call) -> str | None:
 
 
 def _nothing(call: Call, paint: Paint) -> Painted:
+    from holdfast.keeper import projects
+
     lines = [paint.join("No session is in progress here. Start one: ", paint.bold("holdfast start GOAL"))]
     disputed = _disputed(call) if call.at is None else None
     if disputed is not None:
         lines.append(
             paint.join("The last one here has open conflicts: ", paint.bold(f"holdfast conflicts {disputed}"))
         )
+    store = call.keeper.existing_store()
+    moved = None if store is None or call.at is not None else projects.moved_here(store, call.keeper.place)
+    if moved is not None:
+        command = f"holdfast project reconnect {shlex.quote(moved)}"
+        lines.append(paint.join("If this project was moved here: ", paint.bold(command)))
     latest = call.keeper.latest_unfinished()
     if latest is not None:
         document = latest.document()

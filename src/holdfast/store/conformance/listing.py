@@ -82,7 +82,7 @@ class Listing(Ground):
         assert self.goals(store, archived=True, **aged) == ["3", "2", "9"]
         assert self.goals(store, archived=False, **aged) == ["4", "1", "0"]
         assert self.goals(store, archived=False, unfinished=True, name="house", search="goal", limit=1) == ["1"]
-        assert store.project_names() == ["house", "shop"]
+        assert [project.name for project in store.projects()] == ["house", "shop"]
 
     def test_a_listing_goes_on_where_it_stopped(self) -> None:
         """Page by page everything comes once, in the order of the whole, whatever else is asked for."""

@@ -15,7 +15,18 @@ from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.store import listing
 from holdfast.store.address import PostgresAddress
-from holdfast.store.interface import Arrival, Beside, Copied, Draft, Filter, Finding, LeftOut, Listening, Refuses
+from holdfast.store.interface import (
+    Arrival,
+    Beside,
+    Copied,
+    Draft,
+    Filter,
+    Finding,
+    LeftOut,
+    ListedProject,
+    Listening,
+    Refuses,
+)
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
 from holdfast.store.postgres import conninfo, schema, trouble
@@ -191,8 +202,8 @@ class PostgresStore:
     def rows(self, which: Filter) -> list[Row]:
         return listing.rows(self._listed, which, self._within)
 
-    def project_names(self) -> list[str]:
-        return listing.project_names(self._listed, self._within)
+    def projects(self) -> list[ListedProject]:
+        return listing.projects(self._listed, self._within)
 
     def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
         return listing.versions(self._listed, of, self._within)

@@ -16,7 +16,19 @@ from holdfast.core.event import Event
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.store import listing
-from holdfast.store.interface import UNSEEN, Arrival, Beside, Copied, Draft, Filter, Finding, Known, LeftOut, Refuses
+from holdfast.store.interface import (
+    UNSEEN,
+    Arrival,
+    Beside,
+    Copied,
+    Draft,
+    Filter,
+    Finding,
+    Known,
+    LeftOut,
+    ListedProject,
+    Refuses,
+)
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
 from holdfast.store.sqlite.tables import SqliteTables
@@ -107,8 +119,8 @@ class SqliteStore:
         with self._reading():
             return list(self._connection.execute(sql, values))
 
-    def project_names(self) -> list[str]:
-        return listing.project_names(self._listed)
+    def projects(self) -> list[ListedProject]:
+        return listing.projects(self._listed)
 
     def versions(self, of: Sequence[str] | None = None) -> dict[str, int]:
         return listing.versions(self._listed, of)
