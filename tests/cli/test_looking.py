@@ -421,7 +421,7 @@ def test_stats_in_three_forms(run: Run, shop: str, by: str) -> None:
     assert head.split(",")[0] == by
     assert len(lines) == len(found["lines"])
     if by == "scope":
-        assert lines == [f"auth,1,{170 * MINUTE},{8 * MINUTE},{162 * MINUTE},0,0,4"]
+        assert lines == [f"auth,1,{65 * MINUTE},{8 * MINUTE},{57 * MINUTE},0,0,4"]
 
 
 def test_csv_cannot_smuggle_formulas(run: Run, shop: str) -> None:

@@ -23,6 +23,7 @@ from holdfast.core.vocabulary import (
     SessionStarted,
 )
 from holdfast.keeper.hours import Hours, HoursMemo, hours
+from holdfast.keeper.overlaps import messages_in
 from holdfast.keeper.statistics import Line, day_of, table
 from holdfast.machine.wall import Wall, local_offset
 from holdfast.store.interface import Draft
@@ -65,7 +66,14 @@ def put(keeper: Keeper, number: int, project: str, scope: str | None, began: int
 def due(keeper: Keeper, project: str | None = None) -> dict[str, object]:
     rows = keeper.history(limit=None, all_projects=True, project=project)
     states = [keeper.state(row.id) for row in rows]
-    made = {by: table(states, by, now=NOW, offset=local_offset, mixed=True) for by in ("day", "scope", "project")}
+    others = [keeper.state(row.id) for row in keeper.history(limit=None, all_projects=True) if row not in rows]
+    made = {
+        by: table(
+            states, by, now=NOW, offset=local_offset, mixed=True, others=others,
+            messages=messages_in(keeper.store()),
+        )
+        for by in ("day", "scope", "project")
+    }  # fmt: skip
     return {by: (one.lines, one.total) for by, one in made.items()}
 
 

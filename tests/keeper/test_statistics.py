@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -99,8 +100,14 @@ def test_scopes_with_their_hill() -> None:
     found = table(
         [
             state(*busy(8), (8, HillMoved(scope="auth", position=7)), (8, SessionCompleted(outcome="kept"))),
-            state((1, HillMoved(scope="auth", position=3)), (1, SessionCompleted(outcome="discarded")), name="2"),
-            state((1, HillMoved(scope="ops", position=0)), (1, SessionCompleted()), name="3", scope=None),
+            state(
+                (1, HillMoved(scope="auth", position=3)), (1, SessionCompleted(outcome="discarded")), name="2",
+                at=BEGAN - HOUR,
+            ),
+            state(
+                (1, HillMoved(scope="ops", position=0)), (1, SessionCompleted()), name="3", scope=None,
+                at=BEGAN - 2 * HOUR,
+            ),
         ],
         "scope", now=NOW, offset=utc,
     )  # fmt: skip
@@ -112,6 +119,25 @@ def test_scopes_with_their_hill() -> None:
     assert found.total == Line(
         key=None, sessions=3, elapsed_ms=10 * MINUTE, working_ms=10 * MINUTE, kept=1, discarded=1
     )
+
+
+def test_time_in_two_sessions_at_once_is_counted_once_where_the_person_wrote_last() -> None:
+    """One session from minute 0 to 40, another from 10 to 30 in which the person writes meanwhile."""
+    one = state(*busy(40), (40, SessionCompleted()), scope="one")
+    two = state(*busy(20), (20, SessionCompleted()), name="2", at=BEGAN + 10 * MINUTE, scope="two")
+    said = {"s1": [BEGAN, BEGAN + 32 * MINUTE], "s2": [BEGAN + 14 * MINUTE]}
+    found = table([one, two], "scope", now=NOW, offset=utc, messages=said.__getitem__)
+    worked = {key: line.working_ms // MINUTE for key, line in lines(found).items()}
+    # Until the person writes in the second, the first has the latest word but for its beginning, which is later.
+    assert worked == {"one": 20, "two": 20}
+    assert found.total == Line(key=None, sessions=2, elapsed_ms=40 * MINUTE, working_ms=40 * MINUTE)
+
+
+def test_unfinished_session_counts_until_it_was_last_worked_on() -> None:
+    """The pause that it is in may never end: days later nothing was added."""
+    found = table([state(*busy(8))], "day", now=NOW + 20 * DAY, offset=utc)
+    assert found.total == Line(key=None, sessions=1, elapsed_ms=8 * MINUTE, working_ms=8 * MINUTE)
+    assert len(found.lines) == 1
 
 
 def test_projects_of_one_name_stay_apart() -> None:
@@ -170,6 +196,30 @@ sessions = st.lists(
 )  # fmt: skip
 
 
+def worked_by_session(states: list[State], said: dict[str, list[int]], now: int) -> dict[str, int]:
+    """An independent model: each moment is counted once, in the session at work with the person's latest message."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    starts: dict[str, int] = {}
+    for one in states:
+        work, end = view.worktime(one, now), view.ended_at(one)
+        stop = now if end is None else end
+        starts[one.session] = stop - work.elapsed
+        spans[one.session] = [(rest.since, rest.since + rest.length) for rest in work.pauses]
+        spans[one.session] += [(-1, stop - work.elapsed), (stop, 10**15)]
+    cuts = sorted(
+        {edge for rests in spans.values() for rest in rests for edge in rest}.union(*said.values(), starts.values())
+    )
+    found = dict.fromkeys(spans, 0)
+    for low, high in pairwise(cuts):
+        at_work = [
+            name for name, rests in spans.items() if not any(since <= low and high <= until for since, until in rests)
+        ]
+        if at_work:
+            latest = {name: max([starts[name], *(at for at in said[name] if at <= low)]) for name in at_work}
+            found[max(at_work, key=lambda name: (latest[name], name))] += high - low
+    return found
+
+
 @given(sessions, st.integers(0, 5 * DAY), st.integers(-14 * 60, 14 * 60), st.integers(-120, 120))
 def test_every_table_adds_up(
     drawn: list[tuple[list[tuple[int, Data]], int, str | None]], later: int, zone: int, change: int
@@ -184,16 +234,25 @@ def test_every_table_adds_up(
     def offset(ms: int) -> timedelta:
         return timedelta(minutes=zone + (change if ms > BEGAN + DAY else 0))
 
-    works = [view.worktime(one, now) for one in states]
+    said = {
+        f"s{number}": sorted(at + minutes * MINUTE for minutes, data in found if isinstance(data, MessageExchanged))
+        for number, (found, at, _) in enumerate((found, BEGAN + late, scope) for found, late, scope in drawn)
+    }
+    expected = worked_by_session(states, said, now)
     for by in ("scope", "day", "project"):
-        found = table(states, by, now=now, offset=offset)
+        found = table(states, by, now=now, offset=offset, messages=said.__getitem__)
         assert isinstance(found.total, Line)
         rows = lines(found).values()
         for name in ("elapsed_ms", "working_ms", "paused_ms", "kept", "discarded"):
             assert sum(getattr(row, name) for row in rows) == getattr(found.total, name), (by, name)
         assert all(row.working_ms + row.paused_ms == row.elapsed_ms for row in rows)
         assert all(row.working_ms >= 0 and row.paused_ms >= 0 for row in rows)
-        assert found.total.working_ms == sum(work.working for work in works)
+        assert found.total.working_ms == sum(expected.values())
+        if by == "scope":
+            by_scope = dict.fromkeys((scope for _, _, scope in drawn), 0)
+            for number, (_, _, scope) in enumerate(drawn):
+                by_scope[scope] += expected[f"s{number}"]
+            assert {row.key: row.working_ms for row in rows} == by_scope
         assert found.total.sessions == len(states)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
+from holdfast.keeper.overlaps import Overlap, Timeline, messages_in, person_of
 from holdfast.keeper.statistics import Line, Share, Sums, day_of, share
 from holdfast.machine.wall import local_offset
 
@@ -40,6 +41,9 @@ class HoursMemo:
         self._versions: dict[str, int] = {}
         self._finished: dict[str, Share] = {}
         self.unfinished: set[str] = set()
+        # Of finished sessions, by person: whose each moment is, and what is counted once only.
+        self._timelines: dict[str, Timeline] | None = None
+        self._overlaps: list[Overlap] = []
         # The sums of what is finished, by project and first day.
         self._sums: dict[tuple[str | None, str], Sums] = {}
 
@@ -51,25 +55,38 @@ class HoursMemo:
         for one in {name for name, _ in versions.items() ^ self._versions.items()}:
             self.unfinished.discard(one)
             if self._finished.pop(one, None) is not None:
-                self._sums.clear()
+                self._forget()
             state = store.state(one) if one in versions else None
             if state is None or state.deleted:
                 continue
             if view.status_of(state) in FINISHED:
                 self._finished[one] = share(state, now=now, offset=local_offset)
-                self._sums.clear()
+                self._forget()
             else:
                 self.unfinished.add(one)  # what it adds up to grows with the time
         self._versions = versions
 
+    def _forget(self) -> None:
+        self._sums.clear()
+        self._timelines = None
+
+    def timelines(self, store: Store) -> dict[str, Timeline]:
+        """Whose each moment of what is finished is, by person, for the caller to go on with."""
+        if self._timelines is None:
+            self._timelines, self._overlaps = {}, []
+            for one in self._finished.values():
+                self._overlaps += _timeline(self._timelines, store, one).add(one)
+        return {person: timeline.copy() for person, timeline in self._timelines.items()}
+
     def sums(self, project: str | None, since: str) -> Sums:
-        """Of everything finished, for the caller to go on with."""
+        """Of everything finished, for the caller to go on with; `timelines` come first."""
         asked = (project, since)
         if asked not in self._sums:
             sums = Sums(since)
             for one in self._finished.values():
                 if project in (None, one.project):
                     sums.add(one)
+            _take(sums, self._overlaps, project)
             while len(self._sums) >= _MOST:
                 del self._sums[next(iter(self._sums))]
             self._sums[asked] = sums
@@ -85,11 +102,23 @@ def hours(keeper: Keeper, memo: HoursMemo, *, project: str | None = None, since:
     if store is not None:
         with memo.lock:
             memo.refresh(store, now)
+            timelines = memo.timelines(store)
             sums, unfinished = memo.sums(project, first), sorted(memo.unfinished)
         for one in _shares(store, unfinished, now):
             if project in (None, one.project):
                 sums.add(one)
+            _take(sums, _timeline(timelines, store, one).add(one), project)
     return Hours(sums.days(), sums.scopes(), sums.projects(), sums.total)
+
+
+def _timeline(timelines: dict[str, Timeline], store: Store, one: Share) -> Timeline:
+    return timelines.setdefault(person_of(store, one.session), Timeline(messages_in(store)))
+
+
+def _take(sums: Sums, overlaps: list[Overlap], project: str | None) -> None:
+    for overlap in overlaps:
+        if project in (None, overlap.share.project):
+            sums.take(overlap, local_offset)
 
 
 def _shares(store: Store, sessions: list[str], now: int) -> Iterator[Share]:

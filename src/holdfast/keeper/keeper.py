@@ -303,12 +303,28 @@ class Keeper:
 
     def hours(self, by: str, *, at: int | None = None) -> Table:
         """Hours worked, by `scope`, `day`, `project` or `agent`: of this project, or by project of all."""
-        from holdfast.keeper import statistics
+        from holdfast.keeper import overlaps, statistics
         from holdfast.machine.wall import local_offset
 
-        rows = self.history(limit=None, all_projects=by == "project", at=at)
-        states = (self.state(row.id, at=at) for row in rows)
-        return statistics.table(states, by, now=self.now() if at is None else at, offset=local_offset)
+        everything = (
+            [] if (store := self.existing_store()) is None else self.history(limit=None, all_projects=True, at=at)
+        )
+        rows = everything if by == "project" else self.history(limit=None, at=at)
+        shown = {row.id for row in rows}
+        states = [self.state(row.id, at=at) for row in rows]
+        others = (
+            self.state(row.id, at=at)
+            for row in everything
+            if row.id not in shown
+            and any(row.created_at <= one.updated_at and one.created_at <= row.updated_at for one in rows)
+        )
+        now = self.now() if at is None else at
+        if store is None:
+            return statistics.table(states, by, now=now, offset=local_offset)
+        return statistics.table(
+            states, by, now=now, offset=local_offset, others=others, messages=overlaps.messages_in(store),
+            person=lambda session: overlaps.person_of(store, session),
+        )  # fmt: skip
 
     def state(self, session: str, *, at: int | None = None) -> State:
         """What is true of a session now, or what was true as of a moment."""

@@ -1,7 +1,8 @@
 """Hours: what sessions add up to, by scope, by day, by project or by agent.
 
 Exact sums: a day's working time is cut at the local midnights to the millisecond, so the lines of every table add
-up to its total, and in each line working + paused = elapsed.
+up to its total, and in each line working + paused = elapsed. What sessions overlap is counted once (`overlaps`), and
+of an unfinished one nothing after the last it was worked on: the pause that it is in may never end.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from holdfast.core.errors import Invalid
 from holdfast.core.state import AgentState, State
 from holdfast.core.times import DAY, HOUR, text
 from holdfast.core.vocabulary import Project
+from holdfast.core.worktime import Rest
+from holdfast.keeper.overlaps import Messages, Overlap, Timeline
 
 By: TypeAlias = Literal["scope", "day", "project", "agent"]
 BY: tuple[By, ...] = ("scope", "day", "project", "agent")
@@ -58,14 +61,33 @@ class Table(NamedTuple):
     total: Line | AgentLine
 
 
-def table(states: Iterable[State], by: str, *, now: int, offset: Offset, mixed: bool = False) -> Table:
-    """Statistics of these sessions as of `now`. `offset` tells how far the person's zone is from UTC at a moment."""
+def table(
+    states: Iterable[State],
+    by: str,
+    *,
+    now: int,
+    offset: Offset,
+    mixed: bool = False,
+    others: Iterable[State] = (),
+    messages: Messages = lambda _: (),
+    person: Callable[[str], str] = lambda _: "",
+) -> Table:
+    """Statistics of these sessions as of `now`. `offset` tells how far the person's zone is from UTC at a moment.
+
+    `others` are sessions that are not shown, and that time may belong to; `person` says whose time a session is.
+    """
     there = [state for state in states if not state.deleted]
     if by == "agent":
         return _agents(there, now)
     sums = Sums(mixed=mixed)
-    for state in there:
-        sums.add(share(state, now=now, offset=offset))
+    timelines: dict[str, Timeline] = {}
+    shown = [share(state, now=now, offset=offset) for state in there]
+    for one in shown:
+        sums.add(one)
+    for one in [*shown, *(share(state, now=now, offset=offset) for state in others if not state.deleted)]:
+        for overlap in timelines.setdefault(person(one.session), Timeline(messages)).add(one):
+            if any(overlap.share is mine for mine in shown):
+                sums.take(overlap, offset)
     match by:
         case "scope":
             return Table("scope", sums.scopes(), sums.total)
@@ -93,6 +115,8 @@ class Piece(msgspec.Struct, frozen=True, gc=False):
 class Share(msgspec.Struct, frozen=True, gc=False):
     """What one session adds to every table."""
 
+    session: str
+    start: int
     scope: str | None
     repository: str
     project: str | None
@@ -100,6 +124,8 @@ class Share(msgspec.Struct, frozen=True, gc=False):
     # Where scopes were moved to on their hills: when, and to which position.
     hill: Mapping[str, tuple[int, int]]
     pieces: tuple[Piece, ...]
+    # When it was worked on, in order.
+    blocks: tuple[tuple[int, int], ...]
 
 
 def share(state: State, *, now: int, offset: Offset) -> Share:
@@ -107,6 +133,9 @@ def share(state: State, *, now: int, offset: Offset) -> Share:
     end = view.ended_at(state)
     stop = now if end is None else end
     start = stop - work.elapsed
+    if end is None and work.pauses and work.pauses[-1].until is None:
+        stop = work.pauses[-1].since  # nobody knows yet whether it is gone on with
+        work = work._replace(pauses=work.pauses[:-1])
     lasted: dict[str, int] = {day_of(start, offset): 0}
     rested: dict[str, int] = {}
     for a, b in by_midnight(start, stop, offset):
@@ -120,7 +149,7 @@ def share(state: State, *, now: int, offset: Offset) -> Share:
     days = dict.fromkeys((*lasted, *rested, *(() if last is None else (last,))))
     project = state.project
     return Share(
-        view.word(state, "scope"), "" if project is None else repository(project),
+        state.session, start, view.word(state, "scope"), "" if project is None else repository(project),
         None if project is None else project.name, None if project is None else project.path, dict(state.hill),
         tuple(
             Piece(
@@ -129,7 +158,17 @@ def share(state: State, *, now: int, offset: Offset) -> Share:
             )
             for day in days
         ),
+        tuple(_blocks(start, stop, work.pauses)),
     )  # fmt: skip
+
+
+def _blocks(start: int, stop: int, pauses: Sequence[Rest]) -> Iterator[tuple[int, int]]:
+    for rest in pauses:
+        if start < rest.since:
+            yield start, rest.since
+        start = max(start, rest.since + rest.length)
+    if start < stop:
+        yield start, stop
 
 
 def repository(project: Project) -> str:
@@ -191,6 +230,16 @@ class Sums:
             self._moved[name] = max(self._moved.get(name, move), move)  # who spoke last
         for key in (one.scope, *one.hill):
             self._whose.setdefault(key, set()).add(one.repository if self._mixed else "")
+
+    def take(self, overlap: Overlap, offset: Offset) -> None:
+        """Count what was worked in one session and belongs to another one there alone."""
+        one = overlap.share
+        for since, until in by_midnight(overlap.since, overlap.until, offset):
+            day = day_of(since, offset)
+            if day >= self._since:
+                for line in (self._days[day], self._scopes[one.scope], self._projects[one.repository], self.total):
+                    line.elapsed_ms -= until - since
+                    line.working_ms -= until - since
 
     def days(self) -> list[Line]:
         return [self._days[day] for day in sorted(self._days)]

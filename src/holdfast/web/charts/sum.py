@@ -1,26 +1,12 @@
-"""The law of work time, drawn: working + paused = elapsed, to the millisecond."""
+"""Lengths of time in tables: as people write them, adding up to the total, and as bars."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from markupsafe import Markup
 
-from holdfast.core.times import HOUR, MINUTE, SECOND
-
-_WIDTH: Final = 1000
-
-
-def exact(ms: int) -> str:
-    """`123 h 04 min 31.120 s`: nothing is rounded, so what adds up adds up as it is written."""
-    hours, rest = divmod(ms, HOUR)
-    minutes, rest = divmod(rest, MINUTE)
-    seconds, milli = divmod(rest, SECOND)
-    last = f"{seconds:02d}.{milli:03d} s"
-    if hours:
-        return f"{hours:,} h {minutes:02d} min {last}"
-    return f"{minutes} min {last}" if minutes else f"{seconds}.{milli:03d} s"
+from holdfast.core.times import SECOND
 
 
 def clocked(ms: int) -> str:
@@ -36,23 +22,6 @@ def shared(parts: Sequence[int], whole: int) -> list[int]:
     for number in sorted(range(len(parts)), key=lambda number: -(parts[number] % SECOND))[: max(missing, 0)]:
         shown[number] += 1
     return [seconds * SECOND for seconds in shown]
-
-
-def drawn(working_ms: int, paused_ms: int) -> Markup:
-    """Two lengths end to end, and under them, as long as both, what they come to."""
-    elapsed = working_ms + paused_ms
-    cut = round(_WIDTH * working_ms / elapsed, 1) if elapsed > 0 else 0.0
-    label = f"{exact(working_ms)} working and {exact(paused_ms)} paused are {exact(elapsed)} elapsed"
-    return Markup(
-        '<svg class="sum" viewBox="0 0 {w} 26" preserveAspectRatio="none" role="img" aria-label="{label}">'
-        '<rect class="rail" width="{w}" height="14"/>'
-        '<rect class="working" width="{cut}" height="14"/>'
-        '<rect class="paused" x="{cut}" width="{rest}" height="14"/>'
-        '<rect class="elapsed" y="20" width="{all}" height="6"/></svg>'
-    ).format(
-        w=_WIDTH, label=label, cut=cut, rest=round(_WIDTH - cut, 1) if elapsed > 0 else 0,
-        all=_WIDTH if elapsed > 0 else 0,
-    )  # fmt: skip
 
 
 def length(fraction: float) -> Markup:

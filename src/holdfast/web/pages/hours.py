@@ -1,4 +1,4 @@
-"""Hours: how much was worked, day by day, and on what; the law of work time is there to be seen."""
+"""Hours: how much was worked, day by day, and on what."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from holdfast.core.errors import Invalid
-from holdfast.core.times import MINUTE, SECOND
+from holdfast.core.times import MINUTE
 from holdfast.keeper.hours import Hours, HoursMemo, hours
 from holdfast.keeper.spreadsheet import csv_of
 from holdfast.keeper.statistics import Line
@@ -43,7 +43,6 @@ class Row(NamedTuple):
 
     line: Line
     working: int
-    paused: int
 
 
 class Month(NamedTuple):
@@ -228,10 +227,7 @@ def _table(lines: Sequence[Line]) -> dict[str, object]:
 def _rows(lines: Sequence[Line]) -> list[Row]:
     total = _added(lines)
     working = sums.shared([line.working_ms for line in lines], total.working_ms)
-    # What the seconds of the whole leave for pauses, so that they add up in its own line too.
-    resting = total.elapsed_ms // SECOND * SECOND - total.working_ms // SECOND * SECOND
-    paused = sums.shared([line.paused_ms for line in lines], resting)
-    return [Row(*one) for one in zip(lines, working, paused, strict=True)]
+    return [Row(line, shown) for line, shown in zip(lines, working, strict=True)]
 
 
 def _by_month(lines: Sequence[Line]) -> list[tuple[str, Month]]:
