@@ -62,11 +62,11 @@ def test_one_wrong_value_hides_only_its_setting(files: Files) -> None:
 
 
 def test_a_readable_value_of_the_project_holds_when_the_home_cannot_be_read(files: Files) -> None:
-    """It would stand over the home's in any case."""
+    """It stands over the home's in any case, but for what lets something out: that it can only close."""
     files.config.write_text(BROKEN)
     files.shared.write_text("[capture]\nbriefing = true\n[timer]\nidle_minutes = 4\n")
     found = files.load()
-    assert (found["capture.briefing"], found["timer.idle_minutes"], found["sync.background"]) == (True, 4, False)
+    assert (found["capture.briefing"], found["timer.idle_minutes"], found["sync.background"]) == (False, 4, False)
 
 
 def test_keys_are_not_made_while_it_is_not_known_where_they_belong(files: Files) -> None:

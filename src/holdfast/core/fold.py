@@ -366,7 +366,8 @@ def _linked(state: State, event: Event, data: NativeLinked) -> None:
     known = state.native.get(name)
     state.native[name] = NativeState(
         data.agent, data.id, data.resume or (known.resume if known else None), data.process,
-        known.linked_at if known else event.at,
+        known.linked_at if known else event.at, None,
+        tuple(dict.fromkeys((*(known.writers if known else ()), event.writer))),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 7
+FOLD_VERSION = 8
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -128,6 +128,8 @@ class NativeState(msgspec.Struct, array_like=True, gc=False):
     process: Process | None
     linked_at: int
     closed_at: int | None = None
+    # Who said that it belongs to the session.
+    writers: tuple[str, ...] = ()
 
 
 class Mark(msgspec.Struct, array_like=True, gc=False):

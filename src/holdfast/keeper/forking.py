@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from holdfast.core import tasks
 from holdfast.core.canonical import Json
@@ -52,11 +54,33 @@ def fork(session: KeptSession, *, at: int | None = None) -> str:
         taken = _Taken(state, transaction.writer(), keeper.device())
         project = projects.found(keeper.store(), seen)
         begins = taken.start(project, keeper.settings.timer)
+        begins = _storable(begins)
         transaction.record(forked, Draft(keeper.recorder.prepare(begins), moment, keeper.recorder.actor))
         transaction.know_project(project)
-        keeper.recorder.within(transaction, forked, lambda _: taken.rest(), at=at)
+        keeper.recorder.within(transaction, forked, lambda _: map(_storable, taken.rest()), at=at)
         keeper.make_current(transaction, forked)
     return forked
+
+
+_Kind = TypeVar("_Kind", bound=Data)
+
+
+def _storable(data: _Kind) -> _Kind:
+    """What others wrote may hold what nobody can record here: it must not keep a person from going on."""
+
+    def without_nul(value: object) -> object:
+        if isinstance(value, str):
+            return value.replace("\0", "")
+        if isinstance(value, tuple):
+            return tuple(kept for item in value if (kept := without_nul(item)) != "")
+        return value
+
+    changes = {
+        name: without_nul(value)
+        for name in data.__struct_fields__
+        if (value := getattr(data, name)) != without_nul(value)
+    }
+    return msgspec.structs.replace(data, **changes) if changes else data
 
 
 class _Taken:

@@ -406,11 +406,14 @@ class Keeper:
             raise NotFound("there is nothing to back up yet")
         return store.backup(path)
 
-    def restore(self, path: str) -> Copied:
-        """Unite with a backup; says how many events were new, and which sessions are not ours to write here."""
+    def restore(self, path: str, *, erase: bool = False) -> Copied:
+        """Unite with a backup; says how many events were new, and which sessions were left as they are.
+
+        What the backup deletes or erases of what is here is left, unless `erase`.
+        """
         from holdfast.keeper.restore import restore
 
-        return restore(self, path)
+        return restore(self, path, erase=erase)
 
     def is_archived(self, state: State, *, at: int | None = None) -> bool:
         """By somebody's word if there is one, else by age."""

@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 _NOT_THEIRS: Final = "it would delete or erase what is here, by a device that neither wrote it nor is one of yours"
+ERASES: Final = "it would delete or erase what is here, and nothing in a backup proves who said so"
 _ANOTHER: Final = "it has nothing in common with the session that is here but its id"
 
 
-def restore(keeper: Keeper, path: str) -> Copied:
-    """Unite with a backup; says how many events were new, and which sessions were left as they are."""
-    new = keeper.store().restore(path, lambda session, events: _refusal(keeper, session, events))
+def restore(keeper: Keeper, path: str, *, erase: bool = False) -> Copied:
+    """Unite with a backup; says how many events were new, and which sessions were left as they are.
+
+    Whoever made the file could have written anything in anybody's name. So what it deletes or erases of what is here
+    is obeyed only when a person says so (`erase`).
+    """
+    new = keeper.store().restore(path, lambda session, events: _refusal(keeper, session, events, erase=erase))
     if new.events:
         from holdfast.keeper.captures import glance
 
@@ -28,7 +33,7 @@ def restore(keeper: Keeper, path: str) -> Copied:
     return new
 
 
-def _refusal(keeper: Keeper, session: str, events: Iterable[Event]) -> str | None:
+def _refusal(keeper: Keeper, session: str, events: Iterable[Event], *, erase: bool) -> str | None:
     """Why a session is left as it is; None when the backup's events are taken in."""
     events = list(events)
     here = {event.hash: event for event in keeper.store().events(session)}
@@ -48,7 +53,7 @@ def _refusal(keeper: Keeper, session: str, events: Iterable[Event]) -> str | Non
         ):
             continue
         return _NOT_THEIRS
-    return None
+    return None if erase or all(event.hash in here for event in erasing) else ERASES
 
 
 def _is_ours(keeper: Keeper, writer: str) -> bool:

@@ -31,7 +31,8 @@ class Setting(NamedTuple):
     high: float = 0
     project: bool = True
     choices: tuple[str, ...] = ()
-    # What holds while a file that may set it cannot be read; None for what would hold without that file.
+    # What holds while a file that may set it cannot be read; None for what would hold without that file. Of what is
+    # closed then, a project's file may say only that.
     unread: bool | None = None
 
 
@@ -142,8 +143,10 @@ def load(config: str, project: str | None) -> Settings:
             try:
                 written = _written(document, one, path)
                 if written is not None:
-                    values[one.name] = _checked(one, written, path)
-                    unread.pop(one.name, None)
+                    value = _checked(one, written, path)
+                    if root is None or one.unread is None or value == one.unread:
+                        values[one.name] = value
+                        unread.pop(one.name, None)
             except Invalid as error:
                 error.hint = _LEFT_OUT
                 unread[one.name] = error

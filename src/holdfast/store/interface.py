@@ -258,6 +258,9 @@ class Store(Protocol):
     def erase(self, session: str, deletion: Draft) -> None:
         """Record the deletion of a session and make it true: nothing of its text is left in any file."""
 
+    def is_own_stream(self, session: str, writer: str) -> bool:
+        """Whether whoever asks recorded this stream, as far as the store keeps persons apart."""
+
     def may_repair(self, session: str) -> bool:
         """Whether damage to it is for whoever asks to mend; False where it is somebody else's."""
 

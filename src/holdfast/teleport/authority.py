@@ -33,10 +33,11 @@ _GUEST_ERASES: Final = "a guest may erase only what they wrote themselves"
 _ERASES: Final = "a device that is no admin may erase only what it wrote itself"
 _UNKNOWN: Final = "it erases events that are not here"
 _UNREADABLE: Final = "what it erases cannot be read: by a newer Holdfast, perhaps"
+_DISPLACES: Final = "it would stand in the place of what somebody else recorded"
 _GAP: Final = "what it goes on from was not taken in"
 _SHARED: Final = "it came through somebody's share, and a session of this id is your own"
-# Judged once all else is read: whoever was first to publish may not be who began it.
-LATER: Final = "it deletes a session, and not all is read that says who began it"
+# Judged once all else is read: whoever was first to publish may not be who began it, or recorded something first.
+LATER: Final = "not everything is read yet that it is judged by"
 _UNCONFIRMED: Final = "the session was here before, and nobody has confirmed that the vault is yours"
 _ELSEWHERE: Final = "the session is one of your own that does not travel by this vault"
 
@@ -57,9 +58,8 @@ class Author(NamedTuple):
     guest: bool
     # Whether the vault is the one whose devices decide over the session.
     owning: bool
-
-    def wrote(self, writer: str) -> bool:
-        return writer == self.writer or (bool(self.signing) and certifies(writer, self.signing))
+    # The device that vouches for what it says.
+    voucher: str
 
 
 class Authority:
@@ -75,6 +75,8 @@ class Authority:
         self._earlier = frozenset(self._main.memory.read(tuple[str, ...], "earlier") or ())
         # Of each session: who wrote each event of the log, and of which type it is.
         self._logs: dict[str, dict[str, tuple[str, str]]] = {}
+        # Of each session: its events that have a key, by that.
+        self._keyed: dict[str, dict[str, list[Event]]] = {}
 
     def taken(self, stretches: Iterable[Stretch]) -> tuple[list[Stretch], list[NotTaken]]:
         """What may be taken in of these, which come together; and what not."""
@@ -86,7 +88,7 @@ class Authority:
             if reason is not None:
                 refused.append(NotTaken(stretch.device, reason))
                 continue
-            author = self.author(stretch.session, stretch.writer)
+            author = self.author(stretch.session, stretch.writer, stretch.device)
             if author is None:
                 good.append(stretch)
                 new.update({event.hash: (event.writer, event.type) for event in stretch.events})
@@ -98,18 +100,29 @@ class Authority:
                 refused.append(NotTaken(stretch.device, reason))
         return good, refused
 
-    def author(self, session: str, writer: str) -> Author | None:
-        """Who wrote a stream; None when whatever they say is obeyed."""
+    def author(self, session: str, writer: str, voucher: str) -> Author | None:
+        """Who wrote a stream; None when whatever they say is obeyed.
+
+        A stream of days without keys names no device. Anybody could go on with it: it says what its voucher says.
+        """
         vault, main = self._vault, self._main
         foreign = vault.main is None and vault.membership.session is not None
         owning = foreign or provenance.owner(vault.here, session, main.id) == main.id
         device = main.membership.author_of(writer)
+        if device is None and not is_certified(writer):
+            device = main.membership.members.get(voucher) or main.membership.removed.get(voucher)
         if device is not None:
             if owning and device.admin:
                 return None
-            return Author(writer, device.keys.signing, device.kind == "guest", owning)
+            return Author(writer, device.keys.signing, device.kind == "guest", owning, voucher)
         guest = vault.membership.author_of(writer)
-        return Author(writer, b"" if guest is None else guest.keys.signing, guest is not None, owning)
+        return Author(writer, b"" if guest is None else guest.keys.signing, guest is not None, owning, voucher)
+
+    def _wrote(self, author: Author, session: str, writer: str) -> bool:
+        """Whether an event's writer is this author. A stream of days without keys is of who alone vouches for it."""
+        if is_certified(writer):
+            return writer == author.writer or (bool(author.signing) and certifies(writer, author.signing))
+        return self._main.memory.vouched(session, writer).by.keys() == {author.voucher}
 
     def _came_through_share(self, stretch: Stretch) -> bool:
         """Whether a device passes on what it was offered under the id of a session that is the vault's own."""
@@ -156,6 +169,8 @@ class Authority:
         return next((reason for reason in found if reason is not None), None)
 
     def _objection(self, event: Event, author: Author, new: Mapping[str, tuple[str, str]]) -> str | None:
+        if author.guest and event.key is not None and (reason := self._displaces(event, author)) is not None:
+            return reason
         if event.type == "session.started" and author.guest:
             return _GUEST_BEGINS
         if event.type == "session.deleted":
@@ -171,14 +186,30 @@ class Authority:
         said = read(event)
         return self._erasure(event, said, author, new) if isinstance(said, EventErased) else _UNREADABLE
 
+    def _displaces(self, event: Event, author: Author) -> str | None:
+        """Of equal keys the first counts: a guest's must not stand in the place of what somebody else recorded."""
+        if not self._everything_read:
+            return LATER
+        keyed = self._keyed.get(event.session)
+        if keyed is None:
+            keyed = self._keyed[event.session] = {}
+            for known in self._vault.here.store.events(event.session):
+                if known.key is not None:
+                    keyed.setdefault(known.key, []).append(known)
+        for known in keyed.get(event.key or "", ()):
+            same = (known.type, known.data) == (event.type, event.data)
+            if event.written < known.written and not same and not self._wrote(author, event.session, known.writer):
+                return _DISPLACES
+        return None
+
     def _began(self, event: Event, author: Author, new: Mapping[str, tuple[str, str]]) -> bool:
         """Whether the session began with whoever deletes it, and with nobody else: a beginning can be added later."""
         known = origin.owned(self._vault.here.store, event.session)
-        if known is not None and known.began and not author.wrote(known.began):
+        if known is not None and known.began and not self._wrote(author, event.session, known.began):
             return False
         log = {**self._log(event.session), **new}
         starts = [writer for writer, kind in log.values() if kind == "session.started"]
-        return bool(starts) and all(author.wrote(writer) for writer in starts)
+        return bool(starts) and all(self._wrote(author, event.session, writer) for writer in starts)
 
     def _erasure(
         self, event: Event, said: EventErased, author: Author, new: Mapping[str, tuple[str, str]]
@@ -188,7 +219,7 @@ class Authority:
             if known is None:
                 return _UNKNOWN
             writer, kind = known
-            if not author.wrote(writer):
+            if not self._wrote(author, event.session, writer):
                 return _GUEST_ERASES if author.guest else _ERASES
             # What stands in the place of an erasure erases, too.
             inner = _inner(said.instead.get(name)) if kind == "event.erased" else None
@@ -214,10 +245,16 @@ def may_share(main: Vault, by: str, session: str | None) -> bool:
     if device.admin or by == main.me:
         return True
     known = origin.owned(store, session)
-    if known is not None and known.began:
+    if known is not None and known.began and is_certified(known.began):
         return certifies(known.began, device.keys.signing)
     starts = [event.writer for event in store.events(session) if event.type == "session.started"]
-    return not starts or any(certifies(writer, device.keys.signing) or not is_certified(writer) for writer in starts)
+    # A stream of days without keys is of who alone vouches for it.
+    return not starts or any(
+        certifies(writer, device.keys.signing)
+        if is_certified(writer)
+        else main.memory.vouched(session, writer).by.keys() == {by}
+        for writer in starts
+    )
 
 
 def has_strangers(share: Vault) -> bool:
@@ -225,8 +262,7 @@ def has_strangers(share: Vault) -> bool:
     assert share.main is not None
     main = share.main.membership
     return any(
-        member.kind != "guest" and not main.is_member(device) and device not in main.removed
-        for device, member in share.membership.members.items()
+        member.kind != "guest" and not main.is_member(device) for device, member in share.membership.members.items()
     )
 
 

@@ -157,7 +157,7 @@ class Author:
             return "it is signed by a device that does not belong to the vault"
         if not verify(self._signing, STREAM, words, stretch.signature):
             return "a signature in it is wrong"
-        author = self._authority.author(stretch.session, stretch.writer)
+        author = self._authority.author(stretch.session, stretch.writer, stretch.device)
         forbidden = None if author is None else self._authority.objection(stretch, author)
         if forbidden is not None:
             return forbidden

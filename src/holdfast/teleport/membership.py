@@ -6,7 +6,9 @@ The order in which entries arrive, and how often, makes no difference: devices t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -28,6 +30,12 @@ from holdfast.teleport.entries import (
 from holdfast.teleport.keys import PublicKeys, certifies
 from holdfast.teleport.rights import ADMIN, OWN, Court, Verdict
 from holdfast.teleport.sealing import recipient_tag
+
+# Of a device that is no admin: how many of its newest entries a new one follows, and how many of its keys count.
+_MOST_TIPS: Final = 4
+_MOST_KEYS: Final = 64
+# Fewer than a head or an entry may name.
+_MOST_PARENTS: Final = 900
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -172,16 +180,35 @@ def evaluate(entries: Iterable[Signed], vault: str, *, verified: set[str] | None
         box=found.box,
         members=members,
         removed=removed,
-        keys=_keys(court, valid),
+        keys=_keys(court, valid, _admins(members) | _admins(removed)),
         shares=_shares(court, valid),
         invites=_invites(court, valid),
         origins=_origins(court, valid),
-        tips=tuple(sorted(nodes[one].hash for one in bits(valid & ~followed))),
+        tips=_tips(court, members, valid & ~followed),
         waiting=tuple(ancestry.waiting),
         missing=tuple(ancestry.missing),
         rejected=tuple(sorted(rejected)),
         overtaken=tuple(sorted(nodes[one].hash for one in bits(court.authorised & ~valid))),
     )
+
+
+def _admins(devices: Mapping[str, Member | Removed]) -> set[str]:
+    return {device for device, known in devices.items() if known.admin}
+
+
+def _tips(court: Court, members: dict[str, Member], open_: int) -> tuple[str, ...]:
+    """What a new entry follows. Whoever is no admin could say any number of things at once: few of them are followed.
+
+    What nobody follows counts all the same, and is undone when its author is removed.
+    """
+    found: list[str] = []
+    by: Counter[str] = Counter()
+    for hash_, author in sorted((court.nodes[one].hash, court.nodes[one].header.by) for one in bits(open_)):
+        by[author] += 1
+        known = members.get(author)
+        if by[author] <= _MOST_TIPS or (known is not None and known.admin):
+            found.append(hash_)
+    return tuple(found[:_MOST_PARENTS])
 
 
 def _devices(court: Court, verdict: Verdict, valid: int) -> tuple[dict[str, Member], dict[str, Removed]]:
@@ -241,9 +268,19 @@ def _widen(into: Cut, cut: Cut) -> None:
             known[session] = max(seq, known.get(session, 0))
 
 
-def _keys(court: Court, valid: int) -> tuple[Key, ...]:
-    """Those that were overtaken too: others may have sealed with them in good faith. They open, and seal no more."""
-    numbers = [one for one in bits(court.authorised) if isinstance(court.nodes[one].entry, NewKey)]
+def _keys(court: Court, valid: int, admins: set[str]) -> tuple[Key, ...]:
+    """Those that were overtaken too: others may have sealed with them in good faith. They open, and seal no more.
+
+    Of a device that is no admin the first few count: everybody is given all keys that do.
+    """
+    numbers: list[int] = []
+    by: Counter[str] = Counter()
+    for one in bits(court.authorised):
+        if isinstance(court.nodes[one].entry, NewKey):
+            author = court.nodes[one].header.by
+            by[author] += 1
+            if author in admins or by[author] <= _MOST_KEYS:
+                numbers.append(one)
     followed = 0
     for one in numbers:
         if valid >> one & 1:

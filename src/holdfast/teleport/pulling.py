@@ -79,17 +79,17 @@ class Pull:
                     said_at=head.at, heard_at=self.vault.here.now(),
                 ),
             )  # fmt: skip
-            self.own_seen = max([self.own_seen, *(one.counter for one in head.seen if one.life == self.own_life)])
+            if self.vault.membership.members[head.device].kind != "guest":  # who could make us begin anew each time
+                self.own_seen = max([self.own_seen, *(one.counter for one in head.seen if one.life == self.own_life)])
         self._everything_read = True
         for life, claimed, pack in self._later:
             self._save(life, self._pack(claimed, pack, self._cursors[life]))
 
     def _due(self) -> Iterator[tuple[Listed, Claimed, bytes, Cursor, list[Indexed]]]:
-        members = self.vault.membership
         for listed, claimed, digest in self.hearing.good:
             head = claimed.head
             cursor = self._cursors.get(listed.life) or Cursor(writer=head.writer, device=head.device)
-            if not members.is_member(head.device):
+            if not self.vault.takes_part(head.device):
                 self._hold_back(listed, head, digest, cursor)
                 continue
             self.wanted |= {(one.first, one.last) for one in head.wanting if one.life == self.own_life}
@@ -258,7 +258,7 @@ class Pull:
         reason: str | None = None
         if members.session not in (None, stretch.session):
             reason = "it holds a session that is not shared here"
-        elif signing is None or not members.is_member(stretch.device):
+        elif signing is None or not vault.takes_part(stretch.device):
             reason = "it is signed by a device that does not belong to the vault"
         elif not verify(signing, STREAM, words, stretch.signature):
             reason = "a signature in it is wrong"

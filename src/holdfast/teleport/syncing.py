@@ -59,9 +59,6 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_
             report.reject("", name_of(main, share.by), "it shares a session that it neither began nor decides over")
             continue
         vault = sharing.opened(main, share.vault, share.founding)
-        if not vault.membership.is_admin(main.me) and authority.has_strangers(vault):
-            report.reject("", name_of(main, share.by), "its share has devices that do not belong to the vault")
-            continue
         report.add(_one(vault, found, main, progress, patient=patient, put_back=put_back))
     return report
 
@@ -108,6 +105,8 @@ def _exchange(
     pull = Pull(vault, listing, progress=progress, patient=patient)
     pull.hearing.listen()
     vault.reject_entries()
+    if main is not None and not vault.membership.is_admin(vault.me) and _has_strangers(vault):
+        return None, False
     removing.obey(vault, lambda: _beside(vault, main))
     if vault.membership.session is None and vault.membership.is_member(vault.me):
         provenance.agree(vault)
@@ -123,7 +122,7 @@ def _exchange(
         vault.report.reject(where, vault.here.name, "the remote no longer shows what this device published last")
     tending.tend(vault, listing, main, lost=lost or put_back)
     asking.remember(vault, listing)
-    if vault.membership.is_member(vault.me):
+    if vault.membership.is_member(vault.me) and not (main is not None and _has_strangers(vault)):
         if lost or put_back:
             bygone.restore(push, listing)
         if vault.membership.is_admin(vault.me) and not vault.memory.standing().admin:
@@ -146,6 +145,18 @@ def _exchange(
         vault.report.note(f"{said[0].upper()}{said[1:]}.")
         return said, pull.hearing.shut_out
     return None, False
+
+
+def _has_strangers(share: Vault) -> bool:
+    """Nothing is exchanged in a share of ours while a device has a part in it that does not belong to the vault."""
+    found = authority.has_strangers(share)
+    if found:
+        session = str(share.membership.session)[:8]
+        share.report.reject(
+            "", name_of(share, share.membership.founder),
+            f"its share of session {session} has devices that do not belong to the vault, and is not followed",
+        )  # fmt: skip
+    return found
 
 
 def _comes_through(vault: Vault) -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from holdfast.core.errors import Invalid
+from holdfast.core.errors import Invalid, Refused
 from holdfast.store.interface import Store, Transaction
 from holdfast.teleport import age, entries, left_keys, sealing, wraps
 from holdfast.teleport.ancestry import trace
@@ -240,6 +240,13 @@ class Vault:
         have = {sealing.key_id(key): key for key in self.candidates()}
         return next((have[one.id] for one in self.membership.usable_keys() if one.id in have), None)
 
+    def takes_part(self, device: str) -> bool:
+        """Whether what a device publishes is read: in what the main vault shares, not of those it has removed."""
+        member = self.membership.members.get(device)
+        if member is None:
+            return False
+        return self.main is None or member.kind == "guest" or self.main.membership.is_member(device)
+
     def box(self) -> str | None:
         """The secret that opens requests to join."""
         public = self.membership.box
@@ -367,9 +374,20 @@ class Change:
         self.write_down()
         self._vault.flush(remove=remove)
 
+    def _refuse_void(self) -> None:
+        """Nobody is told that something was done which no device of the vault would heed."""
+        wrong = dict(self._vault.membership.rejected)
+        reasons = [reason for one in self._said if (reason := wrong.get(entries.hash_of(one.payload)))]
+        if reasons:
+            raise Refused(
+                f"the vault would not heed this: {reasons[0]}",
+                hint="Nothing was changed. Sync, try again, and please report it if it stays.",
+            )
+
     def write_down(self) -> None:
         """Keep it here, to be sent: wraps before the entries that speak of them."""
         vault, memory = self._vault, self._vault.memory
+        self._refuse_void()
         if vault.sealing_key() is None:
             self.new_key()
         key = vault.sealing_key()

@@ -16,7 +16,7 @@ from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.teleport import age
 from holdfast.teleport.keys import checked_recipient
 
-LARGEST: Final = 256 << 10  # bytes: thousands of epochs
+LARGEST: Final = 1 << 20  # bytes: many thousands of epochs
 _VAULT: Final = re.compile(r"[0-9a-f]{64}\Z")
 
 

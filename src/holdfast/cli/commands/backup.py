@@ -6,7 +6,9 @@ import os
 
 from holdfast.cli import left_out
 from holdfast.cli.call import Call
+from holdfast.core.text import shorten
 from holdfast.keeper import team
+from holdfast.keeper.restore import ERASES
 from holdfast.keeper.wording import count
 
 
@@ -25,7 +27,15 @@ def run(call: Call) -> int:
 
 def restore(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
-    done = call.keeper.restore(path)
+    done = call.keeper.restore(path, erase=call.parsed.globals.yes)
+    erasing = [one for one in done.left_out if one.reason == ERASES]
+    if erasing:
+        named = ", ".join(f"{one.session[:8]} ({shorten(one.goal or '', 60)})" for one in erasing)
+        if call.ask(f"The backup deletes or erases something in {named}. Do that here, too? Type yes:") == "yes":
+            more = call.keeper.restore(path, erase=True)
+            done = more._replace(events=done.events + more.events)
+        else:
+            call.note("To delete and erase here what the backup says: the same command with --yes")
     error = team.incomplete(done.left_out, "restored", "run the same command again", file=path)
     call.answer(
         {"file": path, "restored": done.events, "left_out": left_out.documents(done.left_out)},

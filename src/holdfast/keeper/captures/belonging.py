@@ -8,6 +8,7 @@ it with us to read, goes to a new one that continues it.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from holdfast.capture.interface import Heard
@@ -129,17 +130,34 @@ class Belonging:
         if name not in self._found:
             self._found[name] = self._keeper.store().find(name)
         states = [self._transaction.state(one) for one in self._found[name]]
-        states = [state for state in states if state.count and not state.deleted and not self._is_theirs(state)]
+        states = [
+            state for state in states if state.count and not state.deleted and self._is_linked_by_us(state, name)
+        ]
         if len(states) > 1:
             states = [state for state in states if self._keeper.store().may_repair(state.session)] or states
         return max(
             states, key=lambda state: (view.status_of(state) not in FINISHED, state.created_at or 0), default=None
         )
 
-    def _is_theirs(self, state: State) -> bool:
-        """Whether it came through a share and only others wrote in it: their word must not draw our work there."""
+    def _is_linked_by_us(self, state: State, name: str) -> bool:
+        """Whether a device of ours said that the conversation belongs to this session.
+
+        Anybody who may write in a session can say so of any conversation: that must not draw our work there.
+        """
+        native = state.native.get(name.replace(":", "\n", 1))
+        writers = () if native is None else native.writers
+        keeper = self._keeper
+        if not writers or self._transaction.writer() in writers:
+            return bool(writers)
+        writers = tuple(writer for writer in writers if keeper.store().is_own_stream(state.session, writer))
+        if not writers or not os.path.lexists(keeper.home.remotes):
+            return bool(writers)
+        from holdfast.keeper.teleports import opening
+        from holdfast.teleport.keys import is_certified
+
         shared = origin.share_of(self._transaction, state.session) is not None
-        return shared and self._transaction.writer() not in state.heads
+        is_ours = opening.here(keeper).is_ours
+        return any(is_ours(writer) or not (shared or is_certified(writer)) for writer in writers)
 
     def _joined(self, at: int) -> str | None:
         """The session this work tree is at, if a new conversation may join it."""

@@ -290,6 +290,11 @@ class PostgresStore:
         with self.transaction(about=session) as transaction:
             transaction.record(session, deletion)
 
+    def is_own_stream(self, session: str, writer: str) -> bool:
+        sql = """SELECT count(*) FROM events e JOIN sessions s ON s.ref = e.session
+            WHERE s.vault = %s AND s.id = %s AND e.writer = %s AND e.put_by = CURRENT_USER"""
+        return bool(self.asked(lambda talk: talk.one(sql, (self.vault, session, writer))))
+
     def may_repair(self, session: str) -> bool:
         sql = "SELECT owner <> CURRENT_USER FROM sessions WHERE vault = %s AND id = %s"
         return not self.asked(lambda talk: talk.one(sql, (self.vault, session)))

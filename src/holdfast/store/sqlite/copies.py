@@ -170,6 +170,11 @@ def _refuse_other_versions(source: apsw.Connection, path: str) -> None:
 def _refuse_what_is_none(source: apsw.Connection, path: str) -> None:
     """The words for a damaged store would send the person to the wrong file."""
     try:
+        # Tables and their indexes are all that a backup has: anything else would run while it is read.
+        if source.execute(
+            "SELECT 1 FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR rootpage = 0"
+        ).fetchone():
+            raise Invalid("the file is not a backup: something in it would run while it is read", file=path)
         whole = [row[0] for row in source.execute("PRAGMA quick_check(1)")] == ["ok"]
     except (apsw.NotADBError, apsw.CorruptError):
         whole = False
