@@ -264,17 +264,18 @@ def test_failures_have_a_category(agents: Speaking) -> None:
 
 
 def test_an_end_is_a_hint(agents: Speaking) -> None:
-    """The session stays as it is; reopening takes the hint back."""
+    """The session is paused, though nothing else happened to it; reopening takes the hint back."""
     agents.say("SessionEnd", reason="other")
     with agents.keeper() as keeper:
         (native,) = keeper.session().state().native.values()
     assert native.closed_at == BEGAN
-    assert agents.session().status == "in_progress"
+    assert agents.session().status == "paused"
     agents.minute = 1
     agents.prompt("Go on")
     with agents.keeper() as keeper:
         (native,) = keeper.session().state().native.values()
     assert native.closed_at is None
+    assert agents.session().status == "in_progress"
 
 
 def test_long_reading_is_work(agents: Speaking) -> None:

@@ -234,7 +234,7 @@ def resting(paint: Paint, session: Session, clock: Clock) -> Painted | None:
     """`paused since 14:02 (lunch)`, while nothing goes on."""
     rest = open_pause(session)
     if rest is None:
-        return None
+        return paint.yellow("no conversation is open") if session.status == "paused" else None
     since = f"since {clock.at(rest.started_at)}"
     if rest.kind in ("task", "timeout"):
         told = f"{pause_words(rest.kind, rest.reason)} {since}"

@@ -76,6 +76,7 @@ __all__ = ["apply", "fold", "in_log_order", "pass_over", "read"]
 
 Rule = Callable[[State, Event, Data], None]
 
+_AGENT_ENDS = frozenset({"agent.completed", "agent.failed", "agent.timed_out", "agent.aborted"})
 _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "summary", "branch", "cost_usd")
 
 
@@ -137,6 +138,7 @@ def apply(state: State, event: Event, data: Data | None = None, *, clock: int | 
         add_own(state.time, event, event.at, event.at)
     if kind.sign:
         worked(state, event)
+        _reconnect(state, event)
     if data is None:
         data = read(event)
     if data is None:
@@ -355,6 +357,7 @@ def _named(state: State, event: Event, data: Data) -> None:
             found = state.native.get(f"{data.agent}\n{data.id}")
             if found is not None:
                 found.closed_at = event.at
+                _disconnect(state, event)
         case GroundNoted() if state.project is not None:
             state.project = replace(state.project, git_branch=data.branch, git_commit=data.commit)
             state.noted_by = event.writer
@@ -369,6 +372,24 @@ def _linked(state: State, event: Event, data: NativeLinked) -> None:
         known.linked_at if known else event.at, None,
         tuple(dict.fromkeys((*(known.writers if known else ()), event.writer))),
     )  # fmt: skip
+    state.disconnected_at = None
+
+
+def _disconnect(state: State, event: Event) -> None:
+    """Note that no conversation is open any more, on any device."""
+    if all(one.closed_at is not None for one in state.native.values()):
+        state.disconnected_at, state.disconnected_by = event.at, event.writer
+
+
+def _reconnect(state: State, event: Event) -> None:
+    """A sign of activity: somebody is at work again.
+
+    Not so what the same writer records late (a hook of before the end), nor an agent's end: nothing goes on by it.
+    """
+    since = state.disconnected_at
+    late = since is not None and event.writer == state.disconnected_by and event.at <= since
+    if since is not None and not late and event.type not in _AGENT_ENDS:
+        state.disconnected_at = None
 
 
 def _filed(state: State, event: Event, data: Data) -> None:

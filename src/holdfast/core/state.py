@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 8
+FOLD_VERSION = 9
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -233,6 +233,9 @@ class State(msgspec.Struct, gc=False):
     extra: dict[str, Json] = {}
     # Events this program could not apply: of a later version, or about something it has not heard of.
     not_applied: int = 0
+    # When the last open conversation was closed, and by which writer; None after the next sign of activity.
+    disconnected_at: int | None = None
+    disconnected_by: str = ""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -53,6 +53,21 @@ def status_of(state: State) -> str:
     return "created" if stands is None else str(stands.value)
 
 
+def shown_status(state: State) -> str:
+    """The status as people and files are shown it. What the lifecycle allows goes by `status_of`.
+
+    Nobody says "paused" when a conversation is closed: a session that is in progress counts as paused while it is
+    disconnected. That follows from the log, so it is the same on every device and conflicts with nothing.
+    """
+    status = status_of(state)
+    return "paused" if status == "in_progress" and is_disconnected(state) else status
+
+
+def is_disconnected(state: State) -> bool:
+    """Whether all its conversations are closed, nothing was done since, and no agent runs."""
+    return state.disconnected_at is not None and not agents_of.running(state)
+
+
 def ended_at(state: State) -> int | None:
     stands = standing("session", state.registers.get("status", []))
     return stands.at if stands is not None and stands.value in FINISHED else None
@@ -117,6 +132,11 @@ def word(state: State, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def aliases_of(state: State) -> Aliases:
+    """The ids by which the formats know the session."""
+    return Aliases(**{name: state.aliases.get(name) for name in Aliases.__struct_fields__})
+
+
 def device_of(state: State) -> str | None:
     """The device that acted last."""
     return state.devices.get(state.last_writer) or next(iter(state.devices.values()), None)
@@ -129,13 +149,13 @@ def session(state: State, now: int) -> Session:
     cost = value_of(state.registers.get("cost_usd", ()))
     return Session(
         id=state.session,
-        aliases=Aliases(**{name: state.aliases.get(name) for name in Aliases.__struct_fields__}),
+        aliases=aliases_of(state),
         project=_project(state),
         goal=word(state, "goal") or "",
         summary=word(state, "summary"),
         mode=word(state, "mode") or "default",
         model=word(state, "model"),
-        status=status_of(state),
+        status=shown_status(state),
         progress=progress_of(state),
         scope=word(state, "scope"),
         task=word(state, "task"),

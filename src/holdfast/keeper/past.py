@@ -26,7 +26,7 @@ def rows_at(keeper: Keeper, rows: Iterable[Row], at: int, wanted: Filter) -> lis
             state = keeper.state(row.id, at=at)
         except NotFound:
             continue
-        was = view.status_of(state)
+        was = view.shown_status(state)
         put_away = keeper.is_archived(state, at=at)
         if (
             (wanted.status is not None and was != wanted.status)
@@ -39,7 +39,7 @@ def rows_at(keeper: Keeper, rows: Iterable[Row], at: int, wanted: Filter) -> lis
                 id=row.id, goal=view.word(state, "goal") or "", status=was, progress=view.progress_of(state),
                 project=row.project, device=view.device_of(state), created_at=row.created_at,
                 updated_at=text(state.updated_at), working_ms=view.worktime(state, at).working,
-                archived=put_away,
+                archived=put_away, aliases=view.aliases_of(state),
             )
         )  # fmt: skip
     return found

@@ -34,7 +34,7 @@ def summary(state: State) -> Summary:
         updated_at=_moment(state.updated_at),
         ended_at=None if ended is None else _moment(ended),
         goal="" if deleted else (view.word(state, "goal") or "")[:LONGEST_TEXT],
-        status=view.status_of(state),
+        status=view.shown_status(state),
         progress=view.progress_of(state),
         name=project.name[:LONGEST_TEXT] if project and not deleted else "",
         device=None if device is None else device[:LONGEST_TEXT],

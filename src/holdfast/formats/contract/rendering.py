@@ -74,7 +74,7 @@ def goal(state: State) -> str:
 
 
 def registry_status(state: State) -> str:
-    return _REGISTRY_STATUS.get(view.status_of(state), "active")
+    return _REGISTRY_STATUS.get(view.shown_status(state), "active")
 
 
 def active_task(state: State) -> str | None:

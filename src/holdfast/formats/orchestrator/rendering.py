@@ -36,7 +36,7 @@ def render(state: State) -> Document:
         "project": _project(state),
         "goal": goal if goal.strip() else "work",
         "mode": mode if mode in MODES else "default",
-        "status": SHOWN_SESSION.get(view.status_of(state), "in_progress"),
+        "status": SHOWN_SESSION.get(view.shown_status(state), "in_progress"),
         "agents": [_agent(name, agent, state) for name, agent in shown_agents(state).items()],
         "completed_work": [_done(task) for task in done(state)],
         "pending_tasks": [shown_text(task) for task in to_do(state)],

@@ -41,7 +41,7 @@ def rendered(state: State) -> Document:
         "scope": naming.scope(state),
         "task": naming.task(state),
         "branchName": f"session/{name}",
-        "status": "PAUSED" if lasts or view.status_of(state) in _STOPPED else "IN_PROGRESS",
+        "status": "PAUSED" if lasts or view.shown_status(state) in _STOPPED else "IN_PROGRESS",
         "startTime": shortest(start),
         "lastMessageTime": shortest(end),
         "actualWorkingMs": end - start - paused,
