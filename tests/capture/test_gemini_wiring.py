@@ -55,7 +55,11 @@ def test_the_shape_of_a_hook(tmp_path: Path) -> None:
 def test_who_answers_is_asked() -> None:
     """The hooks that wait for an answer are those of the events that can be answered."""
     assert {event for event, hook in HOOKS.items() if hook.manner == "ask"} == AGENT.asking
-    assert {event for event, hook in HOOKS.items() if hook.manner == "stir"} == {"AfterAgent", "SessionEnd"}
+    assert {event for event, hook in HOOKS.items() if hook.manner == "stir"} == {
+        "BeforeTool",
+        "AfterAgent",
+        "SessionEnd",
+    }
 
 
 def test_nothing_in_the_way(tmp_path: Path) -> None:

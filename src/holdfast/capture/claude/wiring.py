@@ -24,7 +24,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "PermissionRequest": "tell",
     "Notification": "tell",
     "Elicitation": "tell",
-    "SubagentStart": "tell",
+    "SubagentStart": "stir",
     "SubagentStop": "stir",
     "TaskCreated": "tell",
     "TaskCompleted": "tell",

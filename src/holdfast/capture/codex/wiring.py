@@ -22,7 +22,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "PostToolUse": "tell",
     "PreCompact": "ask",
     "PostCompact": "tell",
-    "SubagentStart": "tell",
+    "SubagentStart": "stir",
     "SubagentStop": "stir",
     "Stop": "stir",
     "Interrupt": "tell",

@@ -23,7 +23,7 @@ HOOKS: Final[dict[str, Manner]] = {
     "postToolUseFailure": "tell",
     # Files; commands and everything else are told after the tool.
     "afterFileEdit": "tell",
-    "subagentStart": "tell",
+    "subagentStart": "stir",
     "subagentStop": "stir",
     "preCompact": "ask",
     "stop": "stir",

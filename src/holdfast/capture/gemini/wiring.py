@@ -35,7 +35,7 @@ HOOKS: Final[dict[str, Hook]] = {
     "SessionStart": Hook("ask"),
     "BeforeAgent": Hook("ask"),
     # Only what begins something: everything else is told after it.
-    "BeforeTool": Hook("tell", "^(invoke_agent|delegate_to_agent)$"),
+    "BeforeTool": Hook("stir", "^(invoke_agent|delegate_to_agent)$"),
     "AfterTool": Hook("tell"),
     "Notification": Hook("tell"),
     # By itself it is told before every request, though there is nothing to compress.

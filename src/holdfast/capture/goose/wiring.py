@@ -24,7 +24,7 @@ BEFORE: Final = "(^|__)(delegate|subagent)$"
 HOOKS: Final[dict[str, Manner]] = {
     "SessionStart": "ask",
     "UserPromptSubmit": "ask",
-    "PreToolUse": "tell",
+    "PreToolUse": "stir",
     "PostToolUse": "tell",
     "PostToolUseFailure": "tell",
     "Stop": "stir",

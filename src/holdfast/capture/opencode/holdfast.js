@@ -134,7 +134,7 @@ export const Holdfast = async ({ client, directory }) => {
     const one = conversation(info.id, info)
     const more = { event_id: event.id, title: info.title, model: named(info.model), agent_type: info.agent }
     const said = payload("session.created", info.id, { ...more, version: info.version })
-    if (one.parent) return hand(TELL, said)
+    if (one.parent) return hand(STIR, said)
     one.opened = true
     // Nobody waits now: the answer is for the first prompt.
     one.start = ask(said)
