@@ -165,6 +165,8 @@ def test_history_has_exactly_its_keys(cli: Calling) -> None:
             "updated_at",
             "working_ms",
             "archived",
+            "over",
+            "aliases",
         ]
     ]
 

@@ -338,6 +338,7 @@ def test_history_documents(run: Run, shop: str) -> None:
     (row,) = document(run, "history")["sessions"]
     assert list(row) == [
         "id", "goal", "status", "progress", "project", "device", "created_at", "updated_at", "working_ms", "archived",
+        "over", "aliases",
     ]  # fmt: skip
     assert (row["id"], row["project"], row["device"]) == (shop, "shop", "laptop")
     assert document(run, "history", "--status", "completed")["sessions"] == []

@@ -149,6 +149,7 @@ def test_a_row_of_history() -> None:
     """A listing's entry has the contract's keys."""
     assert Row.__struct_fields__ == (
         "id", "goal", "status", "progress", "project", "device", "created_at", "updated_at", "working_ms", "archived",
+        "over", "aliases",
     )  # fmt: skip
     assert Aliases.__struct_fields__ == ("orchestrator", "timer", "contract", "craft")
 

@@ -241,3 +241,7 @@ class Row(Part, kw_only=True):
     updated_at: str
     working_ms: int
     archived: bool
+    # Whether it began by itself, was left, and waits for nobody. No session counts as that yet.
+    over: bool = False
+    # The ids by which the formats know it.
+    aliases: Aliases = msgspec.field(default_factory=Aliases)

@@ -11,6 +11,8 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import structs
+
 from holdfast.core.model import Agent, Session
 from holdfast.core.times import millis, span, text
 from holdfast.keeper.wording import (
@@ -140,7 +142,7 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
     if rest is not None:
         status += f", {pause_words(rest.kind, rest.reason)}, for {span(facts.now - millis(rest.started_at))}"
     head = [
-        ("Session ID", session.id),
+        ("Session ID", _named(session)),
         ("Goal", one_line(session.goal)),
         ("Started", f"{facts.ago(begun)} ({_stamp(begun)})"),
         ("Progress", f"{percent(session.progress)} complete"),
@@ -150,6 +152,12 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
     if session.summary:
         head.append(("Summary", one_line(session.summary)))
     return head
+
+
+def _named(session: Session) -> str:
+    """Its id, and those by which other programs know it."""
+    names = [name for name in structs.astuple(session.aliases) if name and name != session.id]
+    return f"{session.id} ({', '.join(one_line(name) for name in dict.fromkeys(names))})" if names else session.id
 
 
 def _sections(facts: _Facts) -> list[Section]:

@@ -73,7 +73,7 @@ def last_here(keeper: Keeper) -> State | None:
 
 def disputed(keeper: Keeper) -> list[str]:
     """The sessions of this project with conflicts that nobody has settled, the latest first."""
-    rows = keeper.history(limit=None)
+    rows = keeper.history(limit=None, aliases=False)
     return [row.id for row in rows if any(one.chosen is None for one in view.conflicts(keeper.state(row.id)))]
 
 

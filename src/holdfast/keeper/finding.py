@@ -78,6 +78,16 @@ def rows(keeper: Keeper, wanted: Filter, *, all_projects: bool, at: int | None) 
     return found
 
 
+def described(keeper: Keeper, rows: list[Row], wanted: Filter) -> list[Row]:
+    """The rows with what only the states know. The status too: earlier versions listed another one."""
+    store = keeper.existing_store()
+    for row in rows:
+        state = None if store is None else store.state(row.id)
+        if state is not None:
+            row.aliases, row.status = view.aliases_of(state), view.shown_status(state)
+    return [row for row in rows if wanted.status in (None, row.status)]
+
+
 def worked_since(keeper: Keeper, rows: Iterable[Row], now: int) -> dict[str, WorkTime]:
     """By session, the work time as of now of what is worked on today: `listed` knows only that of the last event."""
     store = keeper.existing_store()

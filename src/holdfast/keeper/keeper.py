@@ -266,7 +266,7 @@ class Keeper:
 
     def latest_unfinished(self) -> KeptSession | None:
         """The unfinished session of this project that was worked on last."""
-        unfinished = self.history(limit=None, unfinished=True)
+        unfinished = self.history(limit=None, unfinished=True, aliases=False)
         return finding.latest(self, [row for row in unfinished if not row.archived] or unfinished)
 
     def history(
@@ -282,10 +282,12 @@ class Keeper:
         unfinished: bool = False,
         project: str | None = None,
         archived: bool | None = None,
+        aliases: bool = True,
     ) -> list[Row]:
         """Sessions newest first, of this project unless all are asked for; now, or as they were at a moment.
 
-        `before` is the id of the last row shown, to go on after it; `project` a project's name.
+        `before` is the id of the last row shown, to go on after it; `project` a project's name. Without `aliases` no
+        session is looked at.
         """
         if limit is not None and limit < 1:
             raise Invalid("the limit must be at least 1")
@@ -294,7 +296,8 @@ class Keeper:
             search=search, status=status, since=since, limit=limit, unfinished=unfinished, name=project,
             archived=archived, before=finding.place_of(self.existing_store(), before),
         )  # fmt: skip
-        return finding.rows(self, wanted, all_projects=all_projects, at=at)
+        found = finding.rows(self, wanted, all_projects=all_projects, at=at)
+        return finding.described(self, found, wanted) if aliases and at is None else found
 
     def project_names(self) -> list[str]:
         """The names of the projects that there are sessions of."""
@@ -306,10 +309,9 @@ class Keeper:
         from holdfast.keeper import overlaps, statistics
         from holdfast.machine.wall import local_offset
 
-        everything = (
-            [] if (store := self.existing_store()) is None else self.history(limit=None, all_projects=True, at=at)
-        )
-        rows = everything if by == "project" else self.history(limit=None, at=at)
+        store = self.existing_store()
+        everything = [] if store is None else self.history(limit=None, all_projects=True, at=at, aliases=False)
+        rows = everything if by == "project" else self.history(limit=None, at=at, aliases=False)
         shown = {row.id for row in rows}
         states = [self.state(row.id, at=at) for row in rows]
         others = (

@@ -6,6 +6,7 @@ puts it there itself: no `?` stands for anything else, and there is no `%`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
@@ -49,6 +50,8 @@ class Within(NamedTuple):
     few: bool = False
 
 
+# Of a search: most are for words, and need not look for an alias.
+_ID_LIKE: Final = re.compile(r"[0-9_:-]")
 _WHOLE: Final = Within()
 _LISTED: Final = "deleted = 0 AND version > 0"
 _COLUMNS: Final = "id, goal, status, progress, name, device, created_at, updated_at, working_ms, archived, ended_at"
@@ -133,8 +136,16 @@ def _conditions(which: Filter, within: Within) -> list[Condition] | None:
         whole, begun = search.query(which.search)
         if not begun:
             return None
-        found += within.with_words(whole, begun)
+        says = within.with_words(whole, begun)
+        name = which.search.strip()
+        found += [_either(says, within.called(name))] if _ID_LIKE.search(name) and " " not in name else says
     return found
+
+
+def _either(says: list[Condition], called: Condition) -> Condition:
+    """The words of a query are in the session, or the query is one of its aliases."""
+    words = " AND ".join(condition for condition, _ in says)
+    return f"(({words}) OR {called[0]})", (*(value for _, values in says for value in values), *called[1])
 
 
 def _marks(values: Sequence[str]) -> str:

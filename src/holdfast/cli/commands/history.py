@@ -10,7 +10,8 @@ from holdfast.cli.describe import status_word
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Row
 from holdfast.core.times import span
-from holdfast.keeper.wording import percent
+from holdfast.keeper.archives import FOLDER, Archives, archives
+from holdfast.keeper.wording import count, percent
 from holdfast.machine.wall import midnight
 
 
@@ -21,16 +22,26 @@ def run(call: Call) -> None:
     since, everywhere = _since(call), words.flag("all_projects")
     search, status = words.text("search"), words.text("status")
     rows = keeper.history(limit=limit, search=search, status=status, since=since, all_projects=everywhere, at=at)
+    beside = archives(keeper) if (search, status, since, at) == (None, None, None, None) else Archives([], 0)
+    unreadable = [{"path": path, "reason": reason} for path, reason in beside.unreadable]
     call.answer(
-        {"sessions": rows},
-        lambda paint: (
-            _table(paint, rows, Clock(keeper.now() if at is None else at), everywhere=everywhere)
-            if rows
-            else _nothing(call, paint)
-        ),
+        {"sessions": rows, **({"unreadable": unreadable} if unreadable else {})},
+        lambda paint: _shown(call, paint, rows, beside, everywhere=everywhere),
     )
+    if unreadable:
+        call.note(f"What is left of it: holdfast recover {unreadable[0]['path']}")
+    if beside.unknown:
+        folder = "/".join(FOLDER)
+        call.note(f"{count(beside.unknown, 'more archive')} in {folder}: holdfast import {folder}")
     if asked is None and len(rows) == limit:
         call.note(f"The latest {limit:,} are shown; --limit N shows more.")
+
+
+def _shown(call: Call, paint: Paint, rows: Sequence[Row], beside: Archives, *, everywhere: bool) -> Painted:
+    clock = Clock(call.keeper.now() if call.at is None else call.at)
+    listed = _table(paint, rows, clock, everywhere=everywhere) if rows else _nothing(call, paint)
+    unread = [paint.plain(f"unreadable  {path}: {reason}") for path, reason in beside.unreadable]
+    return Painted("\n".join([listed, *unread]))
 
 
 def _since(call: Call) -> int | None:
@@ -41,20 +52,27 @@ def _since(call: Call) -> int | None:
 
 def _table(paint: Paint, rows: Sequence[Row], clock: Clock, *, everywhere: bool) -> Painted:
     columns = [
-        Column("Session"), Column("Goal", weight=4, least=16), Column("Status"), Column("Done", "right"),
-        Column("Worked", "right"), Column("Project", weight=1, least=8, most=24), Column("Age", "right"),
+        Column("Session"), Column("Alias", weight=1, least=17, most=32), Column("Goal", weight=4, least=16),
+        Column("Status"), Column("Done", "right"), Column("Worked", "right"),
+        Column("Project", weight=1, least=8, most=24), Column("Age", "right"),
     ]  # fmt: skip
     cells: list[list[str]] = [
-        [paint.bold(row.id[:8]), row.goal,
+        [paint.bold(row.id[:8]), paint.dim(_alias(row)), row.goal,
          paint.join(status_word(paint, row.status), paint.dim(" (archived)") if row.archived else ""),
          percent(row.progress), span(row.working_ms), row.project, clock.age(row.updated_at)]
         for row in rows
     ]  # fmt: skip
-    if not everywhere:
-        del columns[5]
-        for cell in cells:
-            del cell[5]
+    left_out = {1} if not any(_alias(row) for row in rows) else set()
+    left_out |= set() if everywhere else {6}
+    cells = [[cell for place, cell in enumerate(line) if place not in left_out] for line in cells]
+    columns = [column for place, column in enumerate(columns) if place not in left_out]
     return paint.table(cells, columns)
+
+
+def _alias(row: Row) -> str:
+    """The first id that a format has for it."""
+    names = (row.aliases.orchestrator, row.aliases.timer, row.aliases.contract, row.aliases.craft)
+    return next((name for name in names if name and name != row.id), "")
 
 
 def _nothing(call: Call, paint: Paint) -> Painted:

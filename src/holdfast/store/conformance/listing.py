@@ -51,6 +51,16 @@ class Listing(Ground):
     def goals(self, store: Store, **which: object) -> list[str]:
         return [row.goal[-1] for row in store.rows(Filter(**which))]  # type: ignore[arg-type]
 
+    def test_search_finds_an_alias(self) -> None:
+        """The id by which a format knows a session finds it, within the filter; a part of the id does not."""
+        store = self.shelf()
+        session = "2aaaaaaa-0000-4000-8000-000000000002"
+        put(store, session, AliasGiven(format="orchestrator", id="2025-12-27-abc123"))
+        assert self.goals(store, search="2025-12-27-abc123") == ["2"]
+        assert self.goals(store, search=" 2025-12-27-abc123 ", projects=("project-1",), limit=1) == ["2"]
+        assert self.goals(store, search="2025-12-27-abc123", projects=("project-2",)) == []
+        assert self.goals(store, search="abc123") == []
+
     def test_listings_come_newest_first_and_filtered(self) -> None:
         """By creation, then by id; by project, status, age and number, alone and together."""
         store = self.shelf()

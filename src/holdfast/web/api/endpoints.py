@@ -98,7 +98,7 @@ def hours(keeper: Keeper, _: Path, words: asked.Asked) -> d.HoursTable | d.Agent
         found = all_hours.hours(keeper, _memo, project=project, since=since)
         tables = {"day": found.days, "scope": found.scopes, "project": found.projects}
         return d.HoursTable(by=words.by, lines=tables[words.by], total=found.total)
-    rows = keeper.history(limit=None, all_projects=True, project=project, since=since)
+    rows = keeper.history(limit=None, all_projects=True, project=project, since=since, aliases=False)
     states = (keeper.state(row.id) for row in rows)
     table = statistics.table(states, words.by, now=keeper.now(), offset=local_offset)
     lines = cast("list[statistics.AgentLine]", table.lines)

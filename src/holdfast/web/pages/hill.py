@@ -39,7 +39,7 @@ class HillPage:
     title = "Hill"
 
     def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
-        open_rows = _latest(keeper.history(limit=None, all_projects=True, unfinished=True))
+        open_rows = _latest(keeper.history(limit=None, all_projects=True, unfinished=True, aliases=False))
         now = keeper.now()
         projects: dict[str, list[Hill]] = {}
         for one in hills(keeper):

@@ -97,7 +97,7 @@ class History:
             self._drawn.clear()
         drawn = self._drawn
         seen = _as_of_now(keeper, rows)
-        keys = [(since, *msgspec.structs.astuple(row)) for row, since in seen]
+        keys = [(since, msgspec.msgpack.encode(row)) for row, since in seen]
         new = {key: one for one, key in zip(seen, keys, strict=True) if key not in drawn}
         if new:
             made = render("history-rows.html", rows=[_line(*one) for one in new.values()], between=_BETWEEN)
