@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
 from holdfast.core.times import HOUR
+from holdfast.keeper import project_files
 from holdfast.keeper.doctor_checks import REPAIR, Check
 from holdfast.keeper.wording import count
 from holdfast.machine import files
@@ -29,8 +30,9 @@ _SHOWN = 3
 def mirrors(keeper: Keeper, _: Store | None) -> Check:
     keeper.absorb()
     found = keeper.mirrors.status()
+    unkept = _unkept(keeper)
     if not found:
-        return Check("mirrors", "ok", "nothing is mirrored here")
+        return unkept or Check("mirrors", "ok", "nothing is mirrored here")
     trouble = [f"{one.format} cannot be written: {one.trouble}" for one in found if one.trouble]
     if trouble:
         return Check("mirrors", "warning", "; ".join(trouble), "Put that right; the next command writes the files.")
@@ -48,7 +50,18 @@ def mirrors(keeper: Keeper, _: Store | None) -> Check:
             "mirrors", "warning", f"set aside: {'; '.join(aside[-_SHOWN:])}",
             "Look at what was set aside, take over what you need, then remove it.",
         )  # fmt: skip
-    return Check("mirrors", "ok", f"{', '.join(one.format for one in found)} as they should be")
+    return unkept or Check("mirrors", "ok", f"{', '.join(one.format for one in found)} as they should be")
+
+
+def _unkept(keeper: Keeper) -> Check | None:
+    """Session files that no mirror keeps, and that the log does not know."""
+    at_work = keeper.current() is not None
+    files_found = [file for file in project_files.files(keeper, at_work=at_work) if not file.foreign]
+    if not files_found:
+        return None
+    said = [project_files.description(file) for file in files_found[:_SHOWN]]
+    fix = project_files.options(keeper, files_found[0])
+    return Check("mirrors", "warning", "; ".join(said), "; or ".join(fix))
 
 
 def _there(keeper: Keeper, path: str) -> bool:

@@ -70,6 +70,10 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
     if opened is not None:
         with suppress(OSError, HoldfastError):  # the session is there; the next start takes the note away
             _forget(keeper)
+    if replace:
+        from holdfast.keeper.project_files import set_unreadable_aside
+
+        keeper.told += set_unreadable_aside(keeper)
     return session
 
 

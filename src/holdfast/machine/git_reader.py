@@ -248,6 +248,10 @@ class GitReader(GitProgram):
         out = self._ask("ls-files", "--unmerged", "-z").out
         return sorted({entry.partition("\t")[2] for entry in os.fsdecode(out).split("\0") if entry})
 
+    def tracks(self, path: str) -> bool:
+        """Whether the index has a file."""
+        return bool(self._ask("--literal-pathspecs", "ls-files", "-z", "--", path.replace(os.sep, "/")).out)
+
     def numstat(self, path: str) -> tuple[int, int] | None:
         """Lines added and removed against HEAD; None for binary files, directories and what is not there."""
         full = Path(self.root, path)

@@ -13,6 +13,7 @@ from holdfast.cli.commands.agents import table
 from holdfast.cli.connected import public as public_connection
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.cli.places import places
+from holdfast.cli.project_files import file_notes
 from holdfast.cli.table import FORMAT_NAMES
 from holdfast.core.errors import HoldfastError, Interrupted
 from holdfast.keeper.wording import count
@@ -54,6 +55,7 @@ def run(call: Call) -> int:
     done = _do(call, found, wanted)
     if wanted.connect:
         found = find(call.keeper, where)
+    notes = file_notes(call, at_work=call.keeper.current() is not None, foreign=True)
     call.answer(
         {
             "agents": [public_agent(one) for one in found],
@@ -65,8 +67,9 @@ def run(call: Call) -> int:
             ],
             "problems": [error.message + (f" ({error.hint})" if error.hint else "") for error in done.problems],
             "next": done.next,
+            **({"notes": notes} if notes else {}),
         },
-        lambda paint: Painted("") if call.quiet else _painted(paint, call.keeper.place.root, found, done),
+        lambda paint: Painted("") if call.quiet else _painted(paint, call.keeper.place.root, found, done, notes),
         error=done.problems[0] if done.problems else None,
     )  # fmt: skip
     call.failed(done.problems)
@@ -219,7 +222,7 @@ def _next(found: list[Found], wanted: Wanted) -> list[str]:
 # ── showing it ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _painted(paint: Paint, root: str, found: list[Found], done: Outcome) -> Painted:
+def _painted(paint: Paint, root: str, found: list[Found], done: Outcome, notes: list[str]) -> Painted:
     lines: list[str] = [paint.heading("Holdfast", root), table(paint, found), ""]
     mark = "*" if paint.ascii_only else "✓"
     for one in done.connected:
@@ -236,6 +239,7 @@ def _painted(paint: Paint, root: str, found: list[Found], done: Outcome) -> Pain
         sessions = sum(one.sessions for one in done.backfilled)
         told = f" {count(sessions, 'past session')} taken in" if sessions else " nothing new in past conversations"
         lines.append(paint.join(paint.green(mark), told))
+    lines += [paint.plain(sentence, lines=True) for sentence in notes]
     if done.next:
         lines.append(paint.plain("What you can do:"))
         lines += [paint.join("  ", paint.cyan(command)) for command in done.next]

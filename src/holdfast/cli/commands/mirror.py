@@ -15,8 +15,20 @@ if TYPE_CHECKING:
 
 def on(call: Call) -> None:
     name = call.parsed.need("format")
-    call.keeper.mirrors.switch_on(name)
+    call.keeper.mirrors.switch_on(name, current_stays=_asked(call, name))
     _answer(call, f"{name} is mirrored from now on")
+
+
+def _asked(call: Call, name: str) -> bool | None:
+    """Where a file holds another session than the current one: whether the current one stays, if somebody says so."""
+    if call.parsed.globals.yes or not call.asks():
+        return None
+    stays = call.keeper.mirrors.current_stays(name)
+    if stays is None:
+        return None
+    which = "was worked on before the current one. Keep the current one" if stays else "is newer. Go on with that one"
+    answer = call.ask(f"The {name} file holds another session, which {which}? [Y/n]")
+    return stays if (answer or "y").lower() in ("y", "yes") else not stays
 
 
 def off(call: Call) -> None:

@@ -6,26 +6,99 @@ import os
 
 from holdfast.cli.call import Call
 from holdfast.cli.places import places
-from holdfast.core.errors import NotFound
+from holdfast.cli.project_files import file_notes
+from holdfast.core.errors import HoldfastError, NotFound, Refused
+from holdfast.core.text import shorten
+from holdfast.core.times import millis
+from holdfast.keeper import project_files
 from holdfast.keeper.session import KeptSession
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.keeper.project_files import ProjectFile
 
 
 def run(call: Call) -> None:
     if not call.parsed.flag("no_sync"):
         _sync_first(call)
     reference, device = call.parsed.text("id"), call.parsed.text("device")
+    force = call.parsed.flag("force")
     if reference is not None:
-        session = call.keeper.session(reference)
+        _go_on(call, call.keeper.session(reference), device=device, force=force)
     elif device is not None:
-        session = _left_by(call, device)
+        _go_on(call, _left_by(call, device), device=device, force=force)
+    elif (current := call.keeper.current()) is not None:
+        _go_on(call, current, force=force)
     else:
-        session = call.keeper.current() or _latest(call)
-    _go_on(call, session, device=device, force=call.parsed.flag("force"))
+        _go_on_with_latest(call, force=force)
 
 
 def latest(call: Call) -> None:
     _sync_first(call)
-    _go_on(call, _latest(call))
+    _go_on_with_latest(call)
+
+
+def _go_on_with_latest(call: Call, *, force: bool = False) -> None:
+    """The unfinished session that was worked on last, whether the log has it or a file of the project."""
+    stored = call.keeper.latest_unfinished()
+    file = _file_to_go_on_with(call, stored)
+    if file is None and stored is None:
+        raise NotFound("there is no unfinished session here", hint=_nothing_hint(call))
+    if file is None:
+        assert stored is not None
+        _go_on(call, stored, force=force)
+        return
+    session = project_files.take_in(call.keeper, file)
+    _go_on(call, session, force=force, file=file)
+
+
+def _file_to_go_on_with(call: Call, stored: KeptSession | None) -> ProjectFile | None:
+    """The file that was worked on later; raises where it cannot be gone on with, and where nobody said yes to it.
+
+    What git tracks and what is older than the latest session here may have been put there by anybody.
+    """
+    since = None if stored is None else stored.state().updated_at
+    at_work = call.keeper.current() is not None
+    for file in project_files.files(call.keeper, at_work=at_work, thorough=True):
+        if not file.unfinished and file.error is None:
+            continue
+        if since is not None and file.changed < since:
+            return None
+        if file.error is not None and at_work:
+            continue  # named beside the answer
+        if file.error is not None:
+            raise project_files.answer(call.keeper, file)
+        why = _doubt(call, file)
+        if why is None or _says_yes(call, file, why):
+            return file
+        if stored is None:
+            raise Refused(
+                f"{file.typed} holds a session ({shorten(file.goal or '', 60)!r}), but {why}",
+                hint="If it is to be gone on with: holdfast continue --yes",
+                file=file.typed,
+            )
+    return None
+
+
+def _doubt(call: Call, file: ProjectFile) -> str | None:
+    if project_files.is_tracked(call.keeper, file):
+        return "git tracks the file: whoever could commit here may have written it"
+    latest = max((row.updated_at for row in call.keeper.history(limit=None, aliases=False)), default=None)
+    if latest is not None and file.changed < millis(latest):
+        return "it is older than the latest session here"
+    return None
+
+
+def _says_yes(call: Call, file: ProjectFile, why: str) -> bool:
+    if call.parsed.globals.yes:
+        return True
+    asked = f"{file.typed} holds a session ({shorten(file.goal or '', 60)!r}), but {why}. Go on with it? [y/N]"
+    return (call.ask(asked) or "").lower() in ("y", "yes")
+
+
+def _nothing_hint(call: Call) -> str:
+    notes = file_notes(call, at_work=False, foreign=True)
+    return "\n".join(["Start one: holdfast start GOAL", *notes])
 
 
 def _sync_first(call: Call) -> None:
@@ -35,13 +108,6 @@ def _sync_first(call: Call) -> None:
 
         for sentence in catch_up(call.keeper):
             call.note(sentence)
-
-
-def _latest(call: Call) -> KeptSession:
-    found = call.keeper.latest_unfinished()
-    if found is None:
-        raise NotFound("there is no unfinished session here", hint="Start one: holdfast start GOAL")
-    return found
 
 
 def _left_by(call: Call, device: str) -> KeptSession:
@@ -56,9 +122,18 @@ def _left_by(call: Call, device: str) -> KeptSession:
     return call.keeper.session(found)
 
 
-def _go_on(call: Call, session: KeptSession, *, device: str | None = None, force: bool = False) -> None:
+def _go_on(
+    call: Call,
+    session: KeptSession,
+    *,
+    device: str | None = None,
+    force: bool = False,
+    file: ProjectFile | None = None,
+) -> None:
     call.keeper.places = places(call)
+    before = call.keeper.current() if file is not None else None
     resumed = session.resume(device=device, force=force, at=call.at)
+    notes = file_notes(call, at_work=True) if file is None else _mirrored(call, file, session, before)
     document = session.document(at=call.at)
     text = session.briefing(reader="person", at=call.at)
     more = {
@@ -68,6 +143,25 @@ def _go_on(call: Call, session: KeptSession, *, device: str | None = None, force
                   for one in resumed.files],
         "ground": [one._asdict() for one in resumed.ground],
     }  # fmt: skip
+    if notes:
+        more["notes"] = notes
     call.done(document, lambda paint: paint.plain(text, lines=True), **more)
+    for sentence in notes:
+        call.note(sentence)
     for one in resumed.ground:
         call.note(f"The ground differs, {one.detail}." + (f"\n  {one.fix}" if one.fix else ""))
+
+
+def _mirrored(call: Call, file: ProjectFile, session: KeptSession, before: KeptSession | None) -> list[str]:
+    """Keep the file from now on; what was done, in sentences."""
+    notes = [f"{file.typed} was imported as session {session.id[:8]}."]
+    if before is not None and before.id != session.id:
+        notes.append(f"Session {before.id[:8]} is no longer the current one: holdfast resume {before.id[:8]}")
+    try:
+        call.keeper.mirrors.switch_on(file.format)
+    except HoldfastError as error:
+        return [*notes, f"The mirror {file.format} could not be switched on: {error.message}."]
+    return [
+        *notes,
+        f"The mirror {file.format} is on: the file shows the session from now on (holdfast mirror off {file.format})",
+    ]

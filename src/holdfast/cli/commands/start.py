@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
+from holdfast.cli.project_files import file_notes
 
 
 def run(call: Call) -> None:
@@ -21,10 +22,14 @@ def run(call: Call) -> None:
         at=call.at,
     )
     document = session.document(at=call.at)
+    notes = file_notes(call, at_work=True)
     call.done(
         document,
         lambda paint: paint.join(
             paint.green("Started "), paint.bold(session.id[:8]), "  ", document.goal,
             paint.dim(f"  on {document.branch}") if document.branch else "",
         ),
+        **({"notes": notes} if notes else {}),
     )  # fmt: skip
+    for sentence in notes:
+        call.note(sentence)

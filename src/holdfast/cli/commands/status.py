@@ -9,6 +9,7 @@ from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.glance import glance
 from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.project_files import file_notes
 from holdfast.core.model import Session
 from holdfast.core.state import State
 
@@ -16,24 +17,33 @@ from holdfast.core.state import State
 def run(call: Call) -> None:
     reference = call.parsed.text("id") or "@"
     found = call.keeper.current(at=call.at) if reference == "@" else call.keeper.session(reference)
+    files = file_notes(call, at_work=found is not None) if call.at is None and reference == "@" else []
     if found is None:
         gone = _deleted(call) if call.at is None else None
-        more = {} if gone is None else {"notes": [gone]}
-        call.answer({"session": None, **more}, lambda paint: _nothing(call, paint))
+        notes = [*([] if gone is None else [gone]), *call.keeper.told, *files]
+        call.answer({"session": None, **_with(notes)}, lambda paint: _nothing(call, paint, files))
         if gone is not None:
             call.note(gone)
+        call.tell_of_mirrors()
         return
     at = call.at
     now = call.keeper.now() if at is None else at
     state = found.state(at=at)
     document = found.described(state, now)
-    call.answer({"session": document}, lambda paint: glance(
+    call.answer({"session": document, **_with([*call.keeper.told, *files])}, lambda paint: glance(
         paint, document, Clock(now), hint=not call.quiet,
         gone=_gone(state, document) if at is None else frozenset(),
     ))  # fmt: skip
+    call.tell_of_mirrors()
+    for sentence in files:
+        call.note(sentence)
     waits = document.sync.status == "error" or (document.sync.status == "pending" and document.sync.error is None)
     if at is None and waits:
         call.keeper.upkeep.travel()  # what could not be sent when it was recorded is tried again
+
+
+def _with(notes: list[str]) -> dict[str, list[str]]:
+    return {"notes": notes} if notes else {}
 
 
 def _gone(state: State, document: Session) -> frozenset[str]:
@@ -65,7 +75,7 @@ def _disputed(call: Call) -> str | None:
     return last.session[:8]
 
 
-def _nothing(call: Call, paint: Paint) -> Painted:
+def _nothing(call: Call, paint: Paint, files: list[str]) -> Painted:
     from holdfast.keeper import projects
 
     lines = [paint.join("No session is in progress here. Start one: ", paint.bold("holdfast start GOAL"))]
@@ -87,4 +97,5 @@ def _nothing(call: Call, paint: Paint) -> Painted:
             paint.join("Or go on with the latest: ", paint.bold("holdfast continue")),
             paint.cut(paint.join("  ", paint.dim(f"{latest.id[:8]}, {ago}  "), document.goal), paint.width),
         ]
+    lines += [paint.plain(sentence, lines=True) for sentence in files]
     return Painted("\n".join(lines))

@@ -13,8 +13,8 @@ from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.formats.conversion import state_of
 from holdfast.formats.finding import LOOKED_FOR
-from holdfast.formats.interface import Format, Ground, Note
-from holdfast.formats.recovery.meaning import LISTS, completed, meant
+from holdfast.formats.interface import Format, Ground, Note, Tidied
+from holdfast.formats.recovery.meaning import LISTS, Meant, completed, meant
 from holdfast.formats.recovery.recovering import Recovered, recovered
 from holdfast.formats.text.reading import LIMIT
 from holdfast.keeper.documents.ground import ground
@@ -22,6 +22,7 @@ from holdfast.keeper.documents.session_files import session_files
 from holdfast.machine.files import explain, read_limited, shown
 
 if TYPE_CHECKING:
+    from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
 
 
@@ -29,6 +30,8 @@ class Contents(NamedTuple):
     """What a recovered document tells, in numbers."""
 
     goal: str | None
+    status: str
+    updated_at: int
     agents: int
     tasks: int
     decisions: int
@@ -53,6 +56,8 @@ class Rescue(NamedTuple):
     more: dict[str, Json] | None = None
     # Why no session can be made of it, or why it could not be read at all.
     error: HoldfastError | None = None
+    # Its version is one that this program does not know: it was read like the one that it does.
+    version: HoldfastError | None = None
 
     @property
     def something(self) -> bool:
@@ -137,18 +142,36 @@ def _rescue(keeper: Keeper, path: str, here: Ground) -> Rescue:
     if what.kind in LISTS or what.kind == "contract-history":
         document = found.documents if what.kind == "contract-history" else found.value
         return plain._replace(rules=what.rules, document=document, error=_no_session(path, what.kind))
-    tidy = completed(found.value, what, here, cut=not found.whole)
+    tidy, version = _completed(found, what, here)
     if isinstance(tidy, HoldfastError):
         return plain._replace(rules=what.rules, error=tidy)
+    whole = found.whole and version is None
     # What is whole is shown as it stands: the import would say what it assumes.
-    notes = found.notes if found.whole else [*found.notes, *tidy.notes]
-    document = found.value if found.whole else tidy.document
+    notes = found.notes if whole else [*found.notes, *tidy.notes]
+    document = found.value if whole else tidy.document
     contents, known = _contents(tidy.document, what.rules, here), _known(keeper, found, tidy.document, what.rules)
     more = None
     if known is not None:
-        said = tidy.document if found.whole else _said_itself(tidy.document, found.value)
+        said = tidy.document if whole else _said_itself(tidy.document, found.value)
         more = _more(keeper, known, said, what.rules, here)
-    return plain._replace(rules=what.rules, document=document, notes=notes, contents=contents, known=known, more=more)
+    return plain._replace(
+        rules=what.rules, whole=whole, document=document, notes=notes, contents=contents, known=known, more=more,
+        version=version,
+    )  # fmt: skip
+
+
+def _completed(found: Recovered, what: Meant, here: Ground) -> tuple[Tidied | HoldfastError, HoldfastError | None]:
+    """The document, or why there is none. One of an unknown version is read like the known one, and that is said."""
+    cut, value = not found.whole, found.value
+    tidy = completed(value, what, here, cut=cut)
+    if not isinstance(tidy, HoldfastError) or not isinstance(value, dict) or "schema_version" not in value:
+        return tidy, None
+    unversioned: Json = {key: inner for key, inner in value.items() if key != "schema_version"}
+    read = completed(unversioned, what, here, cut=cut)
+    if isinstance(read, HoldfastError):
+        return tidy, None
+    note = Note(("schema_version",), "is a version that Holdfast does not know: read like the one it knows")
+    return read._replace(notes=[note, *(other for other in read.notes if other.place != note.place)]), tidy
 
 
 def _said_itself(tidy: dict[str, Json], read: Json) -> dict[str, Json]:
@@ -197,13 +220,20 @@ def _no_session(path: str, kind: str) -> HoldfastError:
 
 
 def _contents(document: dict[str, Json], rules: Format, here: Ground) -> Contents | None:
-    from holdfast.core import view
-
     try:
         state = state_of(document, rules, here)
     except HoldfastError:
         return None
-    return Contents(view.word(state, "goal"), len(state.agents), len(state.tasks), len(state.decisions))
+    return contents_of(state)
+
+
+def contents_of(state: State) -> Contents:
+    from holdfast.core import view
+
+    return Contents(
+        view.word(state, "goal"), view.status_of(state), state.updated_at,
+        len(state.agents), len(state.tasks), len(state.decisions),
+    )  # fmt: skip
 
 
 def _known(keeper: Keeper, found: Recovered, document: dict[str, Json], rules: Format) -> str | None:

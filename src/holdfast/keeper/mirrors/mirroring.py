@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core import view
 from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.lifecycle import FINISHED
+from holdfast.core.text import shorten
+from holdfast.core.times import text
+from holdfast.keeper import project_files
 from holdfast.keeper.mirrors.desk import refuse_links, stamp
 from holdfast.machine.locks import PATIENCE, locked
 from holdfast.mirror import prints, repository
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
     from holdfast.formats.interface import Ground
     from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.project_files import ProjectFile
 
 
 class Mirrored(NamedTuple):
@@ -100,27 +105,76 @@ class Mirrors:
 
     # ── switching ────────────────────────────────────────────────────────────────────────────────────────
 
-    def switch_on(self, name: str) -> None:
-        """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone."""
+    def switch_on(self, name: str, *, current_stays: bool | None = None) -> None:
+        """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone.
+
+        Where a file holds another session than the current one, the one that was worked on last is current after
+        that, unless `current_stays` says which. What became of the other is told.
+        """
         one = self._layout(name)
         if any(other.name == name for other in self.formats()):
             raise Conflict(f"the mirror {name} is on already", hint="holdfast mirror status shows it.")
         for path in (*one.fixed, *(f"{folder}/-" for folder in one.folders)):
             refuse_links(self._place.root, path)
-        self._refuse_strangers(one)
+        unreadable = self._refuse_strangers(one)
         if one.ignored and self._place.git:
             repository.ignore(self._place.root, one.ignored)
         self._keeper.home.prepare()
         self._keeper.store()
-        self._begin_with_what_comes(name)
+        if current_stays is None:
+            current_stays = self.current_stays(name)
+        # Before the mirror is on: nothing that is imported becomes current by that.
+        older = self._import_beside_current(name) if current_stays else None
+        self._begin_with_what_comes(name, unreadable)
         self.memory.set(self._place.main, name, self._keeper.now())
+        if older is not None:
+            session, version = older
+            self.memory.know(self._place.main, [version])
+            self.memory.note_session(self._place.root, session)
         self._settle([one], everything=True)
 
-    def _begin_with_what_comes(self, name: str) -> None:
-        """Sessions that were begun here for the sake of other mirrors are not shown in this one."""
+    def current_stays(self, name: str) -> bool | None:
+        """Whether the current session was worked on later than the one in the file; None where there are not two."""
+        current, file = self._keeper.current(), self._rival(name)
+        if current is None or file is None or file.known == current.id:
+            return None
+        return file.changed <= current.state().updated_at
+
+    def _rival(self, name: str) -> ProjectFile | None:
+        """The file of a format for one session, where it holds an unfinished one that the store does not know."""
+        found = project_files.files(self._keeper, at_work=True, thorough=True) if name in project_files.SINGLE else []
+        return next((file for file in found if file.format == name and file.unfinished), None)
+
+    def _import_beside_current(self, name: str) -> tuple[str, str] | None:
+        """Import what the file holds, though another session stays current; the file shows that one from now on.
+
+        Gives the session, and the hash of the file that told it: what is in the log is no news for the mirror.
+        """
+        file = self._rival(name)
+        if file is None:
+            return None
+        data = prints.read(file.path)
+        taken = project_files.take_in(self._keeper, file)
+        shown = os.path.relpath(file.path, self._place.root)
+        self.tell(
+            f"{shown} held another session, of {text(file.changed)[:10]}: it was imported as {taken.id[:8]}, and the "
+            f"file shows the current one. To go on with the other: holdfast resume {taken.id[:8]}"
+        )
+        return taken.id, prints.hash_of(data)
+
+    def _begin_with_what_comes(self, name: str, unreadable: Sequence[tuple[str, str]]) -> None:
+        """Sessions that were begun here for the sake of other mirrors are not shown in this one.
+
+        Files that nothing more can be had from get another name.
+        """
         with locked(self.memory.lock(self._place.root), what="switching a mirror on"):
             tree = self.memory.tree(self._place.root)
             tree.came[name] = len(self.memory.sessions(self._place.root))
+            for path, why in unreadable:
+                aside = project_files.set_aside(self._keeper, inside(self._place.root, path))
+                kept = f"{posixpath.dirname(path)}/{os.path.basename(aside)}"
+                tree.reject(name, Rejected(path, kept, why, self._keeper.now()))
+                self.tell(f"{path} was kept as {os.path.basename(aside)}: {why}.")
             self.memory.save(tree)
 
     def note_current(self, session: str) -> None:
@@ -179,9 +233,13 @@ class Mirrors:
             )
         return True
 
-    def _refuse_strangers(self, one: Layout) -> None:
-        """A hand-made file where a mirror would write: what somebody keeps there is not ours to replace."""
+    def _refuse_strangers(self, one: Layout) -> list[tuple[str, str]]:
+        """A hand-made file where a mirror would write: what somebody keeps there is not ours to replace.
+
+        Gives the files that cannot be read and hold nothing that the log does not have, and why.
+        """
         root = self._place.root
+        spent: list[tuple[str, str]] = []
         for path in one.fixed:
             if not os.path.lexists(inside(root, path)):
                 continue
@@ -193,11 +251,31 @@ class Mirrors:
                     for _, value in one.gather(root, path, data):
                         one.rules.tidy(value, self._ground())
             except (Invalid, Damaged, Refused) as error:
+                hint = None if isinstance(error, Refused) else self._way_on(one, path)
+                if hint is None and not isinstance(error, Refused):
+                    spent.append((path, shorten(error.message, 300)))
+                    continue
                 raise Conflict(
-                    f"{path} is there and is no {one.name} file: {error.message}",
-                    hint=f"Take over what it holds (holdfast import --salvage {path}), then move it away.",
-                    file=path,
+                    f"{path} is there and is no {one.name} file: {error.message}", hint=hint or error.hint, file=path
                 ) from error
+        return spent
+
+    def _way_on(self, one: Layout, path: str) -> str | None:
+        """How to take over what a file holds that is no sound one of a format; None where nothing is to be had."""
+        if one.name not in project_files.SINGLE:
+            return f"holdfast validate {path} says what is wrong with it."
+        found = project_files.files(self._keeper, at_work=True, thorough=True)
+        file = next((file for file in found if file.format == one.name), None)
+        if file is None:
+            return None
+        if file.recoverable and not file.foreign:
+            return (
+                f"Take over what it holds: holdfast recover {file.typed} --start\n"
+                f"Then, once more: holdfast mirror on {one.name} (the file is kept under another name)"
+            )
+        if file.foreign:
+            return f"Take over what it holds (holdfast import --salvage {file.typed}), then move it away."
+        return None
 
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────
 

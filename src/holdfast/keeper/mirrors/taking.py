@@ -188,5 +188,9 @@ def _made_current(keeper: Keeper, taken: Taken, rules: Format) -> Taken:
         unfinished = earlier is not None and not earlier.deleted and view.status_of(earlier) not in FINISHED
         if earlier is not None and unfinished and not keeper.upkeep.reads_only(earlier.session):
             keeper.recorder.within(transaction, earlier.session, put_away)
+            keeper.told.append(
+                f"The {rules.name} file holds another session, {taken.session[:8]}, which is the current one now. "
+                f"The one before was put away: holdfast resume {earlier.session[:8]}"
+            )
         keeper.make_current(transaction, taken.session)
     return taken

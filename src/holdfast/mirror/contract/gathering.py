@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 
 from holdfast.core import limits
 from holdfast.core.canonical import Json
@@ -12,12 +13,16 @@ from holdfast.machine.locks import locked
 from holdfast.mirror.contract import documents, history, layout, registry
 
 
-def gathered(folder: str) -> dict[str, Json]:
-    """The composite document of a feature's directory. Raises `Invalid` when a file of it is no YAML."""
+def gathered(folder: str, *, leave_no_trace: bool = False) -> dict[str, Json]:
+    """The composite document of a feature's directory. Raises `Invalid` when a file of it is no YAML.
+
+    With `leave_no_trace` no lock is made where there is none: for whoever only looks at other people's files.
+    """
     root, feature_id = os.path.split(folder)
     feature = layout.Feature(feature_id, folder)
     found: dict[str, Json] = {}
-    with locked(feature.lock, shared=True, what=f"reading {feature_id}"):
+    unlocked = leave_no_trace and not os.path.lexists(feature.lock)
+    with nullcontext() if unlocked else locked(feature.lock, shared=True, what=f"reading {feature_id}"):
         for name, path in (("state", feature.state), ("plan", feature.plan)):
             document = documents.load(path)
             if document is not None:

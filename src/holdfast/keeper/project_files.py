@@ -1,0 +1,364 @@
+"""Session files that stand in a project though no mirror keeps them: named wherever people look, and gone on with.
+
+A program of one of the four formats may have been at work here before Holdfast, or without it. What the store knows
+already, and what is not there, costs one `stat` per place; only what is there is read. A file that cannot be read is
+answered with commands that work on that very file.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `status` loads this module
+    from collections.abc import Iterator
+    from typing import Final
+
+    from holdfast.core.canonical import Json
+    from holdfast.core.errors import HoldfastError
+    from holdfast.formats.interface import Format
+    from holdfast.keeper.documents.recovering import Rescue
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.keeper.session import KeptSession
+
+# Formats that keep one session, in one file.
+SINGLE: Final = {
+    "orchestrator": (".claude", "orchestrator-session.json"),
+    "timer": (".claude", "session-state.json"),
+}
+# Formats that keep many, each under its own id: a file, or a directory.
+MANY: Final = {"craft": (".craft", "cache", "orchestration-sessions"), "contract": (".ai-session",)}
+_LARGE: Final = 1 << 20  # bytes: whoever only looks need not wait for more to be read
+_MOST: Final = 100  # of one directory
+_MOST_LOOKED_AT: Final = 10
+
+
+class ProjectFile:
+    """A session file, as it is."""
+
+    def __init__(self, name: str, path: str, changed: int) -> None:
+        self.format = name
+        self.path = path
+        # When it was changed last: as it says itself, else as its file does. Milliseconds.
+        self.changed = changed
+        self.goal: str | None = None
+        self.status = ""
+        self.rules: Format | None = None
+        self.document: Json = None
+        # The session of the store that it tells more of.
+        self.known: str | None = None
+        # Why it cannot be gone on with: damaged, or of a version or shape that Holdfast does not know.
+        self.error: HoldfastError | None = None
+        # Whether `recover` finds anything in it.
+        self.recoverable = False
+        # It is of none of the formats: somebody keeps something else there.
+        self.foreign = False
+
+    @property
+    def typed(self) -> str:
+        """Its path as a person would type it in the directory they are in."""
+        from shlex import quote
+
+        short = os.path.relpath(self.path)
+        return quote(self.path if short.startswith(os.pardir) else short)
+
+    @property
+    def unfinished(self) -> bool:
+        from holdfast.core.lifecycle import FINISHED
+
+        return self.error is None and not self.foreign and self.status not in FINISHED
+
+
+def files(keeper: Keeper, *, at_work: bool, thorough: bool = False) -> list[ProjectFile]:
+    """Those that the store does not know, or not all of, latest first.
+
+    `at_work`: there is a current session, so that nothing is missing though a mirror set a file aside. `thorough`:
+    however large they are.
+    """
+    root = keeper.place.root
+    standing = [name for name, steps in (SINGLE | MANY).items() if os.path.lexists(os.path.join(root, *steps))]
+    mirrored = _mirrored(keeper) if standing or not at_work else set()
+    found: list[ProjectFile] = []
+    for name in standing:
+        if name not in mirrored:
+            found += (_single if name in SINGLE else _many)(keeper, name, thorough=thorough)
+    for name in mirrored & SINGLE.keys() if not at_work else ():
+        found += _set_aside(keeper, name)
+    return sorted(found, key=lambda file: file.changed, reverse=True)
+
+
+def sentence(keeper: Keeper, file: ProjectFile) -> str:
+    """What there is to say of a file, and what to do."""
+    said, ways = description(file), options(keeper, file)
+    return f"{said}. {ways[0]}" if len(ways) == 1 else "\n  ".join([f"{said}. Either:", *ways])
+
+
+def description(file: ProjectFile) -> str:
+    path = file.typed
+    if file.error is not None:
+        return _problem(file.error, path)
+    if file.foreign:
+        return f"{path} is none of the four formats"
+    what = f"{path} holds a session that is not in the log"
+    if file.known is not None:
+        what = f"{path} tells more of session {file.known[:8]} than the log"
+    return f"{what}: {_goal(file)!r}, {file.status.replace('_', ' ')}, of {_day(file)}" if file.status else what
+
+
+def options(keeper: Keeper, file: ProjectFile) -> list[str]:
+    """What can be done about a file: commands that work on this very one."""
+    path = file.typed
+    if file.foreign:
+        return [f"To take over what can be recognised: holdfast import --salvage {path}"]
+    if file.error is None:
+        latest = keeper.latest_unfinished() if file.unfinished else None
+        last = file.unfinished and (latest is None or latest.state().updated_at <= file.changed)
+        return ["To go on with it: holdfast continue" if last else f"To take it in: holdfast import {path}"]
+    recover = [f"holdfast recover {path} --start (goes on with what can be read of it)"] if file.recoverable else []
+    kept = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
+    return [
+        *recover,
+        f"holdfast start GOAL --replace (starts afresh; {kept})",
+        "holdfast history (shows earlier sessions)",
+    ]
+
+
+def answer(keeper: Keeper, file: ProjectFile) -> HoldfastError:
+    """The error with which `continue` and `resume` answer a file that cannot be gone on with."""
+    from holdfast.core.errors import Damaged, Invalid
+
+    assert file.error is not None
+    hint = "\n".join(options(keeper, file))
+    for kind in (Damaged, Invalid):
+        if isinstance(file.error, kind):
+            return kind(_problem(file.error, file.typed), hint=hint, file=file.typed)
+    return file.error
+
+
+def is_tracked(keeper: Keeper, file: ProjectFile) -> bool:
+    """Whether git has it: then anybody who could commit may have written it."""
+    if not keeper.place.git:
+        return False
+    from holdfast.core.errors import HoldfastError
+    from holdfast.machine.git_reader import GitReader
+
+    try:
+        return GitReader(keeper.place.root).tracks(os.path.relpath(file.path, keeper.place.root))
+    except HoldfastError:
+        return True  # nobody can say: better asked than taken
+
+
+def take_in(keeper: Keeper, file: ProjectFile) -> KeptSession:
+    """Import the session of a file. Whoever goes on with it switches the mirror on after that."""
+    from holdfast.keeper.documents.importing import take_in
+    from holdfast.keeper.session import KeptSession
+
+    assert file.rules is not None
+    return KeptSession(keeper, take_in(keeper, file.document, file.rules).session)
+
+
+def set_unreadable_aside(keeper: Keeper) -> list[str]:
+    """Give files that cannot be gone on with another name, because somebody starts afresh; a sentence for each."""
+    told = []
+    for file in files(keeper, at_work=True, thorough=True):
+        place = os.path.join(keeper.place.root, *SINGLE.get(file.format, ("",)))
+        if file.error is None or file.path != place:
+            continue
+        aside = set_aside(keeper, file.path)
+        named = os.path.relpath(file.path, keeper.place.root)
+        told.append(f"{named} cannot be gone on with, and was kept as {os.path.basename(aside)}.")
+    return told
+
+
+def set_aside(keeper: Keeper, path: str) -> str:
+    """Give a file of the project another name; which one."""
+    from holdfast.machine.aside import free_name, stamp
+    from holdfast.machine.files import rename
+
+    aside = free_name(f"{path}.rejected-{stamp(keeper.now())}")
+    rename(path, aside, within=keeper.place.root)
+    return aside
+
+
+# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _mirrored(keeper: Keeper) -> set[str]:
+    return {layout.name for layout in keeper.mirrors.formats()} if os.path.isdir(keeper.home.mirrors) else set()
+
+
+def _single(keeper: Keeper, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
+    from holdfast.core.errors import HoldfastError
+    from holdfast.keeper.mirrors.desk import refuse_links
+    from holdfast.mirror import prints
+
+    path = os.path.join(keeper.place.root, *SINGLE[name])
+    try:
+        refuse_links(keeper.place.root, "/".join(SINGLE[name]))
+        seen = prints.look(path, 0)
+    except HoldfastError:
+        return  # a link, or no file: nothing that is followed
+    if seen is None or (keeper.mirrors.memory.exists() and _is_ours(keeper, path, seen.size)):
+        return
+    file = ProjectFile(name, path, seen.changed // 1_000_000)
+    if thorough or seen.size <= _LARGE:
+        yield from _examined(keeper, file)
+    else:
+        yield file
+
+
+def _is_ours(keeper: Keeper, path: str, size: int) -> bool:
+    """Whether it is as a mirror left it that was switched off since."""
+    from holdfast.mirror import prints
+
+    if size > prints.LIMIT:
+        return False
+    return keeper.mirrors.memory.knows(keeper.place.main, prints.hash_of(prints.read(path)))
+
+
+def _set_aside(keeper: Keeper, name: str) -> Iterator[ProjectFile]:
+    """The file that a mirror could not read and moved away, while there is no session whose file it was."""
+    rejected = keeper.mirrors.memory.tree(keeper.place.root).rejected.get(name, [])
+    if not rejected:
+        return
+    last = rejected[-1]
+    path = os.path.join(keeper.place.root, *last.aside.split("/"))
+    latest = keeper.latest_unfinished()
+    since = None if latest is None else latest.state().updated_at
+    if os.path.isfile(path) and not os.path.islink(path) and (since is None or since < last.at):
+        yield from (file for file in _examined(keeper, ProjectFile(name, path, last.at)) if file.error is not None)
+
+
+def _examined(keeper: Keeper, file: ProjectFile) -> Iterator[ProjectFile]:
+    """The file with what it says; nothing where the log has all of that."""
+    from holdfast.core.errors import Damaged, HoldfastError, Invalid
+    from holdfast.keeper.documents.recovering import recover
+
+    try:
+        (rescue,) = recover(keeper, file.path)
+    except HoldfastError as error:
+        file.error = error
+        yield file
+        return
+    if rescue.known is not None and rescue.more is None:
+        return
+    file.rules, file.document, file.known = rescue.rules, rescue.document, rescue.known
+    file.recoverable = rescue.something and rescue.error is None
+    if rescue.contents is not None:
+        file.goal, file.status = rescue.contents.goal, rescue.contents.status
+    if rescue.version is not None or rescue.error is not None:
+        file.error = Invalid((rescue.version or rescue.error or Invalid("")).message)
+    elif not rescue.whole:
+        file.error = Damaged(_damage(rescue))
+    elif rescue.rules is None:
+        file.foreign = True
+    elif rescue.contents is not None:
+        file.changed = rescue.contents.updated_at
+    yield file
+
+
+def _damage(rescue: Rescue) -> str:
+    if not rescue.something:
+        return "nothing in it can be read"
+    if rescue.lost_from is None:
+        return "parts of it cannot be read"
+    return f"it cannot be read from byte {rescue.lost_from:,} (line {rescue.lost_line or 1:,}) on"
+
+
+def _many(keeper: Keeper, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
+    """Of many sessions under ids of their own, those whose ids the store does not know."""
+    from holdfast.core.errors import HoldfastError
+    from holdfast.keeper.mirrors.desk import refuse_links
+
+    folder, store = os.path.join(keeper.place.root, *MANY[name]), keeper.existing_store()
+    try:
+        refuse_links(keeper.place.root, "/".join((*MANY[name], "-")))
+    except HoldfastError:
+        return
+    for changed, path in _entries(folder, name)[: _MOST if thorough else _MOST_LOOKED_AT]:
+        alias = os.path.basename(os.path.dirname(path) if name == "contract" else path).removesuffix(".json")
+        if store is not None and store.find(alias):
+            continue
+        if thorough or _size(path, name) <= _LARGE:
+            file = _one_of_many(keeper, name, path)
+        else:
+            file = ProjectFile(name, path, changed // 1_000_000)
+        if file is not None:
+            yield file
+
+
+def _size(path: str, name: str) -> int:
+    """How much would have to be read: of a feature, its history is the most."""
+    try:
+        history = os.path.join(os.path.dirname(path), "history.jsonl")
+        more = os.stat(history).st_size if name == "contract" and os.path.lexists(history) else 0
+        return os.stat(path).st_size + more
+    except OSError:
+        return 0
+
+
+def _one_of_many(keeper: Keeper, name: str, path: str) -> ProjectFile | None:
+    """None for what is no sound session: `doctor` and `validate` name what is wrong with it."""
+    from holdfast.core.errors import HoldfastError
+    from holdfast.formats import registry
+    from holdfast.formats.conversion import state_of
+    from holdfast.formats.text.reading import LIMIT, read
+    from holdfast.keeper.documents.ground import ground
+    from holdfast.keeper.documents.recovering import contents_of
+    from holdfast.machine.files import read_limited
+    from holdfast.mirror.contract.gathering import gathered
+
+    here, rules = ground(keeper), registry.named(name)
+    try:
+        if name == "contract":
+            value: Json = gathered(os.path.dirname(path), leave_no_trace=True)
+        else:
+            value = read(read_limited(path, LIMIT, what="a session file"), path).value
+        if rules.detects(value) is None and name != "contract":
+            return None
+        said = contents_of(state_of(rules.tidy(value, here).document, rules, here))
+    except HoldfastError:
+        return None
+    file = ProjectFile(name, path, said.updated_at)
+    file.rules, file.document, file.goal, file.status = rules, value, said.goal, said.status
+    return file
+
+
+def _entries(folder: str, name: str) -> list[tuple[int, str]]:
+    """The files of a directory that may be sessions, with when they were changed, latest first; no links."""
+    found: list[tuple[int, str]] = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") or entry.name == "index.json" or len(found) >= _MOST * 10:
+                    continue
+                path = os.path.join(entry.path, "state.yaml") if name == "contract" else entry.path
+                meant = entry.is_dir(follow_symlinks=False) if name == "contract" else entry.name.endswith(".json")
+                if meant and os.path.isfile(path) and not os.path.islink(path):
+                    found.append((os.stat(path).st_mtime_ns, path))
+    except OSError:
+        return []
+    return sorted(found, reverse=True)
+
+
+# ── saying ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _problem(error: HoldfastError, path: str) -> str:
+    from holdfast.core.errors import Damaged, Invalid
+
+    if isinstance(error, Damaged):
+        return f"{path} is damaged: {error.message}"
+    return f"{path} cannot be gone on with: {error.message}" if isinstance(error, Invalid) else error.message
+
+
+def _goal(file: ProjectFile) -> str:
+    from holdfast.core.text import shorten
+
+    return shorten(file.goal or "", 60)
+
+
+def _day(file: ProjectFile) -> str:
+    from holdfast.core.times import text
+
+    return text(file.changed)[:10]
