@@ -55,7 +55,7 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
     for stop in seen.pauses:
         if stop.until is not None:
             told.over(stop, stop.until)
-    told.say(seen.message, MessageExchanged())
+    told.message(seen)
     if summary is not None:
         told.say(seen.message, SessionEdited(summary=summary))
     told.opened(seen, seen.lasting, _AGENT + "-1")
@@ -63,9 +63,15 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
         told.say(last, SessionPaused())
     for _, line in _given(seen):
         told.say(last, ReminderReached(line=line))
-    if last > begin:
-        # The program that wrote this watched all the time: nothing but its own pauses was idle.
-        told.say(last, WorkRecorded(since=begin, until=last))
+    told.counted(seen, begin)
+    return told.in_order()
+
+
+def counted(before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+    """Working time that whoever wrote `after` counted since `before`: its pauses are true, the rest is work."""
+    was, now = _read(before), _read(after)
+    told = _Telling(was.start if state.created_at is None else state.created_at, ground.now)
+    told.counted(now, was.last)
     return told.in_order()
 
 
@@ -83,7 +89,7 @@ def changed(before: Document, after: Document, state: State, ground: Ground) -> 
         elif old is not None and old.until != stop.until:
             _ended(told, old, stop, state)
     if now.message > was.message:
-        told.say(now.message, MessageExchanged())
+        told.message(now)
     for name, stop in there.items():
         begun = name not in known
         # An idle pause that messages did not end goes on: that has to be said again.
@@ -148,12 +154,28 @@ class _Telling:
         once = [one for place, one in enumerate(self.heard) if one not in self.heard[:place]]
         return sorted(once, key=lambda one: one.at)
 
+    def message(self, seen: Reading) -> None:
+        """The last message: the person's, unless an agent's pause that lasts was not ended by it."""
+        goes_on = seen.lasting is not None and seen.lasting.type == "AUTO_TASK"
+        self.say(seen.message, MessageExchanged(role="assistant" if goes_on else "user"))
+
     def over(self, stop: Stop, until: int) -> None:
         """A pause that began and ended. One of no length tells nothing."""
         if until > stop.since:
             kind = "timeout" if _is_limit(stop) else _KINDS[stop.type]
             reason = None if kind == "timeout" else stop.reason
             self.say(until, AwayRecorded(since=stop.since, until=until, reason=reason, kind=kind))
+
+    def counted(self, seen: Reading, since: int) -> None:
+        """Working time up to the last event: all that is none of the file's own pauses."""
+        last = self.within(seen.last)
+        low = self.within(since)
+        for stop in sorted(seen.pauses, key=lambda stop: stop.since):
+            if low < (high := min(stop.since, last)):
+                self.say(last, WorkRecorded(since=low, until=high, counted=True))
+            low = max(low, last if stop.until is None else stop.until)
+        if low < last:
+            self.say(last, WorkRecorded(since=low, until=last, counted=True))
 
     def opened(self, seen: Reading, stop: Stop | None, agent: str) -> None:
         """A pause that began and lasts."""

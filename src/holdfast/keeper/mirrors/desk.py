@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.core.text import shorten
+from holdfast.formats import places
+from holdfast.formats.places import covered
 from holdfast.keeper.mirrors.moved_tasks import PENDING
 from holdfast.keeper.mirrors.taking import take_file
 from holdfast.machine import files
@@ -80,6 +82,8 @@ class Desk:
         for note in taken.notes if not taken.new else ():
             if note.place == (PENDING,):
                 self.tell(f"{path}: {note.message} (holdfast task list).")
+            elif covered(one.rules.checked, note.place):
+                self.tell(f"{path}: {places.written(note.place)[2:]} {note.message}.")
         if taken.conflicts:
             self.tell(f"{path} was changed on both sides: holdfast status shows the conflict.")
         return new or bool(taken.events)

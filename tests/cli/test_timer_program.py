@@ -1,0 +1,164 @@
+"""A program that keeps `.claude/session-state.json` by the timer text's rules, next to Holdfast's mirror of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calling import Calling, at, pauses
+
+MINUTE = 60_000
+FILE = ".claude/session-state.json"
+
+
+class Program:
+    """The program of the text: it reads the file, counts, and writes the file back in place."""
+
+    def __init__(self, cli: Calling) -> None:
+        self.path = cli.project / FILE
+
+    def read(self) -> dict[str, Any]:
+        found = json.loads(self.path.read_text())
+        assert isinstance(found, dict)
+        return found
+
+    def write(self, document: dict[str, Any]) -> None:
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text(json.dumps(document, indent=2))
+
+    def edit(self, change: Callable[[dict[str, Any]], object]) -> None:
+        document = self.read()
+        change(document)
+        self.write(document)
+
+    def message(self, minute: float, worked: float) -> None:
+        """A message, after so many minutes of work since the one before."""
+
+        def change(document: dict[str, Any]) -> None:
+            document["lastMessageTime"] = at(minute)
+            document["actualWorkingMs"] += round(worked * MINUTE)
+
+        self.edit(change)
+
+    def pause(self, kind: str, reason: str, since: float, until: float) -> None:
+        def change(document: dict[str, Any]) -> None:
+            length = round((until - since) * MINUTE)
+            document["pauses"].append(
+                {"type": kind, "reason": reason, "startTime": at(since), "endTime": at(until), "durationMs": length}
+            )
+            document["totalPausedMs"] += length
+            document["lastMessageTime"] = at(until)
+
+        self.edit(change)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    calling = Calling(tmp_path, monkeypatch, capsys)
+    calling.repository()
+    assert calling("mirror", "on", "timer").code == 0
+    return calling
+
+
+@pytest.fixture
+def program(cli: Calling) -> Program:
+    cli("start", "Create the value object", "--task", "Create value object", "--scope", "Domain", "--at", at(0))
+    return Program(cli)
+
+
+# ── its hours are kept ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hours_that_the_program_counted_are_kept_by_a_look(cli: Calling, program: Program) -> None:
+    """27 minutes of messages Holdfast never saw stay 27 minutes of work, in the answer and in the file."""
+    program.message(27, worked=27)
+    left = program.read()
+    session = cli.session("status", "--at", at(27))
+    assert (session["time"]["working_ms"], session["time"]["paused_ms"]) == (27 * MINUTE, 0)
+    assert program.read() == left
+
+
+def test_program_that_writes_after_each_message_keeps_every_minute(cli: Calling, program: Program) -> None:
+    """Looks in between, gaps of any length: what it counts as work is work."""
+    for minute, worked in ((4, 4), (13, 9), (27, 14), (60, 33)):
+        program.message(minute, worked)
+        session = cli.session("status", "--at", at(minute))
+        assert session["time"]["working_ms"] == minute * MINUTE
+        assert program.read()["actualWorkingMs"] == minute * MINUTE
+    assert program.read()["pauses"] == []
+
+
+def test_short_work_before_a_long_agent_gains_no_idle_pause(cli: Calling, program: Program) -> None:
+    """3 minutes of work and an agent of 17: one task pause, and nothing beside it."""
+    program.pause("AUTO_TASK", "Task agent: explore", 3, 20)
+    program.edit(lambda document: document.update(actualWorkingMs=3 * MINUTE))
+    left = program.read()
+    session = cli.session("status", "--at", at(20))
+    assert pauses(session) == [("task", 17)]
+    assert session["time"]["working_ms"] == 3 * MINUTE
+    assert program.read() == left
+
+
+def test_pauses_of_the_program_are_the_truth_of_any_kind_and_length(cli: Calling, program: Program) -> None:
+    """Shorter and longer than Holdfast's own thresholds; everything between them is work."""
+    program.pause("AUTO_IDLE", "User idle", 2, 4)
+    program.pause("MANUAL", "coffee", 11, 12)
+    program.pause("AUTO_TASK", "Task agent: x", 40, 44)
+    program.message(53, worked=46)
+    session = cli.session("status", "--at", at(53))
+    assert pauses(session) == [("idle", 2), ("manual", 1), ("task", 4)]
+    assert session["time"]["working_ms"] == 46 * MINUTE
+
+
+def test_count_that_differs_from_the_programs_own_pauses_is_reported(cli: Calling, program: Program) -> None:
+    """5 minutes counted where 27 passed without a pause: 27 are work, and the next command says what differed."""
+    program.message(27, worked=5)
+    out = cli("status")
+    assert "actualWorkingMs says 300,000: 1,620,000 by the pauses" in out.err
+    assert program.read()["actualWorkingMs"] == 27 * MINUTE
+
+
+def test_count_within_a_second_of_its_times_is_not_reported(cli: Calling, program: Program) -> None:
+    """Where times are in whole seconds, milliseconds cannot agree."""
+    program.message(27, worked=27)
+    program.edit(lambda document: document.update(actualWorkingMs=27 * MINUTE - 640))
+    assert cli("status").err == ""
+
+
+def test_hours_count_whatever_agent_is_recorded_as_running(cli: Calling, program: Program) -> None:
+    """An agent whose end nobody recorded makes no pause of what the program counted."""
+    cli("agent", "start", "a1", "--type", "explorer", "--at", at(1))
+    program.message(28, worked=27)
+    assert cli.session("status", "--at", at(28))["time"]["working_ms"] == 28 * MINUTE
+    assert program.read()["pauses"] == []
+
+
+def test_hours_counted_from_an_older_copy_are_kept_too(cli: Calling, program: Program) -> None:
+    """The program had the file of the start in memory while Holdfast recorded a note and took the gap for idle."""
+    copy = program.read()
+    cli("note", "Something happened", "--at", at(20))
+    assert pauses(cli.session("status", "--at", at(20))) == [("idle", 20)]
+    program.write({**copy, "lastMessageTime": at(15), "actualWorkingMs": 15 * MINUTE})
+    session = cli.session("status", "--at", at(20))
+    assert session["time"]["working_ms"] == 20 * MINUTE
+    assert session["conflicts"] == []
+
+
+def test_import_and_mirror_count_the_same(cli: Calling, program: Program, tmp_path: Path) -> None:
+    """The same file, taken in by the mirror, imported anew, and imported as a later version of itself."""
+    first = program.read()
+    program.pause("AUTO_TASK", "Task agent: explore", 3, 20)
+    program.message(47, worked=30)
+    later = program.read()
+    mirrored = cli.session("status", "--at", at(47))["time"]
+    copy = tmp_path / "copy.json"
+    for home, versions in (("new", [later]), ("again", [first, later])):
+        cli.patch.setenv("HOLDFAST_HOME", str(tmp_path / home))
+        for version in versions:
+            copy.write_text(json.dumps(version))
+            assert cli("import", str(copy)).code == 0
+        imported = cli.session("show", later["sessionId"], "--at", at(47))["time"]
+        assert imported == mirrored, home
