@@ -242,7 +242,10 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--back",), "bring back what was there before", kind="flag"),
     ), _at("migrate"), group=FORMATS),
     Command("mirror", "live files in the project", group=FORMATS, verbs=(
-        Command("on", "begin to mirror the project's sessions", (_FORMAT,), _at("mirror", "on"), writes=True),
+        Command("on", "begin to mirror the project's sessions", (
+            _FORMAT,
+            Option(("--gitignore",), "add what must not be committed to .gitignore too (timer)", kind="flag"),
+        ), _at("mirror", "on"), writes=True),
         Command("off", "stop; the files stay", (_FORMAT,), _at("mirror", "off"), writes=True),
         Command("status", "what is mirrored, and whether someone else changed it", (), _at("mirror", "status")),
     )),

@@ -65,7 +65,7 @@ class Layout(ABC):
     # Files that another program may put there at any time, and folders of such files.
     fixed: ClassVar[tuple[str, ...]] = ()
     folders: ClassVar[tuple[str, ...]] = ()
-    # Lines for `.gitignore`, where the specification wants its files out of the repository.
+    # What git must ignore, where the specification wants its files out of the repository.
     ignored: ClassVar[tuple[str, ...]] = ()
     # Whether its files say how a session reaches other devices: that changes though nothing happens in the session.
     tells_travel: ClassVar[bool] = False

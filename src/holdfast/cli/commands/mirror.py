@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def on(call: Call) -> None:
     name = call.parsed.need("format")
-    call.keeper.mirrors.switch_on(name)
+    call.keeper.mirrors.switch_on(name, gitignore=call.parsed.flag("gitignore"))
     _answer(call, f"{name} is mirrored from now on")
 
 

@@ -100,21 +100,35 @@ class Mirrors:
 
     # ── switching ────────────────────────────────────────────────────────────────────────────────────────
 
-    def switch_on(self, name: str) -> None:
-        """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone."""
+    def switch_on(self, name: str, *, gitignore: bool = False) -> None:
+        """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone.
+
+        Files that must not be committed are ignored by this clone alone; with `gitignore`, by everybody's.
+        """
         one = self._layout(name)
         if any(other.name == name for other in self.formats()):
             raise Conflict(f"the mirror {name} is on already", hint="holdfast mirror status shows it.")
         for path in (*one.fixed, *(f"{folder}/-" for folder in one.folders)):
             refuse_links(self._place.root, path)
         self._refuse_strangers(one)
-        if one.ignored and self._place.git:
-            repository.ignore(self._place.root, one.ignored)
+        self._keep_out_of_git(one, gitignore=gitignore)
         self._keeper.home.prepare()
         self._keeper.store()
         self._begin_with_what_comes(name)
         self.memory.set(self._place.main, name, self._keeper.now())
         self._settle([one], everything=True)
+
+    def _keep_out_of_git(self, one: Layout, *, gitignore: bool) -> None:
+        if not one.ignored or not self._place.git:
+            return
+        if gitignore:
+            repository.add_to_gitignore(self._place.root, one.ignored)
+        try:
+            repository.exclude(self._place, one.ignored)
+        except HoldfastError as error:
+            if not repository.is_in_gitignore(self._place.root, one.ignored):
+                error.hint = f"{error.hint or ''} Or: holdfast mirror on {one.name} --gitignore".strip()
+                raise
 
     def _begin_with_what_comes(self, name: str) -> None:
         """Sessions that were begun here for the sake of other mirrors are not shown in this one."""
@@ -131,9 +145,16 @@ class Mirrors:
     def switch_off(self, name: str) -> None:
         """Stop mirroring. The files stay as they are."""
         layout(name)
-        if not any(one.name == name for one in self.formats()):
+        one = next((one for one in self.formats() if one.name == name), None)
+        if one is None:
             raise Conflict(f"the mirror {name} is off already", hint="holdfast mirror status shows it.")
         self.memory.set(self._place.main, name, None)
+        if one.ignored:
+            try:
+                if repository.include(self._place, one.ignored):
+                    self.tell(f"git no longer ignores {one.ignored[0]}.")
+            except HoldfastError as error:
+                self.tell(f"git goes on ignoring {one.ignored[0]}: {error.message}.")
 
     def changed_outside(self) -> set[str]:
         """The formats of which somebody else changed a file since it was written. To be asked before absorbing."""

@@ -18,7 +18,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.keeper.mirrors.aliases import give
 from holdfast.keeper.mirrors.desk import Desk, refuse_links
 from holdfast.machine import files
-from holdfast.mirror import prints
+from holdfast.mirror import prints, repository
 from holdfast.mirror.layouts import Layout, Showing, inside
 from holdfast.mirror.memory import Written
 
@@ -86,6 +86,8 @@ class Rewriting:
             hashes = [prints.hash_of(want.data or b"") for want in new]
             events = dict.fromkeys(as_of[want.session] for want in new if want.session in as_of)
             self._desk.memory.know(self._desk.place.main, [*hashes, *events])
+        if due:
+            self._keep_out_of_git(one)
         late = False
         for path, want in due.items():
             data = want.data or b""
@@ -105,6 +107,16 @@ class Rewriting:
                 late |= self._take_away(one, path, Written("", found.hash, found.print, "", 0))
                 del strange[path]
         return late
+
+    def _keep_out_of_git(self, one: Layout) -> None:
+        """At every write: somebody may have taken the line out, or made this a repository since."""
+        if not one.ignored:
+            return
+        try:
+            repository.exclude(self._desk.place, one.ignored)
+        except HoldfastError as error:
+            if not repository.is_in_gitignore(self._root, one.ignored):
+                self._desk.tell(f"git does not ignore {one.ignored[0]}: {error.message}.")
 
     def _is_as_left(self, path: str, file: Written) -> bool:
         found = prints.look(inside(self._root, path), self._desk.nanos())
