@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from calling import Calling, at, pauses
+
+from holdfast import Keeper
 
 MINUTE = 60_000
 FILE = ".claude/session-state.json"
@@ -162,3 +165,100 @@ def test_import_and_mirror_count_the_same(cli: Calling, program: Program, tmp_pa
             assert cli("import", str(copy)).code == 0
         imported = cli.session("show", later["sessionId"], "--at", at(47))["time"]
         assert imported == mirrored, home
+
+
+# ── deleting the file stops the timer ────────────────────────────────────────────────────────────────────
+
+
+def test_deleting_the_file_pauses_and_the_next_command_names_both_ways_on(cli: Calling, program: Program) -> None:
+    """Said once, whichever command it is; `status` shows it as long as it lasts, and the file stays away."""
+    program.path.unlink()
+    out = cli("history")
+    assert f"{FILE} was deleted, so the session is paused" in out.err
+    assert "holdfast resume" in out.err
+    assert "holdfast stop" in out.err
+    out = cli("status")
+    assert out.err == ""
+    assert "paused since" in out.out
+    assert "holdfast resume goes on, holdfast stop ends it" in out.out
+    session = cli.session("status")
+    assert session["status"] == "paused"
+    assert session["time"]["pauses"][-1]["reason"] == "its timer file was deleted"
+    assert not program.path.exists()
+
+
+def test_resume_after_the_file_was_deleted_brings_it_back(cli: Calling, program: Program) -> None:
+    program.path.unlink()
+    assert cli.session("resume")["status"] == "in_progress"
+    assert program.read()["status"] == "IN_PROGRESS"
+    assert cli("status").err == ""
+
+
+def test_stop_after_the_file_was_deleted_ends_the_session(cli: Calling, program: Program) -> None:
+    program.path.unlink()
+    assert cli.session("stop")["status"] == "completed"
+    assert not program.path.exists()
+    assert cli.document("status")["session"] is None
+
+
+def test_deletion_that_a_background_process_notices_is_still_told(cli: Calling, program: Program) -> None:
+    """Nobody reads what a drained hook tells: the next command of a person says it."""
+    program.path.unlink()
+    with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:
+        keeper.absorb()
+        assert keeper.session().document().status == "paused"
+    assert "was deleted, so the session is paused" in cli("history").err
+    assert cli("history").err == ""
+
+
+def test_file_deleted_while_paused_stays_away(cli: Calling, program: Program) -> None:
+    """It is paused already: nothing is recorded, and both ways on are named all the same."""
+    cli("pause", "lunch")
+    program.path.unlink()
+    assert "was deleted" in cli("status").err
+    session = cli.session("status")
+    assert [pause["reason"] for pause in session["time"]["pauses"] if pause["kind"] == "manual"] == ["lunch"]
+    assert not program.path.exists()
+
+
+def test_file_that_comes_back_unchanged_shows_the_pause(cli: Calling, program: Program) -> None:
+    """A stash that is popped brings no session back to work; the file says what is true."""
+    before = program.read()
+    program.path.unlink()
+    cli("status")
+    program.write(before)
+    assert cli.session("status")["status"] == "paused"
+    assert program.read()["status"] == "PAUSED"
+
+
+def test_new_session_in_place_of_a_deleted_file_becomes_current(cli: Calling, program: Program) -> None:
+    before = program.read()
+    program.path.unlink()
+    cli("status")
+    name = "20260105-domain-other"
+    program.write({**before, "sessionId": name, "branchName": f"session/{name}", "startTime": at(30),
+                   "lastMessageTime": at(31), "actualWorkingMs": MINUTE})  # fmt: skip
+    session = cli.session("status")
+    assert session["aliases"]["timer"] == name
+    assert session["status"] in ("in_progress", "paused")
+    assert program.read()["sessionId"] == name
+
+
+def test_file_deleted_while_the_mirror_was_off_stops_nothing(cli: Calling, program: Program) -> None:
+    cli("mirror", "off", "timer")
+    program.path.unlink()
+    assert cli("mirror", "on", "timer").code == 0
+    assert "deleted" not in cli("status").err
+    assert program.path.exists()
+
+
+def test_file_that_is_replaced_by_deleting_it_first_is_waited_for(cli: Calling, program: Program) -> None:
+    document = program.read()
+    document["summary"] = "Going on"
+    program.path.unlink()
+    writing = threading.Timer(0.05, program.write, [document])
+    writing.start()
+    session = cli.session("status", "--at", at(1))
+    writing.join()
+    assert [pause["kind"] for pause in session["time"]["pauses"] if pause["kind"] == "manual"] == []
+    assert cli.session("status")["summary"] == "Going on"

@@ -14,6 +14,8 @@ STATUS = {
 }  # fmt: skip
 PAUSES = {"manual": "paused", "idle": "idle", "task": "agent at work", "timeout": "time limit"}
 
+# Why a session is paused whose mirrored file another program deleted.
+FILE_DELETED = "its timer file was deleted"
 REMINDED = ".reminded"  # in a session's `extra`: the lines of working time that the person was told of
 _REMINDERS = {
     "break_40": "{} minutes of work: a good moment for a break.",

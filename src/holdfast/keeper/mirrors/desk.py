@@ -61,12 +61,16 @@ class Desk:
             self._states[session] = self.keeper.store().state(session)
         return self._states[session]
 
+    def forget_log(self) -> None:
+        """Something is being recorded: what was read of the log is read again."""
+        self._as_of = None
+
     def keep(self, state: State) -> None:
         self._states[state.session] = state
 
     def record(self, one: Layout, path: str, value: Json, *, made_current: bool, edited: int | None = None) -> bool:
         """Take in what a file says, which was `edited` then; True when that was news."""
-        self._as_of = None
+        self.forget_log()
         file = self.tree.files[one.name].get(path)
         shown = None if file is None else file.session or None
         written = self.memory.written(self.place.main)

@@ -47,6 +47,8 @@ class Mirrors:
         self._keeper = keeper
         self._place = keeper.place
         self.memory = Memory(keeper.home.path)
+        # Files that another program deleted, as far as they were told of here.
+        self.deleted: set[str] = set()
         self._looked = False
         self._inside = False
 
@@ -65,11 +67,33 @@ class Mirrors:
         try:
             if all(self._untouched(tree, one) for one in formats):
                 if all(self._shows_the_truth(tree, one) for one in formats):
+                    self._tell_of_deleted(tree)
                     return
                 patience = 0.0  # who is at it writes what is true; nobody else's word is waited for
         except HoldfastError:
             pass  # told below, file by file
         self._settle(formats, patience=patience)
+        self._tell_of_deleted(self.memory.tree(self._place.root))
+
+    def _tell_of_deleted(self, tree: Tree) -> None:
+        for path, removed in tree.removed.items():
+            if not removed.told:
+                self.deleted.add(path)
+                self.tell(
+                    f"{path} was deleted, so the session is paused. Go on with it: holdfast resume. "
+                    "End it: holdfast stop"
+                )
+
+    def note_told(self) -> None:
+        """A person has read what was told of deleted files: it is not told again."""
+        if not self.deleted:
+            return
+        with locked(self.memory.lock(self._place.root), what="telling of a deleted file"):
+            tree = self.memory.tree(self._place.root)
+            for path in self.deleted & tree.removed.keys():
+                tree.removed[path].told = True
+            self.memory.save(tree)
+        self.deleted.clear()
 
     def write(self) -> None:
         """Bring the files up to date after a change."""
@@ -135,6 +159,10 @@ class Mirrors:
         with locked(self.memory.lock(self._place.root), what="switching a mirror on"):
             tree = self.memory.tree(self._place.root)
             tree.came[name] = len(self.memory.sessions(self._place.root))
+            # What was deleted while nothing was mirrored stops no session.
+            for path in [path for path in tree.files.get(name, {}) if not os.path.lexists(inside(tree.root, path))]:
+                del tree.files[name][path]
+                tree.removed.pop(path, None)
             self.memory.save(tree)
 
     def note_current(self, session: str) -> None:
@@ -257,6 +285,8 @@ class Mirrors:
         if state is None or state.deleted or view.status_of(state) in FINISHED:
             return True  # how far the log was is enough for what is not worked on
         as_of = state.last[3] if state.last else ""
+        if any(tree.removed[path].session == current for path in one.fixed if path in tree.removed):
+            return view.status_of(state) == "paused"
         shown = [file for file in tree.files.get(one.name, {}).values() if file.session == current]
         return bool(shown) and all(file.as_of == as_of for file in shown)
 
