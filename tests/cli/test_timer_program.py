@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from calling import Calling, at, pauses
 
@@ -262,3 +263,37 @@ def test_file_that_is_replaced_by_deleting_it_first_is_waited_for(cli: Calling, 
     writing.join()
     assert [pause["kind"] for pause in session["time"]["pauses"] if pause["kind"] == "manual"] == []
     assert cli.session("status")["summary"] == "Going on"
+
+
+# ── what `status` shows ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_status_shows_the_task(cli: Calling, program: Program) -> None:
+    assert "Task     Create value object" in cli("status").out
+
+
+def test_twelve_idle_minutes_show_as_paused_since_the_last_activity(cli: Calling, program: Program) -> None:
+    """In the headline and in JSON; a look is no activity, and the next sign ends it."""
+    cli("note", "Something", "--at", at(3))
+    headline = cli("status", "--at", at(15)).out.splitlines()[1]
+    assert headline.startswith("paused")
+    session = cli.session("status", "--at", at(15))
+    assert session["status"] == "paused"
+    assert session["time"]["idle_since"] == at(3)
+    assert cli.session("status", "--at", at(7))["status"] == "in_progress"
+    assert cli.session("note", "On", "--at", at(15))["status"] == "in_progress"
+    assert pauses(cli.session("status", "--at", at(15))) == [("idle", 12)]
+
+
+def test_validate_prints_a_schema_of_draft_7(cli: Calling, program: Program) -> None:
+    """For all four formats, plainly and as JSON; the program's own validator accepts the mirrored file by it."""
+    for name in ("orchestrator", "timer", "contract", "craft"):
+        plain = json.loads(cli("validate", "--schema", name, "--draft", "7").out)
+        assert plain == cli.document("validate", "--schema", name, "--draft", "7")["schema"]
+        assert plain["$schema"] == "http://json-schema.org/draft-07/schema#"
+    newer = json.loads(cli("validate", "--schema", "timer", "--draft", "2020-12").out)
+    assert newer == json.loads(cli("validate", "--schema", "timer").out)
+    jsonschema.Draft7Validator(json.loads(cli("validate", "--schema", "timer", "--draft", "7").out)).validate(
+        program.read()
+    )
+    assert cli("validate", FILE, "--draft", "7").code == 2

@@ -305,6 +305,8 @@ def test_asked_in_between_it_is_open_since_the_last_activity() -> None:
     after(device, 2 * MINUTE, MessageExchanged())
     assert at(device, 7 * MINUTE).idle_since is None
     assert told(device, 7 * MINUTE) == []
+    assert view.session(device.state(), START + 7 * MINUTE).status == "in_progress"
+    assert view.session(device.state(), START + 7 * MINUTE + 1).status == "paused"
     time = at(device, 7 * MINUTE + 1)
     assert time.idle_since == "2026-11-15T12:02:00.000Z"
     (pause,) = time.pauses

@@ -217,6 +217,8 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--schema",), "print the JSON Schema of a format, or of one kind of its files", metavar="F",
                choices=(*FORMAT_NAMES, "contract-state", "contract-plan", "contract-registry", "contract-history",
                         "craft-index")),
+        Option(("--draft",), "the version of JSON Schema it is printed in (default: 2020-12)", metavar="D",
+               choices=("7", "2020-12")),
     ), _at("validate"), group=FORMATS),
     Command("convert", "a file in another format", (
         Argument("path", "the file or feature directory; - for standard input", kind="path"),
