@@ -69,8 +69,9 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
     facts.append(("Context", context_line(paint, session)))
     facts.append(("Mode", paint.join(session.mode, paint.dim(f": {limit_words(session.mode)}"))))
     made_of = [
-        ("Task", session.task), ("Branch", session.branch), ("Model", session.model), ("Tags", ", ".join(session.tags)),
-        ("Continues", session.continues and session.continues[:8]), ("Summary", session.summary),
+        ("Task", session.task), ("Branch", session.branch), ("Model", session.model),
+        ("Tags", ", ".join(session.tags)), ("Continues", session.continues and session.continues[:8]),
+        ("Summary", session.summary),
         ("Cost", None if session.cost_usd is None else f"{session.cost_usd:,.2f} USD"),
     ]  # fmt: skip
     facts += [(name, paint.plain(value)) for name, value in made_of if value]

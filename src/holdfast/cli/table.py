@@ -251,6 +251,13 @@ COMMANDS: tuple[Command, ...] = (
         Command("off", "stop; the files stay", (_FORMAT,), _at("mirror", "off"), writes=True),
         Command("status", "what is mirrored, and whether someone else changed it", (), _at("mirror", "status")),
     )),
+    Command("cycle", "the sessions of a cycle and their hours by scope, as Markdown", (
+        Option(("-o", "--out"), "the file to write or to update (default: standard output)", kind="path",
+               metavar="FILE"),
+        Option(("--start",), "a day on which a cycle began (default: the Monday before the first session)",
+               metavar="DAY"),
+        Option(("--weeks",), "how long a cycle is (default: 6)", kind="int"),
+    ), _at("cycle"), group=FORMATS),
     Command("contract", "the binding contract of the project's agents", group=FORMATS, verbs=(
         _contract("acknowledge", "an agent has read it and keeps to it"),
         _contract("verify", "whether every acknowledgment is of this text"),
