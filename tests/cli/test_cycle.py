@@ -1,4 +1,4 @@
-"""`holdfast cycle`: the sessions of a cycle and their hours by scope, as Markdown, in a file that people write in too."""
+"""`holdfast cycle`: the sessions of a cycle and their hours by scope, in a file that people write in too."""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,9 @@ import pytest
 from calling import Calling, at, pauses
 
 from holdfast import Keeper
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
+from spec_examples import TIMER_ONE_PAUSE, TIMER_SEVERAL_PAUSES, TIMER_TIMED_OUT
 
 MINUTE = 60_000
 FILE = ".claude/session-state.json"
@@ -297,3 +302,33 @@ def test_validate_prints_a_schema_of_draft_7(cli: Calling, program: Program) -> 
         program.read()
     )
     assert cli("validate", FILE, "--draft", "7").code == 2
+
+
+@pytest.mark.parametrize("example", [TIMER_ONE_PAUSE, TIMER_SEVERAL_PAUSES, TIMER_TIMED_OUT])
+def test_resumed_example_of_the_text_runs_again_and_says_how_long_one_was_away(example: bytes, cli: Calling) -> None:
+    """Nobody "paused" for a year: worked and paused are the example's own, and the clock runs from the resume on."""
+    path = cli.project / "example.json"
+    path.write_bytes(example)
+    cli("import", "example.json")
+    before = cli.session("show", json.loads(example)["sessionId"], "--at", json.loads(example)["lastMessageTime"])
+    shown = cli("resume", json.loads(example)["sessionId"]).out
+    assert re.search(r"^Time: +[^\n]* worked, (?:6|12|20) min paused, \d+ d [^\n]*away$", shown, re.MULTILINE), shown
+    session = cli.session("status")
+    assert (session["status"], session["time"]["pauses"][-1]["ended_at"] is not None) == ("in_progress", True)
+    assert session["time"]["working_ms"] - before["time"]["working_ms"] < MINUTE
+    line = next(line for line in cli("status").out.splitlines() if line.startswith("Time"))
+    assert " away" in line
+    assert not re.search(r"\d d[^,]* paused", line)
+
+
+def test_resumed_task_pause_of_an_imported_file_runs_again(cli: Calling) -> None:
+    """The agent that the file told of is recorded as running, and nobody will ever say that it ended."""
+    document = json.loads(TIMER_ONE_PAUSE)
+    last = document["lastMessageTime"]
+    pause = {"type": "AUTO_TASK", "reason": "Task agent: x", "startTime": last, "endTime": None, "durationMs": 0}
+    document |= {"status": "PAUSED", "actualWorkingMs": 2_127_000, "totalPausedMs": 0, "pauses": [pause]}
+    (cli.project / "file.json").write_text(json.dumps(document))
+    cli("import", "file.json")
+    session = cli.session("resume", document["sessionId"])
+    assert all(pause["ended_at"] is not None for pause in session["time"]["pauses"])
+    assert "Agent at work" not in cli("status").out
