@@ -332,3 +332,40 @@ def test_resumed_task_pause_of_an_imported_file_runs_again(cli: Calling) -> None
     session = cli.session("resume", document["sessionId"])
     assert all(pause["ended_at"] is not None for pause in session["time"]["pauses"])
     assert "Agent at work" not in cli("status").out
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["reads the file each time", "writes from memory"])
+def test_idle_detection_by_the_texts_own_steps_costs_no_counted_minute(
+    reads: bool, cli: Calling, program: Program
+) -> None:
+    """On idle: an entry that has ended, and PAUSED. On the next message: the open pause ends if there is one, then
+    IN_PROGRESS; time since the last message is counted unless it was a pause.
+    """
+    memory = program.read()
+    minute = 0.0
+    for step, (later, looks) in enumerate([(4, True), (20, True), (23, True), (27, False), (40, True), (44, True)]):
+        document = program.read() if reads else memory
+        gap = (later - minute) * MINUTE
+        if gap > 5 * MINUTE:
+            document["pauses"].append({"type": "AUTO_IDLE", "reason": "User idle", "startTime": at(minute),
+                                       "endTime": at(later), "durationMs": gap})  # fmt: skip
+            document["totalPausedMs"] += gap
+            document["status"] = "PAUSED"
+        else:
+            open_pause = next((pause for pause in document["pauses"] if pause["endTime"] is None), None)
+            if open_pause is not None:
+                open_pause |= {"endTime": at(later), "durationMs": gap}
+                document["totalPausedMs"] += gap
+            else:
+                document["actualWorkingMs"] += gap
+            document["status"] = "IN_PROGRESS"
+        document["lastMessageTime"] = at(later)
+        memory, minute = document, later
+        program.write(document)
+        if looks:
+            session = cli.session("status", "--at", at(later))
+            assert session["time"]["working_ms"] == document["actualWorkingMs"], step
+            assert session["time"]["paused_ms"] == document["totalPausedMs"], step
+            assert session["status"] == ("paused" if document["status"] == "PAUSED" else "in_progress"), step
+            assert session["conflicts"] == []
+            assert program.read()["status"] == document["status"]

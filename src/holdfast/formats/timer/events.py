@@ -60,7 +60,7 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
         told.say(seen.message, SessionEdited(summary=summary))
     told.opened(seen, seen.lasting, _AGENT + "-1")
     if seen.status == "PAUSED" and seen.lasting is None:
-        told.say(last, SessionPaused())
+        told.paused(seen)
     for _, line in _given(seen):
         told.say(last, ReminderReached(line=line))
     told.counted(seen, begin)
@@ -71,6 +71,8 @@ def counted(before: Document, after: Document, state: State, ground: Ground) -> 
     """Working time that whoever wrote `after` counted since `before`: its pauses are true, the rest is work."""
     was, now = _read(before), _read(after)
     told = _Telling(was.start if state.created_at is None else state.created_at, ground.now)
+    if _paused_itself(now) and now.last >= max(state.updated_at, was.last + 1):
+        told.paused(now)  # whatever version the writer had: this is what they say of the last moment we know
     told.counted(now, was.last)
     return told.in_order()
 
@@ -93,7 +95,8 @@ def changed(before: Document, after: Document, state: State, ground: Ground) -> 
     for name, stop in there.items():
         begun = name not in known
         # An idle pause that messages did not end goes on: that has to be said again.
-        if stop.until is None and (begun or (stop.type == "AUTO_IDLE" and now.message > was.message)):
+        goes_on = stop.type == "AUTO_IDLE" and now.message > was.message and now.status == "PAUSED"
+        if stop.until is None and (begun or goes_on):
             told.opened(now, stop, _free_agent(state))
     for flag, line in _given(now):
         if flag not in {name for name, _ in _given(was)}:
@@ -177,6 +180,16 @@ class _Telling:
         if low < last:
             self.say(last, WorkRecorded(since=low, until=last, counted=True))
 
+    def paused(self, seen: Reading) -> None:
+        """The status alone says so: until the next message, after an idle pause that the program found by itself, and
+        that is none of its pauses; else somebody paused.
+        """
+        if _paused_itself(seen):
+            since = self.within(seen.last)
+            self.say(since, AwayRecorded(since=since, until=since, kind="idle"))
+        else:
+            self.say(seen.last, SessionPaused())
+
     def opened(self, seen: Reading, stop: Stop | None, agent: str) -> None:
         """A pause that began and lasts."""
         if stop is None:
@@ -194,6 +207,12 @@ class _Telling:
             # A message did not end it, or it would have been ended: what had passed is told, and that it goes on.
             self.over(stop._replace(since=since), self.within(seen.last))
             self.say(seen.last, AwayRecorded(since=since, until=since, reason=stop.reason, kind="idle"))
+
+
+def _paused_itself(seen: Reading) -> bool:
+    """PAUSED by the end of an idle pause, as a program of the text does on finding one."""
+    last = max(seen.pauses, key=lambda stop: stop.since, default=None)
+    return seen.status == "PAUSED" and last is not None and last.type == "AUTO_IDLE" and last.until == seen.last
 
 
 def _is_limit(stop: Stop) -> bool:
@@ -253,7 +272,7 @@ def _flipped(told: _Telling, was: Reading, now: Reading, status: str) -> None:
         if SessionResumed not in said and (status in ("paused", "error") or was.lasting is None):
             told.say(now.last, SessionResumed())
     elif now.status == "PAUSED" and now.lasting is None and (was.status != "PAUSED" or was.lasting is not None):
-        told.say(now.last, SessionPaused())
+        told.paused(now)
 
 
 def _possible(told: _Telling, state: State, *, in_a_pause: bool) -> list[Heard]:
