@@ -88,7 +88,11 @@ class Mirrors:
         """A person has read what was told of deleted files: it is not told again."""
         if not self.deleted:
             return
-        with locked(self.memory.lock(self._place.root), what="telling of a deleted file"):
+        # Whoever holds the lock for long lets it be told once more.
+        with (
+            contextlib.suppress(HoldfastError, OSError),
+            locked(self.memory.lock(self._place.root), patience=0, what="telling of a deleted file"),
+        ):
             tree = self.memory.tree(self._place.root)
             for path in self.deleted & tree.removed.keys():
                 tree.removed[path].told = True
@@ -176,13 +180,13 @@ class Mirrors:
         one = next((one for one in self.formats() if one.name == name), None)
         if one is None:
             raise Conflict(f"the mirror {name} is off already", hint="holdfast mirror status shows it.")
-        self.memory.set(self._place.main, name, None)
         if one.ignored:
             try:
                 if repository.include(self._place, one.ignored):
                     self.tell(f"git no longer ignores {one.ignored[0]}.")
             except HoldfastError as error:
                 self.tell(f"git goes on ignoring {one.ignored[0]}: {error.message}.")
+        self.memory.set(self._place.main, name, None)
 
     def changed_outside(self) -> set[str]:
         """The formats of which somebody else changed a file since it was written. To be asked before absorbing."""
