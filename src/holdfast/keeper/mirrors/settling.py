@@ -116,12 +116,14 @@ class _Settling:
         self._tree = desk.tree
         self._root = desk.root
         self._writing = Rewriting(desk)
-        # Files that were lost with their whole folder, before another format makes that again.
+        # Files that were lost with their whole folder, before another format makes that again; and those that could
+        # not be written, since something else stood there.
         self._lost = {
             path
             for one in formats
             for path in one.fixed
-            if one.deleting_stops and not folder_stamp(os.path.dirname(inside(desk.root, path)))
+            if one.deleting_stops
+            and (one.name in desk.tree.trouble or not folder_stamp(os.path.dirname(inside(desk.root, path))))
         }
 
     def settled(self, one: Layout, *, everything: bool) -> bool:
