@@ -54,7 +54,7 @@ from holdfast.core.vocabulary import (
     Timer,
     WorkRecorded,
 )
-from holdfast.core.worktime import Rest, Stretch, WorkTime, add_sign, measure
+from holdfast.core.worktime import Rest, Stretch, WorkTime, add_attended, add_sign, measure
 
 START = NOON
 
@@ -98,18 +98,27 @@ def times(draw: st.DrawFn) -> TimeState:
     return time
 
 
-@given(times(), st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
-def test_any_facts_add_up(time: TimeState, stretches: list[Stretch], end: int | None, now: int) -> None:
+_cuts = st.lists(_moment, max_size=6)
+
+
+@given(times(), _cuts, st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
+def test_any_facts_add_up(
+    time: TimeState, cuts: list[int], stretches: list[Stretch], end: int | None, now: int
+) -> None:
     """Any signs, marks, agents and thresholds, however contradictory, give pauses that add up and never overlap."""
+    for cut in cuts:
+        add_attended(time, cut, cut)
     lawful(measure(time, stretches, end=end, now=now), time.start)
 
 
-@given(times(), st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
+@given(times(), _cuts, st.lists(_stretch, max_size=4), st.none() | _moment, _moment)
 def test_every_millisecond_is_classified_by_the_strongest_cause(
-    time: TimeState, stretches: list[Stretch], end: int | None, now: int
+    time: TimeState, cuts: list[int], stretches: list[Stretch], end: int | None, now: int
 ) -> None:
     """A slow second implementation, one millisecond at a time, finds the same pauses of the same kinds."""
     time.timer = Timer(idle=max(time.timer.idle, 0), task=max(time.timer.task, 0))
+    for cut in cuts:
+        add_attended(time, cut, cut)
     signs = {point for run in time.active for point in (run.since, run.until) if point is not None}
     stop = max(time.start, now if end is None else end)
     work = measure(time, stretches, end=end, now=now)
@@ -120,10 +129,12 @@ def test_every_millisecond_is_classified_by_the_strongest_cause(
     runs = [(run.since, stop if run.until is None else min(run.until, stop)) for run in stretches]
     runs = [(since, until) for since, until in runs if since < until]
     for ms in range(time.start, stop):
-        assert found.get(ms, "working") == _slowly(time, runs, signs, ms, stop), ms
+        assert found.get(ms, "working") == _slowly(time, runs, signs, cuts, ms, stop), ms
 
 
-def _slowly(time: TimeState, runs: list[tuple[int, int]], signs: set[int], ms: int, stop: int) -> str:
+def _slowly(
+    time: TimeState, runs: list[tuple[int, int]], signs: set[int], cuts: list[int], ms: int, stop: int
+) -> str:
     paused: int | None = None
     spans: list[tuple[int, int]] = []
     for mark in time.marks:
@@ -137,8 +148,12 @@ def _slowly(time: TimeState, runs: list[tuple[int, int]], signs: set[int], ms: i
     spans.append((stop if paused is None else paused, stop))
     if any(low <= ms < high for low, high in spans):
         return "explicit"
-    if any(low <= ms < high and high - low > time.timer.task for low, high in runs):
-        return "task"
+    for low, high in runs:
+        if low <= ms < high:
+            begins = max([low, *(cut for cut in cuts if low < cut <= ms)])
+            ends = min([high, *(cut for cut in cuts if ms < cut < high)])
+            if ends - begins > time.timer.task:
+                return "task"
     if any(low <= ms < high for low, high in runs):
         return "working"
     inside = any(run.since <= ms < (run.since if run.until is None else run.until) for run in time.active)
@@ -290,6 +305,8 @@ def test_asked_in_between_it_is_open_since_the_last_activity() -> None:
     after(device, 2 * MINUTE, MessageExchanged())
     assert at(device, 7 * MINUTE).idle_since is None
     assert told(device, 7 * MINUTE) == []
+    assert view.session(device.state(), START + 7 * MINUTE).status == "in_progress"
+    assert view.session(device.state(), START + 7 * MINUTE + 1).status == "paused"
     time = at(device, 7 * MINUTE + 1)
     assert time.idle_since == "2026-11-15T12:02:00.000Z"
     (pause,) = time.pauses
@@ -432,6 +449,72 @@ def test_a_background_agent_changes_nothing() -> None:
     assert told(device, 50 * MINUTE) == [("idle", 36 * MINUTE, None)]
 
 
+@pytest.mark.parametrize("cut", [MessageExchanged(role="user"), SessionResumed()], ids=["message", "resume"])
+def test_clock_runs_after_a_message_or_resume_whatever_agent_is_recorded_as_running(cut: Data) -> None:
+    """An agent whose end nobody recorded: its run is a pause up to the message, and the clock runs from there."""
+    device = started()
+    after(device, MINUTE, AgentStarted(id="a1", type="t", task="Explore"))
+    after(device, 600 * MINUTE, cut)
+    assert told(device, 600 * MINUTE) == [("task", MINUTE, 599 * MINUTE)]
+    assert told(device, 610 * MINUTE) == [("task", MINUTE, 599 * MINUTE)]
+    assert at(device, 610 * MINUTE).working_ms == 11 * MINUTE
+    assert told(device, 610 * MINUTE + 1) == [("task", MINUTE, 599 * MINUTE), ("task", 600 * MINUTE, None)]
+
+
+def test_each_piece_of_an_agents_run_is_judged_by_the_task_threshold_alone() -> None:
+    """Messages at 8, 16 and 40 minutes: two pieces of eight minutes are working time, the third is a pause."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    for minute in (8, 16, 40):
+        after(device, minute * MINUTE, MessageExchanged())
+    after(device, 49 * MINUTE, AgentCompleted(id="a1"))
+    assert told(device, 49 * MINUTE) == [("task", 16 * MINUTE, 24 * MINUTE)]
+
+
+def test_agents_words_and_other_signs_do_not_cut_a_run() -> None:
+    """Only the person's own messages and `resume` do."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    for minute, data in (
+        (4, MessageExchanged(role="assistant")), (8, AgentProgressed(id="a1", progress=0.5)),
+        (9, CommandRan(command="make", code=0)),
+    ):  # fmt: skip
+        after(device, minute * MINUTE, data)
+    after(device, 12 * MINUTE, AgentCompleted(id="a1"))
+    assert told(device, 12 * MINUTE) == [("task", 0, 12 * MINUTE)]
+
+
+def test_a_late_message_cuts_a_run_too() -> None:
+    """However late it is recorded, and before or after the agent's end."""
+    device = started()
+    after(device, 0, AgentStarted(id="a1", type="t"))
+    after(device, 16 * MINUTE, AgentCompleted(id="a1"))
+    assert told(device, 16 * MINUTE) == [("task", 0, 16 * MINUTE)]
+    device.record(MessageExchanged(), at=START + 8 * MINUTE)
+    assert told(device, 16 * MINUTE) == []
+
+
+def test_a_stretch_that_another_program_counted_is_no_agents_pause() -> None:
+    """Its count is the truth, whatever agent is recorded as running; a stretch it merely watched is not enough."""
+    for counted, pauses in ((True, []), (False, [("task", MINUTE, 26 * MINUTE)])):
+        device = started()
+        after(device, MINUTE, AgentStarted(id="a1", type="t"))
+        after(device, 27 * MINUTE, WorkRecorded(since=START, until=START + 27 * MINUTE, counted=counted))
+        device.record(MessageExchanged())
+        assert told(device, 27 * MINUTE) == pauses
+
+
+def test_a_message_ends_a_task_pause_that_another_program_had_begun() -> None:
+    """However short that pause was, and however close the message before it."""
+    device = started()
+    after(device, 4 * MINUTE, MessageExchanged())
+    device.record(AgentStarted(id="a1", type="t"))
+    device.record(AwayRecorded(since=START + 4 * MINUTE, until=START + 4 * MINUTE, kind="task", reason="Explore"))
+    assert told(device, 9 * MINUTE) == [("task", 4 * MINUTE, None)]
+    after(device, 10 * MINUTE, MessageExchanged())
+    assert told(device, 19 * MINUTE) == [("task", 4 * MINUTE, 6 * MINUTE)]
+
+
 def test_two_long_agents_at_once_pause_once() -> None:
     """Where runs overlap, the time counts once."""
     device = started()
@@ -521,9 +604,9 @@ def test_manual_before_task_before_idle() -> None:
     after(device, 6 * MINUTE, SessionResumed())
     after(device, 20 * MINUTE, AgentCompleted(id="a1"))
     after(device, 30 * MINUTE, MessageExchanged())
+    # Resuming cuts the run: six minutes of it are working time, but for the pause; fourteen are a task pause.
     assert told(device, 30 * MINUTE) == [
-        ("task", 0, 3 * MINUTE), ("manual", 3 * MINUTE, 3 * MINUTE), ("task", 6 * MINUTE, 14 * MINUTE),
-        ("idle", 20 * MINUTE, 10 * MINUTE),
+        ("manual", 3 * MINUTE, 3 * MINUTE), ("task", 6 * MINUTE, 14 * MINUTE), ("idle", 20 * MINUTE, 10 * MINUTE),
     ]  # fmt: skip
 
 

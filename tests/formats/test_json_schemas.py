@@ -11,9 +11,10 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
 from holdfast.core.errors import Invalid
-from holdfast.formats import moments, schema
+from holdfast.formats import moments, published, schema
 from holdfast.formats.places import written
 
 KINDS = (
@@ -262,3 +263,45 @@ def test_the_judge_agrees_about_the_published_schemas(kind: str, data: st.DataOb
     value = data.draw(mutated(DOCUMENTS[kind]))
     rules = json.loads(schema.schema_text(kind))
     assert (schema.problems_by_schema(value, kind) == []) is judged(value, rules)
+
+
+# ── draft-07 ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", published.NAMES)
+def test_draft_7_schema_is_sound_and_uses_nothing_newer(name: str) -> None:
+    """By its own metaschema; no keyword of later drafts, nothing next to a reference, no format of our own."""
+    rules = json.loads(published.schema_of(name, "7"))
+    jsonschema.Draft7Validator.check_schema(rules)
+    assert rules["$schema"] == "http://json-schema.org/draft-07/schema#"
+    text = json.dumps(rules)
+    assert not re.search(r"\$defs|\$id|prefixItems|unevaluated|dependent|\$anchor|\$dynamic", text)
+    for reference in _references(rules):
+        assert set(reference) == {"$ref"}
+        at: Any = rules
+        for step in reference["$ref"].removeprefix("#/").split("/"):
+            at = at[step]
+
+
+def _references(value: Any) -> list[dict[str, Any]]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    here = [value] if isinstance(value, dict) and isinstance(value.get("$ref"), str) else []
+    return [*here, *(found for one in inner for found in _references(one))]
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS)
+@given(data=st.data())
+@settings(max_examples=60)
+def test_draft_7_schema_judges_like_the_published_one(kind: str, data: st.DataObject) -> None:
+    """Without a list of formats: what is no time is found by the pattern."""
+    value = data.draw(mutated(DOCUMENTS[kind]))
+    rules, older = (json.loads(published.schema_of(kind, draft)) for draft in ("2020-12", "7"))
+    assert jsonschema.Draft7Validator(older).is_valid(value) is judged(value, rules)
+
+
+def test_draft_7_schema_accepts_the_texts_examples() -> None:
+    """Ongoing pauses among them, whose end is null."""
+    judge = jsonschema.Draft7Validator(json.loads(published.schema_of("timer", "7")))
+    for example in (TYPICAL, COMPLEX, TIMEOUT, INITIAL):
+        assert judge.is_valid(example)
+        assert not judge.is_valid({**example, "startTime": "yesterday"})

@@ -8,6 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from histories import MINUTE, NOON, History, histories, started
@@ -419,17 +420,17 @@ def after(document: Document, **more: Json) -> tuple[list[tuple[int, object]], D
     later = {**document, **more}
     state = imported(document)
     heard = TIMER.changes(document, later, state, GROUND)
-    then = folded([*TIMER.changes(None, document, None, GROUND), *heard], state.session)
+    counted = TIMER.counted(document, later, state, GROUND)
+    then = folded([*TIMER.changes(None, document, None, GROUND), *heard, *counted], state.session)
     assert then.clashes == []
     return [(one.at - BEGAN, one.data) for one in heard], TIMER.render(then)
 
 
-def test_a_later_message_is_a_sign_and_a_long_gap_counts_as_idle_by_itself() -> None:
-    heard, shown = after(INITIAL, lastMessageTime="2025-11-04T10:04:00Z")
-    assert heard == [(-26 * MINUTE, MessageExchanged())]
-    assert (shown["actualWorkingMs"], shown["pauses"]) == (4 * MINUTE, [])
-    _, shown = after(INITIAL, lastMessageTime="2025-11-04T10:06:00Z")
-    assert (shown["actualWorkingMs"], shown["totalPausedMs"]) == (0, 6 * MINUTE)
+def test_a_later_message_is_a_sign_and_all_time_up_to_it_is_work() -> None:
+    for minute in (4, 6, 27):
+        heard, shown = after(INITIAL, lastMessageTime=f"2025-11-04T10:{minute:02}:00Z")
+        assert heard == [((minute - 30) * MINUTE, MessageExchanged())]
+        assert (shown["actualWorkingMs"], shown["pauses"]) == (minute * MINUTE, [])
 
 
 def test_an_earlier_message_and_other_totals_are_no_change() -> None:
@@ -539,19 +540,27 @@ def test_what_cannot_have_happened_is_refused() -> None:
 
 @given(edits())
 def test_after_a_change_the_clock_stands_as_the_other_program_left_it(pair: tuple[Document, Document]) -> None:
-    """Running or stopped alike; every pause of theirs is one here; nothing they counted as a pause became work."""
+    """Running or stopped alike; every pause of theirs is one here, and all that is none of them is work."""
     before, later = pair
     state = state_of(before, TIMER, GROUND)
-    heard = TIMER.changes(before, later, state, GROUND)
+    heard = [*TIMER.changes(before, later, state, GROUND), *TIMER.counted(before, later, state, GROUND)]
     then = folded([*TIMER.changes(None, before, None, GROUND), *heard], state.session)
     shown = TIMER.render(then)
     assert shown["status"] == later["status"]
     work = view.worktime(then, then.updated_at)
     assert work.elapsed == int(str(later["actualWorkingMs"])) + int(str(later["totalPausedMs"]))
+    if not any(one["status"] == "PAUSED" and all(_ended(one)) for one in pair):  # else the status alone paused it
+        assert work.working == later["actualWorkingMs"]
     for _, since, until in _meant(later):
         end = then.updated_at if until is None else until
         resting = sum(max(0, min(end, rest.since + rest.length) - max(since, rest.since)) for rest in work.pauses)
         assert resting == end - since
+
+
+def _ended(document: Document) -> Iterator[bool]:
+    pauses = document["pauses"]
+    assert isinstance(pauses, list)
+    yield from (isinstance(pause, dict) and pause.get("endTime") is not None for pause in pauses)
 
 
 def test_places_mean_canonical_fields() -> None:

@@ -201,13 +201,13 @@ def test_what_is_fresh_stays_open_and_grows(past: Past) -> None:
     past.now = BEGAN + 30 * MINUTE
     past.write(past.prompt(0), *past.tool(1, "Bash", {"command": "make"}))
     past.backfill()
-    assert past.session().status == "in_progress"
+    assert (past.session().status, past.session().ended_at) == ("paused", None), "idle, and not over"
     past.write(*past.tool(2, "Bash", {"command": "make test"}), past.answer(4))
     grown = past.backfill()
     assert (grown.sessions, grown.grown) == (0, 1)
     session = past.session()
-    assert (session.status, session.commands.total, session.time.working_ms) == (
-        "in_progress",
+    assert (session.ended_at, session.commands.total, session.time.working_ms) == (
+        None,
         2,
         30 * MINUTE - 26 * MINUTE,
     )
@@ -599,7 +599,7 @@ def test_hooks_that_go_on_in_a_told_session_are_not_doubled(speaking: tuple[Past
         past.now = now
         past.backfill()
         session = past.session()
-        assert (session.commands.total, session.status) == (2, "in_progress")
+        assert (session.commands.total, session.ended_at) == (2, None)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 from mirrored_project import FORMATS, HISTORY, ORCHESTRATOR, TIMER, Project, git
 
 from holdfast import Keeper
-from holdfast.mirror import repository
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +48,7 @@ def commit(project: Project, *, where: Path | None = None) -> str:
     return git(where or project.path, "rev-parse", "HEAD")
 
 
-# ── .gitignore ───────────────────────────────────────────────────────────────────────────────────────────
+# ── ignored ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_timers_file_is_ignored_and_the_others_are_not(project: Project, keeper: Keeper) -> None:
@@ -58,34 +57,6 @@ def test_the_timers_file_is_ignored_and_the_others_are_not(project: Project, kee
     assert TIMER not in listed
     assert ORCHESTRATOR in listed
     assert ".lock" not in listed
-
-
-def test_on_and_off_again_adds_nothing_twice(project: Project, keeper: Keeper) -> None:
-    before = project.file(".gitignore").read_bytes()
-    keeper.mirrors.switch_off("timer")
-    keeper.mirrors.switch_on("timer")
-    assert project.file(".gitignore").read_bytes() == before
-    assert before.decode().splitlines().count(TIMER) == 1
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (b"*.pyc\r\nbuild\r\n", b"*.pyc\r\nbuild\r\n\r\n"),
-        (b"*.pyc", b"*.pyc\n\n"),
-        (b"/.claude/session-state.json\n/.claude/session-state.json.rejected-*\n", None),
-    ],
-)
-def test_what_stands_in_gitignore_stays(old: bytes, new: bytes | None, tmp_path: Path) -> None:
-    """CRLF is kept, a last line without an end gets one, and an entry with a slash before it counts."""
-    (tmp_path / ".gitignore").write_bytes(old)
-    assert repository.ignore(str(tmp_path), (TIMER, f"{TIMER}.rejected-*")) == (new is not None)
-    text = (tmp_path / ".gitignore").read_bytes()
-    assert text.startswith(new or old)
-    assert text.endswith(b"\r\n" if b"\r\n" in old else b"\n")
-    assert (b"\r\n" in old) == (b"\r\n" in text)
-    assert text.count(b"\n") == text.count(b"\r\n") or b"\r\n" not in old
-    assert not repository.ignore(str(tmp_path), (TIMER, f"{TIMER}.rejected-*"))
 
 
 # ── earlier versions ─────────────────────────────────────────────────────────────────────────────────────

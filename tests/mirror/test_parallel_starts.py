@@ -57,6 +57,6 @@ def test_a_linked_gitignore_is_not_written_through(tmp_path: Path) -> None:
     (project / ".gitignore").symlink_to(outside)
     with Keeper.open(str(project), home=str(tmp_path / "home")) as keeper:
         with pytest.raises(Refused, match=r"\.gitignore is a link"):
-            keeper.mirrors.switch_on("timer")
+            keeper.mirrors.switch_on("timer", gitignore=True)
         assert keeper.mirrors.status() == []
     assert outside.read_text() == "old\n"

@@ -169,10 +169,11 @@ class Call:
 
     def tell_of_mirrors(self) -> None:
         """Mirrored files that were set aside, left alone or not written."""
-        if self._keeper is not None:
+        if self._keeper is not None and self._keeper.told:
             for sentence in self._keeper.told:
                 self.note(sentence)
             self._keeper.told.clear()
+            self._keeper.mirrors.note_told()
 
     def asks(self) -> bool:
         """Whether there is a person to ask."""

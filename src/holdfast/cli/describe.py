@@ -12,7 +12,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Agent, Session, Task
 from holdfast.core.times import span
-from holdfast.keeper.wording import PAUSES, count, open_pause, pause_words, percent
+from holdfast.keeper.wording import PAUSES, count, open_pause, pause_words, percent, time_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -245,10 +245,10 @@ def resting(paint: Paint, session: Session, clock: Clock) -> Painted | None:
 def worked(session: Session, clock: Clock) -> str:
     time = session.time
     begun = session.started_at or session.created_at
-    parts = [f"{span(time.working_ms)} worked"]
-    if time.paused_ms:
-        ended = sum(pause.ended_at is not None for pause in time.pauses)
-        parts.append(f"{span(time.paused_ms)} paused" + (f" ({count(ended, 'pause')} so far)" if ended > 1 else ""))
+    parts = [time_words(time) if time.paused_ms else f"{span(time.working_ms)} worked"]
+    ended = sum(pause.ended_at is not None for pause in time.pauses)
+    if ended > 1:
+        parts[0] += f" ({count(ended, 'pause')} so far)"
     upto = f"{clock.at(begun)} to {clock.at(session.ended_at)}" if session.ended_at else f"since {clock.at(begun)}"
     return ", ".join([*parts, upto])
 

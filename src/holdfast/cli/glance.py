@@ -20,7 +20,7 @@ from holdfast.cli.describe import (
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
-from holdfast.keeper.wording import limit_words
+from holdfast.keeper.wording import FILE_DELETED, limit_words
 
 MOST_AGENTS = 10
 MOST_TASKS = 6
@@ -69,8 +69,9 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
     facts.append(("Context", context_line(paint, session)))
     facts.append(("Mode", paint.join(session.mode, paint.dim(f": {limit_words(session.mode)}"))))
     made_of = [
-        ("Branch", session.branch), ("Model", session.model), ("Tags", ", ".join(session.tags)),
-        ("Continues", session.continues and session.continues[:8]), ("Summary", session.summary),
+        ("Task", session.task), ("Branch", session.branch), ("Model", session.model),
+        ("Tags", ", ".join(session.tags)), ("Continues", session.continues and session.continues[:8]),
+        ("Summary", session.summary),
         ("Cost", None if session.cost_usd is None else f"{session.cost_usd:,.2f} USD"),
     ]  # fmt: skip
     facts += [(name, paint.plain(value)) for name, value in made_of if value]
@@ -136,6 +137,8 @@ def next_step(session: Session, gone: frozenset[str] = frozenset()) -> str:
     """The one thing worth doing now, as a command."""
     if session.status in ("completed", "aborted"):
         return f"holdfast start GOAL --continues {session.id[:8]}"
+    if any(pause.ended_at is None and pause.reason == FILE_DELETED for pause in session.time.pauses):
+        return "holdfast resume goes on, holdfast stop ends it"
     if session.status in ("paused", "created"):
         return "holdfast resume"
     if session.status == "error":

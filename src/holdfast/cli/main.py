@@ -57,6 +57,7 @@ def _run(call: Call) -> int:
     module, _, function = call.parsed.command.run_path.partition(":")
     run = getattr(import_module(module), function)
     code = run(call)
+    call.tell_of_mirrors()
     call.tell_of_settings()
     return int(code) if code is not None else 0
 

@@ -217,6 +217,8 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--schema",), "print the JSON Schema of a format, or of one kind of its files", metavar="F",
                choices=(*FORMAT_NAMES, "contract-state", "contract-plan", "contract-registry", "contract-history",
                         "craft-index")),
+        Option(("--draft",), "the version of JSON Schema it is printed in (default: 2020-12)", metavar="D",
+               choices=("7", "2020-12")),
     ), _at("validate"), group=FORMATS),
     Command("convert", "a file in another format", (
         Argument("path", "the file or feature directory; - for standard input", kind="path"),
@@ -242,10 +244,20 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--back",), "bring back what was there before", kind="flag"),
     ), _at("migrate"), group=FORMATS),
     Command("mirror", "live files in the project", group=FORMATS, verbs=(
-        Command("on", "begin to mirror the project's sessions", (_FORMAT,), _at("mirror", "on"), writes=True),
+        Command("on", "begin to mirror the project's sessions", (
+            _FORMAT,
+            Option(("--gitignore",), "add what must not be committed to .gitignore too (timer)", kind="flag"),
+        ), _at("mirror", "on"), writes=True),
         Command("off", "stop; the files stay", (_FORMAT,), _at("mirror", "off"), writes=True),
         Command("status", "what is mirrored, and whether someone else changed it", (), _at("mirror", "status")),
     )),
+    Command("cycle", "the sessions of a cycle and their hours by scope, as Markdown", (
+        Option(("-o", "--out"), "the file to write or to update (default: standard output)", kind="path",
+               metavar="FILE"),
+        Option(("--start",), "a day on which a cycle began (default: the Monday before the first session)",
+               metavar="DAY"),
+        Option(("--weeks",), "how long a cycle is (default: 6)", kind="int"),
+    ), _at("cycle"), group=FORMATS),
     Command("contract", "the binding contract of the project's agents", group=FORMATS, verbs=(
         _contract("acknowledge", "an agent has read it and keeps to it"),
         _contract("verify", "whether every acknowledgment is of this text"),

@@ -27,7 +27,7 @@ from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session, Task
 from holdfast.core.text import shorten
 from holdfast.core.times import span
-from holdfast.keeper.wording import count, limit_words, pause_words
+from holdfast.keeper.wording import count, limit_words, pause_words, time_words
 
 Block = tuple[str, str, Painted]
 # Formats whose documents leave something over, under their names.
@@ -69,7 +69,7 @@ def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]
         ("Created", clock.at(session.created_at)),
         ("Ended", clock.at(session.ended_at) if session.ended_at else None),
         ("Last event", f"{clock.at(session.updated_at)}, {clock.ago(session.updated_at)}"),
-        ("Time", f"{span(time.working_ms)} worked, {span(time.paused_ms)} paused, {span(time.elapsed_ms)} in all"),
+        ("Time", f"{time_words(time)}, {span(time.elapsed_ms)} in all"),
     ]  # fmt: skip
     facts: list[tuple[str, str]] = [(name, value) for name, value in told if value]
     rest = resting(paint, session, clock)

@@ -70,7 +70,7 @@ from holdfast.core.vocabulary import (
     WaitingStarted,
     WorkRecorded,
 )
-from holdfast.core.worktime import add_own, add_sign, add_stretch, learn, mark_of
+from holdfast.core.worktime import add_attended, add_own, add_sign, add_stretch, learn, mark_of
 
 __all__ = ["apply", "fold", "in_log_order", "pass_over", "read"]
 
@@ -237,6 +237,7 @@ def _moved(state: State, event: Event, data: Data) -> None:
             state.time.reached.setdefault("timeout_90", event.at)
         case SessionResumed():
             state.time.marks.append(Mark(event.at, "resumed"))
+            add_attended(state.time, event.at, event.at)
         case SessionCompleted():
             if data.summary is not None:
                 write(state, "summary", data.summary, event)
@@ -260,6 +261,14 @@ def _worked(state: State, event: Event, data: Data) -> None:
     if state.created_at is not None and state.time.start <= data.since <= data.until <= event.at:
         add_stretch(state.time, data.since, data.until)
         add_own(state.time, event, data.since, data.until)
+        if data.counted:
+            add_attended(state.time, data.since, data.until)
+
+
+def _exchanged(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, MessageExchanged)
+    if data.role == "user":
+        add_attended(state.time, event.at, event.at)
 
 
 def _erred(state: State, event: Event, data: Data) -> None:
@@ -454,7 +463,8 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     (_disputed, (ConflictFound,)),
     (_worked, (WorkRecorded,)),
     (_erred, (ErrorNoted,)),
-    (_nothing, (MessageExchanged, SessionSaved, EventErased)),
+    (_exchanged, (MessageExchanged,)),
+    (_nothing, (SessionSaved, EventErased)),
     (agents.started, agents.CREATES),
     (agents.changed, agents.CHANGES),
     (tasks.added, tasks.CREATES),

@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 9
+FOLD_VERSION = 8
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -165,7 +165,9 @@ class TimeState(msgspec.Struct, gc=False):
     start: int = 0
     # Signs of activity, joined into stretches with no gap longer than the idle threshold between two signs.
     active: list[Run] = []
-    # The same signs by writer: a pause does not stop the clock of who did not know of it.
+    # Where the person wrote, resumed, or worked by another program's count: joined by the task threshold.
+    attended: list[Run] = []
+    # Signs by writer: a pause does not stop the clock of who did not know of it.
     signs: dict[str, list[Signs]] = {}
     marks: list[Mark] = []
     reached: dict[str, int] = {}

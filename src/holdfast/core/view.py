@@ -155,7 +155,8 @@ def session(state: State, now: int) -> Session:
         summary=word(state, "summary"),
         mode=word(state, "mode") or "default",
         model=word(state, "model"),
-        status=shown_status(state),
+        # Nobody says "paused" who is idle: it shows as that since the last activity.
+        status="paused" if work.idle_since is not None and status_of(state) == "in_progress" else shown_status(state),
         progress=progress_of(state),
         scope=word(state, "scope"),
         task=word(state, "task"),

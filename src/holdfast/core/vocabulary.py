@@ -309,10 +309,14 @@ class AwayRecorded(Data, frozen=True, kw_only=True):
 
 @_event("work.recorded")
 class WorkRecorded(Data, frozen=True, kw_only=True):
-    """A stretch that another program watched over: no gap in it is idle. Milliseconds since 1970."""
+    """A stretch that another program watched over: no gap in it is idle. Milliseconds since 1970.
+
+    `counted` says that the program counted it as working time: then no agent's run makes a pause of it either.
+    """
 
     since: Whole
     until: Whole
+    counted: bool = False
 
 
 @_event("error.noted", searched="message")

@@ -1,8 +1,11 @@
 """Working time, computed from events and never accumulated: working + paused = elapsed, exactly, always.
 
 A pause is manual (ended only by resuming), the timeout, a foreground agent's run longer than its threshold, or
-a gap between two signs of activity longer than the idle threshold. Where causes overlap the order is manual or
-timeout, then task, then idle; what one cause covers is taken out of the next, so pauses never overlap.
+a gap between two signs of activity longer than the idle threshold. Messages of the person and `resume` cut an agent's
+run, and each piece is judged by the threshold alone: an agent whose end nobody recorded neither stops the clock for
+ever nor makes a night working time. Where another program counted working time, no agent's run is a pause either.
+Where causes overlap the order is manual or timeout, then task, then idle; what one cause covers is taken out of the
+next, so pauses never overlap.
 
 Another program may have said that a pause had begun and not known its end. Such a word is an `away` of no length:
 of kind task, the agent's run that begins there is a pause however short; of kind idle, the person was away from
@@ -100,6 +103,35 @@ def add_stretch(time: TimeState, since: int, until: int) -> None:
     time.active[:] = kept
 
 
+def add_attended(time: TimeState, since: int, until: int) -> None:
+    """Note that the person was at work from `since` to `until`, whatever agent ran: no piece of its run is there.
+
+    Moments no further apart than the task threshold are joined, since the pieces between them are working time. They
+    stay apart where another program said that an agent's pause had begun: that one counts however short it is.
+    """
+    attended = time.attended
+    if not attended or _end(attended[-1]) <= since:
+        if attended and _are_joined(time, _end(attended[-1]), since):
+            attended[-1].until = until
+        else:
+            attended.append(Run(since, until))
+        return
+    joined: list[Run] = []
+    for run in sorted([*attended, Run(since, until)], key=lambda run: run.since):
+        if joined and _are_joined(time, _end(joined[-1]), run.since):
+            joined[-1].until = max(_end(joined[-1]), _end(run))
+        else:
+            joined.append(Run(run.since, _end(run)))
+    attended[:] = joined
+
+
+def _are_joined(time: TimeState, end: int, since: int) -> bool:
+    return since <= end or (
+        since - end <= time.timer.task
+        and not any(mark.pause == "task" and mark.until == mark.at and end <= mark.at < since for mark in time.marks)
+    )
+
+
 def add_own(time: TimeState, event: Event, since: int, until: int) -> None:
     """Note whose sign it was. What falls into one minute is kept as one, unless a pause lies between."""
     own = time.signs.setdefault(event.writer, [])
@@ -167,10 +199,10 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
         take(kind, reason, since, until)
         _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
     for run in runs:
-        until = stop if run.until is None else min(run.until, stop)
-        if until - run.since > time.timer.task or run.since in begun:
-            take("task", begun.get(run.since) or run.reason, run.since, run.until)
-            _cover(covered, (max(run.since, start), until))
+        for low, high, lasts in _pieces(time, run, stop):
+            if high - low > time.timer.task or (low == run.since and low in begun):
+                take("task", begun.get(run.since) or run.reason, low, None if lasts else high)
+                _cover(covered, (max(low, start), high))
     foreground = _union((max(r.since, start), stop if r.until is None else min(r.until, stop)) for r in runs)
     away = _begun(time, "idle")
     for a, b, lasts in _gaps(time, start, stop, away):
@@ -259,6 +291,17 @@ def _unaware(time: TimeState, mark: Mark, stretches: Sequence[Stretch]) -> list[
         else:
             joined.append((low, high))
     return [(low, high) for low, high in joined if low < high]
+
+
+def _pieces(time: TimeState, run: Stretch, stop: int) -> Iterable[tuple[int, int, bool]]:
+    """An agent's run, cut wherever the person was at work meanwhile; and whether the piece lasts."""
+    high = stop if run.until is None else min(run.until, stop)
+    if run.since == high:
+        yield run.since, high, run.until is None
+    cuts = [(one.since, _end(one)) for one in time.attended]
+    is_cut = any(low <= stop <= until for low, until in cuts if until > run.since)
+    for low, until in _without((run.since, high), cuts):
+        yield low, until, run.until is None and until == stop and not is_cut
 
 
 def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:

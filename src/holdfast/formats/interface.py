@@ -94,6 +94,10 @@ class Format(ABC):
     identities: ClassVar[Mapping[Place, tuple[str, ...]]]
     # Places that follow from the others: written by Holdfast, never taken from a file as a change.
     derived: ClassVar[frozenset[Place]]
+    # Times that both sides may move, and of which the later is true.
+    latest: ClassVar[frozenset[Place]] = frozenset()
+    # Derived places whose author is told when they differ from what follows from the others.
+    checked: ClassVar[frozenset[Place]] = frozenset()
     # Places whose kept spelling holds only while nothing has happened since, such as the device that acted last.
     passing: ClassVar[frozenset[Place]] = frozenset()
     # Where what other formats say may ride along (`convert --carry`): the place of an object that may hold more.
@@ -126,6 +130,16 @@ class Format(ABC):
         Without `before`, everything the document tells, `SessionStarted` first. With it, `state` is the session's
         present state, `before` its rendering. What only derived fields say is no change.
         """
+
+    def counted(
+        self,
+        before: Document,  # noqa: ARG002
+        after: Document,  # noqa: ARG002
+        state: State,  # noqa: ARG002
+        ground: Ground,  # noqa: ARG002
+    ) -> list[Heard]:
+        """The working time that whoever made `after` from `before` counted, where the format keeps time."""
+        return []
 
     @abstractmethod
     def render(self, state: State) -> Document:

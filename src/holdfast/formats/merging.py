@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
+from holdfast.core.times import millis
 from holdfast.formats.entries import led_to, named, same
 from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.places import covers
@@ -118,6 +119,8 @@ class _Merging:
             return theirs
         if self._in_their_words:
             return theirs
+        if isinstance(ours, str) and isinstance(theirs, str) and place in self._rules.latest:
+            return max(ours, theirs, key=millis)
         self.clashes.append(Clash(place, ours, theirs))
         return ours
 

@@ -16,6 +16,7 @@ from msgspec import structs
 from holdfast.core.model import Agent, Session
 from holdfast.core.times import millis, span, text
 from holdfast.keeper.wording import (
+    ABSENCE,
     STATUS,
     ago,
     count,
@@ -24,6 +25,7 @@ from holdfast.keeper.wording import (
     open_pause,
     pause_words,
     percent,
+    time_words,
     visible,
 )
 
@@ -147,7 +149,7 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
         ("Started", f"{facts.ago(begun)} ({_stamp(begun)})"),
         ("Progress", f"{percent(session.progress)} complete"),
         ("Status", status),
-        ("Time", f"{span(time.working_ms)} worked, {span(time.paused_ms)} paused"),
+        ("Time", time_words(time)),
     ]
     if session.summary:
         head.append(("Summary", one_line(session.summary)))
@@ -187,7 +189,9 @@ def _sections(facts: _Facts) -> list[Section]:
             for one in session.native
         ], 5),
         Section("Pauses", [
-            f"{_stamp(pause.started_at)}  {span(pause.duration_ms)}  {pause_words(pause.kind, pause.reason)}"
+            f"{_stamp(pause.started_at)}  {span(pause.duration_ms)}  "
+            + ("away" if pause.duration_ms >= ABSENCE and pause.kind == "idle"
+               else pause_words(pause.kind, pause.reason))
             for pause in session.time.pauses
         ], 14, newest_last=True),
         Section("Limits", [

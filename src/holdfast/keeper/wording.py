@@ -4,16 +4,20 @@ made harmless for a reader who would otherwise see what is not there, or not see
 
 from __future__ import annotations
 
-from holdfast.core.model import Pause, Session
+from holdfast.core.model import Pause, Session, Time
 from holdfast.core.modes import limits
-from holdfast.core.times import DAY, HOUR, MINUTE
+from holdfast.core.times import DAY, HOUR, MINUTE, span
 
 STATUS = {
     "created": "not started", "in_progress": "in progress", "paused": "paused", "completed": "completed",
     "error": "stopped by an error", "aborted": "given up",
 }  # fmt: skip
+# A pause as long as a night: nobody was at the session at all.
+ABSENCE = 8 * HOUR
 PAUSES = {"manual": "paused", "idle": "idle", "task": "agent at work", "timeout": "time limit"}
 
+# Why a session is paused whose mirrored file another program deleted.
+FILE_DELETED = "its timer file was deleted"
 REMINDED = ".reminded"  # in a session's `extra`: the lines of working time that the person was told of
 _REMINDERS = {
     "break_40": "{} minutes of work: a good moment for a break.",
@@ -99,6 +103,14 @@ def pause_words(kind: str, reason: str | None) -> str:
     if why and kind in ("task", "timeout"):
         return why
     return PAUSES.get(kind, kind) + (f" ({why})" if why else "")
+
+
+def time_words(time: Time) -> str:
+    """`23 min worked, 12 min paused, 377 d away`. Who leaves a session for a night or a year did not pause it."""
+    away = sum(pause.duration_ms for pause in time.pauses if pause.duration_ms >= ABSENCE)
+    paused = time.paused_ms - away
+    parts = [f"{span(time.working_ms)} worked", f"{span(paused)} paused" if paused or not away else ""]
+    return ", ".join([*filter(None, parts), *([f"{span(away)} away"] if away else [])])
 
 
 def open_pause(session: Session) -> Pause | None:

@@ -55,7 +55,7 @@ def locate(directory: str) -> Place:
     while True:
         found = _look(at)
         if isinstance(found, _Dirs):
-            main = _main(found.common_dir) if found.linked else found.root
+            main = main_of(found.common_dir) if found.linked else found.root
             return Place(found.root, main, True, found.git_dir, found.common_dir)
         if found is not None:
             return Place(found, found, False, None, None)
@@ -86,7 +86,7 @@ def others(place: Place) -> Iterator[tuple[str, Head]]:
     """The root and head of every work tree of this repository, as far as files tell; also of this one."""
     if place.common_dir is None:
         return
-    main = _main(place.common_dir)
+    main = main_of(place.common_dir)
     if main != place.common_dir:
         yield main, head(Place(main, main, True, place.common_dir, place.common_dir))
     folder = os.path.join(place.common_dir, "worktrees")
@@ -174,7 +174,18 @@ def _pointed(base: str, written: str | None, prefix: str) -> str | None:
         return None
 
 
-def _main(common: str) -> str:
+def points_back(place: Place) -> bool:
+    """Whether the main repository knows this linked work tree: any `.git` file can name any repository."""
+    if place.git_dir is None or place.common_dir is None:
+        return False
+    if os.path.dirname(place.git_dir) != os.path.join(place.common_dir, "worktrees"):
+        return False
+    named = read_text(os.path.join(place.git_dir, "gitdir"), _POINTER_LIMIT)
+    return _pointed(place.git_dir, named, "") == os.path.join(place.root, ".git")
+
+
+def main_of(common: str) -> str:
+    """The main work tree of a repository, by its common directory; that directory where it names none."""
     parent, name = os.path.split(common)
     if name == ".git":
         return parent

@@ -65,8 +65,10 @@ class Layout(ABC):
     # Files that another program may put there at any time, and folders of such files.
     fixed: ClassVar[tuple[str, ...]] = ()
     folders: ClassVar[tuple[str, ...]] = ()
-    # Lines for `.gitignore`, where the specification wants its files out of the repository.
+    # What git must ignore, where the specification wants its files out of the repository.
     ignored: ClassVar[tuple[str, ...]] = ()
+    # Whether deleting its file is how another program stops the session.
+    deleting_stops: ClassVar[bool] = False
     # Whether its files say how a session reaches other devices: that changes though nothing happens in the session.
     tells_travel: ClassVar[bool] = False
     # Whether `bring_up` writes the files, or whoever asks for `wanted`.
@@ -194,6 +196,7 @@ class Timer(Layout):
     current = ".claude/session-state.json"
     fixed = (current,)
     ignored = (current, f"{current}.rejected-*")
+    deleting_stops = True
 
     def holds(self, path: str) -> bool:
         return path == self.current

@@ -61,6 +61,13 @@ class Rejected(msgspec.Struct, frozen=True):
     at: int
 
 
+class Removed(msgspec.Struct):
+    """A file that another program deleted to stop its session, and whether a person has been told."""
+
+    session: str
+    told: bool = False
+
+
 class Tree(msgspec.Struct):
     """One work tree and everything mirrored in it."""
 
@@ -78,6 +85,8 @@ class Tree(msgspec.Struct):
     trouble: dict[str, str] = {}
     # format -> files in our places that we did not write, as they were when they were looked at
     strange: dict[str, dict[str, Strange]] = {}
+    # path -> what was deleted there: the file stays away until its session goes on
+    removed: dict[str, Removed] = {}
     # format -> session -> what was last taken in: the event it was made as of, and those that came of it
     lines: dict[str, dict[str, list[str]]] = {}
     # format -> how far the log was when the files were last brought up to date

@@ -1,4 +1,4 @@
-"""What git is doing with mirrored files: a merge that a person has yet to settle is nobody else's business."""
+"""Mirrored files and git: merges that a person has yet to settle, and files that must never be committed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Final
 from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files
-from holdfast.machine.worktree import Place
+from holdfast.machine.worktree import Place, main_of, points_back
 
+# What stands above the lines that keep files out of the repository.
+_WHY: Final = "# The session's running state (kept by Holdfast, never committed)"
 _MARKERS: Final = re.compile(rb"^(?:<{7}|>{7})(?: |\r?$)", re.MULTILINE)
 # Something that can leave entries unmerged is under way while one of these exists.
 _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "AUTO_MERGE")
@@ -34,24 +36,117 @@ def unmerged(place: Place) -> set[str]:
         return set()
 
 
-def ignore(root: str, lines: tuple[str, ...]) -> bool:
+# ── never committed ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def exclude(place: Place, lines: tuple[str, ...]) -> None:
+    """Let git ignore these paths in this clone: its own `info/exclude` makes no tree dirty and goes with no branch.
+
+    Raises where the repository has none that is the project's own, or a link stands on the way.
+    """
+    if not place.git or place.root == place.common_dir:
+        return  # nothing can be committed from here
+    path = _exclude_file(place)
+    old = _read_ignored(path)
+    new = _with_lines(old, lines)
+    if new != old:
+        folder, common = os.path.dirname(path), os.path.dirname(os.path.dirname(path))
+        # Readable like the rest of the git directory: others may work with this clone.
+        mode = os.stat(common).st_mode & 0o777
+        if not os.path.isdir(folder):
+            files.make_private_dir(folder, within=common)
+            os.chmod(folder, mode)
+        files.write_atomic(path, new, within=common, mode=None if os.path.lexists(path) else mode & 0o666)
+
+
+def include(place: Place, lines: tuple[str, ...]) -> bool:
+    """Take out again what `exclude` added; what somebody else wrote stays. Says whether anything was taken out."""
+    if not place.git or place.root == place.common_dir:
+        return False
+    path = _exclude_file(place)
+    old = _read_ignored(path)
+    new = _without_lines(old, lines)
+    if new != old:
+        files.write_atomic(path, new, within=os.path.dirname(os.path.dirname(path)))
+    return new != old
+
+
+def add_to_gitignore(root: str, lines: tuple[str, ...]) -> bool:
     """Add lines to the work tree's `.gitignore` that are not there yet; says whether anything was added."""
     path = os.path.join(root, ".gitignore")
-    if os.path.islink(path):
-        raise Refused(
-            ".gitignore is a link, and Holdfast follows no links in a project",
-            hint=f"Replace it by a file; these lines go into it: {', '.join(lines)}",
-            operation="mirror",
-            file=path,
-        )
-    old = files.read_limited(path, limits.DOCUMENT, what=".gitignore") if os.path.lexists(path) else b""
-    there = {line.strip() for line in old.decode("utf-8", "replace").splitlines()}
-    missing = [line for line in lines if line not in there and f"/{line}" not in there]
-    if not missing:
+    old = _read_ignored(path)
+    new = _with_lines(old, lines)
+    if new != old:
+        files.write_atomic(path, new, within=root)
+    return new != old
+
+
+def is_in_gitignore(root: str, lines: tuple[str, ...]) -> bool:
+    try:
+        return not _missing(_read_ignored(os.path.join(root, ".gitignore")), lines)
+    except HoldfastError:
         return False
+
+
+def _exclude_file(place: Place) -> str:
+    """`info/exclude` of the repository, which all its work trees share.
+
+    A `.git` that leads out of the project could name anybody's repository: it counts where that one points back.
+    """
+    common, root = place.common_dir, place.root
+    if common is None or not (
+        common == os.path.join(root, ".git")
+        or (place.git_dir != common and points_back(place))
+        or (place.git_dir == common and main_of(common) == root)
+    ):
+        raise Refused(
+            "the repository of this work tree lies elsewhere and does not name it",
+            hint="`git worktree repair` may put that right.",
+            operation="mirror",
+            file=os.path.join(root, ".git"),
+        )
+    return os.path.join(common, "info", "exclude")
+
+
+def _read_ignored(path: str) -> bytes:
+    for one in (path, os.path.dirname(path)):
+        if os.path.islink(one) and os.path.basename(one) in (".gitignore", "exclude", "info"):
+            raise Refused(
+                f"{os.path.basename(one)} is a link, and Holdfast follows no links in a project",
+                hint="Put a file of its own in its place.",
+                operation="mirror",
+                file=one,
+            )
+    if not os.path.lexists(path):
+        return b""
+    return files.read_limited(path, limits.DOCUMENT, what=os.path.basename(path))
+
+
+def _missing(text: bytes, lines: tuple[str, ...]) -> list[str]:
+    there = {line.strip() for line in text.decode("utf-8", "replace").splitlines()}
+    return [line for line in lines if line not in there and f"/{line}" not in there]
+
+
+def _with_lines(old: bytes, lines: tuple[str, ...]) -> bytes:
+    missing = _missing(old, lines)
+    if not missing:
+        return old
     end = b"\r\n" if b"\r\n" in old else b"\n"
     text = old if not old or old.endswith(b"\n") else old + end
-    added = ["# The session's running state (kept by Holdfast, never committed)", *missing]
-    text += (b"" if not text else end) + end.join(line.encode() for line in added) + end
-    files.write_atomic(path, text)
-    return True
+    return text + (b"" if not text else end) + end.join(line.encode() for line in (_WHY, *missing)) + end
+
+
+def _without_lines(old: bytes, lines: tuple[str, ...]) -> bytes:
+    """Without the lines that stand below our own comment, the comment, and the empty line before it."""
+    kept: list[bytes] = []
+    ours = False
+    for line in old.splitlines(keepends=True):
+        said = line.strip().decode("utf-8", "replace")
+        if said == _WHY:
+            ours = True
+            if kept and not kept[-1].strip():
+                kept.pop()
+        elif not ours or said not in lines:
+            ours = False
+            kept.append(line)
+    return b"".join(kept)

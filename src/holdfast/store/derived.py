@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core import view
 from holdfast.core.clock import moved, place
@@ -96,7 +97,7 @@ def _added_up(
             sound.add(count)
     for count in sorted(kept.snapshots.keys() - sound):
         yield Finding("state", f"the snapshot at event {count} differs from the log", session)
-    if kept.listed is not None and kept.listed not in (summary(state), _listed_before(state)):
+    if kept.listed is not None and all(kept.listed != row for row in _rows_of_earlier_versions(state)):
         yield Finding("listing", "the listing does not show what the log adds up to", session)
     if kept.words is not None and kept.words != (set() if state.deleted else found):
         yield Finding("search", "the search index does not hold the words of the log", session)
@@ -118,9 +119,14 @@ def _implausible(session: str, log: list[Event], state: State) -> Iterator[Findi
         yield Finding("clocks", detail, session)
 
 
-def _listed_before(state: State) -> Summary:
-    """The row of a session as versions wrote it that knew no disconnected sessions: nothing is wrong with it."""
-    return summary(state)._replace(status=view.status_of(state))
+def _rows_of_earlier_versions(state: State) -> Iterator[Summary]:
+    """The row as versions wrote it that knew no disconnected sessions, or did not let the person's messages cut
+    agents' runs: nothing is wrong with it, and the next event brings it up to date.
+    """
+    uncut = replace(state, time=replace(state.time, attended=[]))
+    for row in (summary(state), summary(uncut)):
+        yield row
+        yield row._replace(status=view.status_of(state))
 
 
 def _same(frozen: bytes, state: State) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def on(call: Call) -> None:
     name = call.parsed.need("format")
-    call.keeper.mirrors.switch_on(name, current_stays=_asked(call, name))
+    call.keeper.mirrors.switch_on(name, current_stays=_asked(call, name), gitignore=call.parsed.flag("gitignore"))
     _answer(call, f"{name} is mirrored from now on")
 
 

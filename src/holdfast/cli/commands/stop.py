@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.core.times import span
+from holdfast.keeper.wording import time_words
 
 
 def run(call: Call) -> None:
@@ -18,7 +18,7 @@ def run(call: Call) -> None:
         document,
         lambda paint: paint.join(
             paint.green("Completed "), paint.bold(session.id[:8]), "  ", document.goal, "  ",
-            paint.dim(f"{span(document.time.working_ms)} worked, {span(document.time.paused_ms)} paused"),
+            paint.dim(time_words(document.time)),
         ),
         branch=stopped._asdict(),
     )  # fmt: skip

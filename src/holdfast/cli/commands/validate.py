@@ -21,6 +21,8 @@ def run(call: Call) -> int:
             raise Usage("--schema prints a schema and takes no PATH", hint="See holdfast validate --help.")
         _print_schema(call, schema)
         return 0
+    if call.parsed.text("draft") is not None:
+        raise Usage("--draft goes with --schema", hint="See holdfast validate --help.")
     if not paths:
         raise Usage("PATH is missing", hint="Name session files or directories, or - for standard input.")
     from holdfast.machine.wall import Wall, local_offset
@@ -39,12 +41,13 @@ def run(call: Call) -> int:
 def _print_schema(call: Call, name: str) -> None:
     from holdfast.formats.published import schema_of
 
+    text = schema_of(name, call.parsed.text("draft") or "2020-12")
     if call.json:
         import json
 
-        call.answer({"format": name, "schema": json.loads(schema_of(name))}, lambda _: "")
+        call.answer({"format": name, "schema": json.loads(text)}, lambda _: "")
     else:
-        put(schema_of(name).decode())
+        put(text.decode())
 
 
 def _show(paint: Paint, verdicts: list[Verdict], *, quiet: bool) -> Painted:

@@ -28,6 +28,8 @@ class Timer(Format):
     derived: ClassVar[frozenset[Place]] = frozenset(
         {("actualWorkingMs",), ("totalPausedMs",), ("pauses", "*", "durationMs")}
     )
+    checked = derived
+    latest: ClassVar[frozenset[Place]] = frozenset({("lastMessageTime",)})
 
     def detects(self, value: Json) -> str | None:
         """Three of the names that only this format has."""
@@ -71,6 +73,11 @@ class Timer(Format):
             return imported(after, ground)
         assert state is not None
         return changed(before, after, state, ground)
+
+    def counted(self, before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+        from holdfast.formats.timer.events import counted
+
+        return counted(before, after, state, ground)
 
     def render(self, state: State) -> Document:
         from holdfast.formats.timer.rendering import rendered

@@ -55,17 +55,25 @@ def imported(document: Document, ground: Ground) -> list[Heard]:
     for stop in seen.pauses:
         if stop.until is not None:
             told.over(stop, stop.until)
-    told.say(seen.message, MessageExchanged())
+    told.message(seen)
     if summary is not None:
         told.say(seen.message, SessionEdited(summary=summary))
     told.opened(seen, seen.lasting, _AGENT + "-1")
     if seen.status == "PAUSED" and seen.lasting is None:
-        told.say(last, SessionPaused())
+        told.paused(seen)
     for _, line in _given(seen):
         told.say(last, ReminderReached(line=line))
-    if last > begin:
-        # The program that wrote this watched all the time: nothing but its own pauses was idle.
-        told.say(last, WorkRecorded(since=begin, until=last))
+    told.counted(seen, begin)
+    return told.in_order()
+
+
+def counted(before: Document, after: Document, state: State, ground: Ground) -> list[Heard]:
+    """Working time that whoever wrote `after` counted since `before`: its pauses are true, the rest is work."""
+    was, now = _read(before), _read(after)
+    told = _Telling(was.start if state.created_at is None else state.created_at, ground.now)
+    if _paused_itself(now) and now.last >= max(state.updated_at, was.last + 1):
+        told.paused(now)  # whatever version the writer had: this is what they say of the last moment we know
+    told.counted(now, was.last)
     return told.in_order()
 
 
@@ -83,11 +91,12 @@ def changed(before: Document, after: Document, state: State, ground: Ground) -> 
         elif old is not None and old.until != stop.until:
             _ended(told, old, stop, state)
     if now.message > was.message:
-        told.say(now.message, MessageExchanged())
+        told.message(now)
     for name, stop in there.items():
         begun = name not in known
         # An idle pause that messages did not end goes on: that has to be said again.
-        if stop.until is None and (begun or (stop.type == "AUTO_IDLE" and now.message > was.message)):
+        goes_on = stop.type == "AUTO_IDLE" and now.message > was.message and now.status == "PAUSED"
+        if stop.until is None and (begun or goes_on):
             told.opened(now, stop, _free_agent(state))
     for flag, line in _given(now):
         if flag not in {name for name, _ in _given(was)}:
@@ -148,12 +157,38 @@ class _Telling:
         once = [one for place, one in enumerate(self.heard) if one not in self.heard[:place]]
         return sorted(once, key=lambda one: one.at)
 
+    def message(self, seen: Reading) -> None:
+        """The last message: the person's, unless an agent's pause that lasts was not ended by it."""
+        goes_on = seen.lasting is not None and seen.lasting.type == "AUTO_TASK"
+        self.say(seen.message, MessageExchanged(role="assistant" if goes_on else "user"))
+
     def over(self, stop: Stop, until: int) -> None:
         """A pause that began and ended. One of no length tells nothing."""
         if until > stop.since:
             kind = "timeout" if _is_limit(stop) else _KINDS[stop.type]
             reason = None if kind == "timeout" else stop.reason
             self.say(until, AwayRecorded(since=stop.since, until=until, reason=reason, kind=kind))
+
+    def counted(self, seen: Reading, since: int) -> None:
+        """Working time up to the last event: all that is none of the file's own pauses."""
+        last = self.within(seen.last)
+        low = self.within(since)
+        for stop in sorted(seen.pauses, key=lambda stop: stop.since):
+            if low < (high := min(stop.since, last)):
+                self.say(last, WorkRecorded(since=low, until=high, counted=True))
+            low = max(low, last if stop.until is None else stop.until)
+        if low < last:
+            self.say(last, WorkRecorded(since=low, until=last, counted=True))
+
+    def paused(self, seen: Reading) -> None:
+        """The status alone says so: until the next message, after an idle pause that the program found by itself, and
+        that is none of its pauses; else somebody paused.
+        """
+        if _paused_itself(seen):
+            since = self.within(seen.last)
+            self.say(since, AwayRecorded(since=since, until=since, kind="idle"))
+        else:
+            self.say(seen.last, SessionPaused())
 
     def opened(self, seen: Reading, stop: Stop | None, agent: str) -> None:
         """A pause that began and lasts."""
@@ -172,6 +207,12 @@ class _Telling:
             # A message did not end it, or it would have been ended: what had passed is told, and that it goes on.
             self.over(stop._replace(since=since), self.within(seen.last))
             self.say(seen.last, AwayRecorded(since=since, until=since, reason=stop.reason, kind="idle"))
+
+
+def _paused_itself(seen: Reading) -> bool:
+    """PAUSED by the end of an idle pause, as a program of the text does on finding one."""
+    last = max(seen.pauses, key=lambda stop: stop.since, default=None)
+    return seen.status == "PAUSED" and last is not None and last.type == "AUTO_IDLE" and last.until == seen.last
 
 
 def _is_limit(stop: Stop) -> bool:
@@ -231,7 +272,7 @@ def _flipped(told: _Telling, was: Reading, now: Reading, status: str) -> None:
         if SessionResumed not in said and (status in ("paused", "error") or was.lasting is None):
             told.say(now.last, SessionResumed())
     elif now.status == "PAUSED" and now.lasting is None and (was.status != "PAUSED" or was.lasting is not None):
-        told.say(now.last, SessionPaused())
+        told.paused(now)
 
 
 def _possible(told: _Telling, state: State, *, in_a_pause: bool) -> list[Heard]:

@@ -32,7 +32,10 @@ def rendered(state: State) -> Document:
     start = _start(state)
     end = _written(start + work.elapsed)
     start = _written(start)
-    pauses = [_pause(rest, end) for rest in work.pauses]
+    # What a status alone said is shown as that: PAUSED, and no entry for it.
+    pauses = [
+        _pause(rest, end) for rest in work.pauses if rest.length or rest.kind != "idle" or rest.reason is not None
+    ]
     paused = sum(length for _, length in pauses)
     lasts = any(rest.until is None for rest in work.pauses)
     name = session_id(state)

@@ -113,6 +113,9 @@ def _moments(state: State) -> Iterator[int]:
         yield from (run.since, last, last + idle)
     if len(time.signs) > 1:  # a pause does not hold where others worked who did not know of it
         yield from (at for own in time.signs.values() for one in own for at in (one.since, one.until))
+    for run in time.attended:
+        last = run.since if run.until is None else run.until
+        yield from (run.since, last, last + task)
     for agent in state.agents.values():
         for run in agent.runs:
             yield from (run.since, run.since + task)

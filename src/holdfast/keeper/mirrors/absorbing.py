@@ -76,9 +76,11 @@ def absorb(
     arranged = _arranged(together.document, base, theirs, rules, ())
     assert isinstance(arranged, dict)
     together = together._replace(document=arranged)
-    if same(together.document, ours) and not together.clashes:
+    counted = rules.counted(ours if base is None else base, theirs, state, ground)
+    if same(together.document, ours) and not together.clashes and not counted:
         return Absorbed(state.count - before, 0, moved)
     heard = rules.changes(ours, together.document, state, ground)
+    heard += [one for one in counted if one not in heard]
     found = [Heard(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
     recorder.hear(transaction, session, [*heard, *found], keys=_keys(f"{rules.name}:{source}"))
     _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.core.text import shorten
+from holdfast.formats import places
+from holdfast.formats.places import covered
 from holdfast.keeper.mirrors.moved_tasks import PENDING
 from holdfast.keeper.mirrors.taking import take_file
 from holdfast.machine import files
@@ -59,12 +61,16 @@ class Desk:
             self._states[session] = self.keeper.store().state(session)
         return self._states[session]
 
+    def forget_log(self) -> None:
+        """Something is being recorded: what was read of the log is read again."""
+        self._as_of = None
+
     def keep(self, state: State) -> None:
         self._states[state.session] = state
 
     def record(self, one: Layout, path: str, value: Json, *, made_current: bool, edited: int | None = None) -> bool:
         """Take in what a file says, which was `edited` then; True when that was news."""
-        self._as_of = None
+        self.forget_log()
         file = self.tree.files[one.name].get(path)
         shown = None if file is None else file.session or None
         written = self.memory.written(self.place.main)
@@ -80,6 +86,8 @@ class Desk:
         for note in taken.notes if not taken.new else ():
             if note.place == (PENDING,):
                 self.tell(f"{path}: {note.message} (holdfast task list).")
+            elif covered(one.rules.checked, note.place):
+                self.tell(f"{path}: {places.written(note.place)[2:]} {note.message}.")
         if taken.conflicts:
             self.tell(f"{path} was changed on both sides: holdfast status shows the conflict.")
         return new or bool(taken.events)

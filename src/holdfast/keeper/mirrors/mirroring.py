@@ -52,6 +52,8 @@ class Mirrors:
         self._keeper = keeper
         self._place = keeper.place
         self.memory = Memory(keeper.home.path)
+        # Files that another program deleted, as far as they were told of here.
+        self.deleted: set[str] = set()
         self._looked = False
         self._inside = False
 
@@ -70,11 +72,37 @@ class Mirrors:
         try:
             if all(self._untouched(tree, one) for one in formats):
                 if all(self._shows_the_truth(tree, one) for one in formats):
+                    self._tell_of_deleted(tree)
                     return
                 patience = 0.0  # who is at it writes what is true; nobody else's word is waited for
         except HoldfastError:
             pass  # told below, file by file
         self._settle(formats, patience=patience)
+        self._tell_of_deleted(self.memory.tree(self._place.root))
+
+    def _tell_of_deleted(self, tree: Tree) -> None:
+        for path, removed in tree.removed.items():
+            if not removed.told:
+                self.deleted.add(path)
+                self.tell(
+                    f"{path} was deleted, so the session is paused. Go on with it: holdfast resume. "
+                    "End it: holdfast stop"
+                )
+
+    def note_told(self) -> None:
+        """A person has read what was told of deleted files: it is not told again."""
+        if not self.deleted:
+            return
+        # Whoever holds the lock for long lets it be told once more.
+        with (
+            contextlib.suppress(HoldfastError, OSError),
+            locked(self.memory.lock(self._place.root), patience=0, what="telling of a deleted file"),
+        ):
+            tree = self.memory.tree(self._place.root)
+            for path in self.deleted & tree.removed.keys():
+                tree.removed[path].told = True
+            self.memory.save(tree)
+        self.deleted.clear()
 
     def write(self) -> None:
         """Bring the files up to date after a change."""
@@ -105,11 +133,12 @@ class Mirrors:
 
     # ── switching ────────────────────────────────────────────────────────────────────────────────────────
 
-    def switch_on(self, name: str, *, current_stays: bool | None = None) -> None:
+    def switch_on(self, name: str, *, current_stays: bool | None = None, gitignore: bool = False) -> None:
         """Begin to mirror. What is there already is taken in first; what is none of the format's is left alone.
 
         Where a file holds another session than the current one, the one that was worked on last is current after
-        that, unless `current_stays` says which. What became of the other is told.
+        that, unless `current_stays` says which. What became of the other is told. Files that must not be committed
+        are ignored by this clone alone; with `gitignore`, by everybody's.
         """
         one = self._layout(name)
         if any(other.name == name for other in self.formats()):
@@ -117,8 +146,7 @@ class Mirrors:
         for path in (*one.fixed, *(f"{folder}/-" for folder in one.folders)):
             refuse_links(self._place.root, path)
         unreadable = self._refuse_strangers(one)
-        if one.ignored and self._place.git:
-            repository.ignore(self._place.root, one.ignored)
+        self._keep_out_of_git(one, gitignore=gitignore)
         self._keeper.home.prepare()
         self._keeper.store()
         if current_stays is None:
@@ -162,6 +190,18 @@ class Mirrors:
         )
         return taken.id, prints.hash_of(data)
 
+    def _keep_out_of_git(self, one: Layout, *, gitignore: bool) -> None:
+        if not one.ignored or not self._place.git:
+            return
+        if gitignore:
+            repository.add_to_gitignore(self._place.root, one.ignored)
+        try:
+            repository.exclude(self._place, one.ignored)
+        except HoldfastError as error:
+            if not repository.is_in_gitignore(self._place.root, one.ignored):
+                error.hint = f"{error.hint or ''} Or: holdfast mirror on {one.name} --gitignore".strip()
+                raise
+
     def _begin_with_what_comes(self, name: str, unreadable: Sequence[tuple[str, str]]) -> None:
         """Sessions that were begun here for the sake of other mirrors are not shown in this one.
 
@@ -175,6 +215,10 @@ class Mirrors:
                 kept = f"{posixpath.dirname(path)}/{os.path.basename(aside)}"
                 tree.reject(name, Rejected(path, kept, why, self._keeper.now()))
                 self.tell(f"{path} was kept as {os.path.basename(aside)}: {why}.")
+            # What was deleted while nothing was mirrored stops no session.
+            for path in [path for path in tree.files.get(name, {}) if not os.path.lexists(inside(tree.root, path))]:
+                del tree.files[name][path]
+                tree.removed.pop(path, None)
             self.memory.save(tree)
 
     def note_current(self, session: str) -> None:
@@ -185,8 +229,15 @@ class Mirrors:
     def switch_off(self, name: str) -> None:
         """Stop mirroring. The files stay as they are."""
         layout(name)
-        if not any(one.name == name for one in self.formats()):
+        one = next((one for one in self.formats() if one.name == name), None)
+        if one is None:
             raise Conflict(f"the mirror {name} is off already", hint="holdfast mirror status shows it.")
+        if one.ignored:
+            try:
+                if repository.include(self._place, one.ignored):
+                    self.tell(f"git no longer ignores {one.ignored[0]}.")
+            except HoldfastError as error:
+                self.tell(f"git goes on ignoring {one.ignored[0]}: {error.message}.")
         self.memory.set(self._place.main, name, None)
 
     def changed_outside(self) -> set[str]:
@@ -314,6 +365,8 @@ class Mirrors:
         if state is None or state.deleted or view.status_of(state) in FINISHED:
             return True  # how far the log was is enough for what is not worked on
         as_of = state.last[3] if state.last else ""
+        if any(tree.removed[path].session == current for path in one.fixed if path in tree.removed):
+            return view.status_of(state) == "paused"
         shown = [file for file in tree.files.get(one.name, {}).values() if file.session == current]
         return bool(shown) and all(file.as_of == as_of for file in shown)
 

@@ -18,8 +18,8 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.keeper.mirrors.aliases import give
 from holdfast.keeper.mirrors.desk import Desk, refuse_links
 from holdfast.machine import files
-from holdfast.mirror import prints
-from holdfast.mirror.layouts import Layout, Showing, inside
+from holdfast.mirror import prints, repository
+from holdfast.mirror.layouts import Layout, Showing, Wanted, inside
 from holdfast.mirror.memory import Written
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Rewriting:
         there = self._tree.files[one.name]
         held = self._tree.held.get(one.name, {})
         as_left = {path: file for path, file in there.items() if path not in held and self._is_as_left(path, file)}
-        wanted = one.wanted(self._root, showing, as_left)
+        wanted = self._without_removed(one, one.wanted(self._root, showing, as_left), showing)
         as_of = {each.state.session: each.as_of for each in showing}
         counts = {each.state.session: each.state.count for each in showing}
         before = {*there}
@@ -86,6 +86,8 @@ class Rewriting:
             hashes = [prints.hash_of(want.data or b"") for want in new]
             events = dict.fromkeys(as_of[want.session] for want in new if want.session in as_of)
             self._desk.memory.know(self._desk.place.main, [*hashes, *events])
+        if due:
+            self._keep_out_of_git(one)
         late = False
         for path, want in due.items():
             data = want.data or b""
@@ -105,6 +107,31 @@ class Rewriting:
                 late |= self._take_away(one, path, Written("", found.hash, found.print, "", 0))
                 del strange[path]
         return late
+
+    def _without_removed(
+        self, one: Layout, wanted: dict[str, Wanted], showing: Sequence[Showing]
+    ) -> dict[str, Wanted]:
+        """What another program deleted to stop a session stays away until that goes on or the file is back."""
+        removed = self._tree.removed
+        paused = {each.state.session for each in showing if view.status_of(each.state) == "paused"}
+        for path in [path for path in removed if one.holds(path)]:
+            session = removed[path].session
+            stays = path in wanted and wanted[path].session == session and session in paused
+            if stays and prints.look(inside(self._root, path), self._desk.nanos()) is None:
+                del wanted[path]
+            else:
+                del removed[path]
+        return wanted
+
+    def _keep_out_of_git(self, one: Layout) -> None:
+        """At every write: somebody may have taken the line out, or made this a repository since."""
+        if not one.ignored:
+            return
+        try:
+            repository.exclude(self._desk.place, one.ignored)
+        except HoldfastError as error:
+            if not repository.is_in_gitignore(self._root, one.ignored):
+                self._desk.tell(f"git does not ignore {one.ignored[0]}: {error.message}.")
 
     def _is_as_left(self, path: str, file: Written) -> bool:
         found = prints.look(inside(self._root, path), self._desk.nanos())

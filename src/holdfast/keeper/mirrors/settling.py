@@ -11,16 +11,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core import view
 from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid, Refused
 from holdfast.core.text import shorten
+from holdfast.core.vocabulary import SessionPaused
 from holdfast.keeper.mirrors.desk import Desk, refuse_links, stamp
 from holdfast.keeper.mirrors.rewriting import Rewriting
 from holdfast.keeper.mirrors.sweeping import sweep
+from holdfast.keeper.wording import FILE_DELETED
 from holdfast.machine.locks import PATIENCE, locked
 from holdfast.machine.wall import monotonic
 from holdfast.mirror import prints, repository
-from holdfast.mirror.layouts import Layout, inside
-from holdfast.mirror.memory import Memory, Strange, Written
+from holdfast.mirror.layouts import Layout, folder_stamp, inside
+from holdfast.mirror.memory import Memory, Removed, Strange, Written
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
@@ -99,7 +102,7 @@ def _settle_for_all(
 
 
 def _settle(desk: Desk, formats: Sequence[Layout], *, everything: bool) -> None:
-    settling = _Settling(desk)
+    settling = _Settling(desk, formats)
     for _ in range(_MOST_ROUNDS):
         # What one format took in, the others must show.
         taken = [settling.settled(one, everything=everything) for one in formats]
@@ -108,11 +111,20 @@ def _settle(desk: Desk, formats: Sequence[Layout], *, everything: bool) -> None:
 
 
 class _Settling:
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, formats: Sequence[Layout]) -> None:
         self._desk = desk
         self._tree = desk.tree
         self._root = desk.root
         self._writing = Rewriting(desk)
+        # Files that were lost with their whole folder, before another format makes that again; and those that could
+        # not be written, since something else stood there.
+        self._lost = {
+            path
+            for one in formats
+            for path in one.fixed
+            if one.deleting_stops
+            and (one.name in desk.tree.trouble or not folder_stamp(os.path.dirname(inside(desk.root, path))))
+        }
 
     def settled(self, one: Layout, *, everything: bool) -> bool:
         """Take in and write one format; True when something was taken in, so that the others must be looked at."""
@@ -150,6 +162,9 @@ class _Settling:
                 self._hold(held, path, "git has not merged it yet")
                 continue
             found = prints.look(inside(self._root, path), desk.nanos())
+            if found is None and one.deleting_stops and path in there and path not in self._lost:
+                found = self._look_again(path)
+                taken |= found is None and self._stop(path, there[path].session)
             if found is None:
                 strange.pop(path, None)
                 continue
@@ -158,6 +173,36 @@ class _Settling:
                 continue
             taken |= self._take_in(one, path, found)
         return taken
+
+    def _look_again(self, path: str) -> Print | None:
+        """A file that is not there: who replaces it by deleting it first gets a moment."""
+        full = inside(self._root, path)
+        for wait in _WAITS:
+            if self._desk.nanos() - folder_stamp(os.path.dirname(full)) >= _FRESH:
+                break
+            time.sleep(wait)
+            found = prints.look(full, self._desk.nanos())
+            if found is not None:
+                return found
+        return prints.look(full, self._desk.nanos())
+
+    def _stop(self, path: str, session: str) -> bool:
+        """Pause the session whose file was deleted: that is how another program stops it. True when that was news."""
+        keeper, deleted = self._desk.keeper, folder_stamp(os.path.dirname(inside(self._root, path))) // 1_000_000
+        state = keeper.store().state(session) if session else None
+        if state is None or keeper.store().current(self._root) != session or keeper.upkeep.reads_only(session):
+            return False
+        status = view.status_of(state)
+        if status not in ("in_progress", "paused"):
+            return False
+        self._tree.removed[path] = Removed(session)
+        if status == "paused":
+            return False
+        with keeper.transaction(about=session) as transaction:
+            at = min(max(deleted, transaction.state(session).updated_at), keeper.now())
+            keeper.recorder.hear(transaction, session, [(at, SessionPaused(reason=FILE_DELETED))], keys=None)
+        self._desk.forget_log()
+        return True
 
     def _hold(self, held: dict[str, str], path: str, why: str) -> None:
         held[path] = why

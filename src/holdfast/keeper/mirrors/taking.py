@@ -9,8 +9,10 @@ from holdfast.core import agents, tasks, view
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINAL, FINISHED
 from holdfast.core.text import shorten
+from holdfast.core.times import SECOND
 from holdfast.formats.interface import Note
 from holdfast.formats.keeping import shown as shown_as
+from holdfast.formats.places import at, covered
 from holdfast.keeper.documents.ground import configured, ground
 from holdfast.keeper.documents.importing import Taken, readied, take_in
 from holdfast.keeper.mirrors.absorbing import absorb
@@ -56,7 +58,9 @@ def take_file(
     here = ground(keeper, state.project if state is not None else None)
     rules = configured(rules, here.models)
     ours = None if state is None or state.deleted else shown_as(state, rules)
-    document: Json = rules.tidy(value, here).document
+    tidied = rules.tidy(value, here)
+    differing = [note for note in tidied.notes if _differs(note.place, value, tidied.document, rules)]
+    document: Json = tidied.document
     if ours is not None:
         tidy, document = document, without_assumptions(value, document, ours, rules)
     assert isinstance(document, dict)
@@ -93,12 +97,25 @@ def take_file(
         lines[shown] = line if len(line) <= MOST else line[-1:]
         for session in [*lines][:-_MOST_LINES]:
             del lines[session]
-    return Taken(shown, False, heard.events, heard.conflicts, [*notes, *map(_note_of, heard.moved)])
+    return Taken(shown, False, heard.events, heard.conflicts, [*differing, *notes, *map(_note_of, heard.moved)])
 
 
 def _note_of(moved: Moved) -> Note:
     became = "was dropped" if moved.became is None else f"is done, as {shorten(moved.became, 60)!r}"
     return Note((PENDING,), f"{shorten(moved.text, 60)!r} was taken out of the pending tasks and {became}")
+
+
+def _differs(place: Place, value: Json, made: Document, rules: Format) -> bool:
+    """Whether somebody counted otherwise than what they wrote adds up to. Where times are in whole seconds, what is
+    less than one is no difference.
+    """
+    theirs, counted = at(value, place), at(made, place)
+    return (
+        covered(rules.checked, place)
+        and isinstance(theirs, int)
+        and isinstance(counted, int)
+        and abs(theirs - counted) >= SECOND
+    )
 
 
 def _latest(store: Store, session: str, last: Position | None, count: int) -> list[str]:
