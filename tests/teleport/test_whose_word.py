@@ -11,12 +11,13 @@ import pytest
 from fleet import Device, Shelf, join, opened, settle
 
 from holdfast.core import view
+from holdfast.core.errors import Refused
 from holdfast.core.event import seal
-from holdfast.core.vocabulary import EventErased, Project, SessionDeleted, SessionStarted
+from holdfast.core.vocabulary import EventErased, NoteAdded, Project, SessionDeleted, SessionStarted
 from holdfast.store import origin
 from holdfast.store.interface import Draft
-from holdfast.teleport import letting_in, provenance, sharing, syncing
-from holdfast.teleport.entries import Admit
+from holdfast.teleport import entries, heads, letting_in, provenance, removing, sealing, sharing, syncing
+from holdfast.teleport.entries import Admit, NewKey, Rename
 from holdfast.teleport.keys import DeviceKeys, certified_writer
 
 
@@ -315,3 +316,154 @@ def test_record_survives_a_store_that_kept_none(fleet: Fleet) -> None:
     with fleet.ben.transaction() as transaction:
         origin.forget(transaction, "s1")
     assert not provenance.is_own(fleet.ben.vault(), "s1")
+
+
+# ── floods, founders, streams without keys ───────────────────────────────────────────────────────────────
+
+
+def _flood(device: Device, number: int) -> None:
+    """So many entries at once that none of them follows another, in heads that others can read."""
+    vault = device.vault()
+    syncing.sync(vault)
+    key = vault.sealing_key()
+    assert key is not None
+    tips = tuple(sorted(vault.membership.tips))
+    made: list[tuple[str, bytes]] = []
+    named: list[str] = []
+    for at in range(number):
+        entry = Rename(vault=vault.id, parents=tips, by=vault.me, at=at, device=vault.me, name=device.name)
+        signed = entries.sign(device.keys, entry)
+        named.append(entries.hash_of(signed.payload))
+        made.append(vault.sealed_entry(key, signed))
+    for first in range(0, number, 900):
+        writer = certified_writer(device.keys.public.signing)
+        name = heads.name_of(vault.id, writer, 1)
+        head = heads.Head(
+            vault=vault.id, device=vault.me, writer=writer, counter=1, at=device.time, packs=(),
+            tips=tuple(sorted(named[first : first + 900])),
+        )  # fmt: skip
+        made.append((name, sealing.seal(key, "head", vault.id, name, heads.signed(device.keys, head))))
+    device.remote.put(made)
+
+
+def test_removal_holds_against_a_flood_of_entries(fleet: Fleet) -> None:
+    """More of them than an entry may follow, or a head may name: others still read what the admin writes."""
+    _flood(fleet.ben, 1_100)
+    settle([fleet.anna, fleet.cleo], 2)
+    assert len(fleet.anna.vault().membership.tips) < 100
+    fleet.anna.remove(fleet.ben)
+    fleet.anna.note("s1", "after the removal")
+    settle([fleet.anna, fleet.cleo], 2)
+    assert not fleet.cleo.vault().membership.is_member(fleet.ben.keys.public.id)
+    assert "after the removal" in fleet.cleo.notes("s1")
+    report = fleet.ben.sync()
+    assert "after the removal" not in fleet.ben.notes("s1")
+    assert report.pushed == 0
+
+
+def test_change_that_no_device_would_heed_is_not_called_done(fleet: Fleet) -> None:
+    vault = fleet.anna.vault()
+    change = vault.change()
+    change.say(Admit, device=DeviceKeys.generate().public, name="x", admin=True, role="guest")
+    with pytest.raises(Refused, match="would not heed"):
+        change.commit()
+
+
+def test_few_keys_of_a_device_that_is_no_admin_count(fleet: Fleet) -> None:
+    """Everybody is given all keys that count: thousands of them would leave no room for any."""
+    for _ in range(100):
+        vault = fleet.ben.vault()
+        change = vault.change()
+        change.say(NewKey, id=os.urandom(16).hex(), recipients=tuple(sorted(vault.membership.recipients())))
+        change.commit()
+    fleet.ben.sync()
+    fleet.anna.sync()
+    made = {
+        name for name, signed in fleet.anna.vault().known.items() if isinstance(entries.read(signed.payload), NewKey)
+    }
+    assert len(made) > 100
+    assert len(fleet.anna.vault().membership.keys) < 80
+
+
+def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet) -> None:
+    """As its founder it is senior there, and removes the admin in turn: nobody else goes on with that share."""
+    fleet.ben.start("s2")
+    settle(fleet.all, 2)
+    gus = Device(fleet.directory, "gus", fleet.shelf)
+    fleet.ben.share("s2", gus)
+    settle(fleet.all, 2)
+    small = sharing.shared(fleet.ben.vault(), "s2")
+    assert small is not None
+    counter = removing.remove(small, [fleet.anna.keys.public.id])
+    fleet.anna.remove(fleet.ben)
+    settle([fleet.anna, fleet.cleo], 2)
+    counter.commit()
+    fleet.ben.note("s2", "by the removed")
+    syncing.sync(small)
+    fleet.cleo.note("s2", "after the removal")
+    settle([fleet.cleo, fleet.anna], 2)
+    syncing.sync(sharing.opened(fleet.ben.vault(), small.id, _founding_of(fleet.ben, small.id)))
+    assert "after the removal" not in fleet.ben.notes("s2")
+    assert "by the removed" not in fleet.cleo.notes("s2")
+    gus.close()
+
+
+def _founding_of(device: Device, share: str) -> bytes:
+    return next(one.founding for one in device.vault().membership.shares if one.vault == share)
+
+
+def _receive(device: Device, **fields: object) -> None:
+    """An event that no program of ours would write, in the device's own store."""
+    words = {
+        "session": "s1", "prev": None, "clock": 1, "at": 1, "actor": "x", "version": 1, "data": b"{}",
+        "salt": os.urandom(16), **fields,
+    }  # fmt: skip
+    with device.transaction() as transaction:
+        transaction.receive([seal(**words)])  # type: ignore[arg-type]
+
+
+def test_guests_event_stands_in_the_place_of_nobody_elses(fleet: Fleet) -> None:
+    """Of equal keys the first counts, and a guest can write any clock: what others recorded stays."""
+    with fleet.anna.transaction() as transaction:
+        transaction.record("s1", Draft(NoteAdded(text="captured"), fleet.anna.time, "anna", "hook:1"))
+    gus = Device(fleet.directory, "gus", fleet.shelf)
+    fleet.anna.share("s1", gus)
+    gus.accept()
+    settle([fleet.anna, gus, fleet.anna, gus], 1)
+    gus.note("s1", "by gus")
+    _receive(
+        gus, writer=gus.renew(), seq=1, type="note.added", key="hook:1", data=msgspec.json.encode({"text": "instead"})
+    )
+    settle([gus, fleet.anna], 1)
+    report = fleet.anna.sync()
+    settle([gus, fleet.cleo, fleet.anna], 2)
+    for device in (fleet.anna, fleet.cleo):
+        assert "captured" in device.notes("s1")
+        assert "by gus" in device.notes("s1")
+        assert "instead" not in device.notes("s1")
+    assert any("in the place of" in one.reason for one in report.rejected)
+    gus.close()
+
+
+@pytest.mark.parametrize("kind", ["session.deleted", "event.erased"])
+def test_stream_of_days_without_keys_is_continued_by_nobody_else(fleet: Fleet, kind: str) -> None:
+    """A session begun before the vault: its stream names no device, and a plain one could go on with it."""
+    fleet.anna._writer = "0" * 20
+    fleet.anna.start("s7")
+    fleet.anna.note("s7", "precious")
+    fleet.anna.renew()
+    settle(fleet.all, 2)
+    last = max((event for event in fleet.ben.events("s7")), key=lambda event: event.seq)
+    data = b"{}" if kind == "session.deleted" else msgspec.json.encode({"hashes": [last.hash]})
+    _receive(
+        fleet.ben, session="s7", writer="0" * 20, seq=last.seq + 1, prev=last.hash, clock=last.clock + 1, type=kind,
+        data=data,
+    )  # fmt: skip
+    settle([fleet.ben, fleet.anna, fleet.cleo], 2)
+    for device in (fleet.anna, fleet.cleo):
+        assert "precious" in device.notes("s7")
+    main = fleet.ben.vault()
+    syncing.sync(main)
+    sharing.begin(main, "s7")
+    fleet.ben.sync()
+    assert any("neither began" in one.reason for one in fleet.anna.sync().rejected)
