@@ -291,7 +291,7 @@ def test_salvaging_tells_the_mapping(holdfast: Calling) -> None:
 
 def test_a_file_that_is_not_read_is_named_once(holdfast: Calling) -> None:
     """With what is wrong and what to do; so too with --quiet, which leaves out only what went well."""
-    put(holdfast, "own.json", {"name": "x"})
+    put(holdfast, "own.json", {"todo": "x"})
     put(holdfast, "torn.json", examples.ORCHESTRATOR[:300])
     put(holdfast, "empty.json", b"")
     put(holdfast, "good.json", examples.ORCHESTRATOR)

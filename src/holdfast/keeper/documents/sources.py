@@ -150,12 +150,11 @@ def _source(path: str, name: str | None) -> Source | Unread:
             return Source(path, _asked_for(name, value, path), value, document.notes)
         found = finding.recognised(value, path)
         if found is None:
+            from holdfast.formats.unknown.meanings import recognises
+
             why = finding.foreign(value) or "it is none of the four formats"
-            raise Invalid(
-                f"{_where(path)}: {why}",
-                hint="holdfast import --salvage takes what it can recognise." if value else _ANOTHER,
-                file=path,
-            )
+            hint = "holdfast import --salvage takes what it can recognise." if recognises(value) else _ANOTHER
+            raise Invalid(f"{_where(path)}: {why}", hint=hint, file=path)
         return Source(path, found[0], value, document.notes, found[1])
     except NoDocument as error:
         error.hint = error.hint or _advice(error, path)
