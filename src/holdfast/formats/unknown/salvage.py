@@ -40,7 +40,7 @@ from holdfast.core.vocabulary import (
 from holdfast.formats.interface import Ground, Heard
 from holdfast.formats.text.jsontext import written
 from holdfast.formats.unknown import values
-from holdfast.formats.unknown.reading import Reading, Task
+from holdfast.formats.unknown.reading import Reading, Task, reading
 from holdfast.formats.unknown.table import words_of
 
 EXTRA: Final = "salvaged"
@@ -73,29 +73,38 @@ def beginning(found: Reading, value: Json, ground: Ground, continues: str | None
     return [
         Heard(found.began, started), *sorted(found.decisions, key=lambda decision: decision.at),
         *(Heard(found.updated, data) for data in body), Heard(found.updated, _kept(value)),
-        Heard(found.updated, _ending(found) or SessionSaved()),
+        Heard(found.updated, _ending(found) or _standing_still(found, ground)),
     ]  # fmt: skip
 
 
-def additions(before: Reading, found: Reading, value: Json, state: State) -> list[Heard]:
-    """What a later version of the document says beyond the earlier one. What it leaves out is not taken back."""
+def additions(value: Json, state: State, ground: Ground) -> list[Heard]:
+    """What a later version of the document says beyond the one that is kept. What it leaves out is not taken back."""
+    kept = _kept(value)
+    earlier = state.extra.get(EXTRA)
+    if kept.value == earlier:
+        return []
+    # Of several goals alike the first counts, and the log does not keep the order of keys.
+    before, found = reading(_in_order(earlier), ground), reading(_in_order(value), ground)
     new: list[Data] = [*_edits(before, found), *_plan(found.tasks, before.tasks, state)]
     if (found.branch, found.commit) != (before.branch, before.commit):
         known = state.project.git_branch if state.project is not None else None
         new.append(GroundNoted(branch=found.branch or known, commit=found.commit))
-    new += _more((one.data for one in found.decisions), (one.data for one in before.decisions))
+    new += _more((decision.data for decision in found.decisions), (decision.data for decision in before.decisions))
     new += [*_more(found.files, before.files), *_more(found.errors, before.errors)]
-    new += _more(found.remarks, before.remarks)
-    kept = _kept(value)
-    if kept.value != state.extra.get(EXTRA):
-        new.append(kept)
+    new += [*_more(found.remarks, before.remarks), kept]
+    status = view.status_of(state)
     ending = _ending(found) if found.status != before.status else None
-    if ending is not None and session_allows(view.status_of(state), TYPE_OF[type(ending)].name):
+    if ending is not None and session_allows(status, TYPE_OF[type(ending)].name):
         new.append(ending)
     at = max(found.updated, state.updated_at)
-    if new:
-        new = [*_span(state.updated_at, at, exact=found.exact), *new]
-    return [Heard(at, data) for data in new]
+    watched = _span(state.updated_at, at, exact=found.exact) if status == "in_progress" else ()
+    return [Heard(at, data) for data in (*watched, *new)]
+
+
+def _in_order(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    return [_in_order(entry) for entry in value] if isinstance(value, list) else value
 
 
 def _more(found: Iterable[Data], known: Iterable[Data]) -> list[Data]:
@@ -168,6 +177,13 @@ def _ending(found: Reading) -> Data | None:
         case "dropped":
             return SessionAborted()
     return None
+
+
+def _standing_still(found: Reading, ground: Ground) -> Data:
+    """Nobody is known to have worked on it since the file was saved: that is a pause, not idle time."""
+    if ground.now - found.updated <= ground.timer.idle:
+        return SessionSaved()
+    return SessionPaused(reason="read from a file")
 
 
 def _kept(value: Json) -> ExtraKept:

@@ -61,7 +61,7 @@ def take_in_salvaged(keeper: Keeper, value: Json, path: str | None = None, *, ma
         made = bool(before.count)
         if made and (before.session == session or view.status_of(before) not in FINISHED):
             session = before.session
-            heard = additions(reading(before.extra.get(EXTRA), here), found, clean, before)
+            heard = additions(clean, before, here)
         else:
             heard = beginning(found, clean, here, continues=before.session if made else None)
         base = digest(written(before.extra.get(EXTRA)))[:32] if made else ""
