@@ -121,7 +121,8 @@ class _Reader:
             for item in self._items(found)
             if (item.status or found.row.meaning) == "doing"
         ]
-        single = (*self._found.get("done", []), *self._found.get("summary", []))
+        latest = (found for found in self._found.get("done", []) if words_of(found.key)[0] in ("last", "latest"))
+        single = (*latest, *self._found.get("summary", []))
         texts = ((found, values.goal_of(found.value)) for found in single if isinstance(found.value, str))
         return entries[:1] + [(found, text) for found, text in texts if text and len(text) <= LONGEST_NAME]
 

@@ -63,6 +63,7 @@ GROUPS: Final[Mapping[str, str]] = {
 TABLE: Final[tuple[Row, ...]] = (
     # Other sessions.
     Row("to do", "next|future|coming|following session, * for next|future session", values.is_work),
+    Row("done", "<done> session", values.is_list_of_text),
     Row("sessions", "* session, * session <earlier>|history|log|list, session * history|log", values.is_list),
     Row("nothing", "<earlier>, <earlier> *, * <earlier> session *", values.is_anything),
     Row("nothing", "* history, * changelog, activity|work|session|phase|event|audit log", values.is_anything),
@@ -74,10 +75,10 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("branch", "git? current|working|active|feature|session|work? branch name|context?", values.is_branch),
     Row("commit", "git? last|latest|head|current? commit, * commit hash|sha|id, git? head sha|hash?, sha",
         values.is_commit),
-    Row("began", "session? start|started|began|begin|created <at>?, session? date", values.is_moment),
-    Row("updated", "session|file|state? last? update|updated|modified|saved|save|activity|active|checkpoint|seen|"
-                   "change|changed|ended|end|stopped|closed|generated|exported|recorded <at>?, "
-                   "last? timestamp|ts|time", values.is_moment),
+    Row("began", "current|last? session? start|started|began|begin|created <at>?, session? date", values.is_moment),
+    Row("updated", "last? session|file|state? last? update|updated|modified|saved|save|activity|active|checkpoint|"
+                   "seen|change|changed|ended|end|stopped|closed|generated|exported|recorded <at>?, "
+                   "completed|finished <at>, last? session? timestamp|ts|time, last session date", values.is_moment),
     Row("model", "ai? model name|id?", values.is_name),
     Row("scope", "scope, area, component, module", values.is_name),
     Row("tags", "tag, label, keyword", values.is_list_of_text),
@@ -105,20 +106,21 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("doing", "<now> <task> *", values.is_list_of_text),
     # The goal, best first.
     Row("goal", "* goal, * objective, mission, purpose, aim, intent, user request", values.is_goal, 1),
-    Row("goal", "currently? working on, * focus, focus area, <now> work|effort|initiative, what", values.is_goal, 2),
+    Row("goal", "currently? working on, * focus, focus area, <now> work|workstream|effort|initiative, what",
+        values.is_goal, 2),
     Row("doing", "<now> <task>|issue *, <now>, task, <task> name|title|description", values.is_one, 3),
-    Row("goal", "session? title|topic|theme, session name|kind|focus, headline", values.is_goal, 3),
+    Row("goal", "session? title|topic|theme, session name|kind|focus, headline", values.is_one, 3),
     Row("goal", "<now>? feature|story|epic|sprint|phase|milestone|stage name|title|goal|description|kind?, "
-                "session type", values.is_goal, 4),
+                "session type", values.is_one, 4),
     # Lists that are both: each entry says where it stands.
     Row("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
     Row("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
     # What is said besides.
     Row("error", "* error *, * failure, problem", values.is_text),
     Row("note", "* <remark> *, known|open? issue, * known issue", values.is_remark),
-    Row("note", "context, handoff *, resume|recovery|restart prompt|instruction|context|message, * instruction",
+    Row("note", "context, * insight, handoff *, * instruction, resume|recovery|restart prompt|context|message",
         values.is_text),
-    Row("summary", "summary, session|work|progress|status summary, description, overview", values.is_text),
+    Row("summary", "last|current? session|work|progress|status? summary, description, overview", values.is_text),
     Row("project", "project|app|repo|repository name|title?", values.is_goal),
     Row("nothing", "<apart> *, * <apart>", values.is_anything),
     Row("tasks", "*", values.is_map_of_statuses),

@@ -52,7 +52,7 @@ def _words(meaning: str, said: str) -> dict[str, str]:
 STATUSES: Final[Mapping[str, str]] = {
     **_words("done", "done complete completed finished closed success successful passed merged shipped resolved "
              "fixed implemented built delivered verified true yes"),
-    **_words("doing", "in_progress inprogress active doing started starting working wip ongoing current running "
+    **_words("doing", "in_progress inprogress active doing started starting wip ongoing current running "
              "partial partially_complete"),
     **_words("to do", "pending todo to_do open not_started planned planning queued new false no next ready idle "
              "upcoming exploring proposed draft deferred incomplete waiting_for_approval backlog"),
@@ -111,19 +111,14 @@ def is_prose(text: str) -> bool:
     return len(_WORD.findall(text)) > 1 or not text.isascii()
 
 
-def _reads_as_goal(text: str | None) -> bool:
-    return text is not None and says_something(text) and status_word(text, whole=True) is None
-
-
 def goal_of(value: Json) -> str | None:
     """The goal that a text, an object or a list states."""
-    if isinstance(value, dict):
-        plain = {_plain(key): entry for key, entry in value.items()}
-        return next((text for key in _TEXT if (text := text_of(plain.get(key))) and _reads_as_goal(text)), None)
     if isinstance(value, list):
         return next((text for entry in value if (text := goal_of(entry))), None)
-    text = text_of(value)
-    return text if _reads_as_goal(text) else None
+    text = (
+        _text_in({_plain(key): entry for key, entry in value.items()}) if isinstance(value, dict) else text_of(value)
+    )
+    return text if text and says_something(text) and status_word(text, whole=True) is None else None
 
 
 def status_word(value: Json, *, whole: bool = False) -> str | None:
@@ -236,7 +231,9 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
     for key, entry in value.items():
         here = (*place, key)
         said = text_of(entry)
-        if isinstance(entry, bool) or entry is None:
+        if _plain(key) in _STATUS:
+            continue  # said of the whole
+        if isinstance(entry, bool):
             yield from _line(key, status_word(entry), {}, here)
         elif said is not None:
             status = status_word(said)
@@ -340,7 +337,14 @@ def is_work(value: Json) -> bool:
 
 
 def is_several(value: Json) -> bool:
-    return isinstance(value, (list, dict)) and is_work(value)
+    """A list, or an object of one kind of entry: lists, statuses, or texts by name."""
+    if isinstance(value, dict):
+        kinds = {
+            list if isinstance(entry, list) else str if isinstance(entry, (str, bool)) else dict
+            for entry in value.values()
+        }
+        return kinds in ({list}, {str}) or is_list_of_statuses(value)
+    return is_list_of_text(value)
 
 
 def is_remark(value: Json) -> bool:
@@ -372,16 +376,17 @@ def is_list_of_statuses(value: Json) -> bool:
     """Several things, most of which say where they stand."""
     several = isinstance(value, list) or (isinstance(value, dict) and not is_item(value))
     found = list(items(value, ())) if several else []
-    return bool(found) and 2 * sum(item.status is not None for item in found) > len(found)
+    whole = max(len(found), len(value) if isinstance(value, dict) else 0)
+    return bool(found) and 2 * sum(item.status is not None for item in found) > whole
 
 
 def is_map_of_statuses(value: Json) -> bool:
-    """An object that says of every name where it stands, at least half of the time in words said of work alone."""
+    """An object that says of most names where they stand, at least half of the time in words said of work alone."""
     if not isinstance(value, dict) or len(value) < 2:
         return False
     said = [entry.get("status") if isinstance(entry, dict) else entry for entry in value.values()]
     statuses = [status for status in said if isinstance(status, str) and status_word(status) is not None]
-    return len(statuses) == len(said) and 2 * sum(map(_is_of_work, statuses)) >= len(said)
+    return 3 * len(statuses) > 2 * len(said) and 2 * sum(map(_is_of_work, statuses)) >= len(said)
 
 
 def _is_of_work(text: str) -> bool:

@@ -1,8 +1,8 @@
 """Importing a hand-made file: what can be recognised in it becomes a session, and all of it is kept under `extra`.
 
 A file that is imported again adds to the session it made: a session is known by the id that the file gives itself, or
-by the project and the file's path in it. The keys of the events follow from what the file held before and holds now,
-so the same version is imported once.
+by the project and the file's path in it. The keys of the events follow from what the file holds, so the same version
+is imported once.
 """
 
 from __future__ import annotations
@@ -50,28 +50,27 @@ def take_in_salvaged(keeper: Keeper, value: Json, path: str | None = None, *, ma
         project = projects.found(store, projects.observe(keeper.place, ""))
         here = ground(keeper, project)
         found = reading(clean, here)
-        aliases = _aliases(found, path, keeper.place.main)
+        aliases = _aliases(found, path, keeper.place.root)
         source = digest(written(clean))[:32]
         session = _own_id(keeper, transaction, source, project.id)
         before = transaction.state(session)
         if before.deleted:
             raise Refused("this session was deleted, and what is deleted stays so", session=session)
-        if not before.count:
-            before = _made_before(keeper, aliases, project.id) or before
-        made = bool(before.count)
-        if made and (before.session == session or view.status_of(before) not in FINISHED):
+        candidates = [before] if before.count else _made_before(keeper, aliases, project.id)
+        # A version that was imported before says nothing new, even if another one followed it.
+        known = [state for state in candidates if transaction.knows(state.session, _key(source, 0))]
+        before = (*known, *candidates, before)[0]
+        if known or (candidates and view.status_of(before) not in FINISHED):
             session = before.session
-            heard = additions(clean, before, here)
+            heard = [] if known else additions(clean, before, here)
         else:
-            heard = beginning(found, clean, here, continues=before.session if made else None)
-        base = digest(written(before.extra.get(EXTRA)))[:32] if made else ""
-        count = _record(keeper, transaction, session, heard, f"{base}{source}")
+            heard = beginning(found, clean, here, continues=before.session if candidates else None)
+        count = _record(keeper, transaction, session, heard, source)
         _name(keeper, transaction, session, aliases)
         transaction.know_project(project)
         if make_current and view.status_of(transaction.state(session)) not in FINISHED:
             keeper.make_current(transaction, session)
-    is_new = session != before.session or not made
-    return Taken(session, is_new, count, 0, [*_mapping(found), *notes])
+    return Taken(session, not candidates or session != before.session, count, 0, [*_mapping(found), *notes])
 
 
 def _own_id(keeper: Keeper, transaction: Transaction, source: str, project: str) -> str:
@@ -86,14 +85,18 @@ def _own_id(keeper: Keeper, transaction: Transaction, source: str, project: str)
 def _aliases(found: Reading, path: str | None, root: str) -> dict[str, str]:
     aliases = {} if found.alias is None else {_ID: found.alias}
     if path is not None and path != "-":
-        whole = os.path.abspath(path)
+        whole, root = os.path.realpath(path), os.path.realpath(root)
         inside = whole.startswith(os.path.join(root, ""))
         aliases[_FILE] = (os.path.relpath(whole, root) if inside else whole).replace(os.sep, "/")
     return {name: alias for name, alias in aliases.items() if view.can_be_found_by(alias)}
 
 
-def _made_before(keeper: Keeper, aliases: dict[str, str], project: str) -> State | None:
-    """The session that this file made, by its own id, else by its path; of several, the latest."""
+def _key(source: str, number: int) -> str:
+    return f"file:{EXTRA}:{source}:{number}"
+
+
+def _made_before(keeper: Keeper, aliases: dict[str, str], project: str) -> list[State]:
+    """The sessions that this file made, by its own id, else by its path; one that has not ended first."""
     store = keeper.store()
     for name, alias in aliases.items():
         states = [
@@ -104,8 +107,8 @@ def _made_before(keeper: Keeper, aliases: dict[str, str], project: str) -> State
             and named_by_us(keeper, session, alias)
         ]  # fmt: skip
         if states:
-            return max(states, key=lambda state: (view.status_of(state) not in FINISHED, state.created_at or 0))
-    return None
+            return sorted(states, key=lambda state: (view.status_of(state) in FINISHED, -(state.created_at or 0)))
+    return []
 
 
 def _record(keeper: Keeper, transaction: Transaction, session: str, heard: list[Heard], source: str) -> int:
@@ -114,7 +117,7 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, heard: list[
         state = transaction.state(session)
         if state.count and transaction.writer() not in state.heads:
             transaction.record(session, Draft(DeviceJoined(device=keeper.device()), at, recorder.actor))
-        draft = Draft(recorder.prepare(data), at, recorder.actor, f"file:{EXTRA}:{source}:{number}")
+        draft = Draft(recorder.prepare(data), at, recorder.actor, _key(source, number))
         count += transaction.record(session, draft) is not None
     return count
 
