@@ -242,6 +242,8 @@ def test_goal_is_never_a_number_a_path_a_date_or_none(key: str, value: Any) -> N
         ({"project": {"name": "webshop"}, "blockers": ["No keys"]}, "Work on webshop"),
         ({"in_progress": ["Draw the map", "Load tiles"]}, "Draw the map"),
         ({"lastCompletedTask": "Wired the hooks"}, "Wired the hooks"),
+        ({"last_completed": "ISSUE-63"}, NO_GOAL),
+        ({"key_files": {"tasks/todo.md": "All that is to do", "goal.md": "What it is for"}}, NO_GOAL),
         ({"recent_sessions": [{"focus": "Old", "status": "done"}, {"focus": "Paint", "status": "active"}]}, "Paint"),
         ({"sprints": {"S1": {"goal": "One", "status": "done"}, "S2": {"goal": "Two", "status": "todo"}}}, NO_GOAL),
     ],

@@ -81,8 +81,8 @@ class _Around(NamedTuple):
 
 def _walk(found: Meanings, holder: dict[str, Json], place: Place, around: _Around) -> None:
     for key, value in holder.items():
-        if value is None or value in ("", [], {}) or key.startswith(("_", "$")):
-            continue  # nothing, or about the file itself
+        if value is None or value in ("", [], {}) or key.startswith(("_", "$")) or "/" in key:
+            continue  # nothing, about the file itself, or about another file
         here = (*place, key)
         row = row_of(key, value)
         if row is None and around.inherited is not None and _may_inherit(key) and around.inherited.shape(value):

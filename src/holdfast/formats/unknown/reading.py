@@ -124,7 +124,8 @@ class _Reader:
         latest = (found for found in self._found.get("done", []) if words_of(found.key)[0] in ("last", "latest"))
         single = (*latest, *self._found.get("summary", []))
         texts = ((found, values.goal_of(found.value)) for found in single if isinstance(found.value, str))
-        return entries[:1] + [(found, text) for found, text in texts if text and len(text) <= LONGEST_NAME]
+        fitting = ((found, text) for found, text in texts if text and len(text) <= LONGEST_NAME)
+        return entries[:1] + [(found, text) for found, text in fitting if values.is_prose(text)]
 
     def _times(self) -> tuple[int, int, bool]:
         """When it began and was saved last, and whether both are exact."""

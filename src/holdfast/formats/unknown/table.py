@@ -57,7 +57,8 @@ GROUPS: Final[Mapping[str, str]] = {
     # What holds nothing of the session, whatever its own keys are called.
     "apart": "config|configuration|setting|environment|env|metric|stat|statistic|kpi|threshold|budget|token|cost|"
              "dependency|stack|service|server|database|deployment|documentation|doc|schema|index|tool|test|testing|"
-             "quality|ci|docker|performance|checksum|template|convention|preference|usage|legend|glossary|agent",
+             "quality|ci|docker|performance|checksum|template|convention|preference|usage|legend|glossary|agent|file|"
+             "directory|folder|structure",
 }  # fmt: skip
 
 TABLE: Final[tuple[Row, ...]] = (
@@ -96,7 +97,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
     Row("done", "* <done> *, recent|latest|last|recently <task>|activity|change *, what was done, what we did, "
                 "what changed, change made, work so far", values.is_work),
-    Row("to do", "* <to do> *, * to do *, * follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
+    Row("to do", "* <to do> *, * to do *, follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
                  "* action item, * left, immediate|suggested|recommended|required action *, "
                  "* action needed|required, ready to start", values.is_work),
     Row("blocked", "* blocker *, * blocked, blocked by|on|<task>|issue *, blocking, blocking <task>|issue|problem, "
@@ -105,11 +106,12 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("tasks", "<now> *", values.is_list_of_statuses),
     Row("doing", "<now> <task> *", values.is_list_of_text),
     # The goal, best first.
-    Row("goal", "* goal, * objective, mission, purpose, aim, intent, user request", values.is_goal, 1),
-    Row("goal", "currently? working on, * focus, focus area, <now> work|workstream|effort|initiative, what",
-        values.is_goal, 2),
+    Row("goal", "* goal, * objective, user request", values.is_goal, 1),
+    Row("goal", "currently? working on, <now>|session|work|main|primary? focus area?, "
+                "<now> work|workstream|effort|initiative", values.is_goal, 2),
     Row("doing", "<now> <task>|issue *, <now>, task, <task> name|title|description", values.is_one, 3),
-    Row("goal", "session? title|topic|theme, session name|kind|focus, headline", values.is_one, 3),
+    Row("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what",
+        values.is_one, 3),
     Row("goal", "<now>? feature|story|epic|sprint|phase|milestone|stage name|title|goal|description|kind?, "
                 "session type", values.is_one, 4),
     # Lists that are both: each entry says where it stands.
@@ -117,7 +119,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
     # What is said besides.
     Row("error", "* error *, * failure, problem", values.is_text),
-    Row("note", "* <remark> *, known|open? issue, * known issue", values.is_remark),
+    Row("note", "* <remark> *, known|open|<now>? issue, * known issue", values.is_remark),
     Row("note", "context, * insight, handoff *, * instruction, resume|recovery|restart prompt|context|message",
         values.is_text),
     Row("summary", "last|current? session|work|progress|status? summary, description, overview", values.is_text),
@@ -135,7 +137,7 @@ OF_SESSION: Final = frozenset((
 ))  # fmt: skip
 OF_GIT: Final = OF_SESSION | {
     "git", "repo", "repository", "vcs", "version", "source", "control", "workspace", "branch", "commit", "task",
-    "project", "timeline",
+    "project", "timeline", "focus",
 }  # fmt: skip
 
 _BREAK: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
