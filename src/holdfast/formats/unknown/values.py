@@ -42,6 +42,7 @@ _HASH: Final = re.compile(r"[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-
 _COMMIT: Final = re.compile(r"(?=[0-9a-f]*\d)(?P<hash>[0-9a-f]{7,40})(?![\w-])", re.IGNORECASE)
 _BRANCH: Final = re.compile(r"(?P<name>[^\s~^:?*\[\\]+)(?: \(.*\))?")
 _ID: Final = re.compile(r"[\w][\w.:#/-]{2,99}")
+_LONGEST_SHAPE: Final = 2000  # characters: no name or list of names is longer
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
@@ -99,6 +100,8 @@ def says_something(text: str) -> bool:
     plain = text.strip().strip("`'\"")
     if not any(letter.isalpha() for letter in plain):
         return False
+    if len(plain) > _LONGEST_SHAPE:
+        return True
     if any(shape.fullmatch(plain) for shape in (_NONE, _NUMBER, _VERSION, _DATE, _URL)):
         return False
     if _HASH.fullmatch(plain) and any(letter.isdigit() for letter in plain):
