@@ -244,7 +244,8 @@ class _Reader:
     def _remarks(self, goal: str | None) -> Iterator[NoteAdded]:
         for found in self._found.get("note", []):
             whole = values.text_of(found.value)
-            texts = [(whole, found.place)] if whole else [(item.text, item.place) for item in self._items(found)]
+            items = [item for item in self._items(found) if item.text != item.more.get("id")]
+            texts = [(whole, found.place)] if whole else [(item.text, item.place) for item in items]
             for text, place in texts[:_MOST]:
                 if text != goal and values.says_something(text):
                     self._say(place, "taken as a note")

@@ -112,8 +112,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("doing", "<now> <task>|issue *, <now>, task, <task> name|title|description", values.is_one, 3),
     Row("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what",
         values.is_one, 3),
-    Row("goal", "<now>? feature|story|epic|sprint|phase|milestone|stage name|title|goal|description|kind?, "
-                "session type", values.is_one, 4),
+    Row("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage "
+                "name|title|goal|description|kind?, session type", values.is_one, 4),
     # Lists that are both: each entry says where it stands.
     Row("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
     Row("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
@@ -137,7 +137,7 @@ OF_SESSION: Final = frozenset((
 ))  # fmt: skip
 OF_GIT: Final = OF_SESSION | {
     "git", "repo", "repository", "vcs", "version", "source", "control", "workspace", "branch", "commit", "task",
-    "project", "timeline", "focus",
+    "project", "timeline", "focus", "delivery",
 }  # fmt: skip
 
 _BREAK: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")

@@ -72,6 +72,7 @@ _TEXT: Final = (
     "note", "error", "summary", "goal", "objective", "focus", "primary", "feature", "work", "label", "point",
     "change", "id",
 )  # fmt: skip
+_PARTS: Final = ("tasks", "steps", "subtasks", "items")
 _ENDINGS: Final = ("_task", "_name", "_title", "_description", "_text")
 _STATUS: Final = ("status", "state", "done", "completed", "complete", "checked", "passes", "passed")
 
@@ -207,7 +208,7 @@ def items(value: Json, place: Place, noun: str = "") -> Iterator[Item]:
             elif (
                 not isinstance(entry, dict)
                 or is_item(entry)
-                or any(isinstance(part, list) for part in entry.values())
+                or all(isinstance(part, list) for part in entry.values())
             ):
                 yield from items(entry, (*place, position), noun)
             else:  # an object with no text of its own: the first sentence in it
@@ -225,7 +226,10 @@ def _entry(entry: Mapping[str, Json], place: Place, named: str = "") -> Iterator
     text = text_of(plain.get("title")) or text_of(plain.get("name")) if named else _text_in(plain)
     text = text or named
     status = next((word for key in _STATUS if (word := status_word(plain.get(key))) is not None), None)
-    if text:
+    parts = next(((key, part) for key, part in entry.items() if _plain(key) in _PARTS), None)
+    if status is None and parts is not None and is_list_of_statuses(parts[1]):
+        yield from items(parts[1], (*place, parts[0]))  # it is as far as its parts are
+    elif text:
         yield from _line(" ".join(text.split()), status, plain, place)
 
 
