@@ -223,7 +223,7 @@ NOT_GOALS = [
 @pytest.mark.parametrize("key", ["goal", "working_on", "currentFocus", "current_task", "phase", "feature"])
 def test_goal_is_never_a_number_a_path_a_date_or_none(key: str) -> None:
     for value in NOT_GOALS:
-        document = {key: value, "next_steps": ["Measure it"]}
+        document: dict[str, Any] = {key: value, "next_steps": ["Measure it"]}
         assert reading(document, GROUND).goal is None, value
         assert reading({**document, "sprint": "Faster checkout"}, GROUND).goal == "Faster checkout", value
 
