@@ -289,9 +289,113 @@ def test_salvaging_tells_the_mapping(holdfast: Calling) -> None:
     assert "$.next_steps[0]: taken as pending task\n" in err
 
 
+def salvaged(holdfast: Calling, document: object, path: str = ".claude/session-state.json") -> dict[str, Any]:
+    """Import a file as it is now, with --salvage; what became of it."""
+    put(holdfast, path, json.dumps(document).encode())
+    (found,) = holdfast.document("import", "--salvage", path)["files"]
+    assert isinstance(found, dict)
+    return found
+
+
+def plan(holdfast: Calling, session: str) -> dict[str, str]:
+    tasks = holdfast.document("show", session)["session"]["tasks"]
+    return {task["text"]: task["status"] for task in tasks}
+
+
+def test_salvaging_gives_the_mapping_in_json_too(holdfast: Calling) -> None:
+    found = holdfast.document("import", "--salvage", put(holdfast, "hand.json", HAND_MADE))
+    assert {"path": "$.working_on", "message": "taken as the goal"} in found["notes"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"mood": {"level": [1, 2.5, None, True]}, "tea": "green"},
+        {"active_features": [{"id": "F-1", "path": "docs/f1", "status": "exploring"}], "phase": "Planning the move"},
+        {"active_features": ["login", "search"]},
+        {
+            "schema_version": "1.0.0",
+            "session_id": "e5b6ef0e-597c-4d9f-bfb7-c3a4ff4748c1",
+            "thresholds": {"turns": 10},
+        },
+        {"schema_version": "2.0", "session_id": "2026-10-05-3fa9c2", "goal": "x", "agents": []},
+        {"sessionId": "a", "startTime": "soon", "pauses": 3, "lastMessageTime": {}, "note": "odd"},
+        {"timestamp": "yesterday", "command": "build", "status": "fine", "todo": "Mend it"},
+        [["a", "list"], {"of": "lists"}],
+        "just a text",
+        7,
+    ],
+    ids=lambda document: str(document)[:30],
+)
+def test_salvaging_refuses_no_readable_document_and_keeps_all_of_it(holdfast: Calling, document: object) -> None:
+    found = salvaged(holdfast, document, "odd.json")
+    assert (found["format"], found["result"], found["error"]) == (None, "new", None)
+    assert holdfast.document("show", found["session"])["session"]["extra"]["salvaged"] == document
+
+
+@pytest.mark.parametrize("raw", [b"{}", b"[]", b"null", b'{"goal": ', b""])
+def test_salvaging_says_why_there_is_nothing_to_keep(holdfast: Calling, raw: bytes) -> None:
+    code, out, _ = holdfast("import", "--salvage", put(holdfast, "empty.json", raw))
+    assert code == 4
+    assert "nothing in it" in out or "recover" in out or "Name a file" in out
+
+
+def test_a_later_version_of_a_hand_made_file_adds_to_its_session(holdfast: Calling) -> None:
+    first = {"working_on": "A shelf", "next_steps": ["Cut", "Sand"], "updated_at": "2025-05-01T10:00:00Z"}
+    made = salvaged(holdfast, first)
+    assert salvaged(holdfast, first)["result"] == "known"
+    later = {
+        **first,
+        "completed_tasks": ["Cut"],
+        "next_steps": ["Sand", "Hang"],
+        "updated_at": "2025-05-02T10:00:00Z",
+    }
+    again = salvaged(holdfast, later)
+    assert (again["session"], again["result"]) == (made["session"], "united")
+    assert plan(holdfast, made["session"]) == {"Cut": "completed", "Sand": "pending", "Hang": "pending"}
+    assert salvaged(holdfast, later)["result"] == "known"
+    session = holdfast.document("show", made["session"])["session"]
+    assert session["extra"]["salvaged"] == later
+    assert [pause for pause in session["time"]["pauses"] if pause["kind"] == "idle"] == []
+    old = salvaged(holdfast, first, "elsewhere.json")
+    assert (old["session"], old["result"]) == (made["session"], "known")
+    other = salvaged(holdfast, {**first, "next_steps": ["Another"]}, "elsewhere.json")
+    assert (other["session"], other["result"]) == (made["session"], "united")
+
+
+def test_a_hand_made_file_of_another_path_is_another_session(holdfast: Calling) -> None:
+    one = salvaged(holdfast, {"todo": "Cut"}, "one.json")
+    two = salvaged(holdfast, {"todo": "Sand"}, "two.json")
+    assert (two["result"], two["session"] != one["session"]) == ("new", True)
+
+
+def test_a_hand_made_file_is_known_by_its_own_id(holdfast: Calling) -> None:
+    """Whatever the file is called by now; and commands take the id."""
+    made = salvaged(holdfast, {"session_id": "shelf-2025", "todo": "Cut"}, "one.json")
+    again = salvaged(holdfast, {"session_id": "shelf-2025", "todo": ["Cut", "Sand"]}, "moved/two.json")
+    assert (again["session"], again["result"]) == (made["session"], "united")
+    assert holdfast.document("show", "shelf-2025")["session"]["id"] == made["session"]
+    assert holdfast.document("show", "one.json")["session"]["id"] == made["session"]
+
+
+def test_a_hand_made_file_goes_on_after_its_session_has_ended(holdfast: Calling) -> None:
+    done = {"goal": "A shelf", "completed": ["Cut"], "status": "completed"}
+    made = salvaged(holdfast, done)
+    assert holdfast.document("show", made["session"])["session"]["status"] == "completed"
+    again = salvaged(holdfast, {**done, "status": "active", "todo": ["Paint"]})
+    assert (again["session"] != made["session"], again["result"]) == (True, "new")
+    session = holdfast.document("show", again["session"])["session"]
+    assert session["continues"] == made["session"]
+    last = {"goal": "A shelf", "completed": ["Cut", "Paint"], "status": "completed"}
+    assert salvaged(holdfast, last)["session"] == again["session"]
+    assert holdfast.document("show", again["session"])["session"]["status"] == "completed"
+    for version, session in ((done, made["session"]), (last, again["session"])):
+        assert [salvaged(holdfast, version)[key] for key in ("session", "result")] == [session, "known"]
+
+
 def test_a_file_that_is_not_read_is_named_once(holdfast: Calling) -> None:
     """With what is wrong and what to do; so too with --quiet, which leaves out only what went well."""
-    put(holdfast, "own.json", {"name": "x"})
+    put(holdfast, "own.json", {"todo": "x"})
     put(holdfast, "torn.json", examples.ORCHESTRATOR[:300])
     put(holdfast, "empty.json", b"")
     put(holdfast, "good.json", examples.ORCHESTRATOR)

@@ -174,6 +174,20 @@ def test_a_hand_made_file_is_none_of_the_four(hold: Calling) -> None:
     assert "import --salvage" in message
 
 
+@pytest.mark.parametrize("document", [{"mood": "fine"}, {"responses": 3, "status": "idle"}, {}, []])
+def test_salvage_is_not_recommended_where_it_recognises_nothing(hold: Calling, document: object) -> None:
+    put(hold, "own.json", json.dumps(document).encode())
+    (problem,) = files(hold, "own.json", code=4)["own.json"]["problems"]
+    assert "--salvage" not in problem["message"]
+
+
+def test_active_features_alone_are_no_contract_registry(hold: Calling) -> None:
+    put(hold, "own.json", {"active_features": [{"id": "F-1", "status": "planning"}], "next_steps": ["Plan it"]})
+    found = files(hold, "own.json", code=4)["own.json"]
+    assert found["format"] is None
+    assert "--salvage" in found["problems"][0]["message"]
+
+
 def test_a_format_can_be_demanded(hold: Calling) -> None:
     put(hold, "x.json", SESSION)
     assert files(hold, "x.json", "--format", "orchestrator")["x.json"]["valid"]

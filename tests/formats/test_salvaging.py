@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core import tasks, view
-from holdfast.core.errors import Invalid
 from holdfast.core.state import State
-from holdfast.core.times import text
-from holdfast.core.vocabulary import SessionStarted
+from holdfast.core.times import HOUR, text
+from holdfast.core.vocabulary import SessionEdited, SessionStarted, TaskAdded
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.folding import folded
+from holdfast.formats.interface import Heard
 from holdfast.formats.places import written
 from holdfast.formats.recovery.meaning import completed, meant
 from holdfast.formats.recovery.recovering import recovered
-from holdfast.formats.strangers.hand_made import MEANINGS
-from holdfast.formats.strangers.salvaging import salvaged
+from holdfast.formats.unknown.meanings import recognises
+from holdfast.formats.unknown.reading import reading
+from holdfast.formats.unknown.salvage import EXTRA, NO_GOAL, additions, beginning
+from holdfast.formats.unknown.table import GROUPS, TABLE, row_of, words_of
 
 HAND_MADE: dict[str, Any] = {
     "session_id": "tuesday",
@@ -45,7 +48,7 @@ HAND_MADE: dict[str, Any] = {
 
 def state_of(value: Any) -> State:
     """What the events add up to; the story must be possible."""
-    heard = salvaged(value, GROUND).heard
+    heard = beginning(reading(value, GROUND), value, GROUND)
     assert isinstance(heard[0].data, SessionStarted)
     assert [one.at for one in heard] == sorted(one.at for one in heard)
     assert all(one.at <= GROUND.now for one in heard)
@@ -60,7 +63,7 @@ def plan(state: State) -> dict[str, str]:
 
 
 def mapping(value: Any) -> dict[str, str]:
-    return {written(note.place): note.message for note in salvaged(value, GROUND).notes}
+    return {written(note.place): note.message for note in reading(value, GROUND).notes}
 
 
 def test_everything_that_is_usual_is_recognised() -> None:
@@ -87,13 +90,13 @@ def test_everything_that_is_usual_is_recognised() -> None:
     assert state.project is not None
     assert state.project.git_branch == "dev"
     shown = view.session(state, now=state.updated_at)
-    assert (shown.progress, shown.status) == (0.6, "in_progress")
+    assert (shown.progress, shown.status) == (0.6, "paused")
     assert (text(state.created_at or 0), text(state.updated_at)) == (
         "2025-01-01T00:00:00.000Z",
         "2025-01-02T10:00:00.000Z",
     )
     assert [change.path for change in shown.files] == ["src/b.py"]
-    assert salvaged(HAND_MADE, GROUND).alias == "tuesday"
+    assert reading(HAND_MADE, GROUND).alias == "tuesday"
 
 
 def test_the_whole_document_is_kept_under_extra() -> None:
@@ -124,8 +127,8 @@ def test_the_mapping_is_told_place_by_place() -> None:
         ({"Current Task": "C"}, "C"),
         ({"session": {"goal": "D", "status": "active"}}, "D"),
         ({"state": {"current_focus": "E"}, "todos": []}, "E"),
-        ({"next_steps": ["x"]}, "Work found in a hand-made file"),
-        (["x", {"text": "y", "done": True}], "Work found in a hand-made file"),
+        ({"next_steps": ["x"]}, NO_GOAL),
+        (["x", {"text": "y", "done": True}], NO_GOAL),
     ],
 )
 def test_the_goal_is_found_under_its_many_names(value: Any, goal: str) -> None:
@@ -183,14 +186,273 @@ def test_progress_is_understood(said: Any, progress: float) -> None:
     assert view.session(state, now=state.updated_at).progress == progress
 
 
-def test_what_holds_nothing_is_refused() -> None:
-    nothings: list[Any] = [{}, [], {"mood": "fine"}, "text", 7, None, {"goal": ""}]
-    for value in nothings:
-        with pytest.raises(Invalid):
-            salvaged(value, GROUND)
+# ── the table ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-KEYS = st.sampled_from(sorted(MEANINGS)) | st.text(max_size=5)
+def test_key_words_are_the_same_in_every_spelling() -> None:
+    spellings = ("nextSteps", "next_steps", "Next Steps", "next-step", "NEXT_STEPS", "NextStep")
+    assert {words_of(key) for key in spellings} == {("next", "step")}
+    assert words_of("priorities") == ("priority",)
+    assert words_of("JSONStatus") == ("json", "status")
+    assert words_of("progress") == ("progress",)
+
+
+def test_every_row_of_the_table_can_match() -> None:
+    """A row that an earlier one always hides would mislead whoever extends the table."""
+    samples: list[Any] = [
+        "Write the docs", "main", "3f9c2d1", "2026-05-01T10:00:00Z", 0.5, ["Write the docs"], ["src/a.py"],
+        {"Write the docs": "done", "Ship it": "pending"}, [{"title": "Ship it", "status": "pending"}], {"a": 1},
+    ]  # fmt: skip
+    words = {word for row in TABLE for word in re.findall(r"\w+", re.sub("<[^>]+>", "", row.keys))}
+    words |= {word for group in GROUPS.values() for word in group.split("|")}
+    ends = ("file", "session", "task", "decision", "status", "at", "issue", "done")
+    pairs = {f"{word} {end}" for word in words for end in ends}
+    seen = {row for key in words | pairs for value in samples if (row := row_of(key, value)) is not None}
+    assert [row.keys for row in TABLE if row not in seen] == []
+
+
+NOT_GOALS = [
+    "None", "none", "N/A", "n/a", "null", "TBD", "unknown", "-", "", "0", "42", "3/7", "60%", "v2.1.0", "1.4",
+    "2.0.0-rc1",
+    "src/app/main.py", "./notes.md", "~/work/plan.md, ~/work/todo.md", "C:\\work\\plan.md", "docs/", "README.md",
+    "2026-05-01", "2026-05-01T10:00:00Z", "https://example.org/board", "3f9c2d1a", "in_progress", "completed",
+    "[to be filled in]", "#FFD024", 0, 7, 1.5, True, None, [], {}, ["src/a.py", "src/b.py"], {"number": 3},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["goal", "working_on", "currentFocus", "current_task", "phase", "feature"])
+def test_goal_is_never_a_number_a_path_a_date_or_none(key: str) -> None:
+    for value in NOT_GOALS:
+        document: dict[str, Any] = {key: value, "next_steps": ["Measure it"]}
+        assert reading(document, GROUND).goal is None, value
+        assert reading({**document, "sprint": "Faster checkout"}, GROUND).goal == "Faster checkout", value
+
+
+@pytest.mark.parametrize(
+    ("value", "goal"),
+    [
+        ({"phase": "Hardening", "todos": ["a"]}, "Hardening"),
+        ({"active_feature": {"id": 7, "name": "Invoices as PDF"}}, "Invoices as PDF"),
+        ({"currentSprint": {"name": "S4", "goal": "Cut the bundle in half"}}, "Cut the bundle in half"),
+        ({"session_objectives": {"primary": "Move to Postgres", "completed": ["Dump"]}}, "Move to Postgres"),
+        ({"objective": "Ship the beta", "phase": "2"}, "Ship the beta"),
+        ({"phase": "1.0", "phase_name": "Groundwork"}, "Groundwork"),
+        ({"current_story": "US-17", "story_title": "Cards in two columns"}, "Cards in two columns"),
+        ({"current_task": {"task_name": "Sort the list", "status": "completed"}, "phase": "Lists"}, "Lists"),
+        ({"project": {"name": "webshop"}, "blockers": ["No keys"]}, "Work on webshop"),
+        ({"in_progress": ["Draw the map", "Load tiles"]}, "Draw the map"),
+        ({"lastCompletedTask": "Wired the hooks"}, "Wired the hooks"),
+        ({"last_completed": "ISSUE-63"}, NO_GOAL),
+        ({"key_files": {"tasks/todo.md": "All that is to do", "goal.md": "What it is for"}}, NO_GOAL),
+        ({"recent_sessions": [{"focus": "Old", "status": "done"}, {"focus": "Paint", "status": "active"}]}, "Paint"),
+        ({"sprints": {"S1": {"goal": "One", "status": "done"}, "S2": {"goal": "Two", "status": "todo"}}}, NO_GOAL),
+    ],
+)  # fmt: skip
+def test_goal_falls_back_to_feature_sprint_phase_and_project(value: Any, goal: str) -> None:
+    assert view.word(state_of(value), "goal") == goal
+
+
+DONE_KEYS = (
+    "tasks_completed", "completed_fixes", "completedToday", "recent_actions", "recentChanges", "achievements",
+    "shipped",
+    "lastCompletedTask", "what_was_done", "resolved_issues", "phasesCompleted", "work_done", "Finished Items",
+)  # fmt: skip
+TO_DO_KEYS = (
+    "pending_work", "pendingActions", "next_actions", "nextPriorities", "futureTasks", "future_work", "carry_forward",
+    "carryForwardItems", "tasks_for_next_session", "notes_for_next_session", "remaining", "backlog", "tasks_deferred",
+    "incomplete", "follow_up_tasks", "not_completed", "tomorrow", "upcoming_milestones", "open_items", "action_items",
+    "todos", "priorities", "tasks", "checklist",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "status"),
+    [*((key, "completed") for key in DONE_KEYS), *((key, "pending") for key in TO_DO_KEYS), ("blocker", "blocked"),
+     ("blockers", "blocked"), ("current_blockers", "blocked"), ("blocked_tasks", "blocked"),
+     ("waiting_on", "blocked"), ("in_progress_items", "in_progress"), ("activeTasks", "in_progress")],
+)  # fmt: skip
+def test_work_is_read_by_the_words_of_its_key(key: str, status: str) -> None:
+    entries = ["Fit the new lock", "Paint the door"]
+    for document in ({key: entries}, {"session": {key: entries}}, {key: [{"title": one} for one in entries]}):
+        assert plan(state_of({"goal": "A better door", **document})) == dict.fromkeys(entries, status)
+
+
+@pytest.mark.parametrize("key", ["tasks_completed", "remaining", "next_phase", "completed_at", "last_task_id"])
+@pytest.mark.parametrize("value", [3, True, "2026-05-01T10:00:00Z", "docs/plan.md", "none", 0.5, {}])
+def test_counts_times_and_paths_are_no_tasks(key: str, value: Any) -> None:
+    assert plan(state_of({"goal": "A better door", key: value})) == {}
+
+
+@pytest.mark.parametrize(
+    "key", ["todos", "priorities", "tasks", "plan", "features", "milestones", "epics", "value_slices"]
+)
+def test_lists_with_a_status_per_entry_are_both(key: str) -> None:
+    entries = [
+        {"title": "Saw", "status": "DONE: on Monday"}, {"title": "Sand", "status": "in-progress"},
+        {"title": "Oil", "status": "not_started"}, {"title": "Sell", "status": "Blocked (no buyer)"},
+    ]  # fmt: skip
+    stand = {"Saw": "completed", "Sand": "in_progress", "Oil": "pending", "Sell": "blocked"}
+    assert plan(state_of({"goal": "A table", key: entries})) == stand
+    by_name = {entry["title"]: {"status": entry["status"]} for entry in entries}
+    assert plan(state_of({"goal": "A table", key: by_name})) == stand
+
+
+def test_a_milestone_is_as_far_as_its_steps_are() -> None:
+    steps = [{"title": "Saw", "done": True}, {"title": "Oil", "done": False}]
+    value = {"goal": "A table", "milestones": [{"id": "M1", "title": "The top", "steps": steps}]}
+    assert plan(state_of(value)) == {"Saw": "completed", "Oil": "pending"}
+    assert mapping(value)["$.milestones[0].steps[0]"] == "taken as done task"
+
+
+def test_a_task_with_a_blocker_is_blocked_by_it() -> None:
+    value = {"goal": "x", "activeTasks": [{"description": "Send mail", "blockers": ["no SMTP account"]}]}
+    state = state_of(value)
+    assert plan(state) == {"Send mail": "blocked"}
+    assert next(iter(state.tasks.values())).outcome == "no SMTP account"
+
+
+def test_blockers_are_tasks_and_not_the_summary() -> None:
+    state = state_of({"goal": "x", "blocker": "The licence server is down", "blockers": ["None"]})
+    assert plan(state) == {"The licence server is down": "blocked"}
+    assert view.word(state, "summary") is None
+
+
+@pytest.mark.parametrize(
+    ("document", "commit"),
+    [
+        ({"last_commit": "4be19f2"}, "4be19f2"),
+        ({"commit_hash": "4BE19F2"}, "4be19f2"),
+        ({"git_commit": "4be19f2 Add the lock"}, "4be19f2"),
+        ({"git": {"head": "4be19f2c5d6e7f8091a2b3c4d5e6f708192a3b4c"}}, "4be19f2c5d6e7f8091a2b3c4d5e6f708192a3b4c"),
+        ({"projectStatus": {"lastCommit": {"hash": "4be19f2", "message": "Add the lock"}}}, "4be19f2"),
+        ({"last_commit": "pending"}, None),
+        ({"last_commit": "N/A"}, None),
+        ({"last_commit": "feedface is a word"}, None),
+        ({"history": [{"commit": "4be19f2"}]}, None),
+    ],
+)
+def test_commit_is_read_from_its_many_names(document: Any, commit: str | None) -> None:
+    project = state_of({"goal": "x", "branch": "main", **document}).project
+    assert project is not None
+    assert project.git_commit == commit
+
+
+@pytest.mark.parametrize(
+    ("document", "branch"),
+    [
+        ({"current_branch": "feat/lock"}, "feat/lock"),
+        ({"git_state": {"branch": "feat/lock"}}, "feat/lock"),
+        ({"project": {"working_branch": "feat/lock (clean)"}}, "feat/lock"),
+        ({"branch": {"name": "feat/lock"}}, "feat/lock"),
+        ({"base_branch": "main"}, None),
+        ({"branch": "none"}, None),
+        ({"sessions": [{"branch": "old"}]}, None),
+        ({"agents": {"git": {"branch": "old"}}}, None),
+        ({"previous_session": {"branch": "old"}}, None),
+    ],
+)
+def test_branch_is_the_sessions_own(document: Any, branch: str | None) -> None:
+    assert reading({"goal": "x", **document}, GROUND).branch == branch
+
+
+OLD: dict[str, Any] = {
+    "date": "2019-01-01", "started_at": "2019-01-01T08:00:00Z", "last_updated": "2019-01-01T09:00:00Z",
+    "branch": "old", "scope": "cellar", "goal": "Old goal", "completed": ["Old task"], "commit": "4be19f2",
+    "session_id": "old-one",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [{"session_history": [OLD]}, {"previous_sessions": [OLD, OLD]}, {"history": {"monday": OLD}}, {"sessions": [OLD]},
+     {"past_work": OLD}, {"archive": [OLD]}, {"session_log": [OLD]}, {"phase_history": [OLD]}],
+)  # fmt: skip
+def test_old_entries_say_nothing_about_the_session(holder: Any) -> None:
+    document: dict[str, Any] = {"goal": "New goal", "last_updated": "2025-05-01T10:00:00Z"}
+    found, plain = reading({**document, **holder}, GROUND), reading(document, GROUND)
+    assert found == plain
+
+
+@pytest.mark.parametrize(
+    "updated", ["2025-05-01T10:00:00Z", "2025-05-01", "2025-05-09T10:00:00Z", "2025-05-01T08:03:00Z", None]
+)
+def test_no_idle_time_is_invented(updated: str | None) -> None:
+    """The gap between two saves is one sitting, or unknown; after the last save nobody worked."""
+    value = {"goal": "x", "started_at": "2025-05-01T08:00:00Z", "last_updated": updated}
+    state = state_of({key: part for key, part in value.items() if part is not None})
+    time = view.session(state, now=GROUND.now).time
+    assert [pause.kind for pause in time.pauses if pause.kind == "idle"] == []
+    if updated == "2025-05-01T10:00:00Z":
+        assert time.working_ms == 2 * HOUR
+    if updated == "2025-05-09T10:00:00Z":
+        assert time.working_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "is_recognised"),
+    [({"mood": "fine"}, False), ({"timestamp": "2025-05-01T10:00:00Z"}, False), ({"todo": "x"}, True), ([], False),
+     ({"branch": "main"}, True), ("text", False), (["a task"], True), ({"responses": 3, "status": "idle"}, False)],
+)  # fmt: skip
+def test_recognised_is_what_says_something(value: Any, is_recognised: bool) -> None:
+    assert recognises(value) is is_recognised
+
+
+# ── later versions ───────────────────────────────────────────────────────────────────────────────────────
+
+FIRST: dict[str, Any] = {
+    "working_on": "A shelf", "next_steps": ["Cut", "Sand", "Oil"], "completed": ["Measure"], "blockers": ["No oil"],
+    "branch": "shelf", "decisions": ["Oak"], "notes": ["Mind the cat"], "updated_at": "2025-05-01T10:00:00Z",
+}  # fmt: skip
+
+
+def after(first: Any, *later: Any) -> State:
+    heard = beginning(reading(first, GROUND), first, GROUND)
+    for version in later:
+        heard += additions(version, folded(heard, "s"), GROUND)
+    state = folded(heard, "s")
+    assert (state.clashes, state.not_applied) == ([], 0)
+    return state
+
+
+def test_the_same_document_again_adds_nothing_in_any_order_of_keys() -> None:
+    state = folded(beginning(reading(FIRST, GROUND), FIRST, GROUND), "s")
+    assert additions(FIRST, state, GROUND) == []
+    assert additions(dict(reversed(FIRST.items())), state, GROUND) == []
+
+
+def test_a_later_version_adds_tasks_and_completes_others() -> None:
+    later = {
+        **FIRST, "next_steps": ["Oil", "Hang"], "completed": ["Measure", "Cut", "No oil"], "blockers": [],
+        "decisions": ["Oak", "Two boards"], "notes": ["Mind the cat", "Mind the wall"], "last_commit": "4be19f2",
+        "updated_at": "2025-05-03T10:00:00Z",
+    }  # fmt: skip
+    state = after(FIRST, later)
+    assert plan(state) == {
+        "Measure": "completed", "Cut": "completed", "Sand": "pending", "Oil": "pending", "Hang": "pending",
+        "No oil": "completed",
+    }  # fmt: skip
+    assert [decision.chosen for decision in state.decisions] == ["Oak", "Two boards"]
+    assert [note.text for note in state.notes] == ["Mind the cat", "Mind the wall"]
+    assert state.project is not None
+    assert (state.project.git_branch, state.project.git_commit) == ("shelf", "4be19f2")
+    assert state.extra[EXTRA] == later
+    assert not [pause for pause in view.session(state, now=GROUND.now).time.pauses if pause.kind == "idle"]
+
+
+def test_a_later_version_changes_only_what_the_file_changed() -> None:
+    """What was edited here since, and stands in the file as before, stays edited."""
+    heard = beginning(reading(FIRST, GROUND), FIRST, GROUND)
+    edited = folded([*heard, Heard(heard[-1].at, SessionEdited(goal="A better shelf"))], "s")
+    added = additions({**FIRST, "next_steps": ["Cut", "Sand", "Oil", "Hang"]}, edited, GROUND)
+    assert not any(isinstance(one.data, SessionEdited) for one in added)
+    assert [one.data.text for one in added if isinstance(one.data, TaskAdded)] == ["Hang"]
+
+
+KEYS = (
+    st.sampled_from(sorted({word for group in GROUPS.values() for word in group.split("|")}))
+    | st.lists(st.sampled_from(["next", "task", "done", "session", "branch", "goal", "at"]), max_size=3).map("_".join)
+    | st.text(max_size=5)
+)
 LEAVES = (
     st.none()
     | st.booleans()
@@ -199,19 +461,21 @@ LEAVES = (
     | st.text(max_size=10)
     | st.sampled_from(["done", "2025-01-01T00:00:00Z", "../x", "a/b.py"])
 )
-VALUES = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=10
-)
+INNER = LEAVES | st.lists(LEAVES, max_size=3) | st.dictionaries(KEYS, LEAVES, max_size=3)
+VALUES = INNER | st.lists(INNER, max_size=3) | st.dictionaries(KEYS, INNER, max_size=3)
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=8))
-def test_anything_is_a_possible_story_or_refused(value: dict[str, Any]) -> None:
-    try:
-        salvaged(value, GROUND)
-    except Invalid:
-        return
+def test_anything_is_a_possible_story_and_kept_whole(value: dict[str, Any]) -> None:
     state = state_of(value)
+    assert EXTRA in state.extra
     view.session(state, now=state.updated_at)
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=5), st.dictionaries(KEYS, VALUES, max_size=5))
+def test_any_later_version_adds_once(first: dict[str, Any], later: dict[str, Any]) -> None:
+    state = after(first, {**first, **later})
+    assert additions({**first, **later}, state, GROUND) == []
 
 
 # ── what a recovered document was ────────────────────────────────────────────────────────────────────────

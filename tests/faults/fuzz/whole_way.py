@@ -16,8 +16,9 @@ from holdfast.formats.folding import folded
 from holdfast.formats.interface import Format
 from holdfast.formats.recovery.meaning import completed, meant
 from holdfast.formats.recovery.recovering import recovered
-from holdfast.formats.strangers.salvaging import salvaged
 from holdfast.formats.text import reading
+from holdfast.formats.unknown.reading import reading as recognised
+from holdfast.formats.unknown.salvage import beginning
 
 
 def read(raw: bytes, path: str) -> list[Any]:
@@ -75,11 +76,7 @@ def recover(raw: bytes, path: str = "") -> None:
 
 
 def salvage(value: Any) -> None:
-    try:
-        heard = salvaged(value, GROUND).heard
-    except HoldfastError:
-        return
-    state = folded(heard, "s")
+    state = folded(beginning(recognised(value, GROUND), value, GROUND), "s")
     assert (state.clashes, state.not_applied) == ([], 0)
 
 

@@ -16,6 +16,7 @@ from holdfast.formats.contract import rendering
 from holdfast.formats.contract.documents import HISTORY, OWN, PLAN, REGISTRY, STATE, obj, text
 from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied
 
+_OF_REGISTRY: Final = frozenset({"version", "active_features", OWN})
 _NO_MODELS: Final[Mapping[str, str]] = {}
 _STATUSES: Final = {"active": "in_progress", "paused": "paused", "completed": "completed"}
 
@@ -40,7 +41,7 @@ class Contract(Format):
     def detects(self, value: Json) -> str | None:
         if not isinstance(value, dict):
             return None
-        if isinstance(value.get("active_features"), list):
+        if _is_registry(value):
             return REGISTRY
         if isinstance(value.get("current_state"), dict) and "feature_id" in value:
             return STATE
@@ -128,6 +129,14 @@ class Contract(Format):
 
 
 FORMAT: Final = Contract()
+
+
+def _is_registry(value: Document) -> bool:
+    """Others list features under that name too: an entry of ours has a `feature_id`, an empty list stands alone."""
+    entries = value.get("active_features")
+    if not isinstance(entries, list):
+        return False
+    return any("feature_id" in obj(entry) for entry in entries) if entries else value.keys() <= _OF_REGISTRY
 
 
 def configured(models: Mapping[str, str]) -> Contract:

@@ -22,6 +22,9 @@ __all__ = ["FORMAT", "Craft", "index"]
 _TRAVEL = (
     "enabled", "last_sync", "sync_status", "sync_error", "devices", "storage_backend", "encrypted", "shared_with",
 )  # fmt: skip
+# Names that others have for nothing else: a version and a `session_id` alone are anybody's.
+_OWN = frozenset({"goal", "mode", "agents", "completed_work", "pending_tasks", "decisions_made", "files_modified",
+                  "context_usage", "teleportation", "device", "metadata"})  # fmt: skip
 _ALIAS: Place = ("metadata", "holdfast", "alias")
 
 
@@ -59,7 +62,7 @@ class Craft(Format):
         if not named:
             return None
         version = value.get("schema_version")
-        if isinstance(version, str) and version.count(".") == 2:
+        if isinstance(version, str) and version.count(".") == 2 and not _OWN.isdisjoint(value):
             return "craft"
         return "craft" if own >= 2 or ("created_at" in value and "updated_at" in value and own) else None
 

@@ -106,8 +106,8 @@ def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: 
     if store.state(own) is not None:
         return own
     for found in store.find(alias):
-        state = store.state(found) if _is_own(store, found) else None
-        if state is None or state.aliases.get(rules.name) != alias or not _named_by_us(keeper, found, alias):
+        state = store.state(found) if is_own(store, found) else None
+        if state is None or state.aliases.get(rules.name) != alias or not named_by_us(keeper, found, alias):
             continue
         if state.project is not None and state.project.id == project:
             return found
@@ -116,16 +116,16 @@ def known_as(keeper: Keeper, rules: Format, alias: str, project: str, document: 
     for row in store.rows(Filter(projects=(project,), since=began - SECOND)):
         # The same name is not enough: two sessions of one day may have the same goal.
         near = abs(millis(row.created_at) - began) < SECOND
-        state = store.state(row.id) if near and _is_own(store, row.id) else None
+        state = store.state(row.id) if near and is_own(store, row.id) else None
         given = state is not None and state.aliases.get(rules.name) is not None
-        if given and not _named_by_us(keeper, row.id, alias):
+        if given and not named_by_us(keeper, row.id, alias):
             continue
         if state is not None and rules.alias(shown(state, rules)) == alias:
             return row.id
     return None
 
 
-def _named_by_us(keeper: Keeper, session: str, alias: str) -> bool:
+def named_by_us(keeper: Keeper, session: str, alias: str) -> bool:
     """Whether a device of ours gave the session this name: a guest's must not draw our documents there."""
     if not os.path.lexists(keeper.home.remotes):
         return True
@@ -141,7 +141,7 @@ def _named_by_us(keeper: Keeper, session: str, alias: str) -> bool:
     return any(is_ours(writer) or not is_certified(writer) for writer in writers)
 
 
-def _is_own(store: Store, session: str) -> bool:
+def is_own(store: Store, session: str) -> bool:
     """Nobody can have what we import go into a session of theirs."""
     return origin.share_of(store, session) is None and store.may_repair(session)
 

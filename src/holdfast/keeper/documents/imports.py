@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.canonical import Json
-from holdfast.core.errors import HoldfastError
+from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.formats.interface import Note
-from holdfast.keeper.documents.importing import take_in
+from holdfast.formats.text.nodes import Unread as NoDocument
+from holdfast.keeper.documents.importing import Taken, take_in
 from holdfast.keeper.documents.sources import Source, sources
 
 if TYPE_CHECKING:
@@ -33,8 +34,11 @@ def import_files(keeper: Keeper, paths: Sequence[str], name: str | None, *, salv
     found: list[Imported] = []
     for one in sources(paths, name):
         if isinstance(one, Source):
-            found.append(_take(keeper, one))
-        elif salvage and one.value is not None:
+            taken = _take(keeper, one)
+            # With --salvage, what a format refuses is kept as well.
+            salvaged = salvage and isinstance(taken.error, Invalid)
+            found.append(_salvage(keeper, one.path, one.value, taken.error) if salvaged else taken)
+        elif salvage and isinstance(one.error, Invalid) and not isinstance(one.error, NoDocument):
             found.append(_salvage(keeper, one.path, one.value))
         else:
             found.append(Imported(one.path, name, None, "not read", 0, [], one.error))
@@ -46,18 +50,21 @@ def _take(keeper: Keeper, source: Source) -> Imported:
         taken = take_in(keeper, source.value, source.rules)
     except HoldfastError as error:
         return Imported(source.path, source.rules.name, None, "not read", 0, source.notes, error)
-    result = "new" if taken.new else "united" if taken.events else "known"
-    return Imported(
-        source.path, source.rules.name, taken.session, result, taken.events, [*source.notes, *taken.notes]
-    )
+    notes = [*source.notes, *taken.notes]
+    return Imported(source.path, source.rules.name, taken.session, _result(taken), taken.events, notes)
 
 
-def _salvage(keeper: Keeper, path: str, value: Json) -> Imported:
+def _salvage(keeper: Keeper, path: str, value: Json, refused: HoldfastError | None = None) -> Imported:
     from holdfast.keeper.documents.salvaging import take_in_salvaged
 
     try:
-        taken = take_in_salvaged(keeper, value)
+        taken = take_in_salvaged(keeper, value, path)
     except HoldfastError as error:
         error.hint = error.hint or "holdfast start GOAL begins a session without it."
         return Imported(path, None, None, "not read", 0, [], error)
-    return Imported(path, None, taken.session, "new" if taken.new else "known", taken.events, taken.notes)
+    notes = taken.notes if refused is None else [Note((), refused.message), *taken.notes]
+    return Imported(path, None, taken.session, _result(taken), taken.events, notes)
+
+
+def _result(taken: Taken) -> str:
+    return "new" if taken.new else "united" if taken.events else "known"

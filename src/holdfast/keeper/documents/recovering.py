@@ -105,7 +105,7 @@ def start(keeper: Keeper, rescue: Rescue) -> tuple[str, list[Note]]:
     if rescue.rules is None:
         from holdfast.keeper.documents.salvaging import take_in_salvaged
 
-        taken = take_in_salvaged(keeper, rescue.document, make_current=free)
+        taken = take_in_salvaged(keeper, rescue.document, rescue.path, make_current=free)
     else:
         if rescue.error is not None:
             raise rescue.error

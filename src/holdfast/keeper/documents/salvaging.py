@@ -1,58 +1,139 @@
-"""Taking in a hand-made file: what can be recognised in it becomes a session, and all of it is kept under `extra`.
+"""Importing a hand-made file: what can be recognised in it becomes a session, and all of it is kept under `extra`.
 
-The same file taken in twice is taken in once: the session's id and the keys of its events follow from what the file
-holds.
+A file that is imported again adds to the session it made: a session is known by the id that the file gives itself, or
+by the project and the file's path in it. The keys of the events follow from what the file holds, so the same version
+is imported once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core import view
 from holdfast.core.canonical import Json, digest
-from holdfast.core.errors import Refused
+from holdfast.core.errors import Invalid, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.secret_documents import redact_document
-from holdfast.formats.interface import Note
-from holdfast.formats.strangers.salvaging import EXTRA, salvaged
+from holdfast.core.state import State
+from holdfast.core.vocabulary import AliasGiven, DeviceJoined
+from holdfast.formats.interface import Heard, Note
 from holdfast.formats.text.jsontext import written
+from holdfast.formats.unknown.reading import Reading, reading
+from holdfast.formats.unknown.salvage import EXTRA, NO_GOAL, additions, beginning
 from holdfast.keeper import projects
 from holdfast.keeper.documents.ground import ground
-from holdfast.keeper.documents.importing import Taken, session_id
-from holdfast.store.interface import Draft
+from holdfast.keeper.documents.importing import Taken, is_own, named_by_us, session_id
+from holdfast.store.interface import Draft, Transaction
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
+# The aliases of such a session: the id the file gives itself, and the file.
+_ID: Final = "hand-made"
+_FILE: Final = "file"
 
-def take_in_salvaged(keeper: Keeper, value: Json, *, make_current: bool = False) -> Taken:
-    """Make a session of a hand-made document. Raises `Invalid` when nothing in it is recognised."""
+
+def take_in_salvaged(keeper: Keeper, value: Json, path: str | None = None, *, make_current: bool = False) -> Taken:
+    """Make a session of a hand-made document, or add to the one it made before. Raises `Invalid` when it is empty."""
+    if value is None or value in ("", [], {}):
+        raise Invalid("there is nothing in it", hint="holdfast start GOAL begins a session without it.")
     clean, secrets = redact_document(value)
-    notes: list[Note] = []
+    notes = [
+        Note((), f"secrets were cut out before anything was stored: {count} {kind}")
+        for kind, count in secrets.items()
+    ]
     for kind, count in secrets.items():
         keeper.recorder.redacted[kind] = keeper.recorder.redacted.get(kind, 0) + count
-        notes.append(Note((), f"secrets were cut out before anything was stored: {count} {kind}"))
-    source = digest(written(clean))[:32]
-    seen = projects.observe(keeper.place, "")
-    # Asked before anything is opened: what cannot be recognised leaves no trace.
-    mapping = salvaged(clean, ground(keeper, seen)).notes
     store = keeper.store()
-    session = session_id(keeper, EXTRA, source, 0)
     with keeper.transaction() as transaction:
-        known = transaction.state(session)
-        if known.deleted:
+        project = projects.found(store, projects.observe(keeper.place, ""))
+        here = ground(keeper, project)
+        found = reading(clean, here)
+        aliases = _aliases(found, path, keeper.place.root)
+        source = digest(written(clean))[:32]
+        session = _own_id(keeper, transaction, source, project.id)
+        before = transaction.state(session)
+        if before.deleted:
             raise Refused("this session was deleted, and what is deleted stays so", session=session)
-        if not known.count:
-            project = projects.found(store, seen)
-            heard = salvaged(clean, ground(keeper, project)).heard
-            for number, (at, data) in enumerate(heard):
-                ready = keeper.recorder.prepare(data)
-                key = f"file:{EXTRA}:{source}:{number}"
-                transaction.record(session, Draft(ready, at, keeper.recorder.actor, key))
-            transaction.know_project(project)
-            events = len(heard)
+        candidates = [before] if before.count else _made_before(keeper, aliases, project.id)
+        # A version that was imported before says nothing new, even if another one followed it.
+        known = [state for state in candidates if transaction.knows(state.session, _key(source, 0))]
+        before = (*known, *candidates, before)[0]
+        if known or (candidates and view.status_of(before) not in FINISHED):
+            session = before.session
+            heard = [] if known else additions(clean, before, here)
         else:
-            events = 0
+            heard = beginning(found, clean, here, continues=before.session if candidates else None)
+        count = _record(keeper, transaction, session, heard, source)
+        _name(keeper, transaction, session, aliases)
+        transaction.know_project(project)
         if make_current and view.status_of(transaction.state(session)) not in FINISHED:
             keeper.make_current(transaction, session)
-    return Taken(session, events > 0, events, 0, [*mapping, *notes])
+    return Taken(session, not candidates or session != before.session, count, 0, [*_mapping(found), *notes])
+
+
+def _own_id(keeper: Keeper, transaction: Transaction, source: str, project: str) -> str:
+    """The id of a session made of this content: the same on every machine, and another one in another project."""
+    session = session_id(keeper, EXTRA, source, 0)
+    known = transaction.state(session).project
+    if known is None or known.id == project:
+        return session
+    return session_id(keeper, f"{EXTRA} in {project}", source, 0)
+
+
+def _aliases(found: Reading, path: str | None, root: str) -> dict[str, str]:
+    aliases = {} if found.alias is None else {_ID: found.alias}
+    if path is not None and path != "-":
+        whole, root = os.path.realpath(path), os.path.realpath(root)
+        inside = whole.startswith(os.path.join(root, ""))
+        aliases[_FILE] = (os.path.relpath(whole, root) if inside else whole).replace(os.sep, "/")
+    return {name: alias for name, alias in aliases.items() if view.can_be_found_by(alias)}
+
+
+def _key(source: str, number: int) -> str:
+    return f"file:{EXTRA}:{source}:{number}"
+
+
+def _made_before(keeper: Keeper, aliases: dict[str, str], project: str) -> list[State]:
+    """The sessions that this file made, by its own id, else by its path; one that has not ended first."""
+    store = keeper.store()
+    for name, alias in aliases.items():
+        states = [
+            state for session in store.find(alias)
+            if is_own(store, session) and (state := store.state(session)) is not None
+            and state.project is not None and state.project.id == project
+            and any(kind.startswith(name) and known == alias for kind, known in state.aliases.items())
+            and named_by_us(keeper, session, alias)
+        ]  # fmt: skip
+        if states:
+            return sorted(states, key=lambda state: (view.status_of(state) in FINISHED, -(state.created_at or 0)))
+    return []
+
+
+def _record(keeper: Keeper, transaction: Transaction, session: str, heard: list[Heard], source: str) -> int:
+    recorder, count = keeper.recorder, 0
+    for number, (at, data) in enumerate(heard):
+        state = transaction.state(session)
+        if state.count and transaction.writer() not in state.heads:
+            transaction.record(session, Draft(DeviceJoined(device=keeper.device()), at, recorder.actor))
+        draft = Draft(recorder.prepare(data), at, recorder.actor, _key(source, number))
+        count += transaction.record(session, draft) is not None
+    return count
+
+
+def _name(keeper: Keeper, transaction: Transaction, session: str, aliases: dict[str, str]) -> None:
+    """Give the session the file's names, beside those it has: the next version may have another id."""
+    state = transaction.state(session)
+    for name, alias in aliases.items():
+        if alias in state.aliases.values():
+            continue
+        taken = sum(kind.startswith(name) for kind in state.aliases)
+        given = AliasGiven(format=f"{name}-{taken + 1}" if taken else name, id=alias)
+        transaction.record(session, Draft(given, state.updated_at, keeper.recorder.actor))
+
+
+def _mapping(found: Reading) -> list[Note]:
+    if not found.notes:
+        return [Note((), "nothing in it is recognised; it is kept whole under extra")]
+    return found.notes if found.goal is not None else [*found.notes, Note((), f"has no goal, taken as: {NO_GOAL}")]

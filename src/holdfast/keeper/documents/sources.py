@@ -28,6 +28,10 @@ _WHAT: Final = "a session file"
 _ANOTHER: Final = "Name a file that holds a session."
 
 
+class _Foreign(Invalid):
+    """A document of none of the four formats."""
+
+
 class Source(NamedTuple):
     """A document, and which format it is in."""
 
@@ -54,12 +58,22 @@ def sources(paths: Sequence[str], name: str | None = None) -> Iterator[Source | 
             raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
     for path in paths:
         if path == "-" or not os.path.isdir(path):
-            yield _source(path, name)
+            yield _advised(_source(path, name))
             continue
-        found = list(_in_directory(path, name))
+        found = list(map(_advised, _in_directory(path, name)))
         if not found and len(paths) == 1:
             raise none_in(path)
         yield from found or [Unread(path, none_in(path))]
+
+
+def _advised(one: Source | Unread) -> Source | Unread:
+    """Say what to do with a file of none of the formats. Not for every file of a directory: most are not meant."""
+    if isinstance(one, Unread) and isinstance(one.error, _Foreign):
+        from holdfast.formats.unknown.meanings import recognises
+
+        salvage = "holdfast import --salvage takes what it can recognise."
+        one.error.hint = salvage if recognises(one.value) else _ANOTHER
+    return one
 
 
 def none_in(path: str) -> NotFound:
@@ -151,11 +165,7 @@ def _source(path: str, name: str | None) -> Source | Unread:
         found = finding.recognised(value, path)
         if found is None:
             why = finding.foreign(value) or "it is none of the four formats"
-            raise Invalid(
-                f"{_where(path)}: {why}",
-                hint="holdfast import --salvage takes what it can recognise." if value else _ANOTHER,
-                file=path,
-            )
+            raise _Foreign(f"{_where(path)}: {why}", file=path)
         return Source(path, found[0], value, document.notes, found[1])
     except NoDocument as error:
         error.hint = error.hint or _advice(error, path)

@@ -184,9 +184,12 @@ class Validator:
     def _document(self, read: Read, path: str) -> Verdict:
         known = self._recognised(read.value, path)
         if known is None:
+            from holdfast.formats.unknown.meanings import recognises
+
             why = finding.foreign(read.value) or "it is none of the four formats"
-            hint = "holdfast import --salvage takes over what it can recognise"
-            return Verdict(path, None, False, [Finding("$", f"{why}; {hint}", "error", read.line(()))])
+            if recognises(read.value):
+                why += "; holdfast import --salvage takes over what it can recognise"
+            return Verdict(path, None, False, [Finding("$", why, "error", read.line(()))])
         owner, kind = known
         problems = [] if self._lenient else owner.problems(read.value, kind)
         if all(problem.severity != "error" for problem in problems):

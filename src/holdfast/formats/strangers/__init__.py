@@ -1,1 +1,0 @@
-"""Files that bear a session file's name and are none of the four formats."""

@@ -1,0 +1,145 @@
+"""Which key of a hand-made document means what: the table is asked for every key, from the top inwards.
+
+The same word means the session's own branch or date only where the session is described; in a list of earlier
+sessions, of phases or of agents it is theirs. Work, decisions and notes count wherever they stand, except there.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeAlias
+
+from holdfast.core.canonical import Json
+from holdfast.formats.interface import Place
+from holdfast.formats.unknown import values
+from holdfast.formats.unknown.table import OF_GIT, OF_SESSION, Meaning, Row, row_of, rows_named, words_of
+
+_DEEPEST: Final = 6
+_TITLE: Final = 3  # a goal of this rank may be the title of anything
+_WORK: Final = frozenset({"done", "doing", "to do", "blocked", "tasks"})
+# What an object is called, its entries are, unless they have names that mean something else.
+_INHERITED: Final = frozenset({"done", "to do", "blocked", "note", "decision"})
+# Facts of the session.
+_GIT: Final = frozenset({"branch", "commit"})
+_FACTS: Final = frozenset(
+    {"began", "updated", "id", "model", "scope", "tags", "progress", "status", "summary", "project"}
+)
+
+
+class Found(NamedTuple):
+    """A key of the document that means something."""
+
+    row: Row
+    place: Place
+    key: str
+    value: Json
+
+
+Meanings: TypeAlias = dict[Meaning, list[Found]]
+
+
+def meanings(value: Json) -> Meanings:
+    """Everything in a document that the table has a meaning for."""
+    found: Meanings = {}
+    if isinstance(value, list):
+        _take(found, row_of("todos", value), (), "todos", value)
+    elif isinstance(value, dict):
+        _walk(found, value, (), _Around())
+    return found
+
+
+def recognises(value: Json) -> bool:
+    """Whether a session made of the document would say something: a date, an id or a status alone does not."""
+    return bool(meanings(value).keys() - (_FACTS - {"summary"}))
+
+
+class _Around(NamedTuple):
+    """The object in which a key stands."""
+
+    # Whether it describes the session itself, and whether it says where the session is in git.
+    session: bool = True
+    git: bool = True
+    # What its entries are, if it says so by its name.
+    inherited: Row | None = None
+    # Whether it is an entry itself, and only facts are looked for in it.
+    facts_only: bool = False
+
+    def inside(self, words: set[str], row: Row | None) -> _Around:
+        entries = row if row is not None and row.meaning in _INHERITED else None
+        return _Around(self.session and words <= OF_SESSION, self.git and words <= OF_GIT, entries)
+
+    def allows(self, row: Row) -> bool:
+        if row.meaning in _GIT:
+            return self.git
+        if row.meaning in _FACTS:
+            return self.session
+        if self.facts_only:
+            return False
+        if row.meaning == "goal" and row.rank >= _TITLE:
+            return self.session if row.rank == _TITLE else self.git
+        return True
+
+
+def _walk(found: Meanings, holder: dict[str, Json], place: Place, around: _Around) -> None:
+    for key, value in holder.items():
+        if value is None or value in ("", [], {}) or key.startswith(("_", "$")) or "/" in key:
+            continue  # nothing, about the file itself, or about another file
+        here = (*place, key)
+        row = row_of(key, value)
+        if row is None and around.inherited is not None and _may_inherit(key) and around.inherited.shape(value):
+            row = around.inherited
+        if row is not None and row.meaning == "nothing":
+            continue
+        if row is not None and row.meaning == "sessions":
+            _walk_current(found, value, here)
+            continue
+        if isinstance(value, dict):
+            inside = around.inside(set(words_of(key)), row)
+            holds = _holds(row, value)
+            if (holds or inside.git) and len(place) < _DEEPEST:
+                _walk(found, value, here, inside._replace(facts_only=around.facts_only or not holds))
+            if holds and not (row is not None and values.is_item(value)):
+                continue
+        if row is not None and around.allows(row):
+            _take(found, row, here, key, value)
+
+
+def _take(found: Meanings, row: Row | None, place: Place, key: str, value: Json) -> None:
+    if row is not None:
+        found.setdefault(row.meaning, []).append(Found(row, place, key, value))
+
+
+def _walk_current(found: Meanings, value: Json, place: Place) -> None:
+    """Of a list of sessions, the one that is in progress; the others are over."""
+    running = [
+        (position, entry)
+        for position, entry in enumerate(value if isinstance(value, list) else [])
+        if isinstance(entry, dict) and values.status_word(entry.get("status")) == "doing"
+    ]
+    if len(running) == 1:
+        position, entry = running[0]
+        _walk(found, entry, (*place, position), _Around())
+
+
+def _may_inherit(key: str) -> bool:
+    """A key that names a fact, or nothing of interest, is no entry of the object around it."""
+    return all(row.meaning not in _FACTS | _GIT | {"nothing"} for row in rows_named(key))
+
+
+def _holds(row: Row | None, value: dict[str, Json]) -> bool:
+    """Whether an object holds things with meanings of their own, rather than being one or listing entries."""
+    if row is None:
+        return True
+    if row.meaning in _WORK - {"doing"} and values.is_item(value):
+        return False
+    one = row.meaning in ("goal", "doing")
+    for key, entry in value.items():
+        inner = row_of(key, entry) if entry else None
+        if inner is None:
+            continue
+        if inner.meaning in _WORK and not (one and inner.meaning == "doing"):
+            return True
+        if inner.meaning == "goal" and inner.rank < _TITLE:
+            return True
+        if inner.meaning in ("note", "decision") and row.meaning in _WORK and not one and isinstance(entry, list):
+            return True
+    return False

@@ -1,0 +1,289 @@
+"""What a hand-made document says about a session, read from the keys that mean something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from holdfast.core.canonical import Json
+from holdfast.core.text import LONGEST_NAME, shorten
+from holdfast.core.vocabulary import DecisionMade, ErrorNoted, FileChanged, NoteAdded
+from holdfast.formats.interface import Ground, Heard, Note, Place
+from holdfast.formats.unknown import values
+from holdfast.formats.unknown.meanings import Found, meanings
+from holdfast.formats.unknown.table import GROUPS, Meaning, words_of
+
+_MOST: Final = 2000  # entries
+_NOUNS: Final = frozenset(f"{GROUPS['task']}|{GROUPS['unit']}".split("|"))
+
+
+class Task(NamedTuple):
+    text: str
+    status: str
+    outcome: str | None
+    files: tuple[str, ...]
+
+
+class Reading(NamedTuple):
+    """What was recognised in a document. `notes` is the mapping: each place, and what it was taken as."""
+
+    goal: str | None
+    began: int
+    updated: int
+    # Whether both times are exact: a day alone says nothing about hours.
+    exact: bool
+    branch: str | None
+    commit: str | None
+    model: str | None
+    scope: str | None
+    tags: tuple[str, ...]
+    # The id the file gives itself.
+    alias: str | None
+    summary: str | None
+    progress: float | None
+    status: str | None
+    tasks: list[Task]
+    decisions: list[Heard]
+    files: list[FileChanged]
+    errors: list[ErrorNoted]
+    remarks: list[NoteAdded]
+    notes: list[Note]
+
+
+def reading(value: Json, ground: Ground) -> Reading:
+    """What a document says, as far as the table knows."""
+    return _Reader(value, ground).reading()
+
+
+class _Reader:
+    def __init__(self, value: Json, ground: Ground) -> None:
+        self._ground = ground
+        self._found = meanings(value)
+        self._notes: list[Note] = []
+
+    # ── what is said ─────────────────────────────────────────────────────────────────────────────────────
+
+    def reading(self) -> Reading:
+        goal = self._goal()
+        began, updated, exact = self._times()
+        listed = [item.text for found in self._found.get("tags", []) for item in self._items(found)]
+        alias = next((found for found in self._found.get("id", []) if isinstance(found.value, str)), None)
+        if alias is not None:
+            self._say(alias.place, "taken as an alias")
+        return Reading(
+            goal=goal, began=began, updated=updated, exact=exact,
+            branch=self._one("branch", "the git branch"), commit=self._one("commit", "the commit"),
+            model=self._one("model", "the model"), scope=self._one("scope", "the scope"),
+            tags=tuple(dict.fromkeys(text[:LONGEST_NAME] for text in listed))[:50],
+            alias=None if alias is None else str(alias.value).strip(),
+            summary=self._summary(goal), progress=self._progress(),
+            status=self._status(), tasks=list(self._tasks(goal)),
+            decisions=list(self._decisions(began, updated)), files=list(self._files()), errors=list(self._errors()),
+            remarks=list(self._remarks(goal)), notes=self._notes,
+        )  # fmt: skip
+
+    def _items(self, found: Found) -> Iterator[values.Item]:
+        noun = next((word for word in words_of(found.key) if word in _NOUNS), "task")
+        return values.items(found.value, found.place, noun)
+
+    def _goal(self) -> str | None:
+        """The best that reads as one, sentences before codes; what else could have been is a note."""
+        stated = self._found.get("goal", [])
+        doing = self._found.get("doing", [])
+        single = [
+            found
+            for found in doing
+            if found.row.rank and isinstance(found.value, (str, dict)) and not _is_over(found)
+        ]
+        candidates = sorted(
+            ((found, text) for found in (*stated, *single) if (text := values.goal_of(found.value)) is not None),
+            key=lambda candidate: (candidate[0].row.rank, not values.is_prose(candidate[1]), len(candidate[0].place)),
+        )
+        if not candidates:
+            candidates = self._goals_of_entries()
+        if not candidates:
+            project = self._one("project", "the project's name, for want of a goal")
+            return None if project is None else f"Work on {project}"
+        best, goal = candidates[0]
+        self._say(best.place, "taken as the goal")
+        self._found.setdefault("note", []).extend(
+            found for found, text in candidates[1:]
+            if found.row.meaning == "goal" and text != goal and values.is_prose(text)
+        )  # fmt: skip
+        return goal
+
+    def _goals_of_entries(self) -> list[tuple[Found, str]]:
+        """Where no goal is stated: what is being worked on, else what was done last, else a short summary."""
+        lists = (*self._found.get("doing", []), *self._found.get("tasks", []))
+        entries = [
+            (found._replace(place=item.place), item.text)
+            for found in lists
+            for item in self._items(found)
+            if (item.status or found.row.meaning) == "doing"
+        ]
+        latest = (found for found in self._found.get("done", []) if words_of(found.key)[0] in ("last", "latest"))
+        single = (*latest, *self._found.get("summary", []))
+        texts = ((found, values.goal_of(found.value)) for found in single if isinstance(found.value, str))
+        fitting = ((found, text) for found, text in texts if text and len(text) <= LONGEST_NAME)
+        return entries[:1] + [(found, text) for found, text in fitting if values.is_prose(text)]
+
+    def _times(self) -> tuple[int, int, bool]:
+        """When it began and was saved last, and whether both are exact."""
+        began = self._moments("began", "the beginning")
+        updated = self._moments("updated", "the last change")
+        now = self._ground.now
+        last = max(updated or began, default=None, key=lambda moment: moment[0])
+        first = min(began, default=None, key=lambda moment: moment[0])
+        until = now if last is None else min(last[0], now)
+        since = until if first is None else min(first[0], until)
+        exact = all(moment is not None and ":" in str(moment[1].value) for moment in (first, last))
+        return since, until, exact
+
+    def _moments(self, meaning: Meaning, what: str) -> list[tuple[int, Found]]:
+        moments = []
+        for found in self._found.get(meaning, []):
+            at = values.moment(found.value, self._ground)
+            if at is not None:
+                self._say(found.place, f"taken as the time of {what}")
+                moments.append((at, found))
+        return moments
+
+    # ── facts ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _one(self, meaning: Meaning, what: str) -> str | None:
+        """The one nearest to the top."""
+        read = _READ.get(meaning, values.text_of)
+        for found in sorted(self._found.get(meaning, []), key=lambda found: len(found.place)):
+            text = read(found.value)
+            if text is not None:
+                self._say(found.place, f"taken as {what}")
+                return shorten(text, LONGEST_NAME)
+        return None
+
+    def _summary(self, goal: str | None) -> str | None:
+        for found in sorted(self._found.get("summary", []), key=lambda found: len(found.place)):
+            text = values.text_of(found.value)
+            if text is not None and text != goal:
+                self._say(found.place, "taken as the summary")
+                return text
+        return None
+
+    def _progress(self) -> float | None:
+        found = min(self._found.get("progress", []), default=None, key=lambda found: len(found.place))
+        part = None if found is None else values.share(found.value)
+        if found is not None and part is not None:
+            self._say(found.place, f"taken as progress of {part:.0%}")
+        return part
+
+    def _status(self) -> str | None:
+        """A word is the status, a sentence is a note."""
+        for found in sorted(self._found.get("status", []), key=lambda found: len(found.place)):
+            text = str(values.text_of(found.value))
+            if len(words_of(text)) < 4:
+                self._say(found.place, "taken as the status")
+                return text
+            self._found.setdefault("note", []).append(found)
+        return None
+
+    # ── entries ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tasks(self, goal: str | None) -> Iterator[Task]:
+        """Each text once, by the first list that has it: what is done stays done."""
+        seen: set[str] = set()
+        meanings: tuple[Meaning, ...] = ("done", "doing", "blocked", "to do", "tasks")
+        for meaning in meanings:
+            for found in self._found.get(meaning, []):
+                for item in self._items(found):
+                    status = item.status or ("to do" if meaning == "tasks" else meaning)
+                    is_goal = status == "doing" and item.text == goal
+                    if item.text.casefold() in seen or is_goal or len(seen) > _MOST:
+                        continue
+                    seen.add(item.text.casefold())
+                    yield self._task(item, status)
+
+    def _task(self, item: values.Item, status: str) -> Task:
+        said = ("outcome", "result", "solution", "resolution", "reason", "details")
+        outcome = next((text for key in said if (text := values.text_of(item.more.get(key)))), None)
+        held_up = next((one.text for key in ("blockers", "blocker", "blocked_by", "blocked_on")
+                        for one in values.items(item.more.get(key), item.place)), None)  # fmt: skip
+        if held_up is not None and status in ("doing", "to do"):
+            status, outcome = "blocked", held_up
+        files = tuple(
+            path for key in ("files", "artifacts") for entry in _listed(item.more.get(key))
+            if (named := values.path_in(entry)) and (path := values.path_of(named, self._ground)) is not None
+        )  # fmt: skip
+        self._say(item.place, _TAKEN[status])
+        return Task(item.text, status, outcome, files)
+
+    def _decisions(self, began: int, updated: int) -> Iterator[Heard]:
+        for found in self._found.get("decision", []):
+            for item in self._items(found):
+                self._say(item.place, "taken as a decision")
+                times = (
+                    values.moment(item.more.get(key), self._ground) for key in ("timestamp", "at", "date", "time")
+                )
+                at = next((at for at in times if at is not None), updated)
+                yield Heard(min(max(at, began), updated), _decision(item))
+
+    def _files(self) -> Iterator[FileChanged]:
+        for meaning, action in _FILES:
+            for found in self._found.get(meaning, []):
+                for position, entry in enumerate(_listed(found.value)):
+                    named = values.path_in(entry)
+                    path = None if named is None else values.path_of(named, self._ground)
+                    if path is not None and position < _MOST:
+                        self._say((*found.place, position), f"taken as a {action} file")
+                        yield FileChanged(path=path, action=action)
+
+    def _errors(self) -> Iterator[ErrorNoted]:
+        for found in self._found.get("error", []):
+            for item in self._items(found):
+                self._say(item.place, "taken as an error")
+                yield ErrorNoted(message=item.text)
+
+    def _remarks(self, goal: str | None) -> Iterator[NoteAdded]:
+        for found in self._found.get("note", []):
+            whole = values.text_of(found.value)
+            items = [item for item in self._items(found) if item.text != item.more.get("id")]
+            texts = [(whole, found.place)] if whole else [(item.text, item.place) for item in items]
+            for text, place in texts[:_MOST]:
+                if text != goal and values.says_something(text):
+                    self._say(place, "taken as a note")
+                    yield NoteAdded(text=text)
+
+    def _say(self, place: Place, message: str) -> None:
+        if len(self._notes) < _MOST:
+            self._notes.append(Note(place, message))
+
+
+def _is_over(found: Found) -> bool:
+    """A task that is done is no goal any more."""
+    return isinstance(found.value, dict) and any(item.status == "done" for item in values.items(found.value, ()))
+
+
+_READ: Final = {"branch": values.branch_of, "commit": values.commit_of, "project": values.goal_of}
+_TAKEN: Final = {
+    "done": "taken as done task", "doing": "taken as task at work", "to do": "taken as pending task",
+    "blocked": "taken as blocked task", "dropped": "taken as dropped task",
+}  # fmt: skip
+_FILES: Final[tuple[tuple[Meaning, str], ...]] = (
+    ("modified files", "modified"), ("created files", "created"), ("deleted files", "deleted"),
+)  # fmt: skip
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def _decision(item: values.Item) -> DecisionMade:
+    def said(*keys: str) -> str | None:
+        return next((text for key in keys if (text := values.text_of(item.more.get(key))) is not None), None)
+
+    options = (
+        one.text for key in ("options", "alternatives") for one in values.items(item.more.get(key), item.place)
+    )
+    chosen = said("decision", "chosen", "choice") or item.text
+    return DecisionMade(
+        chosen=chosen, context=said("context", "question", "topic", "component", "area"), options=tuple(options),
+        why=said("why", "rationale", "reason", "reasoning", "because"),
+    )  # fmt: skip

@@ -1,0 +1,195 @@
+"""Hand-made session files: what can be recognised in them becomes a session, and all of it is kept.
+
+They are none of the four formats and follow no rules, so nothing here fails on them: what the table knows is taken
+and listed (the notes are the mapping), the rest stays in the document, which is kept whole under `extra`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from holdfast.core import tasks, view
+from holdfast.core.canonical import Json, canonical
+from holdfast.core.errors import Invalid
+from holdfast.core.lifecycle import TASK, allows, session_allows
+from holdfast.core.state import State
+from holdfast.core.times import HOUR
+from holdfast.core.vocabulary import (
+    TYPE_OF,
+    AwayRecorded,
+    Data,
+    ExtraKept,
+    GroundNoted,
+    SessionAborted,
+    SessionCompleted,
+    SessionEdited,
+    SessionFailed,
+    SessionPaused,
+    SessionSaved,
+    SessionStarted,
+    TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskDropped,
+    TaskStarted,
+    WorkRecorded,
+)
+from holdfast.formats.interface import Ground, Heard
+from holdfast.formats.text.jsontext import written
+from holdfast.formats.unknown import values
+from holdfast.formats.unknown.reading import Reading, Task, reading
+from holdfast.formats.unknown.table import words_of
+
+EXTRA: Final = "salvaged"
+NO_GOAL: Final = "Work found in a hand-made file"
+_SITTING: Final = 12 * HOUR  # a longer time between two saves is not one sitting
+_FAILED: Final = frozenset({"error", "failed", "failure", "crashed"})
+_PAUSED: Final = frozenset({"paused", "on hold", "stopped", "suspended", "interrupted"})
+_STEPS: Final[dict[str, type[TaskStarted | TaskCompleted | TaskBlocked | TaskDropped]]] = {
+    "doing": TaskStarted, "done": TaskCompleted, "blocked": TaskBlocked, "dropped": TaskDropped,
+}  # fmt: skip
+_STANDS: Final = {"doing": "in_progress", "done": "completed", "blocked": "blocked", "dropped": "dropped"}
+
+
+def beginning(found: Reading, value: Json, ground: Ground, continues: str | None = None) -> list[Heard]:
+    """A new session of what was read, with the whole document."""
+    project = msgspec.structs.replace(
+        ground.project,
+        git_branch=found.branch or ground.project.git_branch,
+        # Of another branch, or of no known one, ours is not the commit.
+        git_commit=found.commit or (None if found.branch else ground.project.git_commit),
+    )
+    started = SessionStarted(
+        goal=found.goal or NO_GOAL, project=project, device=ground.device, model=found.model, scope=found.scope,
+        tags=found.tags, timer=ground.timer, continues=continues,
+    )  # fmt: skip
+    body: list[Data] = [
+        *_span(found.began, found.updated, exact=found.exact), *_edits(None, found), *_plan(found.tasks),
+        *found.files, *found.errors, *found.remarks,
+    ]  # fmt: skip
+    return [
+        Heard(found.began, started), *sorted(found.decisions, key=lambda decision: decision.at),
+        *(Heard(found.updated, data) for data in body), Heard(found.updated, _kept(value)),
+        Heard(found.updated, _ending(found) or _standing_still(found, ground)),
+    ]  # fmt: skip
+
+
+def additions(value: Json, state: State, ground: Ground) -> list[Heard]:
+    """What a later version of the document says beyond the one that is kept. What it leaves out is not taken back."""
+    kept = _kept(value)
+    earlier = state.extra.get(EXTRA)
+    if kept.value == earlier:
+        return []
+    # Of several goals alike the first counts, and the log does not keep the order of keys.
+    before, found = reading(_in_order(earlier), ground), reading(_in_order(value), ground)
+    new: list[Data] = [*_edits(before, found), *_plan(found.tasks, before.tasks, state)]
+    if (found.branch, found.commit) != (before.branch, before.commit):
+        known = state.project.git_branch if state.project is not None else None
+        new.append(GroundNoted(branch=found.branch or known, commit=found.commit))
+    new += _more((decision.data for decision in found.decisions), (decision.data for decision in before.decisions))
+    new += [*_more(found.files, before.files), *_more(found.errors, before.errors)]
+    new += [*_more(found.remarks, before.remarks), kept]
+    status = view.status_of(state)
+    ending = _ending(found) if found.status != before.status else None
+    if ending is not None and session_allows(status, TYPE_OF[type(ending)].name):
+        new.append(ending)
+    at = max(found.updated, state.updated_at)
+    watched = _span(state.updated_at, at, exact=found.exact) if status == "in_progress" else ()
+    return [Heard(at, data) for data in (*watched, *new)]
+
+
+def _in_order(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {key: _in_order(value[key]) for key in sorted(value)}
+    return [_in_order(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _more(found: Iterable[Data], known: Iterable[Data]) -> list[Data]:
+    before = set(map(repr, known))
+    return [data for data in found if repr(data) not in before]
+
+
+def _span(since: int, until: int, *, exact: bool) -> Iterator[Data]:
+    """A file says when the work began and was saved, not when there was a pause: no idle time follows from the gap.
+
+    Over one sitting it is working time. Over a longer span nobody knows, and it counts as no work.
+    """
+    if exact and 0 < until - since <= _SITTING:
+        yield WorkRecorded(since=since, until=until)
+    elif until > since:
+        yield AwayRecorded(since=since, until=until, reason="the file does not say when work was done")
+
+
+def _edits(before: Reading | None, found: Reading) -> Iterator[Data]:
+    was = before or found._replace(summary=None, progress=None)
+    for name in ("goal", "summary", "progress", "model", "scope"):
+        value = getattr(found, name)
+        if value is not None and value != getattr(was, name):
+            yield SessionEdited(**{name: value})
+    if set(found.tags) - set(was.tags):
+        yield SessionEdited(tags=found.tags)
+
+
+def _plan(found: list[Task], known: Iterable[Task] = (), state: State | None = None) -> Iterator[Data]:
+    """Tasks that are new, and what became of the others since. A task is known by its text."""
+    there = {} if state is None else {task.text.casefold(): task for task in state.tasks.values()}
+    used = {task.id for task in there.values()}
+    before = {task.text.casefold(): task.status for task in known}
+    number = 0
+    for task in found:
+        name = task.text.casefold()
+        if before.get(name) == task.status:
+            continue
+        old = there.get(name)
+        if old is not None:
+            yield from _moves(task, old.id, old.ref, tasks.status_of(old))
+            continue
+        while (number := number + 1) and f"t{number}" in used:
+            pass
+        yield TaskAdded(id=f"t{number}", text=task.text)
+        yield from _moves(task, f"t{number}", None, "pending")
+
+
+def _moves(task: Task, name: str, ref: str | None, stands: str) -> Iterator[Data]:
+    step = _STEPS.get(task.status)
+    if step is None or stands == _STANDS[task.status]:
+        return
+    if stands == "blocked" and step is TaskCompleted:
+        yield TaskStarted(id=name, ref=ref)
+        stands = "in_progress"
+    if allows(TASK, stands, TYPE_OF[step].name):
+        yield step(id=name, ref=ref, outcome=task.outcome, artifacts=task.files)
+
+
+def _ending(found: Reading) -> Data | None:
+    """What the file says of the session as a whole. It is not over while there is something left to do."""
+    said = " ".join(words_of(found.status or ""))
+    if said in _FAILED:
+        return SessionFailed(message=found.status or said)
+    if said in _PAUSED:
+        return SessionPaused()
+    match values.status_word(found.status, whole=True):
+        case "done" if all(task.status in ("done", "dropped") for task in found.tasks):
+            return SessionCompleted()
+        case "dropped":
+            return SessionAborted()
+    return None
+
+
+def _standing_still(found: Reading, ground: Ground) -> Data:
+    """Nobody is known to have worked on it since the file was saved: that is a pause, not idle time."""
+    if ground.now - found.updated <= ground.timer.idle:
+        return SessionSaved()
+    return SessionPaused(reason="read from a file")
+
+
+def _kept(value: Json) -> ExtraKept:
+    try:
+        canonical({"value": value})
+    except Invalid:  # a number or a text that the log has no spelling for
+        text = written(value).decode("utf-8", "replace").replace("\0", "\ufffd")
+        return ExtraKept(name=EXTRA, value=text)
+    return ExtraKept(name=EXTRA, value=value)

@@ -1,0 +1,184 @@
+"""What the keys of hand-made session files mean: one table, from the words of a key and the shape of its value.
+
+Keys are compared by their words, so `tasksCompleted`, `completed-tasks` and `Completed task` are read alike. To
+teach Holdfast another name, add it to a row, or add a row: the first row whose words and shape both fit counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from holdfast.core.canonical import Json
+from holdfast.formats.unknown import values
+
+Meaning: TypeAlias = Literal[
+    "goal", "done", "doing", "to do", "blocked", "tasks", "decision", "error", "note", "summary", "progress",
+    "status", "branch", "commit", "began", "updated", "id", "model", "scope", "tags", "project", "modified files",
+    "created files", "deleted files", "sessions", "nothing",
+]  # fmt: skip
+
+
+class Row(NamedTuple):
+    """What some keys mean, if their values have a certain shape.
+
+    `keys` are alternatives separated by commas. `*` stands for any words or none, `a|b` for one of two words, `a?`
+    for a word that may be missing, `<done>` for one of a group of words. Words are in the singular.
+    """
+
+    meaning: Meaning
+    keys: str
+    shape: Callable[[Json], bool]
+    # Of several goals, the one with the lowest rank counts.
+    rank: int = 0
+
+
+# Words that say the same.
+GROUPS: Final[Mapping[str, str]] = {
+    "done": "completed|complete|done|finished|accomplished|accomplishment|achievement|achieved|resolved|fixed|solved|"
+            "shipped|implemented|delivered|checked",
+    "to do": "pending|next|todo|remaining|upcoming|future|planned|backlog|queued|outstanding|incomplete|unfinished|"
+             "deferred|postponed|tomorrow",
+    "task": "task|subtask|step|item|action|todo|ticket|work",
+    "unit": "feature|story|slice|milestone|phase|epic|sprint|stage|checkpoint|objective|goal|deliverable|iteration|"
+            "requirement|bug|fix",
+    "now": "current|active|ongoing",
+    "remark": "note|remark|observation|learning|lesson|finding|gotcha|reminder|comment|question|caveat|tip|warning|"
+              "concern|risk|important",
+    "earlier": "previous|prior|past|old|earlier|archived|archive",
+    "changed": "modified|changed|edited|touched|updated|uncommitted|dirty",
+    "at": "at|on|time|date|timestamp|ts",
+    # What numbers, places and moments are called: no work is listed under these.
+    "measure": "count|total|number|percent|percentage|pct|rate|ratio|minute|hour|ms|second|duration|budget|token|"
+               "cost|score|id|url|path|dir|directory|port|version|criteria|definition|threshold|limit|max|min|date|"
+               "time|hash|branch|commit|config|setting|type|mode|flag|enabled",
+    # What holds nothing of the session, whatever its own keys are called.
+    "apart": "config|configuration|setting|environment|env|metric|stat|statistic|kpi|threshold|budget|token|cost|"
+             "dependency|stack|service|server|database|deployment|documentation|doc|schema|index|tool|test|testing|"
+             "quality|ci|docker|performance|checksum|template|convention|preference|usage|legend|glossary|agent|file|"
+             "directory|folder|structure",
+}  # fmt: skip
+
+TABLE: Final[tuple[Row, ...]] = (
+    # Other sessions.
+    Row("to do", "next|future|coming|following session, * for next|future session", values.is_work),
+    Row("done", "<done> session", values.is_list_of_text),
+    Row("sessions", "* session, * session <earlier>|history|log|list, session * history|log", values.is_list),
+    Row("nothing", "<earlier>, <earlier> *, * <earlier> session *", values.is_anything),
+    Row("nothing", "* history, * changelog, activity|work|session|phase|event|audit log", values.is_anything),
+    # Decisions, except those that are still to be made.
+    Row("note", "open|pending|needed|required|undecided|unresolved decision|choice", values.is_remark),
+    Row("decision", "* decision|choice, * decision made|taken|log|so far, decision *", values.is_remark),
+    # Facts: they are the session's own only where the session is described.
+    Row("id", "session id, session, current session, current session id, id, session uuid|key", values.is_id),
+    Row("branch", "git? current|working|active|feature|session|work? branch name|context?", values.is_branch),
+    Row("commit", "git? last|latest|head|current? commit, * commit hash|sha|id, git? head sha|hash?, sha",
+        values.is_commit),
+    Row("began", "current|last? session? start|started|began|begin|created <at>?, session? date", values.is_moment),
+    Row("updated", "last? session|file|state? last? update|updated|modified|saved|save|activity|active|checkpoint|"
+                   "seen|change|changed|ended|end|stopped|closed|generated|exported|recorded <at>?, "
+                   "completed|finished <at>, last? session? timestamp|ts|time, last session date", values.is_moment),
+    Row("model", "ai? model name|id?", values.is_name),
+    Row("scope", "scope, area, component, module", values.is_name),
+    Row("tags", "tag, label, keyword", values.is_list_of_text),
+    Row("progress", "* progress, * completion, completion|progress percentage|percent|pct, "
+                    "percent|percentage complete?", values.is_share),
+    Row("status", "session? status|state, overall|current|completion status", values.is_name),
+    # Files.
+    Row("modified files", "<changed> file|path *, * file|path <changed>, recent change, recent file *",
+        values.is_list_of_paths),
+    Row("created files", "created|new|added file|path *, * file|path created|added|new", values.is_list_of_paths),
+    Row("deleted files", "deleted|removed file|path *, * file|path deleted|removed", values.is_list_of_paths),
+    Row("nothing", "* <changed>|created|deleted|staged|untracked file", values.is_anything),
+    # Work, by what became of it.
+    Row("to do", "* not|un <done>|started *", values.is_work),
+    Row("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
+    Row("done", "* <done> *, recent|latest|last|recently <task>|activity|change *, what was done, what we did, "
+                "what changed, change made, work so far", values.is_work),
+    Row("to do", "* <to do> *, * to do *, follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
+                 "* action item, * left, immediate|suggested|recommended|required action *, "
+                 "* action needed|required, ready to start", values.is_work),
+    Row("blocked", "* blocker *, * blocked, blocked by|on|<task>|issue *, blocking, blocking <task>|issue|problem, "
+                   "waiting for|on *, * impediment", values.is_work),
+    Row("doing", "* in progress *, wip *, * wip, doing, <task>|<unit> started", values.is_work),
+    Row("tasks", "<now> *", values.is_list_of_statuses),
+    Row("doing", "<now> <task> *", values.is_list_of_text),
+    # The goal, best first.
+    Row("goal", "* goal, * objective, user request", values.is_goal, 1),
+    Row("goal", "currently? working on, <now>|session|work|main|primary? focus area?, "
+                "<now> work|workstream|effort|initiative", values.is_goal, 2),
+    Row("doing", "<now> <task>|issue *, <now>, task, <task> name|title|description", values.is_one, 3),
+    Row("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what",
+        values.is_one, 3),
+    Row("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage "
+                "name|title|goal|description|kind?, session type", values.is_one, 4),
+    # Lists that are both: each entry says where it stands.
+    Row("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
+    Row("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
+    # What is said besides.
+    Row("error", "* error *, * failure, problem", values.is_text),
+    Row("note", "* <remark> *, known|open|<now>? issue, * known issue", values.is_remark),
+    Row("note", "context, * insight, handoff *, * instruction, resume|recovery|restart prompt|context|message",
+        values.is_text),
+    Row("summary", "last|current? session|work|progress|status? summary, description, overview", values.is_text),
+    Row("project", "project|app|repo|repository name|title?", values.is_goal),
+    Row("nothing", "<apart> *, * <apart>", values.is_anything),
+    Row("tasks", "*", values.is_map_of_statuses),
+)  # fmt: skip
+
+# Words of objects that describe the session itself, or where it is in git: a date or a branch in others, or in lists
+# (earlier sessions, phases, agents), is not the session's.
+OF_SESSION: Final = frozenset((
+    "session", "current", "last", "state", "status", "info", "information", "meta", "metadata", "data", "timing",
+    "time", "timestamp", "context", "execution", "handoff", "work", "working", "progress", "header", "tracking",
+    "tracker", "checkpoint",
+))  # fmt: skip
+OF_GIT: Final = OF_SESSION | {
+    "git", "repo", "repository", "vcs", "version", "source", "control", "workspace", "branch", "commit", "task",
+    "project", "timeline", "focus", "delivery",
+}  # fmt: skip
+
+_BREAK: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
+_LONGEST_KEY: Final = 100
+
+
+@lru_cache(maxsize=4096)
+def words_of(key: str) -> tuple[str, ...]:
+    """The words of a key, small and in the singular: `nextSteps`, `Next Steps` and `next-step` are the same."""
+    return tuple(_singular(word.lower()) for word in _BREAK.split(key[:_LONGEST_KEY]) if word)
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("ches", "shes", "xes", "sses")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and len(word) > 3 and not word.endswith(("ss", "us", "is")) else word
+
+
+def row_of(key: str, value: Json) -> Row | None:
+    """The row that says what this key means with this value; None when the table has none."""
+    return next((row for row in rows_named(key) if row.shape(value)), None)
+
+
+@lru_cache(maxsize=4096)
+def rows_named(key: str) -> tuple[Row, ...]:
+    """The rows whose words a key has, whatever its value. The last one is for any key."""
+    said = "".join(f"{word} " for word in words_of(key))
+    return tuple(row for row, pattern in zip(TABLE, _PATTERNS, strict=True) if said and pattern.fullmatch(said))
+
+
+def _pattern(keys: str) -> re.Pattern[str]:
+    filled = re.sub("<([^>]+)>", lambda group: GROUPS[group[1]], keys)
+    return re.compile("|".join("".join(map(_word, alternative.split())) for alternative in filled.split(",")))
+
+
+def _word(written: str) -> str:
+    if written == "*":
+        return r"(?:\w+ )*"
+    return f"(?:(?:{written[:-1]}) )?" if written.endswith("?") else f"(?:{written}) "
+
+
+_PATTERNS: Final = tuple(_pattern(row.keys) for row in TABLE)
