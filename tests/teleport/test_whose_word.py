@@ -385,31 +385,38 @@ def test_few_keys_of_a_device_that_is_no_admin_count(fleet: Fleet) -> None:
     assert len(fleet.anna.vault().membership.keys) < 80
 
 
-def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet) -> None:
+def test_removed_device_has_no_part_in_the_share_it_founded(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """As its founder it is senior there, and removes the admin in turn: nobody else goes on with that share."""
     fleet.ben.start("s2")
     settle(fleet.all, 2)
     gus = Device(fleet.directory, "gus", fleet.shelf)
     fleet.ben.share("s2", gus)
     settle(fleet.all, 2)
-    small = sharing.shared(fleet.ben.vault(), "s2")
-    assert small is not None
-    counter = removing.remove(small, [fleet.anna.keys.public.id])
+    (shared,) = fleet.ben.vault().membership.shares
+
+    def exchange() -> None:
+        """Only in the share, and tending nothing: no program of ours does so."""
+        main = fleet.ben.vault()
+        small = sharing.opened(main, shared.vault, shared.founding)
+        with monkeypatch.context() as patch:
+            patch.setattr("holdfast.teleport.tending.tend", lambda *_, **__: None)
+            syncing._one(small, fleet.shelf.list("h/"), main, lambda *_: None, patient=True, put_back=False)
+
+    counter = removing.remove(
+        sharing.opened(fleet.ben.vault(), shared.vault, shared.founding), [fleet.anna.keys.public.id]
+    )
     fleet.anna.remove(fleet.ben)
     settle([fleet.anna, fleet.cleo], 2)
     counter.commit()
     fleet.ben.note("s2", "by the removed")
-    syncing.sync(small)
+    exchange()
+    fleet.cleo.sync()
     fleet.cleo.note("s2", "after the removal")
     settle([fleet.cleo, fleet.anna], 2)
-    syncing.sync(sharing.opened(fleet.ben.vault(), small.id, _founding_of(fleet.ben, small.id)))
+    exchange()
     assert "after the removal" not in fleet.ben.notes("s2")
     assert "by the removed" not in fleet.cleo.notes("s2")
     gus.close()
-
-
-def _founding_of(device: Device, share: str) -> bytes:
-    return next(one.founding for one in device.vault().membership.shares if one.vault == share)
 
 
 def _receive(device: Device, **fields: object) -> None:
