@@ -81,7 +81,7 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("history", "--search", "shop"),
     ("doctor",),
     ("doctor", "--repair"),
-    ("delete", "{id}", "--confirm"),
+    ("delete", "{id}", "--confirm", "--force"),
     ("restore", "{}/backup"),
     ("connect", "claude", "opencode", "cline"),
     ("hook", "claude"),

@@ -207,6 +207,7 @@ COMMANDS: tuple[Command, ...] = (
             group=LOOKING, writes=True),
     Command("delete", "erase a session for good", (
         Argument("id", _ID.help), Option(("--confirm",), "really", kind="flag"),
+        Option(("--force",), "even if it is unfinished", kind="flag"),
     ), _at("delete"), group=LOOKING, writes=True),
     # ── Formats ──────────────────────────────────────────────────────────────────────────────────────────
     Command("validate", "check session files against their specifications", (

@@ -387,11 +387,14 @@ class Keeper:
         self.recorder.record(found.id, lambda _: [SessionUnarchived()], at=at)
         return found
 
-    def delete(self, reference: str, *, at: int | None = None) -> str:
-        """Erase a session: nothing of its text is left in any file of the home. Gives its id."""
+    def delete(self, reference: str, *, force: bool = False, at: int | None = None) -> str:
+        """Erase a session: nothing of its text is left in any file of the home. Gives its id.
+
+        An unfinished session is refused unless `force`.
+        """
         from holdfast.keeper.deleting import delete
 
-        return delete(self, self.session(reference).id, at=at)
+        return delete(self, self.session(reference).id, force=force, at=at)
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:
         """Check everything, after repairing it if asked to; says what is so, and what was done."""

@@ -90,7 +90,7 @@ _TRANSCRIPTS: Steps = (
 VERBS: tuple[Verb, ...] = (
     Verb(("start", "the very first goal"), ()),
     Verb(("note", "a note with some words"), _BEGUN),
-    Verb(("delete", "@", "--confirm"), _BEGUN),
+    Verb(("delete", "@", "--confirm", "--force"), _BEGUN),
     Verb(("backup", "fresh.db"), _BEGUN),
     Verb(("config", "set", "history.limit", "30"), _BEGUN),
     Verb(("start", "another goal", "--replace"), _BEGUN),

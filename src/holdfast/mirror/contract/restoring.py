@@ -90,6 +90,9 @@ def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
 
 
 def _mend(feature: Feature, fault: Fault, told: Callable[[], Told], now: int) -> str:
+    if fault.kind == "folder":
+        layout.make_artifacts(feature)
+        return f"{feature.id}/artifacts was missing: it is there again."
     if fault.path == feature.history:
         os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
         return f"{feature.id}/history.jsonl was missing: there is an empty one now."

@@ -65,6 +65,7 @@ def update(
             history.append(feature.history, lines)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(feature.deleted)  # begun anew
+            layout.make_artifacts(feature)
             _write(feature.plan, plan, displaced)
             _write(feature.state, state, displaced)
         registry.put(root, {**entry, "feature_id": feature.id}, displaced)
