@@ -15,6 +15,8 @@ from calling import Calling, checked
 
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError, Refused
+from holdfast.formats.text.reading import read_yaml
+from holdfast.formats.text.yamledit import comments
 from holdfast.mirror.contract import updating
 
 
@@ -227,3 +229,135 @@ def test_features_of_two_projects_may_have_the_same_slug(cli: Calling) -> None:
     (other := cli.project.parent / "other").mkdir()
     second = cli.session("start", "Add login", "--feature", "login", "--project", str(other))
     assert first["aliases"]["contract"] == second["aliases"]["contract"]
+
+
+# ── comments ─────────────────────────────────────────────────────────────────────────────────────────────
+
+OTHERS = """\
+  - feature_id: "other-2026-01-01"  # theirs
+    started_at: "2026-01-01T00:00:00Z"
+    last_active: "2026-01-01T00:00:00Z"
+    status: "paused"
+"""
+
+
+@pytest.mark.parametrize("how", ["a value", "torn"])
+@pytest.mark.parametrize("name", ["state.yaml", "implementation-plan.yaml", "../active-features.yaml"])
+def test_comments_survive_a_rejected_edit(cli: Calling, feature: Path, name: str, how: str) -> None:
+    """The file is set aside and written again from the log; what people wrote around the data stays."""
+    cli.session("task", "add", "Form", "--id", "form")
+    file = (feature / name).resolve()
+    plain = file.read_text() + (OTHERS if "active" in name else "")
+    field = {"state.yaml": "started_at", "implementation-plan.yaml": "status", "active-features.yaml": "status"}
+    first, second = "# by hand\n", "  # looked at"
+    lines = [f"{line}{second}" if f" {field[file.name]}:" in line else line for line in plain.splitlines()]
+    edited = first + "\n".join(lines) + "\n"
+    file.write_text(edited)
+    cli.session("status")
+    kept = file.read_text()
+    assert kept == edited
+    at = next(number for number, line in enumerate(lines) if second in line)
+    lines[at] = lines[at].replace(": ", ": [" if how == "torn" else ": nosuch", 1)
+    file.write_text(first + "\n".join(lines) + "\n")
+    cli.session("status")
+    assert list(file.parent.glob(f"{file.name}.rejected-*"))
+    assert sorted(comments(file.read_text())) == sorted(comments(kept))
+    if (name, how) == ("../active-features.yaml", "torn"):
+        assert features_in(file.read_text()) == features_in(kept)
+    else:
+        assert file.read_text() == kept
+
+
+def features_in(text: str) -> dict[str, Any]:
+    found: Any = read_yaml(text.encode(), "").value
+    return {entry["feature_id"]: entry for entry in found["active_features"]}
+
+
+def test_comments_survive_a_repair(cli: Calling, feature: Path) -> None:
+    cli("mirror", "off", "contract")
+    state = feature / "state.yaml"
+    plain = "# by hand\n" + state.read_text()
+    state.write_text(plain.replace("feature_id: ", "feature_id: ["))
+    assert cli("doctor", "--repair").code == 0
+    assert state.read_text() == plain
+
+
+# ── plans ────────────────────────────────────────────────────────────────────────────────────────────────
+
+PLAN = """\
+feature: {id: "shop-2026-01-05", name: "Shop", description: "Shop", created_at: "2026-01-05T08:00:00Z"}
+phases:
+  - phase_id: "build"
+    name: "Build"
+    tasks:
+"""
+TIMES = {
+    "pending": (None, None), "in_progress": ("2026-01-05T08:00:00Z", None), "blocked": ("2026-01-05T09:00:00Z", None),
+    "completed": ("2026-01-05T10:00:00Z", "2026-01-05T11:00:00Z"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [None, *TIMES])
+def test_plan_import_keeps_artifacts_and_times(cli: Calling, before: str | None) -> None:
+    """Whatever the status of a task, and whether it is new or was there before; twice changes nothing."""
+    cli.session("start", "Shop")
+    if before is not None:
+        for status in TIMES:
+            cli.session("task", "add", status, "--id", status, "--phase", "build")
+            verb = {"in_progress": "start", "blocked": "block", "completed": "done"}.get(before)
+            if verb is not None and before == status:
+                cli.session("task", verb, status)
+    tasks: list[dict[str, Any]] = [
+        {"task_id": status, "description": status, "agent": "a", "status": status, "started_at": started,
+         "completed_at": completed, "artifacts": [f"src/{status}.py"]}
+        for status, (started, completed) in TIMES.items()
+    ]  # fmt: skip
+    (cli.project / "plan.yaml").write_text(PLAN + "".join(f"      - {json.dumps(task)}\n" for task in tasks))
+    found = {task["id"]: task for task in cli.session("plan", "import", "plan.yaml")["tasks"]}
+    for task in tasks:
+        kept = found[task["task_id"]]
+        assert (kept["status"], kept["artifacts"]) == (task["status"], task["artifacts"])
+        if before != task["task_id"]:
+            times = [None if at is None else at.replace("Z", ".000Z") for at in TIMES[task["task_id"]]]
+            assert [kept["started_at"], kept["completed_at"]] == times
+    events = len(cli.document("log")["events"])
+    cli.session("plan", "import", "plan.yaml")
+    assert len(cli.document("log")["events"]) == events
+
+
+def test_plan_import_refuses_what_is_no_time(cli: Calling) -> None:
+    cli.session("start", "Shop")
+    (cli.project / "plan.yaml").write_text(PLAN + '      - {task_id: a, description: b, started_at: "soon"}\n')
+    error = cli.refused(4, "plan", "import", "plan.yaml")
+    assert "'soon' is not a time" in error["message"]
+
+
+# ── history ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("how", ["in one batch", "later", "restored"])
+def test_events_of_a_batch_carry_their_own_task_and_model(cli: Calling, how: str) -> None:
+    """Recorded together, mirrored after the fact, or brought back by the doctor: each line says what was so then."""
+    if how == "in one batch":
+        cli("mirror", "on", "contract")
+    with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:
+        session = keeper.start("Shop", model="opus")
+        with keeper.together():
+            session.add_task("One", task_id="one")
+            session.start_task("one").note("in one").finish_task("one")
+            session.edit(model="gemini-3").note("in between")
+            session.add_task("Two", task_id="two")
+            session.start_task("two").note("in two")
+    if how == "later":
+        cli("mirror", "on", "contract")
+    history = next((cli.project / ".ai-session").glob("shop-*/history.jsonl"), None)
+    if how == "restored":
+        cli("mirror", "on", "contract")
+        history = next((cli.project / ".ai-session").glob("shop-*/history.jsonl"))
+        kept = history.read_text().splitlines(keepends=True)
+        history.write_text("".join(line for line in kept if "note.added" not in line))
+        assert cli("doctor", "--repair").code == 0
+    assert history is not None
+    lines = [json.loads(line) for line in history.read_text().splitlines()]
+    said = [(line["arguments"], line["task_id"], line["model"]) for line in lines if line["command"] == "note.added"]
+    assert said == [("in one", "one", "opus"), ("in between", None, "gemini"), ("in two", "two", "gemini")]

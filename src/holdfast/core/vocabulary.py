@@ -461,12 +461,17 @@ class TaskAdded(Data, frozen=True, kw_only=True):
 
 
 class OfTask(Data, frozen=True, kw_only=True):
-    """Which task: by the event that created it (`ref`), and by id for people who read the log; what came of it."""
+    """Which task: by the event that created it (`ref`), and by id for people who read the log; what came of it.
+
+    The times are those that a plan gives where they are not when the event happened: milliseconds.
+    """
 
     id: str
     ref: str | None = None
     outcome: str | None = None
     artifacts: tuple[str, ...] = ()
+    started_at: Whole | None = None
+    completed_at: Whole | None = None
 
 
 @_event("task.started", searched="outcome")

@@ -128,9 +128,13 @@ class Layout(ABC):
         """May the file be set aside when it breaks the rules?"""
         return True
 
-    def is_shared(self, path: str) -> bool:  # noqa: ARG002
-        """Do several sessions stand in this file, and perhaps some of other programs?"""
+    def is_shared(self, path: str, data: bytes) -> bool:  # noqa: ARG002
+        """Do several sessions stand in this file, and perhaps some of other programs, each still to be told apart?"""
         return False
+
+    def salvaged(self, path: str, data: bytes) -> bytes | None:  # noqa: ARG002
+        """What of a file that was set aside goes on standing there: entries of others that can still be read."""
+        return None
 
     def bring_up(
         self,
