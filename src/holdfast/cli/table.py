@@ -107,6 +107,10 @@ COMMANDS: tuple[Command, ...] = (
     ), _at("briefing"), group=SESSIONS),
     # ── Work ─────────────────────────────────────────────────────────────────────────────────────────────
     Command("agent", "the agents at work", group=WORK, verbs=(
+        _agent("add", "an agent that is to begin later",
+               Option(("--type",), "what kind of agent", required=True),
+               Option(("--task",), "what it does"),
+               Option(("--blocking-on",), "the agent it waits for", metavar="A")),
         _agent("start", "an agent begins",
                Option(("--type",), "what kind of agent", required=True),
                Option(("--task",), "what it does"),

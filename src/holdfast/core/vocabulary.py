@@ -107,11 +107,12 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 @_event("session.started", searched="goal task")
 class SessionStarted(Data, frozen=True, kw_only=True):
-    """A piece of work begins. `status` is `created` only for imports."""
+    """A piece of work begins. `status` is `created` only for imports; `devices` are those that an import names."""
 
     goal: str
     project: Project
     device: str
+    devices: tuple[str, ...] = ()
     mode: str = "default"
     status: str = "in_progress"
     model: str | None = None

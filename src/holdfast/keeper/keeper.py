@@ -217,6 +217,12 @@ class Keeper:
 
         return travelling.travel_of(self, state)
 
+    def path_of(self, state: State) -> str | None:
+        """Where the project of a session is on this device; None where it is not, or nobody knows."""
+        from holdfast.keeper import elsewhere
+
+        return elsewhere.path_here(self, state)
+
     @property
     def settings(self) -> Settings:
         if self._settings is None:

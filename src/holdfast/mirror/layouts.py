@@ -39,6 +39,8 @@ class Showing(NamedTuple):
     events: Callable[[int], Iterable[Event]] = lambda _: ()
     # How it reaches other devices; asked only when a file is written.
     travel: Callable[[], Travel | None] = lambda: None
+    # Where its project is on this device; asked only when a file is written that says so.
+    path: Callable[[], str | None] = lambda: None
 
     @property
     def as_of(self) -> str:
@@ -161,7 +163,8 @@ class Layout(ABC):
         raise NotImplementedError
 
     def written(self, showing: Showing) -> tuple[Document, bytes]:
-        document = shown(showing.state, self.rules, showing.travel())
+        path = showing.path() if self.tells_travel else None
+        document = shown(showing.state, self.rules, showing.travel(), path)
         return document, self.rules.write(document)
 
 
