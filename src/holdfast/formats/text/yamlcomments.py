@@ -90,6 +90,7 @@ def _ordered(value: Json, order: dict[tuple[str, ...], int], keys: tuple[str, ..
         return [_ordered(inner, order, keys) for inner in value]
     if not isinstance(value, dict):
         return value
-    known = sorted((key for key in value if (*keys, key) in order), key=lambda key: order[(*keys, key)])
-    rest = [key for key in value if (*keys, key) not in order]
-    return {key: _ordered(value[key], order, (*keys, key)) for key in [*known, *rest]}
+    # Keys that the other text has take their places among each other; those that it lacks stay where they are.
+    known = iter(sorted((key for key in value if (*keys, key) in order), key=lambda key: order[(*keys, key)]))
+    names = [next(known) if (*keys, key) in order else key for key in value]
+    return {key: _ordered(value[key], order, (*keys, key)) for key in names}
