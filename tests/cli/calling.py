@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.cli.main import main
 
-ERROR_KEYS = {"kind", "message", "hint", "operation", "file", "session", "timestamp"}
+ERROR_KEYS = {"kind", "message", "hint", "operation", "file", "session", "feature_id", "details", "timestamp"}
 KINDS = {
     1: {"failed", "refused", "busy"},
     2: {"usage"},
@@ -85,6 +85,7 @@ class Calling:
         assert set(error) == ERROR_KEYS
         assert error["kind"] in KINDS[code]
         assert error["message"]
+        assert error["details"]
         assert error["timestamp"].endswith("Z")
         return dict(error)
 

@@ -59,7 +59,7 @@ def test_at_works_before_and_after_the_command(cli: Calling) -> None:
     ["pause", "save", "note x", "message", "stop", "abort", "fail x", "edit --progress 0.5", "decide x", "hill s 1",
      "task add x", "agent start b --type t", "agent done a", "file f --action deleted", "context --tokens 1",
      "compress", "resume", "archive @", "away --from 2026-01-05T08:01:00Z --to 2026-01-05T08:02:00Z",
-     "start H --replace", "delete @ --confirm"],
+     "start H --replace", "delete @ --confirm --force"],
 )  # fmt: skip
 def test_earlier_than_the_last_event_is_invalid(cli: Calling, words: str) -> None:
     """Exit 4 for every verb, with a pointer to `away`, and nothing changes."""

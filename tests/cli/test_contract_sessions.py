@@ -320,7 +320,15 @@ def test_a_session_is_named_by_uuid_prefix_alias_or_at(cli: Calling) -> None:
 def test_an_unknown_session_is_not_found(cli: Calling, name: str) -> None:
     """Exit 3, with a hint where to look."""
     cli.session("start", "G")
-    for verb in (["show"], ["resume"], ["archive"], ["unarchive"], ["delete", "--confirm"], ["status"], ["log"]):
+    for verb in (
+        ["show"],
+        ["resume"],
+        ["archive"],
+        ["unarchive"],
+        ["delete", "--confirm", "--force"],
+        ["status"],
+        ["log"],
+    ):
         assert cli.refused(3, *verb, name)["hint"]
 
 
@@ -382,7 +390,7 @@ def test_delete_needs_confirmation_and_leaves_nothing(cli: Calling) -> None:
     cli.session("note", "another xylophone")
     cli.refused(1, "delete", session)
     assert cli.session("status")["id"] == session
-    assert cli.document("delete", session, "--confirm")["deleted"] == session
+    assert cli.document("delete", session, "--confirm", "--force")["deleted"] == session
     cli.refused(3, "show", session)
     assert cli.document("status")["session"] is None
     assert cli.document("history")["sessions"] == []

@@ -224,7 +224,7 @@ def test_a_copied_home_misses_nothing(several: Several) -> None:
     several.document("sync")
     several.session("start", "To be kept", "--replace")
     several.document("sync")
-    several.document("delete", gone, "--confirm")
+    several.document("delete", gone, "--confirm", "--force")
     several.document("sync")
     shutil.copytree(home(several), home(several, "copied"))
     several.at("copied")

@@ -194,7 +194,7 @@ def test_a_guest_deletes_their_copy(sharing: Sharing) -> None:
     sharing.accept()
     sharing.sync("laptop", "ada")
     sharing.write("ada", "from Ada")
-    spoken = sharing("delete", sharing.shared, "--confirm")
+    spoken = sharing("delete", sharing.shared, "--confirm", "--force")
     assert spoken.code == 0
     assert "the others keep theirs" in spoken.err
     sharing.refused(3, "show", sharing.shared)
@@ -232,7 +232,7 @@ def test_the_guests_other_device_follows(sharing: Sharing) -> None:
     sharing.sync("laptop", "ada", "tablet")
     sharing.write("tablet", "from the tablet")
     sharing.sync("laptop", "ada")
-    sharing.document("delete", sharing.shared, "--confirm")
+    sharing.document("delete", sharing.shared, "--confirm", "--force")
     sharing.sync("ada", "tablet", "tablet", "laptop")
     assert sharing.notes(sharing.shared) == ["from the tablet"]
     sharing.at("tablet")
@@ -248,7 +248,7 @@ def test_accepting_after_the_owner_deleted_one(sharing: Sharing) -> None:
     sharing.share()
     sharing.accept()
     sharing.sync("laptop", "ada", "laptop")
-    sharing.document("delete", sharing.shared, "--confirm")
+    sharing.document("delete", sharing.shared, "--confirm", "--force")
     sharing.sync("laptop", "ada")
     sharing.refused(3, "show", sharing.shared)
     assert "deleted" in sharing.refused(3, "accept")["message"]

@@ -145,7 +145,7 @@ def test_a_session_that_is_deleted_elsewhere(several: Several) -> None:
     several.session("resume", session)
     several.at("laptop")
     several.sync()
-    several.document("delete", session, "--confirm")
+    several.document("delete", session, "--confirm", "--force")
     several.sync("laptop", "laptop")
     several.at("desk")
     told = several("sync")
@@ -165,7 +165,7 @@ def test_a_deletion_in_the_json_of_sync_and_status(several: Several) -> None:
     several.session("resume", session)
     several.at("laptop")
     several.sync()
-    several.document("delete", session, "--confirm")
+    several.document("delete", session, "--confirm", "--force")
     several.sync()
     done = several.sync("desk")
     assert done["deleted"] == [{"session": session, "device": "laptop"}]

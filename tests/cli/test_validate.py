@@ -95,6 +95,8 @@ def feature(hold: Calling, home: str = ".ai-session") -> None:
     put(hold, f"{home}/search-2026-01-05/state.yaml", STATE)
     put(hold, f"{home}/search-2026-01-05/implementation-plan.yaml", PLAN)
     put(hold, f"{home}/search-2026-01-05/history.jsonl", LINE)
+    put(hold, f"{home}/search-2026-01-05/artifacts/kept.txt", "")
+    put(hold, f"{home}/README.md", "Sessions")
 
 
 def files(hold: Calling, *words: str, code: int = 0) -> dict[str, dict[str, Any]]:
@@ -106,6 +108,11 @@ def files(hold: Calling, *words: str, code: int = 0) -> dict[str, dict[str, Any]
         assert set(one) == {"path", "format", "valid", "problems"}
         assert one["valid"] is all(problem["severity"] != "error" for problem in one["problems"])
         for problem in one["problems"]:
+            context = {key: problem.pop(key) for key in ("operation", "file", "feature_id", "details", "timestamp")}
+            assert (context["operation"], context["file"], context["details"]) == (
+                "read", one["path"], problem["message"],
+            )  # fmt: skip
+            assert context["timestamp"].endswith("Z")
             assert set(problem) == {"path", "message", "severity", "line"}
             assert problem["path"].startswith("$")
     return {os.path.normpath(one["path"]).replace(os.sep, "/"): one for one in found}

@@ -156,7 +156,7 @@ def test_a_session_that_ends_gives_way(keeper: Keeper, monkeypatch: pytest.Monke
     told = "".join(paper.written)
     assert f"{session.id[:8]} is completed." in told
     assert "No session is unfinished." in told
-    alone = watch(keeper, monkeypatch, lambda: keeper.delete(session.id), b"q", only=session.id)
+    alone = watch(keeper, monkeypatch, lambda: keeper.delete(session.id, force=True), b"q", only=session.id)
     assert "completed" in alone.written[0]
     assert "The session is not there any more." in "".join(alone.written)
 

@@ -78,7 +78,7 @@ def test_share_of_an_own_id_is_refused_and_deletes_nothing(attacked: Attacked, w
     assert "session of your own" in error["message"]
     attacked.refused(1, "accept", attacked.evil)
     attacked.at("mallory")
-    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.document("delete", attacked.victim, "--confirm", "--force")
     attacked.sync("mallory", "laptop")
     attacked.stands()
     assert [one["name"] for one in attacked.document("remote", "list")["remotes"]] == ["home"]
@@ -118,7 +118,7 @@ def test_second_device_that_accepted_the_id_gives_it_up_for_the_vaults_own(attac
     assert attacked.notes(attacked.victim) == ["before"]
     assert [one["name"] for one in attacked.document("remote", "list")["remotes"]] == ["home"]
     attacked.at("mallory")
-    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.document("delete", attacked.victim, "--confirm", "--force")
     attacked.sync("mallory", "tablet", "laptop")
     attacked.stands()
 
@@ -155,7 +155,7 @@ def test_offer_planted_by_a_revoked_guest_is_shown_and_not_taken(attacked: Attac
     attacked.document("people", "add", "guest@example.org", words)
     attacked.refused(1, "accept")
     attacked.at("guest")
-    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.document("delete", attacked.victim, "--confirm", "--force")
     attacked.sync("guest")
     attacked.plant()
     attacked.sync("laptop")
@@ -238,11 +238,11 @@ def test_device_that_is_no_admin_deletes_only_what_it_began(attacked: Attacked) 
     """It is refused in words before anything happens, and others would not obey."""
     attacked.join("tablet")
     attacked.sync("tablet")
-    error = attacked.refused(1, "delete", attacked.victim, "--confirm")
+    error = attacked.refused(1, "delete", attacked.victim, "--confirm", "--force")
     assert "admin device" in error["message"]
     own = str(attacked.session("start", "On the tablet", "--replace")["id"])
     attacked.sync("tablet", "laptop", "tablet")
-    attacked.document("delete", own, "--confirm")
+    attacked.document("delete", own, "--confirm", "--force")
     attacked.sync("tablet", "laptop")
     attacked.refused(3, "show", own)
     attacked.stands()
@@ -272,12 +272,12 @@ def test_second_device_of_a_guest_neither_leaves_the_share_for_all_nor_believes_
     attacked.session("resume", attacked.victim, "--force")
     attacked.session("note", "from the phone")
     assert any("stays among your own devices" in note for note in attacked.sync("phone")["notes"])
-    assert "admin device" in attacked.refused(1, "delete", attacked.victim, "--confirm")["message"]
+    assert "admin device" in attacked.refused(1, "delete", attacked.victim, "--confirm", "--force")["message"]
     attacked.sync("guest", "laptop")
     attacked.stands()
     attacked.at("guest")
     assert attacked.notes(attacked.victim) == ["before", "from the phone"]
-    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.document("delete", attacked.victim, "--confirm", "--force")
     attacked.sync("guest", "phone")
     attacked.refused(3, "show", attacked.victim)
 
@@ -304,7 +304,7 @@ def test_continue_prefers_an_own_session_to_one_that_others_date_ahead(attacked:
 def test_backup_of_somebody_else_deletes_nothing(attacked: Attacked) -> None:
     """A backup with the deletion of a session of ours by a device that is not: left out, and named."""
     attacked.forge()
-    attacked.document("delete", attacked.victim, "--confirm")
+    attacked.document("delete", attacked.victim, "--confirm", "--force")
     file = str(attacked.root / "backup")
     attacked.document("backup", file)
     attacked.at("laptop")

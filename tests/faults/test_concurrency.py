@@ -165,7 +165,7 @@ def test_a_reader_sees_only_whole_transactions(tmp_path: Path) -> None:
     desk.sound()
 
 
-@pytest.mark.parametrize("verb", [["delete", "@", "--confirm"], ["backup", "copy.db"]])
+@pytest.mark.parametrize("verb", [["delete", "@", "--confirm", "--force"], ["backup", "copy.db"]])
 def test_rewriting_the_whole_file_beside_writers(tmp_path: Path, verb: list[str]) -> None:
     """Erasing and copying while another process writes to another session: neither harms the other."""
     desk = Desk(tmp_path)

@@ -465,7 +465,7 @@ def test_leftover_files(ground: Ground, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_data_left_of_a_deleted_session(ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
     """A deletion in the log whose data is still there is damage of the worst kind: it is named and made good."""
-    assert main(["delete", ground.other, "--confirm", "--project", str(ground.project)]) == 0
+    assert main(["delete", ground.other, "--confirm", "--force", "--project", str(ground.project)]) == 0
     sql("UPDATE events SET data = x'7b7d', salt = zeroblob(16) WHERE session = :other AND seq = 3")(ground)
     told = doctor(ground, capsys)
     assert "erasure" in told.failed()

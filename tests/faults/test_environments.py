@@ -142,7 +142,13 @@ def test_links_planted_where_holdfast_writes(desk: Desk, name: str, target: str)
         os.link(precious, path)
     else:
         path.symlink_to(precious if target == "file" else missing)
-    for words in (WRITING, LOOKING, ["start", "G", "--replace"], ["delete", "@", "--confirm"], ["history"]):
+    for words in (
+        WRITING,
+        LOOKING,
+        ["start", "G", "--replace"],
+        ["delete", "@", "--confirm", "--force"],
+        ["history"],
+    ):
         desk.call(*words)
     assert precious.read_text() == "precious"
     assert not missing.exists()

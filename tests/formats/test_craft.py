@@ -151,14 +151,30 @@ def with_two_agents(change: dict[str, Json], other: dict[str, Json] | None = Non
     return document
 
 
+IN_MILLISECONDS = "must be a time in UTC with milliseconds such as 2026-11-15T09:30:00.000Z"
+
+
+def within(key: str, change: Document) -> Document:
+    part = tidied()[key]
+    assert isinstance(part, dict)
+    return {**tidied(), key: {**part, **change}}
+
+
+def decision() -> Document:
+    entries = tidied()["decisions_made"]
+    assert isinstance(entries, list)
+    assert isinstance(entries[0], dict)
+    return entries[0]
+
+
 @pytest.mark.parametrize(
     ("document", "place", "message"),
     [
-        ({**tidied(), "updated_at": "2026-01-17T14:29:00Z"}, "$.updated_at", "is earlier than created_at"),
+        ({**tidied(), "updated_at": "2026-01-17T14:29:00.000Z"}, "$.updated_at", "is earlier than created_at"),
         (
             {**tidied(), "created_at": "2026-01-17T08:30:00-06:00"},
             "$.created_at",
-            'must be a time in UTC such as 2026-11-15T09:30:00Z, is "2026-01-17T08:30:00-06:00"',
+            f'{IN_MILLISECONDS}, is "2026-01-17T08:30:00-06:00"',
         ),
         (
             {**tidied(), "schema_version": "2.0.0"},
@@ -166,6 +182,26 @@ def with_two_agents(change: dict[str, Json], other: dict[str, Json] | None = Non
             "is 2.0.0, newer than 1.0.0, the version known here",
         ),
         ({**tidied(), "progress": 65}, "$.progress", "must be at most 1, is 65"),
+        (
+            {**tidied(), "updated_at": "2026-01-17T14:45:23Z"},
+            "$.updated_at",
+            f'{IN_MILLISECONDS}, is "2026-01-17T14:45:23Z"',
+        ),
+        (
+            within("teleportation", {"shared_with": ["anna@example.org", "ben"]}),
+            "$.teleportation.shared_with[1]",
+            'must be an email address such as anna@example.org, is "ben"',
+        ),
+        (
+            within("metadata", {"craft_version": "v1.23"}),
+            "$.metadata.craft_version",
+            'must be a version such as 1.23.0, is "v1.23"',
+        ),
+        (
+            {**tidied(), "decisions_made": [{**decision(), "chosen": "Magic links"}]},
+            "$.decisions_made[0].chosen",
+            "is none of the options: 'Magic links'",
+        ),
         (with_two_agents({}, {"id": "arch-1"}), "$.agents[1].id", "stands at agents[0] already"),
         (
             with_two_agents({"blocking_on": "nobody"}),
@@ -180,7 +216,7 @@ def with_two_agents(change: dict[str, Json], other: dict[str, Json] | None = Non
         ),
         (with_two_agents({"duration_seconds": 90}), "$.agents[0].duration_seconds", "is 90, the times say 135"),
         (
-            with_two_agents({"completed_at": "2026-01-17T14:30:00Z"}),
+            with_two_agents({"completed_at": "2026-01-17T14:30:00.000Z"}),
             "$.agents[0].completed_at",
             "is earlier than started_at",
         ),
@@ -190,7 +226,7 @@ def with_two_agents(change: dict[str, Json], other: dict[str, Json] | None = Non
             "is failure, which contradicts status completed",
         ),
         (
-            with_two_agents({}, {"completed_at": "2026-01-17T14:40:00Z"}),
+            with_two_agents({}, {"completed_at": "2026-01-17T14:40:00.000Z"}),
             "$.agents[1].completed_at",
             "is set, which contradicts status running",
         ),
@@ -489,7 +525,7 @@ def test_who_wrote_last_is_as_it_came_in_only_until_something_happens() -> None:
     assert shown(state, FORMAT) == tidied()
     later = folded([*heard, Heard(last, kept), Heard(last + 60_000, NoteAdded(text="more"))], bare.session)
     travel = obj(shown(later, FORMAT)["teleportation"])
-    assert (travel["enabled"], travel["sync_status"], travel["devices"]) == (False, None, ["MacBook Pro"])
+    assert (travel["enabled"], travel["sync_status"], travel["devices"]) == (False, None, ["MacBook Pro", "iMac"])
     assert shown(later, FORMAT)["project"] == "/Users/dt/projects/my-app"
 
 

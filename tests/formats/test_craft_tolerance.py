@@ -24,7 +24,7 @@ from holdfast.formats.remainder import remainder, restored
 def tidied(document: Json, ground: Ground = GROUND) -> Tidied:
     """What is left is valid, tidy, and makes the round trip."""
     made = FORMAT.tidy(document, ground)
-    assert [one for one in FORMAT.problems(made.document, "craft") if one.severity == "error"] == []
+    assert [one for one in FORMAT.broken(made.document, "craft") if one.severity == "error"] == []
     again = FORMAT.tidy(made.document, ground)
     assert same(again.document, made.document)
     assert again.notes == []

@@ -417,7 +417,7 @@ def test_what_was_deleted_stays_deleted(past: Past) -> None:
     past.write(past.prompt(0), past.answer(1))
     past.backfill()
     with past.keeper() as keeper:
-        keeper.delete(keeper.history(all_projects=True)[0].id)
+        keeper.delete(keeper.history(all_projects=True)[0].id, force=True)
     shutil.rmtree(past.home / "backfilled")
     past.write(past.prompt(60), past.answer(61))
     found = past.backfill()
@@ -577,7 +577,7 @@ def test_what_hooks_heard_and_a_person_deleted_stays_deleted(speaking: tuple[Pas
     spoken.minute = 100
     spoken.prompt("Private words")
     with spoken.keeper() as keeper:
-        keeper.delete(keeper.session().id)
+        keeper.delete(keeper.session().id, force=True)
     past.write(past.prompt(100, "Private words"), past.answer(102))
     assert past.backfill().events == 0
     assert past.sessions() == []

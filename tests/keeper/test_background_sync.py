@@ -131,7 +131,7 @@ def test_an_end_and_a_pause_matter(laptop: Device, words: list[str]) -> None:
 def test_a_deletion_matters(laptop: Device) -> None:
     """What is deleted disappears from the remote without anybody having to think of it."""
     session = laptop.json("status")["session"]["id"]
-    laptop.json("delete", session, "--confirm")
+    laptop.json("delete", session, "--confirm", "--force")
     until((laptop.home / "sync.last").exists)
 
 

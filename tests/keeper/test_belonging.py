@@ -165,7 +165,7 @@ def test_a_deleted_session_is_not_revived(agents: Speaking) -> None:
     """What a conversation says after its session was erased is a new session."""
     agents.prompt("Add OAuth")
     with agents.keeper() as keeper:
-        erased = keeper.delete(keeper.session().id)
+        erased = keeper.delete(keeper.session().id, force=True)
     agents.prompt("Mend the parser")
     assert [one.goal for one in agents.sessions()] == ["Mend the parser"]
     assert agents.session().id != erased

@@ -27,7 +27,7 @@ def test_an_erased_event_says_so(tmp_path: Path) -> None:
     """Nothing is left of what it said, and that is what is told."""
     with Keeper.open(str(tmp_path), home=str(tmp_path / "home")) as keeper:
         session = keeper.start("Build the shop")
-        keeper.delete(session.id)
+        keeper.delete(session.id, force=True)
         assert tell(keeper.events(session.id)[0]) == "(erased)"
 
 
@@ -36,6 +36,6 @@ def test_an_error_becomes_a_document() -> None:
     error = Refused("no", hint="Ask again.", session="s")
     assert error_document(error, "note", 0) == {
         "kind": "refused", "message": "no", "hint": "Ask again.", "operation": "note", "file": None, "session": "s",
-        "timestamp": "1970-01-01T00:00:00.000Z",
+        "feature_id": None, "details": "no", "timestamp": "1970-01-01T00:00:00.000Z",
     }  # fmt: skip
     assert error_document(Refused("no", operation="own"), "note", 0)["operation"] == "own"

@@ -107,7 +107,7 @@ def test_what_has_ended_can_be_forked(devices: Devices) -> None:
 def test_what_was_deleted_cannot_be_forked(devices: Devices) -> None:
     """There is nothing left to take."""
     origin = devices.laptop.start("Build the shop")
-    devices.laptop.delete(origin.id)
+    devices.laptop.delete(origin.id, force=True)
     with pytest.raises(NotFound):
         origin.fork()
 

@@ -182,7 +182,7 @@ def test_nothing_of_a_deleted_session_is_left(speaking: Speaking) -> None:
     session = speaking.session().id
     assert ask(speaking) is not None
     with speaking.keeper() as keeper:
-        keeper.delete(session)
+        keeper.delete(session, force=True)
     assert not any("Zanzibar" in path.read_text() for path in (speaking.home / "glances").iterdir())
     assert ask(speaking) is None
 

@@ -108,7 +108,7 @@ def test_an_unknown_or_deleted_session_hears_nothing(keeper: Keeper, session: Ke
     note = Heard(keeper.now(), NoteAdded(text="hello"))
     with pytest.raises(NotFound):
         hear(keeper, "7" * 36, note)
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     with pytest.raises(NotFound):
         hear(keeper, session.id, note)
 

@@ -170,7 +170,7 @@ def test_a_deleted_session_is_not_remembered(keeper: Keeper) -> None:
     put(keeper, 2, "house", "search", 300, (20, SessionCompleted()))
     memo = HoursMemo()
     assert hours(keeper, memo).total.sessions == 2
-    keeper.delete(gone)
+    keeper.delete(gone, force=True)
     found = hours(keeper, memo)
     assert [line.key for line in found.scopes] == ["search"]
     assert found.total.sessions == 1

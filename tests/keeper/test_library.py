@@ -69,7 +69,7 @@ def test_it_never_prints(keeper: Keeper, tmp_path: Path, capfd: pytest.CaptureFi
         keeper.backup(str(tmp_path / "copy"))
         keeper.restore(str(tmp_path / "copy"))
         session.stop()
-        keeper.delete(session.id)
+        keeper.delete(session.id, force=True)
     assert (out.getvalue(), err.getvalue(), *capfd.readouterr()) == ("", "", "", "")
 
 
@@ -160,7 +160,7 @@ def test_a_failure_that_cannot_be_recorded_does_not_hide_the_real_one(keeper: Ke
     with keeper:
         session = keeper.start("G")
         with pytest.raises(ValueError, match="mine") as caught, session.agent("a", type="t"):  # noqa: PT012
-            keeper.delete(session.id)
+            keeper.delete(session.id, force=True)
             raise ValueError("mine")
     assert "agent a" in caught.value.__notes__[0]
 

@@ -59,7 +59,7 @@ def test_unfinished_sessions_of_all_projects_are_shown(keeper: Keeper, root: Pat
     made["done"].complete()
     made["given up"].abort()
     keeper.archive(made["put away"].id)
-    keeper.delete(made["deleted"].id)
+    keeper.delete(made["deleted"].id, force=True)
     made["one"].note("again")
     assert [one.session.goal for one in overview.now(keeper)] == ["one", "last"]
     with Keeper.open(str(root), home=str(root / "home")) as outside:

@@ -59,7 +59,7 @@ def test_an_agent_is_told_that_its_session_was_deleted(work: AtWork) -> None:
     """Erased by the person: said so."""
     mine = work.done("start_session", goal="Mine")["id"]
     with work.keeper() as keeper:
-        keeper.delete(mine)
+        keeper.delete(mine, force=True)
     assert "was deleted" in text_of(work.call("record", notes=["x"]))
 
 

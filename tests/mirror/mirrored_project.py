@@ -14,7 +14,7 @@ from holdfast import Keeper
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.formats import registry
-from holdfast.formats.keeping import shown
+from holdfast.keeper.documents.exporting import exported
 from holdfast.keeper.documents.validating import Validator
 from holdfast.mirror.contract.gathering import gathered
 
@@ -100,7 +100,7 @@ class Project:
             for session in tree.sessions.get(name, ()):
                 state = keeper.store().state(session)
                 assert state is not None
-                document = shown(state, rules)
+                document, _ = exported(keeper, state, rules)
                 here = session == current and view.status_of(state) not in FINISHED
                 alias = rules.alias(document)
                 if name == "orchestrator":

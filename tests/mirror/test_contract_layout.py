@@ -120,7 +120,7 @@ def test_a_second_feature_of_the_same_id_is_refused(root: Path) -> None:
     before = {path: path.read_bytes() for path in root.rglob("*.yaml")}
     with pytest.raises(Conflict) as caught:
         creating.create(str(root), document(at="2026-11-15T11:00:00Z"))
-    assert (caught.value.operation, caught.value.session, caught.value.file) == ("create", ID, str(root / ID))
+    assert (caught.value.operation, caught.value.feature_id, caught.value.file) == ("create", ID, str(root / ID))
     assert {path: path.read_bytes() for path in root.rglob("*.yaml")} == before
 
 
@@ -153,7 +153,7 @@ def test_a_creation_that_cannot_be_registered_is_undone(root: Path, monkeypatch:
     monkeypatch.setattr(registry, "put", full)
     with pytest.raises(Failed) as caught:
         creating.create(str(root), document())
-    assert (caught.value.operation, caught.value.session) == ("create", ID)
+    assert (caught.value.operation, caught.value.feature_id) == ("create", ID)
     assert names(root) == ["README.md"]
     assert [name for name in os.listdir(root) if name.startswith(".creating-")] == []
 
@@ -290,7 +290,7 @@ def test_nothing_leads_back_from_completed(root: Path) -> None:
         registry.put(str(root), document(status=status)["entry"])
     with pytest.raises(Refused) as caught:
         registry.put(str(root), document(status="active")["entry"])
-    assert (caught.value.operation, caught.value.session) == ("update", ID)
+    assert (caught.value.operation, caught.value.feature_id) == ("update", ID)
     assert registry.entry(str(root), ID) == document(status="completed")["entry"]
 
 
@@ -359,7 +359,7 @@ def test_an_update_of_what_is_not_there_or_damaged_writes_nothing(root: Path) ->
     creating.create(str(root), document())
     with pytest.raises(NotFound) as missing:
         updating.update(str(root), document("other-2026-11-15"))
-    assert missing.value.session == "other-2026-11-15"
+    assert missing.value.feature_id == "other-2026-11-15"
     (root / ID / "implementation-plan.yaml").write_text("feature: [\n")
     with pytest.raises(Damaged):
         updating.update(str(root), document(at="2026-11-15T11:00:00Z"), [{"command": "x"}])

@@ -46,7 +46,7 @@ def test_every_file_of_a_deleted_session_goes(project: Project, keeper: Keeper) 
     session = keeper.start(SECRET)
     session.add_task("Paint it")
     feature = project.feature()
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     assert not feature.exists()
     assert [project.file(name).exists() for name in (ORCHESTRATOR, TIMER)] == [False, False]
     assert list(project.file(CRAFT).glob("*")) == []
@@ -61,7 +61,7 @@ def test_an_archived_session_goes_and_the_others_stay(project: Project, keeper: 
     first = keeper.start(SECRET)
     first.stop()
     second = keeper.start("Repair the shop")
-    keeper.delete(first.id)
+    keeper.delete(first.id, force=True)
     assert project.archives() == []
     assert project.craft() == f"{CRAFT}/{second.id}.json"
     assert [one["session_id"] for one in project.json(f"{CRAFT}/index.json")["sessions"]] == [second.id]
@@ -80,7 +80,7 @@ def test_others_entries_and_comments_stay_in_the_registry(project: Project, keep
     path = project.file(REGISTRY)
     indent = "  " if "\n  - " in path.read_text() else ""
     path.write_text(path.read_text() + "".join(f"{indent}{line}\n" for line in (theirs + entry).splitlines()))
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     text = path.read_text()
     assert "# Ask Grace about these." in text
     assert "# hers" in text
@@ -95,7 +95,7 @@ def test_lines_of_other_programs_stay(project: Project, keeper: Keeper) -> None:
     with (feature / "history.jsonl").open("a") as file:
         file.write(line + "scribble\n")
     session.note("Something unspeakable")
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     assert (feature / "history.jsonl").read_text() == line + "scribble\n"
     assert not (feature / "state.yaml").exists()
     assert not (feature / "implementation-plan.yaml").exists()
@@ -110,7 +110,7 @@ def test_artifacts_stay(project: Project, keeper: Keeper) -> None:
     session = keeper.start(SECRET)
     feature = project.feature()
     (feature / "artifacts" / "plan.txt").write_text("mine\n")
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     assert sorted(str(one.relative_to(feature)) for one in feature.rglob("[!.]*")) == [
         "artifacts",
         "artifacts/plan.txt",
@@ -123,7 +123,7 @@ def test_a_session_of_the_same_name_begins_anew_where_lines_were_left(project: P
     feature = project.feature()
     with (feature / "history.jsonl").open("a") as file:
         file.write(json.dumps(FOREIGN) + "\n")
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     keeper.start(SECRET)
     assert project.feature() == feature
     (feature / "state.yaml").unlink()
@@ -140,7 +140,7 @@ def test_a_deletion_elsewhere_is_followed_up_by_the_next_command(project: Projec
     elsewhere = project.path.parent / "elsewhere"
     elsewhere.mkdir()
     with project.open(elsewhere) as other:
-        other.delete(session.id)
+        other.delete(session.id, force=True)
     assert feature.exists()
     with project.open() as again:
         assert again.current() is None
@@ -154,7 +154,7 @@ def test_a_registry_that_waits_for_a_merge_delays_the_erasing(project: Project, 
     feature = project.feature()
     whole = project.file(REGISTRY).read_text()
     project.write(REGISTRY, f"<<<<<<< ours\n{whole}=======\n{whole}>>>>>>> theirs\n")
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     project.write(REGISTRY, whole)
     with project.open() as again:
         again.history()
@@ -188,7 +188,7 @@ def test_a_line_added_in_the_very_moment_stays(
         return real(raw)
 
     monkeypatch.setattr(erasing, "others", late)
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     assert Path(feature.history).read_text() == line
 
 
@@ -197,5 +197,5 @@ def test_archives_in_the_history_folder_are_found_by_name(project: Project, keep
     session.abort()
     (name,) = project.archives()
     assert project.file(f"{HISTORY}/{name}").exists()
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     assert project.archives() == []

@@ -180,7 +180,7 @@ def test_a_resumed_session_comes_back_from_the_archive(project: Project, keeper:
 def test_a_deleted_session_leaves_no_file(project: Project, keeper: Keeper) -> None:
     session = keeper.start("Use the secret plan")
     session.stop()
-    keeper.delete(session.id)
+    keeper.delete(session.id, force=True)
     assert project.archives() == []
     assert [one.name for one in project.file(CRAFT).glob("*.json") if one.name != "index.json"] == []
 

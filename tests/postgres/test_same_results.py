@@ -277,7 +277,7 @@ LOOKED = (
     *(("export", "{first}", "--format", name, "--json") for name in ("orchestrator", "timer", "contract", "craft")),
     ("status", "--at", "{5}", "--json"), ("show", "nobody"), ("show", "nobody", "--json"), ("doctor", "--json"),
 )  # fmt: skip
-ERASED = (("archive", "{first}", "--json"), ("delete", "@", "--confirm", "--json"))
+ERASED = (("archive", "{first}", "--json"), ("delete", "@", "--confirm", "--force", "--json"))
 # Of what it checks, these are about the store or the machine, not about what is kept.
 OWN = ("home", "store", "sqlite", "server", "file", "modes", "space", "writer", "role", "rights", "line")
 

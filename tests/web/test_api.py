@@ -205,7 +205,9 @@ def test_a_wrong_question_is_told_why(api: Api, address: str, code: int) -> None
     """Wrong parameters and unknown sessions are answered with the error document of the contract."""
     answer = api.client.get(f"/{address}")
     assert answer.status_code == code, answer.text
-    assert set(answer.json()["error"]) == {"kind", "message", "hint", "operation", "file", "session", "timestamp"}
+    assert set(answer.json()["error"]) == {
+        "kind", "message", "hint", "operation", "file", "session", "feature_id", "details", "timestamp",
+    }  # fmt: skip
     assert answer.json()["error"]["message"]
 
 

@@ -148,7 +148,7 @@ def test_a_session_that_was_erased_is_not_left_to_be_read(ground: Ground, contex
         page.goto(f"{dashboard.origin}/session/{session}")
         page.locator("#pulse[data-state=live]").wait_for()
         with ground.keeper() as keeper:
-            keeper.delete(session)
+            keeper.delete(session, force=True)
         page.get_by_text("It is no longer here").wait_for()
         assert "passkeys" not in page.locator("body").inner_text()
         assert "passkeys" not in page.title()

@@ -28,8 +28,10 @@ def say_error(error: HoldfastError, call: Call | None, *, json: bool) -> None:
 
 
 def told(error: HoldfastError, call: Call | None) -> dict[str, object]:
-    from holdfast.keeper.telling import error_document
+    from holdfast.keeper.telling import error_document, name_feature
 
+    if call is not None and error.session is not None:
+        name_feature(call.keeper, error)
     return error_document(error, _operation(call), Wall().now())
 
 

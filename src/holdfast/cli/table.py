@@ -107,6 +107,10 @@ COMMANDS: tuple[Command, ...] = (
     ), _at("briefing"), group=SESSIONS),
     # ── Work ─────────────────────────────────────────────────────────────────────────────────────────────
     Command("agent", "the agents at work", group=WORK, verbs=(
+        _agent("add", "an agent that is to begin later",
+               Option(("--type",), "what kind of agent", required=True),
+               Option(("--task",), "what it does"),
+               Option(("--blocking-on",), "the agent it waits for", metavar="A")),
         _agent("start", "an agent begins",
                Option(("--type",), "what kind of agent", required=True),
                Option(("--task",), "what it does"),
@@ -207,6 +211,7 @@ COMMANDS: tuple[Command, ...] = (
             group=LOOKING, writes=True),
     Command("delete", "erase a session for good", (
         Argument("id", _ID.help), Option(("--confirm",), "really", kind="flag"),
+        Option(("--force",), "even if it is unfinished", kind="flag"),
     ), _at("delete"), group=LOOKING, writes=True),
     # ── Formats ──────────────────────────────────────────────────────────────────────────────────────────
     Command("validate", "check session files against their specifications", (

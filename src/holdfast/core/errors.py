@@ -33,6 +33,8 @@ class HoldfastError(Exception):
         operation: str | None = None,
         file: str | None = None,
         session: str | None = None,
+        feature_id: str | None = None,
+        details: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -40,6 +42,11 @@ class HoldfastError(Exception):
         self.operation = operation
         self.file = file
         self.session = session
+        self.feature_id = feature_id
+        # What the system or a parser said, where the message says it in other words.
+        self.details = details
+        # In milliseconds, where whoever noticed it has a clock; else it is when the error is shown.
+        self.timestamp: int | None = None
 
 
 class Failed(HoldfastError):

@@ -192,6 +192,8 @@ def _started(state: State, event: Event, data: Data) -> None:
         return
     state.project = data.project
     state.devices[event.writer] = data.device
+    # No writer of ours: whoever imported the session writes under a name of its own.
+    state.devices.update({f"{event.writer}/{name}": name for name in data.devices})
     state.came_from = data.came_from
     state.came_commit = data.came_commit
     state.continues = data.continues

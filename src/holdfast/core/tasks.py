@@ -81,12 +81,13 @@ def changed(state: State, event: Event, data: Data) -> None:
         *task.artifacts,
         *(path for path in dict.fromkeys(data.artifacts) if path not in task.artifacts),
     )
+    task.started_at = data.started_at if data.started_at is not None else task.started_at
     match data:
         case TaskStarted():
             task.started_at = event.at if task.started_at is None else task.started_at
             task.completed_at = None
         case TaskCompleted():
-            task.completed_at = event.at
+            task.completed_at = event.at if data.completed_at is None else data.completed_at
         case TaskReopened():
             task.completed_at = None
             task.outcome = data.outcome  # what came of it before no longer holds

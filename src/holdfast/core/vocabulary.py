@@ -107,11 +107,12 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 @_event("session.started", searched="goal task")
 class SessionStarted(Data, frozen=True, kw_only=True):
-    """A piece of work begins. `status` is `created` only for imports."""
+    """A piece of work begins. `status` is `created` only for imports; `devices` are those that an import names."""
 
     goal: str
     project: Project
     device: str
+    devices: tuple[str, ...] = ()
     mode: str = "default"
     status: str = "in_progress"
     model: str | None = None
@@ -461,12 +462,17 @@ class TaskAdded(Data, frozen=True, kw_only=True):
 
 
 class OfTask(Data, frozen=True, kw_only=True):
-    """Which task: by the event that created it (`ref`), and by id for people who read the log; what came of it."""
+    """Which task: by the event that created it (`ref`), and by id for people who read the log; what came of it.
+
+    The times are those that a plan gives where they are not when the event happened: milliseconds.
+    """
 
     id: str
     ref: str | None = None
     outcome: str | None = None
     artifacts: tuple[str, ...] = ()
+    started_at: Whole | None = None
+    completed_at: Whole | None = None
 
 
 @_event("task.started", searched="outcome")

@@ -6,11 +6,13 @@ Many projects keep files of their own making under the same names. Those are non
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.text import shorten
 from holdfast.formats import registry
+from holdfast.formats.contract.documents import is_feature_id
 from holdfast.formats.interface import Format
 
 # In a feature's directory, and in the directory that holds all of them.
@@ -82,6 +84,12 @@ def placed(path: str) -> tuple[str, str] | None:
     if name in FEATURE_FILES and CONTRACT_HOME in parts[-3:-2]:
         return "contract", FEATURE_FILES[name]
     return None
+
+
+def feature_at(path: str) -> str | None:
+    """The feature in whose directory a path is, or which it is the directory of: by the names alone."""
+    parts = path.replace("\\", "/").split("/")
+    return next((name for home, name in pairwise(parts[-3:]) if home == CONTRACT_HOME and is_feature_id(name)), None)
 
 
 def shows_signs(raw: bytes) -> bool:

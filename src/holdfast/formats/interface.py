@@ -111,6 +111,10 @@ class Format(ABC):
     def problems(self, value: Json, kind: str) -> list[Problem]:
         """Everything about a file of this kind that the specification does not allow. Strict."""
 
+    def broken(self, value: Json, kind: str) -> list[Problem]:
+        """The problems without those of mere spelling: what import has to put right, or cannot cope with."""
+        return self.problems(value, kind)
+
     @abstractmethod
     def is_sound(self, raw: bytes, kind: str) -> bool:
         """A quick look at JSON text: True only when `problems` would find nothing. May say False at any time."""
@@ -147,6 +151,10 @@ class Format(ABC):
 
     def travelling(self, document: Document, travel: Travel) -> Document:  # noqa: ARG002
         """A rendering that says how the session travels, where the format has words for that."""
+        return document
+
+    def placed(self, document: Document, path: str) -> Document:  # noqa: ARG002
+        """A rendering that says where the project is on this device, where the format has words for that."""
         return document
 
     @abstractmethod

@@ -17,30 +17,32 @@ from holdfast.formats.interface import Document, Format, Travel
 from holdfast.formats.remainder import remainder, restored
 
 
-def shown(state: State, rules: Format, travel: Travel | None = None) -> Document:
+def shown(state: State, rules: Format, travel: Travel | None = None, path: str | None = None) -> Document:
     """The session in a format, as of its last event: as it came in, with everything that has changed since.
 
-    `travel`: how it reaches other devices now, where it does; of that, what came in says nothing any more.
+    `travel`: how it reaches other devices now, where it does; of that, what came in says nothing any more. `path`:
+    where its project is on this device, which what came in says for as long as nothing else has happened.
     """
-    document = _shown(state, rules)
+    kept = _kept(state, rules)
+    untouched = kept is not None and kept.get("at") == state.updated_at
+    document = rules.render(state)
+    if kept is not None:
+        passing = () if untouched else rules.passing
+        again = restored(document, kept.get("keep"), rules.identities, passing=passing)
+        document = again if isinstance(again, dict) else document
+    if path is not None and not untouched:
+        document = rules.placed(document, path)
     return document if travel is None else rules.travelling(document, travel)
 
 
-def _shown(state: State, rules: Format) -> Document:
-    document = rules.render(state)
-    kept = _kept(state, rules)
-    if kept is None:
-        return document
-    passing = () if kept.get("at") == state.updated_at else rules.passing
-    again = restored(document, kept.get("keep"), rules.identities, passing=passing)
-    return again if isinstance(again, dict) else document
+def keep(state: State, rules: Format, document: Document, *, always: bool = False) -> ExtraKept | None:
+    """What must be recorded so that `shown` gives this document; None when it does already.
 
-
-def keep(state: State, rules: Format, document: Document) -> ExtraKept | None:
-    """What must be recorded so that `shown` gives this document; None when it does already."""
+    With `always` it is recorded even then: that this is how the document came in.
+    """
     rest = remainder(rules.render(state), document, rules.identities)
     known = _kept(state, rules)
-    if rest is None and (known is None or known.get("keep") is None):
+    if rest is None and not always and (known is None or known.get("keep") is None):
         return None
     if known is not None and known.get("keep") == rest and known.get("at") == state.updated_at:
         return None

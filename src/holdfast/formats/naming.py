@@ -71,8 +71,14 @@ def feature_id(state: State, number: int = 1) -> str:
     known = state.aliases.get("contract")
     if known is not None:
         return known
-    words = slug(view.word(state, "feature") or view.word(state, "goal") or "", 8)
-    return f"{words}{_again(number)}-{text(began(state))[:10]}"
+    named = view.word(state, "feature")
+    words = slug(named, 99) if named else slug(view.word(state, "goal") or "", 8)
+    return feature_name(words + _again(number), began(state))
+
+
+def feature_name(words: str, moment: int) -> str:
+    """The id in the contract of a feature that begins at this moment."""
+    return f"{words}-{text(moment)[:10]}"
 
 
 def _again(number: int) -> str:

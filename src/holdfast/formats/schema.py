@@ -22,6 +22,8 @@ from holdfast.formats.interface import Place, Problem
 from holdfast.formats.moments import is_time, is_utc
 
 MOST: Final = 1_000
+# How a schema marks a pattern that says how something is spelled, where it is plain what others mean.
+_SPELLING: Final = "Other spellings are imported, too."
 _FOLDER: Final = os.path.join(os.path.dirname(__file__), "schemas")
 _NAME: Final = re.compile(r"[a-z]+(?:-[a-z]+)*\Z")
 _RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
@@ -44,13 +46,16 @@ def schema_text(name: str) -> bytes:
 
 
 @cache
-def _schema(name: str) -> Checker:
-    return Checker(json.loads(schema_text(name)))
+def _schema(name: str, spelling: bool) -> Checker:
+    return Checker(json.loads(schema_text(name)), spelling=spelling)
 
 
-def problems_by_schema(value: Json, name: str) -> list[Problem]:
-    """Everything in a document that its schema does not allow, in the order of the document; at most `MOST`."""
-    return _schema(name).problems(value)
+def problems_by_schema(value: Json, name: str, *, spelling: bool = True) -> list[Problem]:
+    """Everything in a document that its schema does not allow, in the order of the document; at most `MOST`.
+
+    Without `spelling`, patterns are not held that the schema marks as a matter of spelling.
+    """
+    return _schema(name, spelling).problems(value)
 
 
 # ── words ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -138,6 +143,11 @@ _SHAPES: Final = {
     "^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$":
         "must be a name of 1 to 100 letters, digits, '.', '_' or '-', not beginning with a dot or dash",
     "^(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)\\.(0|[1-9][0-9]*)$": "must be a version such as 1.0.0",
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$":
+        "must be a time in UTC with milliseconds such as 2026-11-15T09:30:00.000Z",
+    r"^[^@\s]+@[^@\s]+$": "must be an email address such as anna@example.org",
+    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$":
+        "must be a version such as 1.23.0",
     r"^(/|[A-Za-z]:[\\/]|\\\\)": "must be an absolute path such as /home/me/project",
     r"^[^/\\]+\.json$": "must be the name of a .json file, without a directory",
 }  # fmt: skip
@@ -171,8 +181,9 @@ class Found(NamedTuple):
 class Checker:
     """One schema, ready to check documents."""
 
-    def __init__(self, root: Json) -> None:
+    def __init__(self, root: Json, *, spelling: bool = True) -> None:
         self._root = root
+        self._spelling = spelling
         self._patterns: dict[str, re.Pattern[str]] = {}
         self._look_through(root)
 
@@ -286,9 +297,10 @@ class Checker:
             yield Found(place, "must not be empty" if least == 1 else f"must have at least {least} characters")
         if "maxLength" in rules and len(value) > _number(rules["maxLength"]):
             yield Found(place, f"must have at most {rules['maxLength']} characters, has {len(value)}")
-        if "pattern" in rules and not self._pattern(_text(rules["pattern"])).search(value):
+        spelled = "pattern" in rules and (self._spelling or rules.get("$comment") != _SPELLING)
+        if spelled and not self._pattern(_text(rules["pattern"])).search(value):
             yield Found(place, f"{_wanted(rules)}, is {_shown(value)}" if value.strip() else "must not be blank")
-        if "format" in rules:
+        elif "format" in rules:
             holds, words = _FORMATS[_text(rules["format"])]
             if not holds(value):
                 yield Found(place, f"{words}, is {_shown(value)}")

@@ -15,6 +15,7 @@ from holdfast.core.vocabulary import (
     TYPE_OF,
     AgentAborted,
     AgentCompleted,
+    AgentEdited,
     AgentFailed,
     AgentPaused,
     AgentProgressed,
@@ -147,14 +148,21 @@ def start(
         clean(task, "the task")
 
     def build(state: State) -> list[Data]:
-        if agents.find(state, agent_id) is not None:
+        known = agents.find(state, agent_id)
+        if blocking_on is not None and agents.find(state, blocking_on) is None:
+            raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
+        if known is not None and not pending and agents.status_of(known) == "pending" and known.process is None:
+            # It was only planned: now it begins.
+            said = {"type": type, "task": task, "blocking_on": blocking_on, "background": background or None}
+            news = {name: value for name, value in said.items() if value not in (None, getattr(known, name))}
+            edited = [AgentEdited(id=known.id, ref=known.ref, **news)] if news else []  # type: ignore[arg-type]
+            return [*edited, AgentResumed(id=known.id, ref=known.ref, pid=pid, process=process(pid))]
+        if known is not None:
             raise Conflict(
                 f"there is an agent {agent_id} already",
                 hint=f"Choose another id, or try it again: holdfast agent retry {agent_id}",
                 session=session.id,
             )
-        if blocking_on is not None and agents.find(state, blocking_on) is None:
-            raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
         started = AgentStarted(
             id=agent_id, type=type, task=task, blocking_on=blocking_on, background=background, pending=pending,
             pid=pid, process=process(pid),

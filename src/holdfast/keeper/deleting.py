@@ -1,4 +1,7 @@
-"""Deleting a session: nothing of its text is left in any file of the home, and what showed it follows."""
+"""Deleting a session: nothing of its text is left in any file of the home, and what showed it follows.
+
+A session that somebody may still be working on is deleted only by force.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,39 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.core import view
+from holdfast.core.errors import Refused
+from holdfast.core.lifecycle import FINISHED
 from holdfast.core.vocabulary import SessionDeleted
 from holdfast.store.interface import Draft
 
 if TYPE_CHECKING:
+    from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
 
 
-def delete(keeper: Keeper, session: str, *, at: int | None) -> str:
+def is_over(state: State) -> bool:  # noqa: ARG001 (nothing computes it yet)
+    """Whether an unfinished session is over by itself, because nobody goes on with it."""
+    return False
+
+
+def needs_force(state: State) -> bool:
+    """Whether somebody may still be working on the session."""
+    return view.status_of(state) not in FINISHED and not is_over(state)
+
+
+def delete(keeper: Keeper, session: str, *, force: bool, at: int | None) -> str:
     state = keeper.state(session)
     if os.path.lexists(keeper.home.remotes):
         from holdfast.keeper.teleports import guesting
 
         guesting.refuse_deleting(keeper, session)
+    if needs_force(state) and not force:
+        raise Refused(
+            f"session {session[:8]} is unfinished ({view.status_of(state)}): it was not deleted",
+            hint=f"Finish it first, or delete it as it is: holdfast delete {session[:8]} --confirm --force",
+            operation="delete",
+            session=session,
+        )
     moment = keeper.recorder.moment(at, state.latest.get(keeper.home.writer(keeper.address)), session)
     if state.native:
         from holdfast.keeper.captures import glance, gone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import HoldfastError
@@ -109,13 +110,16 @@ def restore_contract(keeper: Keeper) -> Iterator[str]:
 def _lines_again(keeper: Keeper, root: str) -> Iterator[str]:
     """A history is only ever added to: what is missing in it comes at its end."""
     from holdfast.core.fold import read as data_of
-    from holdfast.formats.contract.history import line
+    from holdfast.formats.contract.history import as_of_each, line
     from holdfast.keeper.documents.ground import models
     from holdfast.mirror.contract import history, layout
 
     store = keeper.existing_store() if layout.is_there(root) else None
-    for feature, state, events in _lost_lines(root, store) if store is not None else ():
-        lines = [line(event, data_of(event), state, models(keeper)) for event in events]
+    if store is None:
+        return
+    for feature, state, events in _lost_lines(root, store):
+        each = as_of_each(events, state, partial(store.events, state.session))
+        lines = [line(event, data_of(event), then, models(keeper)) for event, then in each]
         added = history.append(feature.history, lines, thorough=True)
         if added:
             yield f"{feature.id}/history.jsonl lacked {count(added, 'event')} that the store knows: added at its end."

@@ -17,6 +17,7 @@ from holdfast.keeper.wording import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Store
 
@@ -54,6 +55,17 @@ def belongs_here(keeper: Keeper, session_id: str) -> bool:
     if projects.same(store, keeper.place, state.project):
         return True
     return ground.unclaimed(keeper, state.project, foreign=ground.left_by_another(keeper, state))
+
+
+def path_here(keeper: Keeper, state: State) -> str | None:
+    """The directory of a session's project on this machine."""
+    store = keeper.existing_store()
+    if store is None or state.project is None:
+        return None
+    if state.project.id in projects.seen_at(store, keeper.place):
+        return keeper.place.main
+    found = (path for path in projects.directories(store, state.project) if os.path.isdir(path))
+    return next(found, None)
 
 
 def directory(

@@ -217,6 +217,12 @@ class Keeper:
 
         return travelling.travel_of(self, state)
 
+    def path_of(self, state: State) -> str | None:
+        """Where the project of a session is on this device; None where it is not, or nobody knows."""
+        from holdfast.keeper import elsewhere
+
+        return elsewhere.path_here(self, state)
+
     @property
     def settings(self) -> Settings:
         if self._settings is None:
@@ -387,11 +393,14 @@ class Keeper:
         self.recorder.record(found.id, lambda _: [SessionUnarchived()], at=at)
         return found
 
-    def delete(self, reference: str, *, at: int | None = None) -> str:
-        """Erase a session: nothing of its text is left in any file of the home. Gives its id."""
+    def delete(self, reference: str, *, force: bool = False, at: int | None = None) -> str:
+        """Erase a session: nothing of its text is left in any file of the home. Gives its id.
+
+        An unfinished session is refused unless `force`.
+        """
         from holdfast.keeper.deleting import delete
 
-        return delete(self, self.session(reference).id, at=at)
+        return delete(self, self.session(reference).id, force=force, at=at)
 
     def doctor(self, *, repair: bool = False) -> tuple[list[Check], list[str]]:
         """Check everything, after repairing it if asked to; says what is so, and what was done."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from holdfast.core import tasks
 from holdfast.core.errors import Invalid
@@ -19,18 +21,27 @@ from holdfast.core.vocabulary import (
     Data,
     OfTask,
     PhaseAdded,
+    Project,
     TaskAdded,
     TaskBlocked,
     TaskCompleted,
+    TaskEdited,
     TaskStarted,
 )
+from holdfast.formats import moments
+from holdfast.formats.interface import Ground
 from holdfast.formats.text.jsonnodes import from_json
 from holdfast.formats.text.nodes import Node, from_yaml, wrong
 from holdfast.machine.files import read_limited
+from holdfast.machine.wall import local_offset
+
+_T = TypeVar("_T")
 
 LIMIT: Final = 4 << 20  # bytes
 MOST_TASKS: Final = 10_000
 
+# Where times without a zone are read.
+_HERE: Final = Ground(Project(id="", name=""), "", 0, local_offset)
 # Words for a status that plans in the wild use.
 _STATUSES: Final = {
     "": "pending", "pending": "pending", "todo": "pending", "in_progress": "in_progress", "completed": "completed",
@@ -61,6 +72,8 @@ class PlannedTask(NamedTuple):
     status: str = "pending"
     outcome: str | None = None
     artifacts: tuple[str, ...] = ()
+    started_at: int | None = None
+    completed_at: int | None = None
     # Did the file name the id, or did we?
     named: bool = True
 
@@ -83,16 +96,30 @@ class Plan:
                 found.append(TaskAdded(id=id_, text=task.text, phase=task.phase, agent=task.agent))
             else:
                 id_, ref, status = known.id, known.ref, tasks.status_of(known)
-            found += [_move(kind, id_, ref, task) for kind in _WAYS.get((status, task.status), ())]
+            moves = _WAYS.get((status, task.status), ())
+            new = _new_facts(task, known)
+            found += [_move(kind, id_, ref, task, new) for kind in moves]
+            if not moves and (new.artifacts or new.started_at is not None):
+                found.append(msgspec.structs.replace(new, id=id_, ref=ref))
         return found
 
 
-def _move(kind: type[OfTask], id_: str, ref: str | None, task: PlannedTask) -> Data:
-    if kind is TaskCompleted:
-        return TaskCompleted(id=id_, ref=ref, outcome=task.outcome, artifacts=task.artifacts)
+def _new_facts(task: PlannedTask, known: TaskState | None) -> TaskEdited:
+    """What the plan says of a task, whatever its status, and the session lacks."""
+    there, started = ((), None) if known is None else (known.artifacts, known.started_at)
+    files = tuple(path for path in dict.fromkeys(task.artifacts) if path not in there)
+    return TaskEdited(id=task.id, artifacts=files, started_at=task.started_at if started is None else None)
+
+
+def _move(kind: type[OfTask], id_: str, ref: str | None, task: PlannedTask, new: TaskEdited) -> Data:
+    if kind is TaskStarted:
+        return TaskStarted(id=id_, ref=ref, artifacts=new.artifacts, started_at=new.started_at)
     if kind is TaskBlocked:
-        return TaskBlocked(id=id_, ref=ref, outcome=task.outcome)
-    return TaskStarted(id=id_, ref=ref)
+        return TaskBlocked(id=id_, ref=ref, outcome=task.outcome, artifacts=new.artifacts, started_at=new.started_at)
+    return TaskCompleted(
+        id=id_, ref=ref, outcome=task.outcome, artifacts=new.artifacts, started_at=new.started_at,
+        completed_at=task.completed_at,
+    )  # fmt: skip
 
 
 class _Known:
@@ -204,11 +231,19 @@ class _Contract:
                 artifacts=tuple(
                     self._artifact(one) for one in self._list(said.get("artifacts"), "artifacts")
                 ),
+                started_at=self._time(said.get("started_at"), "started_at"),
+                completed_at=self._time(said.get("completed_at"), "completed_at"),
             )
         )  # fmt: skip
 
     def _artifact(self, node: Node) -> str:
         return self._held(node, lambda: relative_path(self._text(node, "artifacts") or ""))
+
+    def _time(self, node: Node | None, what: str) -> int | None:
+        written = self._text(node, what)
+        if node is None or not written:
+            return None
+        return self._held(node, lambda: moments.read(written, _HERE).ms)
 
     def _id(self, said: dict[str, Node], names: tuple[str, ...], node: Node, what: str) -> str:
         for name in names:
@@ -223,7 +258,7 @@ class _Contract:
     def _checked(self, value: str, what: str, node: Node, longest: int = 1 << 20) -> str:
         return self._held(node, lambda: clean(value, what, longest=longest))
 
-    def _held(self, node: Node, check: Callable[[], str]) -> str:
+    def _held(self, node: Node, check: Callable[[], _T]) -> _T:
         """What is wrong with a value, with the place where it stands."""
         try:
             return check()

@@ -75,6 +75,7 @@ def told(keeper: Keeper, error: HoldfastError, *, writes: bool = True) -> Holdfa
         return ToBeSeen(
             part if known.unfinished else whole,
             hint=_LOOK, operation=error.operation, file=error.file, session=error.session,
+            feature_id=error.feature_id, details=error.details,
         )  # fmt: skip
     if (writes or known.unfinished) and (error is not known.last or error.hint == AWAY):
         error.message += "; nothing was recorded"

@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from holdfast.core import view
-from holdfast.core.errors import Invalid, NotFound
+from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.lifecycle import MOVES, refusal, session_allows
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean
@@ -100,6 +100,22 @@ class Recorder:
         keys: Iterator[str] | None = None,
     ) -> State:
         """The same, as part of a transaction that does more. `here`: that makes the session current in this place."""
+        try:
+            return self._within(transaction, session, build, at=at, here=here, keys=keys)
+        except HoldfastError as error:
+            error.session = error.session or session
+            raise
+
+    def _within(
+        self,
+        transaction: Transaction,
+        session: str,
+        build: Build,
+        *,
+        at: int | None,
+        here: bool,
+        keys: Iterator[str] | None,
+    ) -> State:
         state = transaction.state(session)
         if not state.count or state.deleted:
             raise NotFound("there is no such session", session=session)

@@ -17,8 +17,8 @@ from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError, Invalid
 from holdfast.core.modes import MODES
 from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
-from holdfast.core.vocabulary import SessionStarted
-from holdfast.formats.naming import timer_name
+from holdfast.core.vocabulary import Project, SessionStarted
+from holdfast.formats.naming import feature_name, timer_name
 from holdfast.keeper import projects
 from holdfast.keeper.replacing import put_away
 from holdfast.machine import files
@@ -41,6 +41,10 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
         _undo_what_died(keeper)
     _refuse_unless(keeper, replace=replace)
     seen = projects.observe(keeper.place, "", keeper.told)
+    if wanted.feature is not None:
+        feature_id = feature_name(wanted.feature, moment)
+        wanted = msgspec.structs.replace(wanted, aliases={"contract": feature_id})
+        _refuse_existing_feature(keeper, feature_id, projects.found(keeper.store(), seen))
     data = keeper.recorder.prepare(msgspec.structs.replace(wanted, project=seen))
     assert isinstance(data, SessionStarted)
     opened: Opened | None = None
@@ -51,12 +55,14 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
             opened = _open(keeper, f"session/{alias}")
             data = msgspec.structs.replace(
                 data, branch=opened.branch, came_from=opened.came_from, came_commit=opened.commit,
-                aliases={"timer": alias},
+                aliases={**data.aliases, "timer": alias},
             )  # fmt: skip
         session = new_id()
         with keeper.transaction() as transaction:
             _make_room(keeper, transaction, replace=replace, at=at)
             project = projects.found(keeper.store(), seen)
+            if "contract" in data.aliases:
+                _refuse_existing_feature(keeper, data.aliases["contract"], project)
             begins = msgspec.structs.replace(data, project=project)
             transaction.record(session, Draft(begins, moment, keeper.recorder.actor))
             keeper.recorder.matters = True
@@ -122,6 +128,28 @@ def _make_room(keeper: Keeper, transaction: Transaction, *, replace: bool, at: i
     if current is None or keeper.upkeep.reads_only(current.id):
         return
     keeper.recorder.within(transaction, current.id, put_away, at=at)
+
+
+def _refuse_existing_feature(keeper: Keeper, feature_id: str, project: Project) -> None:
+    """Raise `Conflict` where the project has a feature of this id: as a session, or in its `.ai-session`."""
+    from holdfast.mirror.contract import layout, registry
+
+    store = keeper.store()
+    states = (store.state(session) for session in store.find(feature_id))
+    taken = next((state for state in states if state and state.project and state.project.id == project.id), None)
+    root = layout.root_of(keeper.place.root)
+    path = os.path.join(root, feature_id)
+    there = os.path.lexists(path)
+    if not there and os.path.isdir(root):
+        with suppress(HoldfastError):  # a registry that cannot be read is reported where it is used
+            there = registry.entry(root, feature_id) is not None
+    if taken is not None or there:
+        raise Conflict(
+            f"there is a feature {feature_id} already",
+            hint="Go on with that one, or choose another slug; without --feature, the id gets a number.",
+            operation="create", file=path if there else None, feature_id=feature_id,
+            session=None if taken is None else taken.session,
+        )  # fmt: skip
 
 
 # ── its branch ───────────────────────────────────────────────────────────────────────────────────────────

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.core.canonical import as_read, too_deep
-from holdfast.core.errors import Invalid
+from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.times import text
 
 if TYPE_CHECKING:
-    from holdfast.core.errors import HoldfastError
     from holdfast.core.event import Event
+    from holdfast.keeper.keeper import Keeper
 
 # What of an event is worth its line, in this order. The rest is in its data.
 _TELLING: Final = (
@@ -54,5 +55,16 @@ def error_document(error: HoldfastError, operation: str | None, now: int) -> dic
     return {
         "kind": error.kind, "message": error.message, "hint": error.hint,
         "operation": error.operation or operation, "file": error.file, "session": error.session,
-        "timestamp": text(now),
+        "feature_id": error.feature_id, "details": error.details or error.message,
+        "timestamp": text(error.timestamp or now),
     }  # fmt: skip
+
+
+def name_feature(keeper: Keeper, error: HoldfastError) -> None:
+    """Add the contract's id of the session that an error is about, where the session has one."""
+    if error.session is None or error.feature_id is not None or error.retry_helps:
+        return
+    with contextlib.suppress(HoldfastError):
+        store = keeper.existing_store()
+        state = None if store is None else store.state(error.session)
+        error.feature_id = None if state is None else state.aliases.get("contract")

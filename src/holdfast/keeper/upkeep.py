@@ -174,3 +174,15 @@ class Upkeep:
         if self._mirrors is not None or os.path.isdir(self._keeper.home.mirrors):
             self.mirrors.write_travel()
             self.mirrors.write()
+
+    def travels_otherwise(self) -> None:
+        """A remote or a share came or went: the mirrored files of every work tree on this device say so."""
+        if not os.path.isdir(self._keeper.home.mirrors):
+            return
+        from holdfast.keeper.mirrors.everywhere import Everywhere
+
+        everywhere = Everywhere(self._keeper)
+        everywhere.refresh()
+        for tree in everywhere.keepers.values():
+            tree.mirrors.write_travel()
+            self._keeper.told += [sentence for sentence in tree.told if sentence not in self._keeper.told]

@@ -94,6 +94,23 @@ class Work:
             self, agent_id, type=type, task=task, blocking_on=blocking_on, background=background, pid=pid, at=at
         )
 
+    def add_agent(
+        self,
+        agent_id: str,
+        *,
+        type: str,  # noqa: A002 (the contract's word)
+        task: str | None = None,
+        blocking_on: str | None = None,
+        at: int | None = None,
+    ) -> KeptAgent:
+        """Plan an agent: it is pending until it is started under this id."""
+        from holdfast.keeper.agent import start
+
+        return start(
+            self, agent_id, type=type, task=task, blocking_on=blocking_on, background=False, pid=None, pending=True,
+            at=at,
+        )  # fmt: skip
+
     def find_agent(self, agent_id: str) -> KeptAgent:
         from holdfast.keeper.agent import KeptAgent
 

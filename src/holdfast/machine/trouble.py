@@ -49,12 +49,16 @@ def explain(error: OSError | ValueError, operation: str, path: str) -> HoldfastE
     cannot = f"cannot {operation} {shown(path)}"
     if not isinstance(error, OSError):
         reason = "the path holds a NUL" if "\0" in path else "the path is not valid text on this system"
-        return Invalid(f"{cannot}: {reason}", hint="Use another name.", operation=operation, file=path)
+        return Invalid(
+            f"{cannot}: {reason}", hint="Use another name.", operation=operation, file=path, details=str(error)
+        )
     kind, reason, hint = _REASONS.get(error.errno or 0, (Failed, "", ""))
     if WINDOWS and isinstance(error, PermissionError):
         hint = "Another program may hold it open: close it and run the command again."
     reason = reason or (error.strerror or "the system gave no reason").lower()
-    return kind(f"{cannot}: {reason}", hint=hint or None, operation=operation, file=path)
+    name = errno.errorcode.get(error.errno or 0)
+    details = f"{name}: {error.strerror}" if name and error.strerror else None
+    return kind(f"{cannot}: {reason}", hint=hint or None, operation=operation, file=path, details=details)
 
 
 def shown(path: str) -> str:

@@ -6,6 +6,7 @@ answer says the same to clients that show text alone.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal, cast
 
 import msgspec
@@ -15,6 +16,7 @@ from holdfast.core.model import Context, Part, Row, Session
 from holdfast.keeper.wording import visible
 
 VERSION: Literal[1] = 1
+ERROR = "holdfast/error"
 # Of what may be anything: not every client takes a schema that says nothing.
 _KINDS = ("string", "number", "boolean", "object", "array", "null")
 
@@ -151,7 +153,17 @@ def result(answer: Answer, text: str) -> CallToolResult:
     )
 
 
-def failure(text: str) -> CallToolResult:
-    """An error as a result that the agent reads and acts on."""
-    shown = visible(text, lines=True).encode(errors="replace").decode()
-    return CallToolResult(content=[TextContent(type="text", text=shown)], is_error=True)
+def failure(text: str, error: dict[str, object]) -> CallToolResult:
+    """An error as a result that the agent reads and acts on; programs have it in `_meta`.
+
+    Structured content is not for errors: clients hold that against the schema of the tool's answer.
+    """
+    return CallToolResult(
+        content=[TextContent(type="text", text=_sendable(visible(text, lines=True)))],
+        is_error=True,
+        _meta={ERROR: json.loads(_sendable(json.dumps(error, ensure_ascii=False)))},
+    )
+
+
+def _sendable(text: str) -> str:
+    return text.encode(errors="replace").decode()

@@ -22,6 +22,7 @@ Kind = Annotated[str, Field(max_length=100)]
 
 # What may be said along with what happened to an agent.
 _OF_AGENTS: Final = {
+    "added": ("type", "task", "blocking_on"),
     "started": ("type", "task", "blocking_on", "background"), "progressed": ("progress",),
     "completed": ("summary", "tokens"), "failed": ("category", "message"), "aborted": ("message",),
 }  # fmt: skip
@@ -53,10 +54,10 @@ class _Happening(BaseModel):
 
 class AgentNews(_Happening):
     id: Id
-    event: Literal["started", "progressed", "completed", "failed", "retried", "paused", "resumed", "aborted"]
-    type: Annotated[Kind, Field(description="started: what kind of agent, for instance backend-architect")] = ""
-    task: Annotated[Text, Field(description="started: what it does")] = ""
-    blocking_on: Annotated[Name, Field(description="started: the agent it waits for")] = ""
+    event: Literal["added", "started", "progressed", "completed", "failed", "retried", "paused", "resumed", "aborted"]
+    type: Annotated[Kind, Field(description="added, started: its kind, for instance backend-architect")] = ""
+    task: Annotated[Text, Field(description="added, started: what it does")] = ""
+    blocking_on: Annotated[Name, Field(description="added, started: the agent it waits for")] = ""
     background: Annotated[bool, Field(description="started: it does not hold the person up")] = False
     progress: Annotated[Fraction | None, Field(description="progressed: 0 to 1")] = None
     summary: Annotated[Text, Field(description="completed: what it did")] = ""
@@ -73,6 +74,11 @@ class AgentNews(_Happening):
         return ("id", "event", *_OF_AGENTS.get(self.event, ()))
 
     def apply(self, session: KeptSession) -> None:
+        if self.event == "added":
+            session.add_agent(
+                self.id, type=self.type or "agent", task=self.task or None, blocking_on=self.blocking_on or None
+            )
+            return
         if self.event == "started":
             session.agent(
                 self.id, type=self.type or "agent", task=self.task or None, blocking_on=self.blocking_on or None,

@@ -14,6 +14,7 @@ from anyio import to_thread
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.recorded import told
+from holdfast.keeper.telling import name_feature
 from holdfast.machine.wall import monotonic
 
 T = TypeVar("T")
@@ -53,9 +54,11 @@ class Keepers:
             keeper.upkeep.recorded.begin()
             return work(keeper)
         except HoldfastError as error:
+            if (kept := self._kept.get(directory)) is not None:
+                name_feature(kept.keeper, error)
             if error.kind in ("damaged", "busy"):
                 self._let_go(directory)
-            if error.kind == "unreachable" and (kept := self._kept.get(directory)) is not None:
+            if error.kind == "unreachable" and kept is not None:
                 raise told(kept.keeper, error, writes=False) from None
             raise
         except BaseException:

@@ -12,9 +12,16 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from holdfast.core.errors import Failed, HoldfastError
+from holdfast.core.errors import Failed, HoldfastError, Invalid
 from holdfast.core.text import shorten
+from holdfast.keeper.telling import error_document
 from holdfast.machine import errorlog, files
+from holdfast.machine.wall import Wall
+from holdfast.mcp.answers import failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mcp_types import CallToolResult
 
 _TOOL: Final = {
     "start": "start_session", "resume": "resume_session", "continue": "resume_session", "stop": "finish_session",
@@ -35,12 +42,25 @@ _LONGEST: Final = 2_000
 _MOST_PROBLEMS: Final = 5
 
 
+def failed(error: BaseException, home: str, tool: str) -> CallToolResult:
+    """The result of a tool that failed: a text to act on, and the error as programs read it."""
+    known = understood(error, home, f"mcp {tool}")
+    return failure(_text(known), error_document(known, tool, Wall().now()))
+
+
 def told(error: BaseException, home: str, where: str) -> str:
-    """The text of an error; what nobody expected is noted in the error log of `home`."""
+    """The text of an error."""
+    return _text(understood(error, home, where))
+
+
+def understood(error: BaseException, home: str, where: str) -> HoldfastError:
+    """The error as one of ours; what nobody expected is noted in the error log of `home`."""
     if isinstance(error, ValidationError):
-        return _problems(error)
-    if not isinstance(error, HoldfastError):
-        error = _unexpected(error, home, where)
+        return Invalid(_problems(error))
+    return error if isinstance(error, HoldfastError) else _unexpected(error, home, where)
+
+
+def _text(error: HoldfastError) -> str:
     parts = [error.message[:1].upper() + error.message[1:]]
     if error.file and error.file not in error.message:
         parts.append(f"File: {error.file}")

@@ -16,7 +16,6 @@ from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.core.text import shorten
 from holdfast.machine import errorlog
 from holdfast.mcp import asking, prompts, refusing, resources
-from holdfast.mcp.answers import failure
 from holdfast.mcp.conversing import conversation
 from holdfast.mcp.ground import Ground
 from holdfast.mcp.tools import beginning, ending, looking, recording, sharing, travelling
@@ -65,9 +64,9 @@ class HoldfastServer(MCPServer[Any]):
             cause = error.__cause__ if isinstance(error, ToolError) else error
             if cause is None or isinstance(cause, ToolError):  # all that the library refuses of its own accord
                 cause = Refused("the answer did not come in the form it was asked for; nothing was done")
-            return failure(refusing.told(cause, self._ground.home(), f"mcp {name[:40]}"))
+            return refusing.failed(cause, self._ground.home(), name[:40])
         except MCPError:  # the client could not put our question to the person
-            return failure(refusing.told(asking.nobody_asked(), self._ground.home(), f"mcp {name[:40]}"))
+            return refusing.failed(asking.nobody_asked(), self._ground.home(), name[:40])
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None

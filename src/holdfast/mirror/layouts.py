@@ -39,6 +39,8 @@ class Showing(NamedTuple):
     events: Callable[[int], Iterable[Event]] = lambda _: ()
     # How it reaches other devices; asked only when a file is written.
     travel: Callable[[], Travel | None] = lambda: None
+    # Where its project is on this device; asked only when a file is written that says so.
+    path: Callable[[], str | None] = lambda: None
 
     @property
     def as_of(self) -> str:
@@ -128,9 +130,13 @@ class Layout(ABC):
         """May the file be set aside when it breaks the rules?"""
         return True
 
-    def is_shared(self, path: str) -> bool:  # noqa: ARG002
-        """Do several sessions stand in this file, and perhaps some of other programs?"""
+    def is_shared(self, path: str, data: bytes) -> bool:  # noqa: ARG002
+        """Do several sessions stand in this file, and perhaps some of other programs, each still to be told apart?"""
         return False
+
+    def salvaged(self, path: str, data: bytes) -> bytes | None:  # noqa: ARG002
+        """What of a file that was set aside goes on standing there: entries of others that can still be read."""
+        return None
 
     def bring_up(
         self,
@@ -157,7 +163,8 @@ class Layout(ABC):
         raise NotImplementedError
 
     def written(self, showing: Showing) -> tuple[Document, bytes]:
-        document = shown(showing.state, self.rules, showing.travel())
+        path = showing.path() if self.tells_travel else None
+        document = shown(showing.state, self.rules, showing.travel(), path)
         return document, self.rules.write(document)
 
 

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio
 import anyio.to_thread
 
+from holdfast.core.errors import HoldfastError
+from holdfast.keeper.telling import name_feature
+
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
@@ -46,7 +49,9 @@ class Desk:
         keeper = self._lent()
         try:
             yield keeper
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, HoldfastError):
+                name_feature(keeper, error)
             keeper.close()  # whatever happened to it, the next one begins afresh
             raise
         with self._lock:

@@ -118,7 +118,7 @@ def live(root: str, acks: str) -> None:
     life.command("note", f"{CANARY} again")
     backup = os.path.join(life.home, "copy.db")
     life.command("backup", backup, backup="copy.db")
-    life.command("delete", "@", "--confirm", erased=True)
+    life.command("delete", "@", "--confirm", "--force", erased=True)
     life.command("start", "the last goal")
     life.notes(6, checkpoint=1000)
     life.command("stop")

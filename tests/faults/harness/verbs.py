@@ -90,7 +90,7 @@ _TRANSCRIPTS: Steps = (
 VERBS: tuple[Verb, ...] = (
     Verb(("start", "the very first goal"), ()),
     Verb(("note", "a note with some words"), _BEGUN),
-    Verb(("delete", "@", "--confirm"), _BEGUN),
+    Verb(("delete", "@", "--confirm", "--force"), _BEGUN),
     Verb(("backup", "fresh.db"), _BEGUN),
     Verb(("config", "set", "history.limit", "30"), _BEGUN),
     Verb(("start", "another goal", "--replace"), _BEGUN),
@@ -105,6 +105,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(("edit", "--goal", "a better goal", "--progress", "0.5", "--tag", "two"), _BEGUN),
     Verb(("message", "--role", "user"), _BEGUN),
     Verb(("away", "--from", "2026-01-01T00:10:00Z", "--to", "2026-01-01T00:20:00Z"), _LONG_AGO),
+    Verb(("agent", "add", "a5", "--type", "coder", "--blocking-on", "a1"), _BEGUN),
     Verb(("agent", "start", "a4", "--type", "coder"), _BEGUN),
     Verb(("agent", "progress", "a1", "0.5"), _BEGUN),
     Verb(("agent", "done", "a1", "--summary", "written", "--tokens", "9"), _BEGUN),

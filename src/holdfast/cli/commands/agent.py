@@ -29,6 +29,15 @@ def _status(agent: Agent) -> str:
     return agent.status if agent.progress is None else f"{agent.status} {agent.progress:.0%}"
 
 
+def add(call: Call) -> None:
+    words = call.parsed
+    agent = call.keeper.session().add_agent(
+        words.need("id"), type=words.need("type"), task=words.text("task"), blocking_on=words.text("blocking_on"),
+        at=call.at,
+    )  # fmt: skip
+    _done(call, agent)
+
+
 def start(call: Call) -> None:
     words = call.parsed
     session = call.keeper.session()

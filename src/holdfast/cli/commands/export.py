@@ -15,7 +15,7 @@ def run(call: Call) -> None:
     rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
     session = call.keeper.session(call.parsed.text("id") or "@", at=call.at)
     state = session.state(at=call.at)
-    document, notes = exported(state, rules, call.keeper.travel_of(state))
+    document, notes = exported(call.keeper, state, rules)
     out = call.parsed.text("out")
     paths = [] if out is None or out == "-" else put_file(out, document, rules)
     if call.json:

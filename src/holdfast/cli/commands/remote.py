@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.call import Call
-from holdfast.cli.paint import Paint, Painted
+from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.times import text
 from holdfast.keeper.wording import ago, count
+from holdfast.teleport.remotes.registry import caveat
 
 if TYPE_CHECKING:
     from holdfast.keeper.teleports.adding import Added
@@ -85,6 +86,10 @@ def _next(done: Added) -> list[str]:
         "member": "holdfast sync brings what is there.",
     }  # fmt: skip
     sentences = [told[done.what]]
+    if (known := caveat(done.remote.url)) is not None:
+        sentences.append(
+            f"{known}\nTo reach other devices without that, use s3:, git:, or a folder: that is synchronised."
+        )
     if done.held:
         sessions = "1 earlier session stays" if done.held == 1 else f"{done.held:,} earlier sessions stay"
         sentences.append(
@@ -149,6 +154,7 @@ def _public(one: Met) -> dict[str, object]:
         "name": one.remote.name, "url": one.remote.url, "vault": one.remote.vault, "words": one.words,
         "status": one.status, "projects": list(one.remote.projects),
         "last_sync": None if one.last_sync is None else text(one.last_sync), "error": one.error,
+        "caveat": caveat(one.remote.url),
         "kind": one.remote.kind, "session": one.remote.session, "confirmed": one.confirmed, "held": one.held,
     }  # fmt: skip
 
@@ -172,6 +178,8 @@ def _listed(paint: Paint, found: Sequence[Met], now: int) -> Painted:
             lines.append(paint.join("  ", paint.yellow(held)))
         if one.status == "other-keys":
             lines.append(paint.join("  ", paint.yellow(f"ask to join again: {rejoining(one.remote)}")))
+        if (known := caveat(one.remote.url)) is not None:
+            lines += [paint.join("  ", paint.yellow(line)) for line in wrap(known, paint.width - 2)]
         if one.error:
             lines.append(paint.join("  ", paint.red(one.error)))
     return Painted("\n".join(lines))

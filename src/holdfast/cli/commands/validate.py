@@ -34,6 +34,8 @@ def run(call: Call) -> int:
     verdicts = validator.check(paths)
     for verdict in verdicts:
         verdict.path = public_path(verdict.path)
+        for found in verdict.problems:
+            found.file = verdict.path
     call.answer({"files": verdicts}, lambda paint: _show(paint, verdicts, quiet=call.quiet))
     return 0 if all(verdict.valid for verdict in verdicts) else INVALID
 

@@ -8,7 +8,7 @@ no longer fits the hash it carries, and is not believed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,7 +18,7 @@ from holdfast.core.canonical import Json, canonical
 from holdfast.core.clock import moved, place
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event, Head, public, trouble
-from holdfast.core.fold import fold
+from holdfast.core.fold import apply, fold, in_log_order, pass_over
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.vocabulary import (
@@ -44,6 +44,12 @@ _TOLD: Final = (
 # Data that is not written as canonical JSON, and so cannot be had from its meaning again: its bytes in hex.
 _BYTES: Final = "data_bytes"
 _NO_MODELS: Final[Mapping[str, str]] = {}
+# After one of these, lines say something else: the task at work, the model, how long an agent ran.
+_TURNING: Final = frozenset({
+    "session.started", "session.edited", "extra.kept", "conflict.resolved", "event.erased", "phase.added",
+    "agent.started", "agent.retried", "agent.resumed",
+    "task.added", "task.started", "task.completed", "task.blocked", "task.reopened", "task.dropped", "task.edited",
+})  # fmt: skip
 
 
 class _Carried(msgspec.Struct, gc=False):
@@ -66,6 +72,28 @@ class _Carried(msgspec.Struct, gc=False):
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_of_each(
+    events: Sequence[Event], state: State, all_events: Callable[[], Iterable[Event]], *, latest: bool = False
+) -> Iterator[tuple[Event, State]]:
+    """Each of these events, in log order, with the state as it was then: good until the next is asked for.
+
+    `state` is the session's present one. Of its `latest` events it was so all along, where none of them changes what
+    a line says.
+    """
+    if latest and (len(events) == 1 or not any(event.type in _TURNING for event in events)):
+        yield from ((event, state) for event in events)
+        return
+    ordered = list(all_events())
+    counting = {event.hash: event for event in in_log_order(ordered)}
+    wanted = {event.hash for event in events}
+    then = State(session=state.session)
+    for event in ordered:
+        step, counted = (apply, counting[event.hash]) if event.hash in counting else (pass_over, event)
+        step(then, counted, clock=state.moved.get(event.hash))
+        if event.hash in wanted:
+            yield event, then
 
 
 def line(

@@ -13,7 +13,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.formats.craft import naming
 from holdfast.formats.craft.documents import VERSION
-from holdfast.formats.craft.rendering import index
+from holdfast.formats.craft.rendering import PATHS, index
 from holdfast.formats.interface import Document, Format, Ground, Heard, Place, Problem, Tidied, Travel
 from holdfast.formats.places import at
 
@@ -42,7 +42,7 @@ class Craft(Format):
     }
     derived: ClassVar[frozenset[Place]] = frozenset(
         {
-            ("updated_at",), ("device",), ("agents", "*", "duration_seconds"),
+            ("updated_at",), ("device",), ("agents", "*", "duration_seconds"), ("project",), PATHS,
             *(("teleportation", key) for key in _TRAVEL),
         }
     )  # fmt: skip
@@ -70,6 +70,11 @@ class Craft(Format):
         from holdfast.formats.craft.rules import problems
 
         return problems(value, kind)
+
+    def broken(self, value: Json, kind: str) -> list[Problem]:
+        from holdfast.formats.craft.rules import problems
+
+        return problems(value, kind, spelling=False)
 
     def is_sound(self, raw: bytes, kind: str) -> bool:
         from holdfast.formats.craft.soundness import is_sound
@@ -103,6 +108,11 @@ class Craft(Format):
         from holdfast.formats.craft.rendering import travelling
 
         return travelling(document, travel)
+
+    def placed(self, document: Document, path: str) -> Document:
+        from holdfast.formats.craft.rendering import placed
+
+        return placed(document, path)
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:

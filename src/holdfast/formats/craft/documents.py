@@ -24,6 +24,11 @@ _Part = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Commit = Annotated[str, msgspec.Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")]
 _Folder = Annotated[str, msgspec.Meta(pattern=r"^(?:/|[A-Za-z]:[\\/]|\\\\)")]
+_Email = Annotated[str, msgspec.Meta(pattern=r"^[^@\s]+@[^@\s]+\Z")]
+_Version = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?\Z"),
+]
 _Uuid = Annotated[
     str, msgspec.Meta(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 ]
@@ -91,13 +96,13 @@ class Teleportation(msgspec.Struct, gc=False):
     last_sync: str | None = None
     sync_status: Literal["success", "pending", "error"] | None = None
     sync_error: str | None = None
-    shared_with: list[str] | None = None
+    shared_with: list[_Email] | None = None
 
 
 class Metadata(msgspec.Struct, gc=False):
     git_branch: str | None = None
     git_commit: _Commit | None = None
-    craft_version: str = ""
+    craft_version: _Version = VERSION
     tags: list[str] = []
     notes: str | None = None
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.core import modes, view
 from holdfast.core.canonical import Json
-from holdfast.core.model import Agent, AgentError, AgentFiles, Row, Session
+from holdfast.core.model import Agent, AgentError, AgentFiles, Decision, Row, Session
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, millis
 from holdfast.formats.craft import naming, rules
@@ -17,6 +17,8 @@ from holdfast.formats.interface import Document, Travel
 SCHEMA: Final = "https://data-wise.github.io/craft/schemas/session-state-v1.json"
 UNKNOWN_DEVICE: Final = "unknown"
 NO_GOAL: Final = "No goal was recorded"
+# Where the project is on other devices, as far as that is known.
+PATHS: Final = ("metadata", "project_paths")
 _SYNC: Final = {"none": None, "pending": "pending", "synced": "success", "error": "error"}
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
 _COMMIT: Final = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
@@ -45,7 +47,7 @@ def render(state: State) -> Document:
             {
                 "timestamp": decision.at,
                 "context": decision.context or "",
-                "options": list(decision.options),
+                "options": _options(decision),
                 "chosen": decision.chosen,
                 "reasoning": decision.why,
             }
@@ -184,6 +186,12 @@ def _files(session: Session) -> list[Json]:
     ]
 
 
+def _options(decision: Decision) -> list[Json]:
+    """What there was to choose from: also what somebody chose who had none of these in mind."""
+    options: list[Json] = [*decision.options]
+    return options if rules.is_among(decision.chosen, options) else [*options, decision.chosen]
+
+
 def _count(value: int | None) -> int | None:
     return value if value is not None and value >= 0 else None
 
@@ -224,11 +232,22 @@ def travelling(document: Document, travel: Travel) -> Document:
     }
 
 
+def placed(document: Document, path: str) -> Document:
+    """The document with the project where it is on this device; where it was said to be stays beside it."""
+    here, metadata = project_path(path, ""), document.get("metadata")
+    there = document.get("project")
+    if there == here:
+        return document
+    known = metadata if isinstance(metadata, dict) else {}
+    return {**document, "project": here, "metadata": {**known, PATHS[1]: [there]}}
+
+
 def _metadata(state: State, session: Session) -> Document:
     commit = session.project.git_commit
     made: Document = {
         "git_branch": session.project.git_branch,
         "git_commit": commit if commit is not None and _COMMIT.match(commit) else None,
+        "craft_version": VERSION,
         "tags": list(session.tags),
         "notes": "\n".join(note.text for note in session.notes) or None,
     }

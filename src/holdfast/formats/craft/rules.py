@@ -7,7 +7,7 @@ schema has spoken first: a rule looks only at what has the right kind, and leave
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from holdfast.core.canonical import Json
@@ -34,11 +34,16 @@ _SENTENCE: Final = re.compile(r"[.!?…]+(?:[\s\"')\]]+|\Z)")
 _VERSION: Final = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)\Z", re.ASCII)
 
 
-def problems(value: Json, kind: str) -> list[Problem]:
-    """Everything wrong with a session file, or with the index beside the sessions."""
-    found = problems_by_schema(value, kind)
+def problems(value: Json, kind: str, *, spelling: bool = True) -> list[Problem]:
+    """Everything wrong with a session file, or with the index beside the sessions.
+
+    Without `spelling`, only what could be meant in more than one way, or in none.
+    """
+    found = problems_by_schema(value, kind, spelling=spelling)
     if kind == "craft" and isinstance(value, dict):
         found += _session(value)
+        if spelling:
+            found += _decisions(_objects(value.get("decisions_made")))
     return found
 
 
@@ -71,6 +76,18 @@ def _session(document: Document) -> Iterator[Problem]:
     yield from _agents(_objects(document.get("agents")))
     for index, file in _objects(document.get("files_modified")):
         yield from _path(file.get("path"), ("files_modified", index, "path"))
+
+
+def _decisions(decisions: list[tuple[int, Document]]) -> Iterator[Problem]:
+    for index, decision in decisions:
+        chosen, options = decision.get("chosen"), decision.get("options")
+        if isinstance(chosen, str) and isinstance(options, list) and not is_among(chosen, options):
+            yield Problem(("decisions_made", index, "chosen"), f"is none of the options: {shorten(chosen, 60)!a}")
+
+
+def is_among(chosen: str, options: Sequence[Json]) -> bool:
+    """Where no options were recorded, anything may have been chosen."""
+    return not options or chosen in options
 
 
 def _version(version: Json) -> Iterator[Problem]:

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from holdfast.formats.craft.documents import Agent, Craft
-from holdfast.formats.craft.rules import MOST_SENTENCES, RESULTS, circles, sentences
+from holdfast.formats.craft.rules import MOST_SENTENCES, RESULTS, circles, is_among, sentences
 
-_UTC: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z\Z")
+_UTC: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")
 # Plainly inside the project; every other path is looked at with care, the long way.
 _INSIDE: Final = re.compile(r"\.?[A-Za-z0-9_@+=-][A-Za-z0-9_@+=. -]*(?:/\.?[A-Za-z0-9_@+=-][A-Za-z0-9_@+=. -]*)*\Z")
 _ROUNDING: Final = timedelta(milliseconds=998)
@@ -36,6 +36,8 @@ def _fits(craft: Craft) -> bool:
             _time(moment)
     for decision in craft.decisions_made:
         _time(decision.timestamp)
+        if not is_among(decision.chosen, decision.options):
+            return False
     for file in craft.files_modified:
         _time(file.timestamp)
         if not _INSIDE.match(file.path) or len(file.path) > 1000:

@@ -71,12 +71,19 @@ def _started(document: Document, alias: str, begin: int, ground: Ground) -> Hear
             goal=str(document.get("goal")),
             project=_project(document, ground),
             device=fields.said(document, "device") or ground.device,
+            devices=_devices(document),
             mode=str(document.get("mode")),
             tags=tuple(dict.fromkeys(fields.texts(fields.part(document, "metadata"), "tags"))),
             aliases={"craft": alias},
             timer=ground.timer,
         ),
     )
+
+
+def _devices(document: Document) -> tuple[str, ...]:
+    """Every device that the document names, the one that wrote last too."""
+    names = [fields.said(document, "device"), *fields.texts(fields.part(document, "teleportation"), "devices")]
+    return tuple(dict.fromkeys(name for name in names if name))
 
 
 def _project(document: Document, ground: Ground) -> Project:

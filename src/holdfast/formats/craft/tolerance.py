@@ -64,7 +64,7 @@ def tidy(value: Json, ground: Ground) -> Tidied:
 
 
 def _errors(document: Document) -> list[Problem]:
-    return [problem for problem in rules.problems(document, "craft") if problem.severity == "error"]
+    return [problem for problem in rules.problems(document, "craft", spelling=False) if problem.severity == "error"]
 
 
 # ── which document, which session ────────────────────────────────────────────────────────────────────────

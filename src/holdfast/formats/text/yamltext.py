@@ -27,11 +27,10 @@ STEP: Final = 2
 def written(document: Json, *, over: str | None = None) -> str:
     """The document as text. `over` is what stands in the file now."""
     if over is not None and over.strip():
+        from holdfast.formats.text.yamlcomments import annotated
         from holdfast.formats.text.yamledit import edited
 
-        made = edited(over, document)
-        if made is not None:
-            return made
+        return edited(over, document) or annotated(over, document)
     return "\n".join(block(document)) + "\n"
 
 

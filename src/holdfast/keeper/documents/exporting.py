@@ -9,23 +9,25 @@ from holdfast.core import view
 from holdfast.core.errors import Conflict, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.formats.contract import Contract
-from holdfast.formats.interface import Document, Format, Note, Travel
+from holdfast.formats.interface import Document, Format, Note
 from holdfast.formats.keeping import shown
 from holdfast.machine import files
 
 if TYPE_CHECKING:
     from holdfast.core.state import State
+    from holdfast.keeper.keeper import Keeper
 
 
-def exported(state: State, rules: Format, travel: Travel | None = None) -> tuple[Document, list[Note]]:
-    """The document, and what there is to say about it. `travel`: how the session reaches other devices."""
+def exported(keeper: Keeper, state: State, rules: Format) -> tuple[Document, list[Note]]:
+    """The document, and what there is to say about it."""
     notes: list[Note] = []
     status = view.status_of(state)
     if rules.name == "timer" and status in FINISHED:
         notes.append(Note(("status",), f"the timer format knows no session that is {status}: shown as it was then"))
     if isinstance(rules, Contract) and (renamed := rules.model_note(state)) is not None:
         notes.append(Note(("state", "current_state", "model_in_use"), renamed))
-    return shown(state, rules, travel), notes
+    path = keeper.path_of(state) if rules.name == "craft" else None
+    return shown(state, rules, keeper.travel_of(state), path), notes
 
 
 def is_layout(path: str | None, rules: Format) -> bool:

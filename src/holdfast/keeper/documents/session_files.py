@@ -27,10 +27,13 @@ class Walked(NamedTuple):
     loose: list[str]
     # Directories that could not be looked into.
     closed: list[tuple[str, OSError]]
+    # The contract's own directories, and the directories of features in them.
+    homes: list[str]
+    features: list[str]
 
 
 def session_files(root: str) -> Walked:
-    found = Walked([], [], [])
+    found = Walked([], [], [], [], [])
     below: list[str] = []
     collected: list[str] = []
     top = os.path.abspath(root)
@@ -47,6 +50,8 @@ def session_files(root: str) -> Walked:
             continue
         left -= len(listed)
         contract = CONTRACT_HOME in (os.path.basename(absolute), os.path.basename(os.path.dirname(absolute)))
+        if contract:
+            (found.homes if os.path.basename(absolute) == CONTRACT_HOME else found.features).append(here)
         inner: list[tuple[str, str]] = []
         for entry in listed:
             name = entry.name

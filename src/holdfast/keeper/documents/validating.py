@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from holdfast.core import limits
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
+from holdfast.core.times import text
 from holdfast.core.vocabulary import Project
 from holdfast.formats import finding, registry
 from holdfast.formats.interface import Format, Ground, Place, Problem, Severity
@@ -51,12 +52,20 @@ _ANY_STATE: Final[dict[str, Json]] = {
 
 
 class Finding(msgspec.Struct):
-    """A problem as it is told: a JSON path, what is wrong there, how bad it is, and the line where known."""
+    """A problem as it is told: a JSON path, what is wrong there, how bad it is, and the line where known.
+
+    The rest is what every error carries.
+    """
 
     path: str
     message: str
     severity: Severity
     line: int | None = None
+    operation: Literal["read"] = "read"
+    file: str = ""
+    feature_id: str | None = None
+    details: str = ""
+    timestamp: str = ""
 
 
 class Verdict(msgspec.Struct):
@@ -93,7 +102,13 @@ class Validator:
             if path != "-" and not os.path.lexists(path):
                 raise NotFound(f"{shown(path)} does not exist", hint="Check the path.", operation="read", file=path)
             refuse_circle(path)
-        return [verdict for path in named for verdict in self._below(path)]
+        verdicts = [verdict for path in named for verdict in self._below(path)]
+        for verdict in verdicts:
+            feature = finding.feature_at(os.path.abspath(verdict.path)) if verdict.format == "contract" else None
+            for found in verdict.problems:
+                found.file, found.details, found.timestamp = verdict.path, found.message, text(self._now)
+                found.feature_id = found.feature_id or feature
+        return verdicts
 
     def _below(self, path: str) -> list[Verdict]:
         if path == "-" or not os.path.isdir(path):
@@ -109,6 +124,10 @@ class Validator:
             else:
                 found.append(self._placed(file, format_name, kind))
         found += self._features(features)
+        if not self._lenient and self._only in (None, registry.named("contract")):
+            from holdfast.keeper.documents.validating_features import missing
+
+            found += missing(walked.homes, walked.features)
         loose = [self._loose(file) for file in walked.loose]
         asked = suspicious(path, [one.path for one in loose if isinstance(one, Verdict) and one.format is not None])
         for one in loose:
@@ -195,6 +214,9 @@ class Validator:
         if all(problem.severity != "error" for problem in problems):
             problems = [*problems, *self._refused(read.value, owner, kind)]
         told = [_told(problem, read.line) for problem in problems[:MOST]]
+        if owner.name == "contract":
+            for problem, one in zip(problems, told, strict=False):
+                one.feature_id = feature_in(read.value, problem.place)
         if not self._lenient:
             told += [Finding("$", note.message, "warning") for note in read.notes]
         return _verdict(path, owner, told)
@@ -322,6 +344,18 @@ def _read_or_say(raw: bytes, path: str) -> Read | Unread:
         return read_json(raw, path) if begins in (b"{", b"[", b"") or b"\0" in raw[:4] else read_yaml(raw, path)
     except Unread as error:
         return error
+
+
+def feature_in(value: Json, place: Place) -> str | None:
+    """The feature that a place in one of the contract's files is about, as the file itself names it."""
+    from holdfast.formats.contract.documents import lst, obj
+    from holdfast.formats.contract.documents import text as word
+
+    document = obj(value)
+    match place:
+        case ("active_features", int(number), *_):
+            document = obj(lst(document.get("active_features"))[number])
+    return word(document.get("feature_id")) or word(obj(document.get("feature")).get("id"))
 
 
 def _told(problem: Problem, line: Callable[[Place], int | None]) -> Finding:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError
+from holdfast.core.text import shorten
 from holdfast.formats import registry
-from holdfast.formats.interface import Document, Problem
+from holdfast.formats.contract.documents import is_feature_id
+from holdfast.formats.interface import Document, Problem, Severity
 from holdfast.formats.places import written
 from holdfast.formats.text.nodes import Unread
 from holdfast.formats.text.plainjson import LIMIT
 from holdfast.formats.text.reading import Read, read, read_lines
 from holdfast.keeper.documents.validating import LINES_LIMIT, MOST, Finding, Verdict
 from holdfast.machine.files import read_limited
+from holdfast.mirror.contract import layout
+from holdfast.mirror.contract.layout import Feature
 
+_MISSING: Final = "is missing: holdfast doctor --repair makes it again"
 _PARTS: Final = {"contract-state": "state", "contract-plan": "plan"}
 
 
@@ -28,6 +33,8 @@ def together(verdicts: Mapping[str, Verdict], features: Mapping[str, list[tuple[
     listed = {file: kind for files in features.values() for file, kind in files}
     homes = {os.path.dirname(file): file for file, kind in listed.items() if kind == "contract-registry"}
     registries = {home: (file, _document(file)) for home, file in homes.items()}
+    for home, (file, value) in registries.items():
+        _listed(verdicts[file], home, value, {os.path.basename(folder) for folder in features})
     for folder, files in features.items():
         parts: dict[str, tuple[str, Json]] = {}
         numbers: list[int] = []
@@ -47,7 +54,7 @@ def together(verdicts: Mapping[str, Verdict], features: Mapping[str, list[tuple[
             index = _entry(owner[1], os.path.basename(folder))
             if index is not None:
                 document["entry"] = _entries(owner[1])[index]
-        problems: list[Problem] = check(document)
+        problems: list[Problem] = [*_named(folder, document), *check(document)]
         for problem in problems:
             name, rest = str(problem.place[0]), problem.place[1:]
             if name == "entry" and owner is not None and index is not None:
@@ -56,6 +63,61 @@ def together(verdicts: Mapping[str, Verdict], features: Mapping[str, list[tuple[
                 _add(verdicts[parts[name][0]], Problem(rest[1:], *problem[1:]), numbers[rest[0]])
             elif name in parts:
                 _add(verdicts[parts[name][0]], Problem(rest, *problem[1:]))
+
+
+def _named(folder: str, document: Document) -> Iterator[Problem]:
+    """A feature's files name the feature whose directory they are in."""
+    name = os.path.basename(os.path.abspath(folder))
+    state = document.get("state")
+    said = state.get("feature_id") if isinstance(state, dict) else None
+    if (
+        isinstance(said, str)
+        and said != name
+        and os.path.basename(os.path.dirname(os.path.abspath(folder))) == layout.NAME
+    ):
+        yield Problem(
+            ("state", "feature_id"), f"must be {shorten(name, 60)}, as the directory is named, is {shorten(said, 60)}"
+        )
+
+
+def missing(homes: list[str], features: list[str]) -> list[Verdict]:
+    """What the layout demands and is not there, and directories that are named like no feature."""
+    found: list[Verdict] = []
+    for folder in features:
+        name = os.path.basename(os.path.abspath(folder))
+        feature = Feature(name, folder)
+        if not is_feature_id(name):
+            found.append(_about(folder, f"must be named by the feature's id, such as add-login-2026-11-15: {name!a}"))
+        elif not layout.was_deleted(feature):
+            there = (feature.state, feature.plan, feature.history)
+            found += [_about(path, _MISSING) for path in there if not os.path.lexists(path)]
+            if not os.path.lexists(feature.artifacts):
+                found.append(_about(feature.artifacts, f"{_MISSING} (git keeps no empty directory)", "warning"))
+    for home in homes:
+        used = any(os.path.dirname(folder) == home for folder in features)
+        if used and not os.path.lexists(layout.registry(home)):
+            found.append(_about(layout.registry(home), _MISSING))
+        if used and not os.path.lexists(layout.readme(home)):
+            found.append(_about(layout.readme(home), _MISSING, "warning"))
+    return found
+
+
+def _listed(verdict: Verdict, home: str, value: Json, features: set[str]) -> None:
+    """Every feature is listed; what is listed should be here, unless somebody has it on another branch."""
+    entries = [entry for entry in _entries(value) if isinstance(entry, dict)]
+    for number, entry in enumerate(entries):
+        name = entry.get("feature_id")
+        if isinstance(name, str) and name and not os.path.isdir(os.path.join(home, name)):
+            message = f"has no directory here: {shorten(name, 60)}"
+            _add(verdict, Problem(("active_features", number), message, "warning"))
+    known = {entry.get("feature_id") for entry in entries}
+    for name in sorted(features - known) if isinstance(value, dict) else ():
+        if is_feature_id(name) and os.path.isdir(os.path.join(home, name)):
+            _add(verdict, Problem(("active_features",), f"does not list {shorten(name, 60)}, which is here"))
+
+
+def _about(path: str, why: str, severity: Severity = "error") -> Verdict:
+    return Verdict(path, "contract", severity != "error", [Finding("$", why, severity)])
 
 
 def _add(verdict: Verdict, problem: Problem, line: int | None = None) -> None:

@@ -158,9 +158,7 @@ def _keep_the_rest(
 
 def _is_broken(document: Document, rules: Format) -> bool:
     return any(
-        problem.severity == "error"
-        for kind, value in rules.files(document)
-        for problem in rules.problems(value, kind)
+        problem.severity == "error" for kind, value in rules.files(document) for problem in rules.broken(value, kind)
     )
 
 

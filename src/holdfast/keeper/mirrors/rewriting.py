@@ -10,6 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core import view
@@ -309,7 +310,12 @@ class Rewriting:
             else:
                 known = give(keeper, state, one.name)
                 self._desk.keep(known)
-                found.append(Showing(known, session == current, _events(store, session), _travel(keeper, known)))
+                found.append(
+                    Showing(
+                        known, session == current, _events(store, session), _travel(keeper, known),
+                        partial(keeper.path_of, known),
+                    )
+                )  # fmt: skip
         return found
 
 

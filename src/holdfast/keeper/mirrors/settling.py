@@ -19,6 +19,7 @@ from holdfast.keeper.mirrors.desk import Desk, refuse_links, stamp
 from holdfast.keeper.mirrors.rewriting import Rewriting
 from holdfast.keeper.mirrors.sweeping import sweep
 from holdfast.keeper.wording import FILE_DELETED
+from holdfast.machine.files import write_atomic
 from holdfast.machine.locks import PATIENCE, locked
 from holdfast.machine.wall import monotonic
 from holdfast.mirror import prints, repository
@@ -292,14 +293,17 @@ class _Settling:
             self._tree.strange[one.name][path] = seen
             self._desk.tell(f"{path} is left alone: {error.message}.")
             return False
-        if isinstance(error, Refused) and one.is_shared(broken):
+        data = one.content(self._root, broken)
+        if one.is_shared(broken, data):
             # Others' entries stand in it too: they stay, a copy is put aside, and ours is written again.
-            data = one.content(self._root, broken)
             self._desk.taken.add(prints.hash_of(data))
             self._desk.put_aside(one, broken, data, error)
             self._taken(one, broken, prints.hash_of(data), seen.print)
             return True
         self._desk.set_aside(one, broken, error)
+        left = one.salvaged(broken, data)
+        if left is not None:
+            write_atomic(inside(self._root, broken), left, within=self._root)
         return True
 
     def _meant(self, one: Layout, error: HoldfastError) -> str | None:

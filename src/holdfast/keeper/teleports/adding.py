@@ -76,6 +76,7 @@ def add(
         remote = Remote(name=name, url=url, vault=vault.id, projects=scope)
         remotes.add(keeper.home, remote)
         held = vault.memory.read(tuple[str, ...], "earlier") or ()
+    keeper.upkeep.travels_otherwise()
     return Added(remote, what, spelled(remote.vault), len(held))
 
 
@@ -201,10 +202,13 @@ def confirm(keeper: Keeper, name: str, expected: str | None) -> int:
         memory.write(transaction, standing, "standing")
         memory.forget(transaction, "earlier")
         _from_the_start(memory, transaction)
+    keeper.upkeep.travels_otherwise()
     return len(held)
 
 
 def remove(keeper: Keeper, name: str) -> Remote:
     """Forget a remote. What lies there stays, and so does what this device knows of its vault."""
     with opening.alone(keeper):
-        return remotes.remove(keeper.home, name)
+        removed = remotes.remove(keeper.home, name)
+    keeper.upkeep.travels_otherwise()
+    return removed

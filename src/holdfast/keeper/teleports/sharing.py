@@ -85,6 +85,7 @@ def share(
             sharing.uninvite(vault, person.email)  # shared anew: with other rights, or for longer
             sharing.invite(vault, person.email, person.keys, write=write, expires=expires)
             syncing.sync(opening.again(main))
+    keeper.upkeep.travels_otherwise()
     words = opening.keys(keeper).public.words
     return Shared(person.email, remote.name, remote.url, write, expires, words)
 
@@ -106,6 +107,7 @@ def revoke(keeper: Keeper, session: str, email: str) -> list[str]:
                         done.append(remote.name)
             except Unreachable as error:
                 away = away or error
+    keeper.upkeep.travels_otherwise()
     if not done:
         raise away or NotFound(
             f"the session is not shared with {email[:80]!a}",
@@ -165,6 +167,7 @@ def accept(
         cleansing.cleanse(keeper)
         done = _at_each(keeper, url, lambda place, at: _accepted_at(keeper, place, at, keys, name, gone, waiting))
     if done:
+        keeper.upkeep.travels_otherwise()
         return done
     where = "" if url is None else f" {url}"
     if waiting and name is None:

@@ -21,6 +21,7 @@ from holdfast.machine.trouble import again, explain, shown
 from holdfast.mirror import repository
 
 LIMIT: Final = reading.LIMIT
+ASIDE: Final = ".rejected-"
 # Somebody who writes all the time is not waited for.
 _MOST_TRIES: Final = 5
 _WAITS: Final = (0.01, 0.02, 0.05, 0.1)
@@ -129,7 +130,7 @@ def rewrite(
             except HoldfastError:
                 # Whoever was in the middle of writing has lost nothing: it stands beside.
                 edited = os.stat(stood).st_mtime_ns // 1_000_000
-                write_atomic(free_name(f"{path}.rejected-{stamp(edited)}"), theirs)
+                write_atomic(free_name(f"{path}{ASIDE}{stamp(edited)}"), theirs)
 
         write_atomic(path, data, displaced=look)
         if not late:
@@ -148,20 +149,29 @@ def _finished(path: str) -> bytes | None:
     return raw
 
 
-def save(path: str, value: Mapping, over: Document | None, displaced: Callable[[str], None] | None = None) -> None:
-    """Write the value; what the file had besides it (comments, order, spelling) stays."""
-    write_atomic(path, written(value, over), displaced=displaced)
-
-
 def written(value: Mapping, over: Document | None = None) -> bytes:
     from holdfast.formats.text import yamltext
 
     return yamltext.written(value, over=None if over is None else over.text).encode()
 
 
+def written_anew(path: str, value: Mapping) -> bytes:
+    """The value for a file that is missing: with comments and order of what was set aside there last, if anything."""
+    from holdfast.formats.text import yamltext
+
+    folder, name = os.path.split(path)
+    try:
+        aside = max((one for one in os.listdir(folder) if one.startswith(f"{name}{ASIDE}")), default=None)
+        raw = None if aside is None else raw_of(os.path.join(folder, aside))
+    except (OSError, HoldfastError):
+        raw = None
+    over = None if raw is None or unmerged(raw) else raw.decode("utf-8", "replace")
+    return yamltext.written(value, over=over).encode("utf-8", "replace")
+
+
 def set_aside(path: str, now: int) -> str:
     """Give a file that cannot be used another name, under which it is kept: `NAME.rejected-20261115T093000Z`."""
-    aside = free_name(f"{path}.rejected-{stamp(now)}")
+    aside = free_name(f"{path}{ASIDE}{stamp(now)}")
     try:
         os.rename(path, aside)
         sync_directory(os.path.dirname(path))

@@ -28,6 +28,7 @@ from holdfast.mirror.contract.recorded import Faults, Recorded
 
 Kind = Literal[
     "missing",
+    "folder",
     "damaged",
     "unlisted",
     "unreadable",
@@ -40,12 +41,13 @@ Kind = Literal[
     "absent",
 ]
 # What is put right; the others are left alone.
-MENDED: Final = frozenset({"missing", "damaged", "unlisted"})
+MENDED: Final = frozenset({"missing", "folder", "damaged", "unlisted"})
 _SHOWN: Final = 3
 _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)*\Z")
 _KNOWN: Final = frozenset({"", "1", words.VERSION, "1.0.0"})
 
 _ADVICE: Final[Mapping[Kind, str]] = {
+    "folder": "Git keeps no empty directory: holdfast doctor --repair makes it again, and so does the next write.",
     "unreadable": "Move away what stands in its place, or make it readable.",
     "unmerged": "Settle the merge: decide in the file what is to stay, and remove the marks.",
     "unknown": f"Holdfast knows version {words.VERSION}: upgrade it, or put the version right.",
@@ -68,7 +70,7 @@ class Fault(NamedTuple):
     def sentence(self, root: str) -> str:
         name = os.path.relpath(self.path, root)
         match self.kind:
-            case "missing":
+            case "missing" | "folder":
                 return f"{name} is missing"
             case "damaged" | "unreadable" | "unmerged":
                 return f"{name} is {self.kind}: {self.why}"
@@ -113,7 +115,8 @@ def faults(root: str, feature: Feature) -> list[Fault]:
         if misfit is not None:
             return [misfit]
     missing = None if os.path.lexists(feature.history) else Fault(feature.history, "missing", "", feature.id)
-    return [one for one in (state_fault, plan_fault, missing) if one is not None]
+    folder = None if os.path.lexists(feature.artifacts) else Fault(feature.artifacts, "folder", "", feature.id)
+    return [one for one in (state_fault, plan_fault, missing, folder) if one is not None]
 
 
 def _unknown_version(feature: Feature) -> str | None:

@@ -18,6 +18,7 @@ from holdfast.machine.files import write_atomic
 from holdfast.machine.planted import foreign, refuse_foreign_links
 from holdfast.machine.private import make_private_dir
 from holdfast.machine.trouble import explain, shown
+from holdfast.machine.wall import Wall
 
 NAME: Final = ".ai-session"
 _LONGEST_NAME: Final = 200  # file systems allow 255 bytes, and temporaries add to it
@@ -125,11 +126,17 @@ def features(root: str) -> list[Feature]:
 
 def kept(root: str) -> list[Feature]:
     """The features that were not deleted: of one that was, only what others wrote is left."""
-    return [
-        one
-        for one in features(root)
-        if not os.path.lexists(one.deleted) or os.path.lexists(one.state) or os.path.lexists(one.plan)
-    ]
+    return [one for one in features(root) if not was_deleted(one)]
+
+
+def was_deleted(feature: Feature) -> bool:
+    return os.path.lexists(feature.deleted) and not (os.path.lexists(feature.state) or os.path.lexists(feature.plan))
+
+
+def make_artifacts(feature: Feature) -> None:
+    """Make the directory for what the work produced: a clone lacks it, because git keeps no empty directory."""
+    if not os.path.lexists(feature.artifacts):
+        make_private_dir(feature.artifacts, within=os.path.dirname(os.path.dirname(feature.path)))
 
 
 def is_there(root: str) -> bool:
@@ -189,5 +196,6 @@ def concerning(operation: Operation, *, feature_id: str | None = None, file: str
     except HoldfastError as error:
         error.operation = operation
         error.file = error.file or file
-        error.session = error.session or feature_id
+        error.feature_id = error.feature_id or feature_id
+        error.timestamp = error.timestamp or Wall().now()
         raise

@@ -21,11 +21,11 @@ from holdfast.core.fold import read as event_data
 from holdfast.core.vocabulary import CommandRan
 from holdfast.formats.contract import configured
 from holdfast.formats.contract.events import commands
-from holdfast.formats.contract.history import line
+from holdfast.formats.contract.history import as_of_each, line
 from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.text.reading import read, read_yaml
-from holdfast.machine.files import read_limited
+from holdfast.machine.files import read_limited, write_atomic
 from holdfast.machine.locks import locked
 from holdfast.mirror.contract import creating, documents, erasing, history, layout, registry, updating
 from holdfast.mirror.contract.gathering import foreign, gathered
@@ -120,8 +120,21 @@ class Contract(Layout):
     def may_go(self, path: str) -> bool:
         return not path.endswith(_HISTORY)  # what restores the others is not touched
 
-    def is_shared(self, path: str) -> bool:
-        return path == REGISTRY
+    def is_shared(self, path: str, data: bytes) -> bool:
+        if path != REGISTRY:
+            return False
+        try:
+            return bool(_entries(data))
+        except HoldfastError:
+            return False
+
+    def salvaged(self, path: str, data: bytes) -> bytes | None:
+        from holdfast.formats.text import yamltext
+        from holdfast.mirror.contract.restoring import salvaged
+
+        text = data.decode("utf-8", "replace")
+        entries = salvaged(text) if path == REGISTRY else []
+        return yamltext.written({registry.LIST: [*entries]}, over=text).encode() if entries else None
 
     def bring_up(
         self,
@@ -229,7 +242,8 @@ def _furnish(home: str) -> None:
     if not os.path.lexists(layout.registry(home)):
         with locked(layout.registry_lock(home), what="beginning the registry"):
             if not os.path.lexists(layout.registry(home)):
-                documents.save(layout.registry(home), {registry.LIST: []}, None)
+                empty = documents.written_anew(layout.registry(home), {registry.LIST: []})
+                write_atomic(layout.registry(home), empty)
 
 
 # ── is it ours? ──────────────────────────────────────────────────────────────────────────────────────────
@@ -316,9 +330,8 @@ def _lines(one: Showing, before: Written | None, models: Mapping[str, str], path
             since = before.clock
     theirs: Counter[bytes] | None = None
     riding: list[Event] = []
-    for event in one.events(since):
-        if before is not None and since and event.hash == before.as_of:
-            continue
+    due = [event for event in one.events(since) if before is None or not since or event.hash != before.as_of]
+    for event, state in as_of_each(due, one.state, lambda: one.events(0), latest=True):
         data = event_data(event)
         if _from_a_line(event):
             theirs = _told_by_others(path) if theirs is None else theirs
@@ -327,5 +340,5 @@ def _lines(one: Showing, before: Written | None, models: Mapping[str, str], path
                 theirs[said] -= 1
                 riding.append(event)
                 continue
-        yield line(event, data, one.state, models, riding)
+        yield line(event, data, state, models, riding)
         riding = []

@@ -70,18 +70,20 @@ def drop(root: str, feature_id: str, displaced: Callable[[str, str], None] | Non
 
 
 def _with(path: str, feature_id: str, entry: Mapping, raw: bytes | None) -> bytes | None:
-    quick = None if raw is None else _in_place(raw, feature_id, entry)
+    if raw is None:
+        return documents.written_anew(path, {LIST: [entry]})
+    quick = _in_place(raw, feature_id, entry)
     if quick is not None:
         return None if quick == raw else quick
-    found = None if raw is None else documents.parsed(raw, path)
-    known = [] if found is None else listed(found, path)
+    found = documents.parsed(raw, path)
+    known = listed(found, path)
     at = next((n for n, one in enumerate(known) if one.get("feature_id") == feature_id), None)
     old = None if at is None else known[at]
     new = entry if old is None else _moved(old, entry)
     if new == old:
         return None
     changed = [*known, new] if at is None else [*known[:at], new, *known[at + 1 :]]
-    return documents.written({**(found.value if found else {}), LIST: [*changed]}, found)
+    return documents.written({**found.value, LIST: [*changed]}, found)
 
 
 def _in_place(raw: bytes, feature_id: str, entry: Mapping) -> bytes | None:

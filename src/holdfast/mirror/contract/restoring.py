@@ -20,7 +20,7 @@ from holdfast.core.times import HOUR
 from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.documents import REGISTRY
 from holdfast.formats.text import reading
-from holdfast.machine.files import temporaries
+from holdfast.machine.files import temporaries, write_atomic
 from holdfast.machine.locks import locked
 from holdfast.machine.private import open_private
 from holdfast.machine.wall import Wall
@@ -90,12 +90,16 @@ def _restore_feature(root: str, feature: Feature, now: int) -> list[str]:
 
 
 def _mend(feature: Feature, fault: Fault, told: Callable[[], Told], now: int) -> str:
+    if fault.kind == "folder":
+        layout.make_artifacts(feature)
+        return f"{feature.id}/artifacts was missing: it is there again."
     if fault.path == feature.history:
         os.close(open_private(fault.path, os.O_WRONLY | os.O_CREAT))
         return f"{feature.id}/history.jsonl was missing: there is an empty one now."
     made = told()  # while the damaged one is still there: some of it may be readable
     aside = documents.set_aside(fault.path, now) if fault.kind == "damaged" else None
-    documents.save(fault.path, made.state if fault.path == feature.state else made.plan, None)
+    value = made.state if fault.path == feature.state else made.plan
+    write_atomic(fault.path, documents.written_anew(fault.path, value))
     kept = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
     return f"{feature.id}/{os.path.basename(fault.path)} was {fault.kind}: restored {made.source}.{kept}"
 
@@ -134,7 +138,7 @@ def _remake(root: str, now: int) -> list[str]:
     path = layout.registry(root)
     raw = documents.raw_of(path) or b""
     found = _parsed(raw, path)
-    saved = _salvaged(raw.decode("utf-8", "replace")) if found is None else _listed(found.value)
+    saved = salvaged(raw.decode("utf-8", "replace")) if found is None else _listed(found.value)
     names = [str(one["feature_id"]) for one in saved]
     kept = {one.id: one for one in layout.kept(root)}
     entries: dict[str, Mapping] = {}
@@ -148,7 +152,8 @@ def _remake(root: str, now: int) -> list[str]:
                 entries[name] = {**entries[name], **_entry(root, kept[name])}
     entries = {**entries, **{name: _entry(root, one) for name, one in kept.items() if name not in entries}}
     aside = documents.set_aside(path, now) if fault.kind == "damaged" else None
-    documents.save(path, {**(found.value if found else {}), registry.LIST: [*entries.values()]}, found)
+    value: Mapping = {**(found.value if found else {}), registry.LIST: [*entries.values()]}
+    write_atomic(path, documents.written_anew(path, value))
     told = f" The damaged one is kept as {os.path.basename(aside)}." if aside else ""
     return [f"{os.path.basename(path)} was {fault.kind}: made anew with {count(len(entries), 'feature')}.{told}"]
 
@@ -186,7 +191,7 @@ def _is_entry(entry: Mapping) -> bool:
     return error_of(FORMAT.problems({registry.LIST: [entry]}, REGISTRY)) is None
 
 
-def _salvaged(text: str) -> list[Mapping]:
+def salvaged(text: str) -> list[Mapping]:
     """The entries of a damaged registry that can be read one by one."""
     found: list[Mapping] = []
     for part in _ITEM.split(text):

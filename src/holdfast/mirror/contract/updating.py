@@ -65,6 +65,7 @@ def update(
             history.append(feature.history, lines)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(feature.deleted)  # begun anew
+            layout.make_artifacts(feature)
             _write(feature.plan, plan, displaced)
             _write(feature.state, state, displaced)
         registry.put(root, {**entry, "feature_id": feature.id}, displaced)
@@ -77,9 +78,11 @@ def _need(feature: Feature) -> None:
 
 def _write(path: str, value: Mapping, displaced: Callable[[str, str], None] | None) -> None:
     def over(raw: bytes | None) -> bytes | None:
-        old = None if raw is None else documents.parsed(raw, path)
-        made = value if old is None else _with_kept(old.value, _not_earlier(value, old))
-        return None if old is not None and old.value == made else documents.written(made, old)
+        if raw is None:
+            return documents.written_anew(path, value)
+        old = documents.parsed(raw, path)
+        made = _with_kept(old.value, _not_earlier(value, old))
+        return None if old.value == made else documents.written(made, old)
 
     # Since others looked at it, lines were added to the history and waited for the disk.
     documents.rewrite(path, over, None if displaced is None else partial(displaced, path), tell_first=True)
@@ -95,8 +98,8 @@ def _with_kept(old: Mapping, new: Mapping) -> Mapping:
     return made
 
 
-def _not_earlier(state: Mapping, old: Document | None) -> Mapping:
-    now, was = state.get("current_state"), old and old.value.get("current_state")
+def _not_earlier(state: Mapping, old: Document) -> Mapping:
+    now, was = state.get("current_state"), old.value.get("current_state")
     if not isinstance(now, dict) or not isinstance(was, dict):
         return state
     return {

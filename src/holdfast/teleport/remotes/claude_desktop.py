@@ -1,6 +1,7 @@
 """Claude Desktop's own data directory as a remote: the folder `holdfast` in it.
 
-It goes where Claude Desktop's data goes (a backup, a synchronised profile), and is otherwise a folder like any other.
+Claude Desktop keeps chats on its maker's servers and copies nothing of this directory to other devices: the folder is
+one like any other, and reaches another device only by what else carries the directory there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from holdfast.machine.trouble import shown
 from holdfast.teleport.remotes.folder import FolderRemote
 
 URL: Final = "claude-desktop:"
+CAVEAT: Final = (
+    "Claude Desktop does not copy this folder to other devices: sessions reach another one only if something else"
+    " carries it there (a synchronised profile, a sync program, a backup)."
+)
 
 
 def data_directory(environ: Mapping[str, str], system: str) -> str:

@@ -53,6 +53,15 @@ def backend_of(url: str) -> Backend:
     return "s3" if scheme == "s3" else "claude-desktop" if scheme == "claude-desktop" else "local"
 
 
+def caveat(url: str) -> str | None:
+    """What a person must know who expects such a remote to reach other devices; None when there is nothing."""
+    if backend_of(url) != "claude-desktop":
+        return None
+    from holdfast.teleport.remotes.claude_desktop import CAVEAT
+
+    return CAVEAT
+
+
 def checked_url(url: str) -> str:
     """The address as it is kept: whole, the same however it was written, and without anything secret."""
     url = url.strip()

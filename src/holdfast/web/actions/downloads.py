@@ -42,7 +42,7 @@ def _asked(request: Request) -> tuple[str, str]:
 def _exported(keeper: Keeper, reference: str, form: str) -> Part:
     rules = configured(registry.named(form), models(keeper))
     state = keeper.session(reference).state()
-    document, _ = exported(state, rules, keeper.travel_of(state))
+    document, _ = exported(keeper, state, rules)
     content = rules.write(document)
     kind, end = (_JSON, "json") if content[:1] in b"{[" else (_YAML, "yaml")
     return Part(content, kind, f"{_named(state.session)}-{rules.name}.{end}")

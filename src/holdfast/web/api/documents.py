@@ -131,6 +131,8 @@ class ErrorFacts(msgspec.Struct, kw_only=True):
     operation: str | None
     file: str | None
     session: str | None
+    feature_id: str | None
+    details: str
     timestamp: str
 
 
