@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from several_devices import Several
 
-from holdfast.core.vocabulary import AliasGiven
+from holdfast.core.vocabulary import AliasGiven, SessionEdited
 from holdfast.keeper import Keeper
+from holdfast.store.interface import Draft
 
 OWNER = "owner@example.org"
 
@@ -312,6 +315,42 @@ def test_backup_of_somebody_else_deletes_nothing(attacked: Attacked) -> None:
     assert spoken.code == 1
     assert attacked.victim in spoken.out
     attacked.stands()
+
+
+def test_backup_deletes_only_when_a_person_says_so(attacked: Attacked) -> None:
+    """Anybody could have written it in this device's name: nothing in a backup proves who did."""
+    shutil.copytree(attacked.root / "home-laptop", attacked.root / "home-copy")
+    attacked.at("copy")
+    attacked.document("delete", attacked.victim, "--confirm", "--force")
+    file = str(attacked.root / "backup")
+    attacked.document("backup", file)
+    attacked.at("laptop")
+    spoken = attacked("restore", file, "--json")
+    assert spoken.code == 1
+    assert "proves" in spoken.out
+    attacked.stands()
+    attacked.document("restore", file, "--yes")
+    attacked.refused(3, "show", attacked.victim)
+
+
+def test_backup_with_a_view_is_refused_before_anything_of_it_runs(attacked: Attacked) -> None:
+    file = attacked.root / "backup"
+    attacked.document("backup", str(file))
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("DROP TABLE IF EXISTS words")
+        connection.execute(
+            "CREATE VIEW words AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+        )
+        connection.commit()
+    assert "would run" in attacked.refused(4, "restore", str(file))["message"]
+
+
+def test_session_with_a_tag_that_nobody_could_record_here_is_forked(attacked: Attacked) -> None:
+    """Tags are only ever added: what a guest put there must not keep the owner from going on."""
+    home = str(attacked.root / "home-laptop")
+    with Keeper.open(str(attacked.project), home=home) as keeper, keeper.transaction() as transaction:
+        transaction.record(attacked.victim, Draft(SessionEdited(tags=("fine", "a\0b")), keeper.now(), "guest"))
+    assert attacked.session("fork", attacked.victim)["tags"] == ["fine", "ab"]
 
 
 def test_backup_that_shares_only_the_id_changes_nothing(attacked: Attacked) -> None:

@@ -69,6 +69,8 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("fail", "no"),
     ("resume",),
     ("config", "set", "history.limit", "30"),
+    ("config", "unset", "history.limit"),
+    ("project", "reconnect", "."),
     ("backup", "{}/backup"),
     ("store", "show"),
     ("store", "init", "sqlite:///{}/other.db"),

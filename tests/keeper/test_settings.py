@@ -88,3 +88,13 @@ def test_a_link_out_of_the_project_is_not_read_as_its_settings(files: Files) -> 
     found = files.load()
     assert found["timer.idle_minutes"] == 5
     assert "leads out of the project" in found.problems[0].message
+
+
+def test_project_switches_the_briefing_off_and_never_on(files: Files) -> None:
+    """What a repository brings must not hand a record to an agent that the person keeps it from."""
+    files.config.write_text("[capture]\nbriefing = false\n")
+    files.shared.write_text("[capture]\nbriefing = true\n")
+    assert files.load()["capture.briefing"] is False
+    files.config.write_text("")
+    files.shared.write_text("[capture]\nbriefing = false\n")
+    assert files.load()["capture.briefing"] is False
