@@ -96,10 +96,15 @@ class Hearing:
                     vault.learn(heard.claimed.head.tips)
             if heard is not None:
                 self.good.append(heard)
-        locked = self._locked - {one.listed.life for one in self.good}
+        locked = {life for life in self._locked - {one.listed.life for one in self.good} if self._decides(life)}
         self.locked_out = bool(locked)
         self.shut_out = any(self._is_replaced(life) for life in locked)
         self._remember_untold(untold)
+
+    def _decides(self, life: str) -> bool:
+        """Whether the device that wrote a head could have removed us: a guest, or who was removed, could not."""
+        member = self.vault.membership.members.get(self._cursors[life].device) if life in self._cursors else None
+        return member is not None and member.kind != "guest"
 
     def _is_replaced(self, life: str) -> bool:
         """Whether a member's head that we have read is not there any more."""
