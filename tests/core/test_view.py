@@ -21,6 +21,7 @@ from holdfast.core.vocabulary import (
     AgentTimedOut,
     AliasGiven,
     CommandRan,
+    CommitRecorded,
     ContextCompressed,
     ContextMeasured,
     Data,
@@ -57,6 +58,10 @@ CONTRACT: dict[str, Any] = {
     "cost_usd": None,
     "waiting": [{"at": None, "for": None, "text": None}],
     "native": [{"agent": None, "id": None, "resume": None}],
+    "commits": [{
+        "sha": None, "at": None, "subject": None, "conversation": None, "branch": None, "certainty": None,
+        "among": None, "replaces": None,
+    }],
     "agents": [{
         "id": None, "type": None, "task": None, "status": None, "progress": None, "started_at": None,
         "completed_at": None, "duration_ms": None, "result": None, "summary": None, "blocking_on": None,
@@ -72,7 +77,7 @@ CONTRACT: dict[str, Any] = {
     "decisions": [{"at": None, "chosen": None, "context": None, "options": None, "why": None}],
     "files": [{
         "path": None, "action": None, "agent": None, "at": None, "lines_added": None, "lines_removed": None,
-        "hash_before": None, "hash_after": None,
+        "hash_before": None, "hash_after": None, "by": None, "among": None,
     }],
     "context": {
         "tokens": None, "window": None, "percent": None, "level": None, "compressions": None,
@@ -104,7 +109,7 @@ def full() -> list[Device]:
         FileChanged(path="a.py", action="modified", agent="a1"), ContextMeasured(tokens=5), NoteAdded(text="n"),
         NativeLinked(agent="claude", id="abc", resume="claude --resume abc"), CommandRan(command="make", code=2),
         WaitingStarted(id="q", for_="permission", text="?"), AliasGiven(format="timer", id="20261115-shop-login"),
-        ExtraKept(name="x", value=1), SessionPaused(reason="r"),
+        CommitRecorded(sha="a" * 40, message="Build"), ExtraKept(name="x", value=1), SessionPaused(reason="r"),
     ]  # fmt: skip
     for data in everything:
         one.record(data)

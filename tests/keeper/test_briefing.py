@@ -48,7 +48,7 @@ def session(**facts: object) -> model.Session:
         "task": None, "feature": None, "branch": None, "tags": [], "continues": None, "created_at": text(BEGAN),
         "updated_at": text(NOW), "started_at": text(BEGAN), "ended_at": None, "device": None, "devices": [],
         "cost_usd": None, "waiting": [], "native": [], "agents": [], "phases": [], "tasks": [], "decisions": [],
-        "files": [],
+        "files": [], "commits": [],
         "context": model.Context(tokens=25_000, window=128_000, percent=19.5, level="normal", compressions=0,
                                  last_compression=None, by_agent={}),
         "time": model.Time(elapsed_ms=2 * HOUR, working_ms=HOUR, paused_ms=HOUR, idle_since=None, pauses=[],

@@ -20,6 +20,7 @@ from holdfast.core.event import Event
 from holdfast.core.reading import erasures, read, standing
 from holdfast.core.registers import dispute, forbidding, notice, resolve, value_of, worked, write, write_status
 from holdfast.core.state import (
+    CommitState,
     DecisionState,
     Failure,
     FileState,
@@ -35,6 +36,7 @@ from holdfast.core.vocabulary import (
     AliasGiven,
     AwayRecorded,
     CommandRan,
+    CommitRecorded,
     ConflictFound,
     ConflictResolved,
     ContextCompressed,
@@ -77,6 +79,9 @@ __all__ = ["apply", "fold", "in_log_order", "pass_over", "read"]
 Rule = Callable[[State, Event, Data], None]
 
 _AGENT_ENDS = frozenset({"agent.completed", "agent.failed", "agent.timed_out", "agent.aborted"})
+# Keys of what agents reported: before changes said by what they were made, these were the edits of their tools.
+_TOOL_KEYS = ("hook:", "story:")
+
 _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "summary", "branch", "cost_usd")
 
 
@@ -297,7 +302,19 @@ def _file(state: State, event: Event, data: Data) -> None:
         FileState(
             event.at, data.path, data.action, data.agent,
             data.lines_added, data.lines_removed, data.hash_before, data.hash_after,
+            data.by or ("tool" if event.key is not None and event.key.startswith(_TOOL_KEYS) else None), data.among,
         )
+    )  # fmt: skip
+
+
+def _committed(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, CommitRecorded)
+    replaced = None if data.replaces is None else state.commits.get(data.replaces)
+    # Whoever amends or rebases does not become the author of what was there.
+    conversation = data.conversation if replaced is None else replaced.conversation or data.conversation
+    state.commits[data.sha] = CommitState(
+        event.at, data.sha, data.message, data.branch, data.tree, data.parents, data.authored, conversation,
+        data.certainty, data.among, data.replaces,
     )  # fmt: skip
 
 
@@ -454,6 +471,7 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     (_noted, (NoteAdded,)),
     (_file, (FileChanged,)),
     (_command, (CommandRan,)),
+    (_committed, (CommitRecorded,)),
     (_measured, (ContextMeasured,)),
     (_compressed, (ContextCompressed,)),
     (_hill, (HillMoved,)),

@@ -20,6 +20,16 @@ HISTORY: Final = 64 * MIB  # the contract's `history.jsonl`, read line by line
 HISTORY_LINE: Final = 1 * MIB
 HISTORY_LINES: Final = 500_000  # how many
 
+# What is compared at the end of a turn: a work tree with what it was at the end of the turn before.
+TREE_SECONDS: Final = 5.0  # that git may take; beyond, this turn is not compared
+TREE_PATHS: Final = 2_000  # not as committed; with more, none is compared
+TREE_CHANGES: Final = 500  # files that one comparison records
+TREE_HASHED: Final = 64 * MIB  # bytes of files that one comparison hashes
+TREE_FILE: Final = 16 * MIB  # of one file; a larger one has no hash
+TREE_COMMITS: Final = 200  # entries of HEAD's log that one comparison looks at
+TURNS: Final = 200  # turns of a work tree that are remembered until it is compared
+TURN_COMMANDS: Final = 100  # commands of one turn, the latest
+
 # Parts of a document, all together, and within one another.
 PARTS: Final = 100_000
 LEVELS: Final = 100

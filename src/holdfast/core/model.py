@@ -13,6 +13,8 @@ from holdfast.core.canonical import Json
 from holdfast.core.modes import Level
 
 PauseKind = Literal["manual", "idle", "task", "timeout"]
+ChangedBy = Literal["tool", "command", "person", "unknown"]
+Certainty = Literal["certain", "likely", "uncertain"]
 
 
 class Part(msgspec.Struct, kw_only=True, gc=False):
@@ -114,6 +116,19 @@ class FileChange(Part, kw_only=True):
     lines_removed: int | None
     hash_before: str | None
     hash_after: str | None
+    by: ChangedBy | None
+    among: list[str]
+
+
+class Commit(Part, kw_only=True):
+    sha: str
+    at: str
+    subject: str
+    conversation: str | None
+    branch: str | None
+    certainty: Certainty
+    among: list[str]
+    replaces: str | None
 
 
 class Context(Part, kw_only=True):
@@ -213,6 +228,7 @@ class Session(Part, kw_only=True):
     cost_usd: float | None
     waiting: list[Waiting]
     native: list[Native]
+    commits: list[Commit]
     agents: list[Agent]
     phases: list[Phase]
     tasks: list[Task]

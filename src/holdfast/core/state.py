@@ -98,6 +98,22 @@ class FileState(msgspec.Struct, array_like=True, gc=False):
     lines_removed: int | None
     hash_before: str | None
     hash_after: str | None
+    by: str | None = None
+    among: tuple[str, ...] = ()
+
+
+class CommitState(msgspec.Struct, array_like=True, gc=False):
+    at: int
+    sha: str
+    subject: str
+    branch: str | None
+    tree: str | None
+    parents: tuple[str, ...]
+    authored: int | None
+    conversation: str | None
+    certainty: str
+    among: tuple[str, ...]
+    replaces: str | None
 
 
 class DecisionState(msgspec.Struct, array_like=True, gc=False):
@@ -212,6 +228,8 @@ class State(msgspec.Struct, gc=False):
     tasks: dict[str, TaskState] = {}
     decisions: list[DecisionState] = []
     files: list[FileState] = []
+    # By name, in the order in which they were made.
+    commits: dict[str, CommitState] = {}
     notes: list[NoteState] = []
     failures: list[Failure] = []
     waiting: dict[str, WaitState] = {}

@@ -17,7 +17,10 @@ from holdfast.core.model import (
     AgentError,
     AgentFiles,
     Aliases,
+    Certainty,
+    ChangedBy,
     Commands,
+    Commit,
     Conflict,
     ConflictValue,
     Context,
@@ -45,6 +48,9 @@ LONGEST_FOUND = 1_200  # bytes
 _QUOTED = re.compile(r"'[^'\n]*'")
 _COMMAND = re.compile(r"[\w./:@%+=, -]+")
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
+# What another program may have written, in the words of the contract.
+_CHANGED_BY: dict[str, ChangedBy] = {"tool": "tool", "command": "command", "person": "person", "unknown": "unknown"}
+_CERTAINTY: dict[str, Certainty] = {"certain": "certain", "likely": "likely", "uncertain": "uncertain"}
 _RESULTS = {"completed": "success", "error": "failure", "timeout": "timeout", "aborted": "aborted"}
 
 
@@ -177,6 +183,7 @@ def session(state: State, now: int) -> Session:
             Native(agent=native.agent, id=native.id, resume=plain_command(native.resume))
             for native in state.native.values()
         ],
+        commits=_commits(state),
         agents=_agents(state, now if end is None else end),
         phases=[Phase(id=id_, name=name) for id_, name in state.phases.items()],
         tasks=[
@@ -196,6 +203,7 @@ def session(state: State, now: int) -> Session:
             FileChange(
                 path=f.path, action=f.action, agent=f.agent, at=text(f.at), lines_added=f.lines_added,
                 lines_removed=f.lines_removed, hash_before=f.hash_before, hash_after=f.hash_after,
+                by=None if f.by is None else _CHANGED_BY.get(f.by, "unknown"), among=list(f.among),
             )
             for f in state.files
         ],
@@ -210,6 +218,21 @@ def session(state: State, now: int) -> Session:
         sync=Sync(),
         extra=_extra(state),
     )  # fmt: skip
+
+
+def _commits(state: State) -> list[Commit]:
+    """Those that an amend or a rebase made others of are not shown: those others are."""
+    replaced = {commit.replaces for commit in state.commits.values()}
+    return [
+        Commit(
+            sha=commit.sha, at=text(commit.at), subject=commit.subject, branch=commit.branch,
+            conversation=None if commit.conversation is None else commit.conversation.partition(":")[2],
+            certainty=_CERTAINTY.get(commit.certainty, "uncertain"), among=list(commit.among),
+            replaces=commit.replaces,
+        )
+        for commit in sorted(state.commits.values(), key=lambda commit: commit.at)
+        if commit.sha not in replaced
+    ]  # fmt: skip
 
 
 def _extra(state: State) -> dict[str, Json]:

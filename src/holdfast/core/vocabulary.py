@@ -522,7 +522,11 @@ class DecisionMade(Data, frozen=True, kw_only=True):
 
 @_event("file.changed")
 class FileChanged(Data, frozen=True, kw_only=True):
-    """A file of the project was changed. Contents are never kept; hashes are."""
+    """A file of the project was changed. Contents are never kept; hashes are.
+
+    `by` says how: an agent's editing tool (`tool`), a shell command (`command`), the `person`, or `unknown`. Of an
+    unknown change, `among` names the conversations that were at work when it happened, as `agent:id`.
+    """
 
     path: str
     action: str
@@ -531,6 +535,29 @@ class FileChanged(Data, frozen=True, kw_only=True):
     lines_removed: Whole | None = None
     hash_before: str | None = None
     hash_after: str | None = None
+    by: str | None = None
+    among: tuple[str, ...] = ()
+
+
+@_event("commit.recorded", sign=False, searched="message sha")
+class CommitRecorded(Data, frozen=True, kw_only=True):
+    """A commit was made in the work tree of the session, at the time of the event; `message` is its first line.
+
+    `conversation` is the one that made it, as `agent:id`; without one, a person did, or nobody knows. `certainty`
+    says how sure that is: `certain`, `likely` or `uncertain`; `among` names the conversations that come into
+    question. `replaces` is the commit that an amend or a rebase made this one of. `authored` is in milliseconds.
+    """
+
+    sha: str
+    message: str = ""
+    branch: str | None = None
+    tree: str | None = None
+    parents: tuple[str, ...] = ()
+    authored: Whole | None = None
+    conversation: str | None = None
+    certainty: str = "certain"
+    among: tuple[str, ...] = ()
+    replaces: str | None = None
 
 
 @_event("command.ran")

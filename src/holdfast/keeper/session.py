@@ -129,11 +129,19 @@ class KeptSession(Work):
         return self._record(SessionFailed(message=clean(message, "the message"), category=category), at=at)
 
     def _end(self, data: Data, at: int | None) -> Self:
+        from holdfast.keeper.captures.comparison import compare_at_end
+
+        self.keeper.absorb()
+        compare_at_end(self.keeper, self.id, at)
+        return self.end_with([data], at)
+
+    def end_with(self, last: Sequence[Data], at: int | None) -> Self:
+        """End the session with these events, and its agents before them."""
         from holdfast.keeper.stopping import ended_with
 
         store, place = self.keeper.store(), self.keeper.place.root
         with self.keeper.transaction(about=self.id) as transaction:
-            self.keeper.recorder.within(transaction, self.id, lambda state: [*ended_with(state), data], at=at)
+            self.keeper.recorder.within(transaction, self.id, lambda state: [*ended_with(state), *last], at=at)
             if store.current(place) == self.id:
                 transaction.set_current(place, None)
         return self

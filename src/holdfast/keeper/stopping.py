@@ -13,7 +13,7 @@ from holdfast.core.lifecycle import FINISHED, refusal, session_allows
 from holdfast.core.state import State
 from holdfast.core.text import clean, shorten
 from holdfast.core.times import MINUTE, text
-from holdfast.core.vocabulary import AgentAborted, AgentInterrupted, Data
+from holdfast.core.vocabulary import AgentAborted, AgentInterrupted, Data, SessionCompleted
 from holdfast.core.worktime import WorkTime
 from holdfast.machine.process import Identity, fate
 from holdfast.machine.wall import local_offset
@@ -37,6 +37,7 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
         session.complete(reason=reason, at=at)
         return Stopped()
     from holdfast.keeper import branches
+    from holdfast.keeper.captures.comparison import commit_of, compare_at_end
     from holdfast.machine.git import Git
 
     if reason is not None:
@@ -52,6 +53,7 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
         )
     keeper = session.keeper
     end = keeper.recorder.moment(at, state.latest.get(keeper.home.writer(keeper.address)), session.id)
+    compare_at_end(keeper, session.id, at)  # before the branch, and with it the work tree, becomes another
     git = Git(session.keeper.place.root)
     ours = session.keeper.mirrors.paths()  # mirrored files are nobody's work
     born = state.came_commit is not None
@@ -64,7 +66,8 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
     else:
         gone = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
         stopped = Stopped(branch, None, gone.tip)
-    session.complete(outcome="kept" if keep else "discarded", reason=reason, at=at)
+    made = [] if stopped.commit is None else commit_of(keeper, stopped.commit, state.came_from)
+    session.end_with([*made, SessionCompleted(outcome="kept" if keep else "discarded", reason=reason)], at)
     return stopped
 
 

@@ -271,6 +271,15 @@ def rename(path: str, new: str, *, within: str | None = None) -> None:
         directory.close()
 
 
+def changed_at(status: os.stat_result, since: int) -> int:
+    """When a file's content was changed, in nanoseconds: its modification time, unless that was set to one before
+    `since`, as copying and unpacking do. Then it is when the file came to be as it is.
+    """
+    if os.name == "nt" or since <= status.st_mtime_ns <= status.st_ctime_ns:
+        return status.st_mtime_ns
+    return status.st_ctime_ns
+
+
 def sync_directory(path: str) -> None:
     """Make the names in a directory survive a power cut: a file just linked there, or removed."""
     directory = _Directory(path)

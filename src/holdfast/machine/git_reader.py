@@ -272,7 +272,7 @@ class GitReader(GitProgram):
             if compared.code:
                 raise self._failed("diff-index", compared)
             return (0, 0)
-        return _lines_of(str(full))
+        return lines_of(str(full))
 
     def _submodules(self) -> list[str]:
         """The work trees of submodules that are here."""
@@ -473,7 +473,7 @@ def _counted(out: bytes) -> tuple[int, int] | None:
     return (int(added), int(removed)) if added.isdigit() and removed.isdigit() else None
 
 
-def _lines_of(path: str) -> tuple[int, int] | None:
+def lines_of(path: str) -> tuple[int, int] | None:
     """The lines of a file that is not in HEAD, counted as git would; None where git would call it binary."""
     if os.path.islink(path):
         return (1, 0)

@@ -15,6 +15,7 @@ from itertools import count as counting
 from typing import TYPE_CHECKING
 
 from holdfast.capture import absence, spool
+from holdfast.capture.interface import Heard
 from holdfast.capture.plain import fits, kept, plain
 from holdfast.capture.signals import Chosen, Opened
 from holdfast.core import view
@@ -75,6 +76,7 @@ def _drain_some(keeper: Keeper, waiting: list[spool.Entry], patience: float) -> 
         place = keeper if root == keeper.place.root else keeper.beside(root)
         try:
             _take_in(place, group, patience)
+            keeper.upkeep.compares |= place.upkeep.compares
         except Unreachable as error:
             absence.noticed(home, "drain", keeper.address.secret, error.message, keeper.hurry or absence.LEISURE)
             return
@@ -157,6 +159,7 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         silent: list[spool.Entry] = []
         told: set[str] = set()
         expected: set[str] = set()
+        recorded: list[tuple[Heard, int, str]] = []
         for one in group:
             if not one.entry.is_there():
                 continue  # somebody else took it in since we read it
@@ -172,12 +175,17 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
                 transaction.expect(session, [key for each in group for key in _keys(each)])
             if _known(transaction, session, one, count):
                 continue
+            recorded.append((one.heard, one.at, session))
             if _record(keeper, transaction, session, one, count):
                 told.add(session)
             else:
                 silent.append(one.entry)
         for session in sorted(told):
             keeper.recorder.note_ground(transaction, session)
+        if recorded and keeper.place.git:
+            from holdfast.keeper.captures import turns
+
+            keeper.upkeep.compares |= turns.note(transaction, keeper.place.root, recorded)
         # Of what made no event the log knows nothing: heard again after a kill, after what came later, it could.
         spool.done(silent)
     spool.done(one.entry for one in group)

@@ -38,6 +38,11 @@ def answered(home: str, name: str, *, store: str | None, payload: bytes | None =
 def _answered(keeper: Keeper, heard: Heard, store: str | None) -> Reply | None:
     home = keeper.home.path
     keeper.absorb()
+    if keeper.upkeep.compares:
+        # The agent waits for this process: another one looks at the work tree before anything is changed there.
+        from holdfast.machine import detached
+
+        detached.start("holdfast.cli.hooking", "drain", home)
     agent = registry.agent(heard.agent)
     said = answer(keeper, heard, room=agent.room)
     if said.notify and said.say and not agent.notifies:
@@ -53,12 +58,19 @@ def _answered(keeper: Keeper, heard: Heard, store: str | None) -> Reply | None:
 
 
 def drained(home: str, *, store: str | None) -> None:
-    """Take in what waits, for nobody in particular."""
+    """Take in what waits, for nobody in particular, and compare work trees in which a turn began or ended."""
     if not absence.is_on_a_server(store):
-        _briefly(home, None, store, absence.LEISURE, Keeper.absorb)
+        _briefly(home, None, store, absence.LEISURE, _drained)
     elif not absence.is_away(home, store, absence.LEISURE):
         with suppress(Busy):
             _in_turn(home, store)
+
+
+def _drained(keeper: Keeper) -> None:
+    from holdfast.keeper.captures.comparison import compare_due
+
+    keeper.absorb()
+    compare_due(keeper)
 
 
 def _in_turn(home: str, store: str | None) -> None:
@@ -70,7 +82,7 @@ def _in_turn(home: str, store: str | None) -> None:
         with locked(os.path.join(home, _AT_WORK), patience=_SOON, what="draining"):
             waiting.close()
             if not absence.is_away(home, store, absence.LEISURE):
-                _briefly(home, None, store, absence.LEISURE, Keeper.absorb)
+                _briefly(home, None, store, absence.LEISURE, _drained)
 
 
 def _briefly(

@@ -238,7 +238,7 @@ def _change(signal: Edited, path: str, agent: str | None) -> FileChanged:
     return FileChanged(
         path=path, action=signal.action, agent=agent, lines_added=whole(signal.lines_added),
         lines_removed=whole(signal.lines_removed), hash_before=None if signal.action == "created" else signal.before,
-        hash_after=None if signal.action == "deleted" else signal.after,
+        hash_after=None if signal.action == "deleted" else signal.after, by="tool",
     )  # fmt: skip
 
 

@@ -51,6 +51,7 @@ def told(state: State, heard: Heard, signal: Edited, at: int, place: Place) -> I
         lines_added=signal.lines_added, lines_removed=signal.lines_removed,
         hash_before=None if signal.action == "created" else before,
         hash_after=None if signal.action == "deleted" else landed.after or (signal.after if sure else None),
+        by="tool",
     )  # fmt: skip
 
 

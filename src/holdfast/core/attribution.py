@@ -1,0 +1,120 @@
+"""Decide who made a change of a work tree, from when it happened and who was at work then.
+
+A turn is the time from a prompt to the end of the agent's answer. Outside of every turn the person is at work; within
+one, the agent is. Where two conversations, or an agent and the person, could both have made a change, it is unknown,
+and every conversation that comes into question is named. Times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from holdfast.core.model import Certainty, ChangedBy
+
+
+class RanCommand(msgspec.Struct, array_like=True, gc=False):
+    """A shell command of a turn: from when to when it may have run, and whether it makes commits."""
+
+    since: int
+    until: int
+    commits: bool = False
+
+
+class Turn(msgspec.Struct, array_like=True, gc=False):
+    """One turn of a conversation (`agent:id`), and the session that recorded it."""
+
+    conversation: str
+    session: str
+    began: int
+    # The last that was reported of it.
+    heard: int
+    ended: int | None = None
+    # It ended without an answer: what came after the last report may be the person's.
+    broken_off: bool = False
+    commands: list[RanCommand] = []
+
+    def covers(self, at: int) -> bool:
+        return self.began <= at and (self.ended is None or at <= self.ended)
+
+
+class Attribution(msgspec.Struct, frozen=True, gc=False):
+    by: ChangedBy
+    # The turn it is certain to belong to.
+    turn: Turn | None = None
+    # The turns that come into question.
+    among: tuple[Turn, ...] = ()
+
+    @property
+    def conversations(self) -> tuple[str, ...]:
+        """Those that come into question where nobody knows."""
+        return tuple(dict.fromkeys(turn.conversation for turn in self.among)) if self.by == "unknown" else ()
+
+
+def attribute(turns: Sequence[Turn], since: int, until: int) -> Attribution:
+    """Who made a change that happened at some moment from `since` to `until`; often both are the same moment."""
+    found = [_at(turns, moment) for moment in _moments(turns, since, until)]
+    kinds = {(one.by, None if one.turn is None else one.turn.conversation) for one in found}
+    if len(kinds) == 1:
+        return found[0]
+    among = tuple({id(turn): turn for one in found for turn in one.among}.values())
+    return Attribution("unknown", None, among)
+
+
+def _at(turns: Sequence[Turn], at: int) -> Attribution:
+    working = tuple(turn for turn in turns if turn.covers(at))
+    conversations = {turn.conversation for turn in working}
+    if not working:
+        return Attribution("person")
+    if len(conversations) > 1:
+        return Attribution("unknown", None, working)
+    turn = working[-1]
+    if turn.broken_off and at > turn.heard:
+        return Attribution("unknown", None, working)
+    ran = any(command.since <= at for one in working for command in one.commands)
+    return Attribution("command" if ran else "unknown", turn, working)
+
+
+def _moments(turns: Iterable[Turn], since: int, until: int) -> list[int]:
+    """Moments that stand for all of a span: its ends, every boundary of a turn within it, and those in between."""
+    if since >= until:
+        return [until]
+    edges = {since, until}
+    for turn in turns:
+        edges.update(
+            edge for edge in (turn.began, turn.ended, turn.heard) if edge is not None and since < edge < until
+        )
+    ordered = sorted(edges)
+    return sorted({*ordered, *((one + two) // 2 for one, two in pairwise(ordered))})
+
+
+class CommitMaker(msgspec.Struct, frozen=True, gc=False):
+    conversation: str | None
+    certainty: Certainty
+    among: tuple[str, ...]
+
+
+def maker_of(turns: Sequence[Turn], at: int, until: int) -> CommitMaker:
+    """Which conversation made a commit at some moment from `at` to `until`: git counts seconds.
+
+    Certain where one conversation was at work and ran a command that makes commits at that time; where none was at
+    work for certain, a person made it.
+    """
+    near = [turn for turn in turns if turn.began <= until and (turn.ended is None or turn.ended >= at)]
+    conversations = tuple(dict.fromkeys(turn.conversation for turn in near))
+    if not near:
+        return CommitMaker(None, "certain", ())
+    # A command is reported when it has ended, and its beginning is not always known.
+    committing = tuple(dict.fromkeys(
+        turn.conversation for turn in near for ran in turn.commands
+        if ran.commits and ran.since <= until and ran.until >= at
+    ))  # fmt: skip
+    if len(committing) == 1:
+        sure = len(conversations) == 1
+        return CommitMaker(committing[0], "certain" if sure else "likely", () if sure else conversations)
+    covered = all(turn.covers(at) and turn.covers(until) and not turn.broken_off for turn in near)
+    if len(conversations) == 1 and covered and any(turn.commands for turn in near):
+        return CommitMaker(conversations[0], "likely", ())
+    return CommitMaker(None, "uncertain", conversations)

@@ -1,0 +1,349 @@
+"""Compare work trees with what they were, and record which files were changed and which commits were made.
+
+Done where a turn has begun or ended since the last comparison: by the process that drains after a hook, and by the
+commands that show files, never by a hook itself. Agents report the edits of their tools; what else has changed in a
+turn was a command's doing, and what changed outside of every turn the person's (`core.attribution`). Events get the
+time of the turn's boundary, which is a sign of activity already: what is found later changes no hours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import astuple
+
+from holdfast.core import limits, view
+from holdfast.core.attribution import Attribution, Turn, attribute, maker_of
+from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.errors import Busy, HoldfastError, Unreachable
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import FileState, State
+from holdfast.core.text import shorten
+from holdfast.core.vocabulary import CommitRecorded, Data, ExtraKept, FileChanged
+from holdfast.keeper.captures import snapshots, turns
+from holdfast.keeper.captures.snapshots import Difference, Entry, Looked, NewCommit, Snapshot
+from holdfast.machine import errorlog
+from holdfast.machine.git_history import Commit, GitHistory
+from holdfast.machine.process import Identity, fate
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Transaction
+
+NOT_COMPARED: Final = "work_tree"  # in a session's `extra`
+_AGAIN: Final = 3  # times: something may happen while a tree is compared
+_SLACK: Final = 10  # ms by which a report of an edit may seem to be older than the edit
+_REPORTED: Final = 2_000  # ms after which an edit has been reported
+_LONGEST_SUBJECT: Final = 300
+_LONGEST_NAME: Final = 250
+_MOST_PARENTS: Final = 20
+
+
+def compare_due(keeper: Keeper, *, only_here: bool = False, patience: float = 5.0) -> None:
+    """Compare every work tree in which a turn began or ended since it was compared; `only_here`: only this one.
+
+    Never raises for what is in a repository, or for a store that cannot take it now: the next one compares again.
+    """
+    store = keeper.existing_store()
+    if store is None:
+        return
+    for _ in range(_AGAIN):
+        due = [tree for tree in turns.all_due(store) if not only_here or tree.root == keeper.place.root]
+        if not due:
+            return
+        for tree in due:
+            _safely(keeper, tree.root, patience)
+
+
+def compare_at_end(keeper: Keeper, session: str, at: int | None = None) -> None:
+    """Compare this work tree because a session ends: what has changed since its last turn is the person's."""
+    store = keeper.existing_store()
+    if store is None or store.remembered(snapshots.name_of(keeper.place.root)) is None:
+        return  # no turn was ever reported here: there is nothing to compare with
+    _safely(keeper, keeper.place.root, 5.0, Ending(session, keeper.now() if at is None else at))
+
+
+def commit_of(keeper: Keeper, sha: str, branch: str | None) -> list[CommitRecorded]:
+    """What is recorded of a commit that Holdfast made itself."""
+    try:
+        found = GitHistory(keeper.place.root).commit(sha)
+    except HoldfastError:
+        return []
+    return [] if found is None else [_recorded(found, branch)]
+
+
+class Ending(NamedTuple):
+    session: str
+    at: int
+
+
+def _safely(keeper: Keeper, root: str, patience: float, ending: Ending | None = None) -> None:
+    try:
+        here = keeper if root == keeper.place.root else keeper.beside(root)
+        _compare(here, patience, ending)
+    except (Busy, Unreachable):
+        return
+    except Exception as error:  # noqa: BLE001 (whatever a repository holds, whoever came for something else goes on)
+        message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+        errorlog.note(keeper.home.path, "compare", f"{root}: {message}")
+        if ending is None:
+            _give_up(keeper, root, patience)
+
+
+def _give_up(keeper: Keeper, root: str, patience: float) -> None:
+    """The tree cannot be compared now: it is tried again at the next boundary of a turn."""
+    with keeper.transaction(patience=patience) as transaction:
+        tree = turns.decoded(transaction.remembered(turns.name_of(root)), root)
+        tree.due = None
+        turns.keep(transaction, tree)
+
+
+def _compare(keeper: Keeper, patience: float, ending: Ending | None) -> None:
+    root, store = keeper.place.root, keeper.store()
+    kept = store.remembered(snapshots.name_of(root))
+    tree = turns.decoded(store.remembered(turns.name_of(root)), root)
+    began = min((turn.began for turn in tree.turns), default=keeper.now())
+    before = snapshots.decoded(kept) or Snapshot(began)
+    looked: Looked | None = None
+    why = ""
+    if os.path.isdir(root) and keeper.place.git:
+        mirrored = keeper.mirrors.paths() if os.path.isdir(keeper.home.mirrors) else []
+        try:
+            looked = snapshots.look(GitHistory(root), before, keeper.now(), mirrored)
+        except HoldfastError as error:
+            why = error.message
+    with keeper.transaction(patience=patience) as transaction:
+        if transaction.remembered(snapshots.name_of(root)) != kept:
+            return  # somebody else has compared it meanwhile
+        fresh = turns.decoded(transaction.remembered(turns.name_of(root)), root)
+        if fresh.due == tree.due:
+            fresh.due = None
+        if looked is None:
+            if why:
+                _Recording(keeper, transaction, fresh.turns, before, ending).not_compared(why)
+            fresh.turns = [turn for turn in fresh.turns if turn.ended is None]
+        else:
+            recording = _Recording(keeper, transaction, fresh.turns, before, ending)
+            snapshot = recording.record(looked)
+            transaction.remember(snapshots.name_of(root), msgspec.msgpack.encode(snapshot))
+            oldest = min((entry.since for entry in snapshot.entries.values() if entry.since), default=snapshot.at)
+            fresh.turns = [turn for turn in fresh.turns if turn.ended is None or turn.ended >= oldest]
+        turns.keep(transaction, fresh)
+
+
+class _Recording:
+    """What one comparison records, in the sessions that were at work."""
+
+    def __init__(
+        self, keeper: Keeper, transaction: Transaction, known: list[Turn], before: Snapshot, ending: Ending | None
+    ) -> None:
+        self._keeper = keeper
+        self._transaction = transaction
+        self._before = before
+        self._ending = ending
+        self._turns = [self._ended(turn) for turn in known]
+        self._sessions = list(dict.fromkeys(turn.session for turn in known))
+        self._left_out: dict[str, int] = {}
+        self._recorded: dict[str, int] = {}
+
+    def record(self, looked: Looked) -> Snapshot:
+        """Record what can be attributed; gives the snapshot to go on from, which has the rest as it was."""
+        snapshot = looked.snapshot
+        waiting = self._commits(looked.commits)
+        if waiting is not None:
+            snapshot.log, snapshot.head = waiting
+        reports = self._reports()
+        for one in looked.differences:
+            if _is_reported(one, reports.get(one.path, ())):
+                continue
+            if not self._file(one, snapshot.at):
+                _leave(snapshot, one, self._before)
+        for session, count in self._left_out.items():
+            words = f"{count:,} more files changed at once than the {limits.TREE_CHANGES:,} that are recorded"
+            self._hear(session, [(snapshot.at, _note(words))], "")
+        return snapshot
+
+    def not_compared(self, why: str) -> None:
+        for session in self._sessions:
+            state = self._transaction.state(session)
+            note = _note(shorten(f"not compared: {why}", 300))
+            if state.extra.get(NOT_COMPARED) != note.value:
+                self._hear(session, [(self._keeper.now(), note)], "")
+
+    # ── files ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _file(self, one: Difference, now: int) -> bool:
+        """Record a change; False when it has to wait, because a turn that may have made it goes on."""
+        found = attribute(self._turns, one.since, one.until)
+        goes_on = [turn for turn in found.among if turn.ended is None]
+        if found.by == "person":
+            if self._agents_at_work(one.until):
+                found = Attribution("unknown")
+            return self._of_person(one, found)
+        conversations = {turn.conversation for turn in found.among}
+        # With several at work nothing that is reported later decides, but for an edit that was made a moment ago.
+        if goes_on and (len(conversations) == 1 or now - one.until < _REPORTED):
+            return False
+        for session in dict.fromkeys(turn.session for turn in found.among):
+            turn = next(turn for turn in found.among if turn.session == session)
+            self._append(session, one, found, turn.ended or turn.began)
+        return True
+
+    def _of_person(self, one: Difference, found: Attribution) -> bool:
+        """The session whose prompt came next; what was changed before it began is none of its work."""
+        following = next((turn for turn in self._turns if turn.began >= one.until), None)
+        if following is not None:
+            session, at = following.session, following.began
+        elif self._ending is not None:
+            session, at = self._ending
+        else:
+            return False
+        if one.until >= self._transaction.state(session).time.start:
+            self._append(session, one, found, at)
+        return True
+
+    def _append(self, session: str, one: Difference, found: Attribution, at: int) -> None:
+        if self._recorded.get(session, 0) >= limits.TREE_CHANGES:
+            self._left_out[session] = self._left_out.get(session, 0) + 1
+            return
+        self._recorded[session] = self._recorded.get(session, 0) + 1
+        lines = one.lines or (None, None)
+        data = FileChanged(
+            path=one.path, action=one.action, lines_added=lines[0], lines_removed=lines[1],
+            hash_before=one.hash_before, hash_after=one.hash_after, by=found.by, among=found.conversations,
+        )  # fmt: skip
+        said = digest(f"{one.path}\n{one.action}\n{one.hash_after}\n{one.until}".encode(errors="surrogatepass"))
+        moment = _within_signs(self._transaction.state(session), at)
+        self._hear(session, [(moment, data)], f"tree:{self._before.at}:{said[:24]}")
+
+    def _reports(self) -> dict[str, list[FileState]]:
+        """What agents, or whoever recorded it, said of files since the tree was last compared."""
+        current = self._keeper.store().current(self._keeper.place.root)
+        since = min([self._before.at, *(entry.since for entry in self._before.entries.values() if entry.since)])
+        found: dict[str, list[FileState]] = {}
+        for session in {*self._sessions, *([current] if current else [])}:
+            for change in self._transaction.state(session).files:
+                if change.at >= since - _SLACK:
+                    found.setdefault(change.path, []).append(change)
+        return found
+
+    def _agents_at_work(self, at: int) -> bool:
+        """Whether an agent in the background was running while no turn was."""
+        return any(
+            run.since <= at and (run.until is None or at <= run.until)
+            for session in self._sessions
+            for agent in self._transaction.state(session).agents.values()
+            for run in agent.runs
+        )
+
+    def _ended(self, turn: Turn) -> Turn:
+        """A turn whose program has gone is over, though nobody reported it."""
+        if turn.ended is not None:
+            return turn
+        agent, _, conversation = turn.conversation.partition(":")
+        native = self._transaction.state(turn.session).native.get(f"{agent}\n{conversation}")
+        process = None if native is None else native.process
+        if self._ending is not None and self._ending.session == turn.session:
+            turn.ended, turn.broken_off = max(self._ending.at, turn.began), True
+        elif process and fate(Identity(*astuple(process))) == "gone":
+            turn.ended, turn.broken_off = turn.heard, True
+        return turn
+
+    # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _commits(self, made: list[NewCommit]) -> tuple[snapshots.LogMark | None, str | None] | None:
+        """Record commits; says where to go on from when one has to wait for the end of a turn."""
+        last, head = self._before.log or snapshots.LogMark("", self._before.at, ""), self._before.head
+        for one in made:
+            if not self._commit(one):
+                return last, head
+            entry = one.commit
+            last, head = snapshots.LogMark(entry.sha, entry.at, entry.action), entry.sha
+        return None
+
+    def _commit(self, one: NewCommit) -> bool:
+        commit = one.commit
+        near = [turn for turn in self._turns if turn.began <= commit.until and turn.ended is None]
+        if near:
+            return False
+        maker = maker_of(self._turns, commit.at, commit.until)
+        named = [session for session in commit.sessions if self._is_here(session)]
+        if named:
+            sessions = named[:1]
+        elif maker.conversation is not None:
+            sessions = [turn.session for turn in self._turns if turn.conversation == maker.conversation][-1:]
+        elif maker.among:
+            sessions = list(dict.fromkeys(t.session for t in self._turns if t.conversation in maker.among))
+        else:
+            sessions = self._at(commit.until)
+        data = msgspec.structs.replace(
+            _recorded(commit, one.branch),
+            conversation=maker.conversation, certainty=maker.certainty, among=maker.among, replaces=one.replaces,
+        )  # fmt: skip
+        for session in sessions:
+            self._hear(session, [(commit.at, data)], f"commit:{commit.sha}")
+        return True
+
+    def _at(self, moment: int) -> list[str]:
+        """The session that the work tree is at, if it had begun by then."""
+        current = self._ending.session if self._ending else self._keeper.store().current(self._keeper.place.root)
+        if current is None or not self._is_here(current):
+            return []
+        return [current] if self._transaction.state(current).time.start <= moment else []
+
+    def _is_here(self, session: str) -> bool:
+        state = self._keeper.store().state(session) if len(session) == 36 else None
+        return state is not None and not state.deleted
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _hear(self, session: str, said: list[tuple[int, Data]], key: str) -> None:
+        """Into a session that takes it: what has ended, or is only read here, stays as it is."""
+        state = self._transaction.state(session)
+        if not state.count or state.deleted or view.status_of(state) in FINISHED:
+            return
+        if self._keeper.upkeep.reads_only(session) or (key and self._transaction.knows(session, key)):
+            return
+        self._keeper.recorder.hear(
+            self._transaction, session, said, keys=iter([key]) if key else None, actor="holdfast"
+        )
+
+
+def _recorded(commit: Commit, branch: str | None) -> CommitRecorded:
+    fits = branch is not None and len(branch) <= _LONGEST_NAME and branch.isprintable()
+    return CommitRecorded(
+        sha=commit.sha, message=shorten(commit.subject, _LONGEST_SUBJECT), branch=branch if fits else None,
+        tree=commit.tree, parents=commit.parents[:_MOST_PARENTS],
+        authored=commit.authored if abs(commit.authored) <= LARGEST else None,
+    )  # fmt: skip
+
+
+def _note(words: str) -> ExtraKept:
+    return ExtraKept(name=NOT_COMPARED, value=words)
+
+
+def _within_signs(state: State, at: int) -> int:
+    """The last moment up to then at which the session was active: what is found later adds nothing to its hours."""
+    run = next((run for run in reversed(state.time.active) if run.since <= at), None)
+    return at if run is None else min(at, run.since if run.until is None else run.until)
+
+
+def _is_reported(one: Difference, reports: Iterable[FileState]) -> bool:
+    """Whether somebody said so: they left it as it is now or, where that is not known, spoke after it was changed."""
+    return any(
+        report.hash_after == one.hash_after
+        if report.hash_after and one.hash_after
+        else report.at + _SLACK >= one.until or report.action == one.action == "deleted"
+        for report in reports
+    )
+
+
+def _leave(snapshot: Snapshot, one: Difference, before: Snapshot) -> None:
+    """Whoever did this is not known yet: the next comparison finds it again."""
+    since = (one.before.since if one.before is not None else 0) or before.at
+    entry = one.before or Entry(0, 0, 0, None, "=")
+    entry.since = since
+    snapshot.entries[one.path] = entry

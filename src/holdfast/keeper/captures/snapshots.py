@@ -1,0 +1,347 @@
+"""What a work tree looked like when it was last compared, and what is different now.
+
+A snapshot holds only the paths that are not as committed: with the commit that was checked out, that is the whole
+tree. Everything is asked of git through `GitHistory`, and bounded by `core.limits`. What a repository ignores is not
+looked at, nor are mirrored files and files that are known to hold secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from holdfast.core import limits
+from holdfast.core.canonical import digest
+from holdfast.core.errors import HoldfastError, Invalid, Refused
+from holdfast.core.text import relative_path
+from holdfast.machine import files, worktree
+from holdfast.machine.git_history import Commit, GitHistory
+from holdfast.machine.git_reader import Change, under
+
+PREFIX: Final = "tree/"
+_TICK: Final = 2_000_000_000  # ns: the coarsest clock of a file system
+_YOUNG: Final = 20  # ms
+# By their names, files that hold secrets.
+_SECRET: Final = (
+    ".env", ".env.*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "id_rsa*", "id_dsa*", "id_ecdsa*",
+    "id_ed25519*", ".netrc", ".npmrc", ".pypirc", ".git-credentials", "credentials", "credentials.json",
+)  # fmt: skip
+_MOST_LISTED: Final = 20  # commits whose files are looked at
+# What moves HEAD to a commit that was just made, as git words it in the log of HEAD.
+_MADE: Final = re.compile(
+    r"(?:commit|cherry-pick|revert|am|merge)\b(?!.*: Fast-forward$)"
+    r"|(?:rebase|pull)\b[^:]*\((?!start|finish|abort)\w+\):|pull\b.*: Merge made"
+)
+_REWRITES: Final = re.compile(r"commit \(amend\)|(?:rebase|pull)\b[^:]*\(")
+
+Action = Literal["created", "modified", "deleted"]
+
+
+class Entry(msgspec.Struct, array_like=True, gc=False):
+    """A path that is not as committed. `kind` is `-` for a deleted one, and `=` for one that was as committed (or not
+    there) at `since`, an earlier snapshot: whoever changed it since is not known yet.
+    """
+
+    modified: int
+    changed: int
+    size: int
+    hash: str | None
+    kind: str = ""
+    since: int = 0
+
+    def is_as(self, other: Entry) -> bool:
+        mine, theirs = (self.modified, self.changed, self.size), (other.modified, other.changed, other.size)
+        return self.kind == other.kind and mine == theirs
+
+
+class LogMark(msgspec.Struct, array_like=True, gc=False):
+    """An entry of the log of HEAD."""
+
+    sha: str
+    at: int
+    action: str
+
+
+class Snapshot(msgspec.Struct, gc=False):
+    at: int
+    head: str | None = None
+    entries: dict[str, Entry] = {}
+    log: LogMark | None = None
+
+
+class Difference(NamedTuple):
+    """A file that is not what it was: when that happened, from when to when; what the entry was, and is."""
+
+    path: str
+    action: Action
+    since: int
+    until: int
+    hash_before: str | None
+    hash_after: str | None
+    before: Entry | None
+    now: Entry | None
+    lines: tuple[int, int] | None = None
+
+
+class NewCommit(NamedTuple):
+    commit: Commit
+    branch: str | None
+    replaces: str | None
+
+
+class Looked(NamedTuple):
+    """A work tree as it is now, and how it differs from a snapshot."""
+
+    snapshot: Snapshot
+    differences: list[Difference]
+    commits: list[NewCommit]
+
+
+def name_of(root: str) -> str:
+    return f"{PREFIX}{digest(root.encode(errors='surrogatepass'))[:32]}"
+
+
+def decoded(kept: bytes | None) -> Snapshot | None:
+    try:
+        return None if kept is None else msgspec.msgpack.decode(kept, type=Snapshot)
+    except msgspec.MsgspecError:  # of another version
+        return None
+
+
+def look(git: GitHistory, before: Snapshot, now: int, mirrored: Sequence[str]) -> Looked:
+    """Compare a work tree with a snapshot of it. Raises a `HoldfastError` where that takes too much."""
+    place = git.place()
+    head = worktree.head(place)
+    listed = {change.path: change for change in git.changes() if _is_compared(change.path, mirrored)}
+    if len(listed) > limits.TREE_PATHS:
+        raise Refused(f"{len(listed):,} paths are not as committed, more than {limits.TREE_PATHS:,}")
+    log, commits = _commits(git, before, head)
+    committed: dict[str, Action] = {}
+    for made in [one for one in commits if one.replaces is None and len(one.commit.parents) < 2][-_MOST_LISTED:]:
+        for action, path in git.files_of(made.commit.sha):
+            if _is_compared(path, mirrored):
+                committed[path] = _then(committed.get(path), action)
+    comparing = _Comparing(git, before, now)
+    for path in sorted({*listed, *before.entries, *committed}):
+        comparing.compare(path, listed.get(path), committed.get(path))
+    snapshot = Snapshot(now, head.commit, comparing.entries, log)
+    return Looked(snapshot, comparing.with_lines(), commits)
+
+
+class _Comparing:
+    """One comparison: its entries, its differences, and how much it may still hash."""
+
+    def __init__(self, git: GitHistory, before: Snapshot, now: int) -> None:
+        self._git = git
+        self._before = before
+        self._now = now
+        self._budget = limits.TREE_HASHED
+        self.entries: dict[str, Entry] = {}
+        self._differences: list[Difference] = []
+
+    def compare(self, path: str, change: Change | None, committed: Action | None) -> None:
+        before = self._before.entries.get(path)
+        full = os.path.join(self._git.root, *path.split("/"))
+        try:
+            status = os.lstat(full)
+        except (OSError, ValueError):
+            status = None
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            return  # a link, a submodule, a directory in the place of a file
+        now = Entry(0, 0, 0, None, "-") if status is None else _entry(status)
+        if before is not None and before.kind != "=" and before.is_as(now) and not self._is_young(before):
+            if change is not None:
+                self.entries[path] = msgspec.structs.replace(before, since=0)
+            return
+        action = self._action(before, now, change, committed)
+        if status is not None:
+            now.hash = self._hash(full, status)
+        if change is not None:
+            self.entries[path] = now
+        if action is None or (before is not None and before.hash is not None and before.hash == now.hash):
+            return
+        since = (before.since if before is not None else 0) or self._before.at
+        moments = _when(full, status, since, self._now)
+        if moments is not None:
+            was = None if before is None else before.hash
+            self._differences.append(
+                Difference(
+                    path, action, *moments, None if action == "created" else was, now.hash, before,
+                    now if change is not None else None,
+                )
+            )  # fmt: skip
+
+    def _action(
+        self, before: Entry | None, now: Entry, change: Change | None, committed: Action | None
+    ) -> Action | None:
+        """What was done to it; None for nothing."""
+        was_there = before is not None and before.kind == ""
+        if now.kind == "-":
+            if change is None and committed is None and not was_there:
+                return None
+            return None if before is not None and before.kind == "-" else "deleted"
+        if was_there:
+            return "modified"
+        if before is not None and before.kind == "-":
+            return "created"
+        if change is None:  # as committed, now as then: it was changed only if a commit since then changed it
+            return committed
+        return "created" if change.loose == "?" or change.staged == "A" else "modified"
+
+    def _is_young(self, before: Entry) -> bool:
+        """Whether it was changed so shortly before the snapshot that another change could look the same."""
+        return before.kind == "" and before.changed // 1_000_000 >= self._before.at - _YOUNG
+
+    def _hash(self, full: str, status: os.stat_result) -> str | None:
+        if status.st_size > min(limits.TREE_FILE, self._budget):
+            return None
+        self._budget -= status.st_size
+        try:
+            return files.hash_file(full, limits.TREE_FILE)
+        except (OSError, ValueError, HoldfastError):
+            return None
+
+    def with_lines(self) -> list[Difference]:
+        """The differences, with the lines of those files that were as committed before."""
+        fresh = [one.path for one in self._differences if one.before is None or one.before.kind == "="]
+        counted = self._git.lines_changed(self._before.head, fresh[: limits.TREE_CHANGES])
+        return [
+            one._replace(lines=counted.get(one.path) or (_added(self._git.root, one) if one.path in fresh else None))
+            for one in self._differences
+        ]
+
+
+def _added(root: str, difference: Difference) -> tuple[int, int] | None:
+    from holdfast.machine.git_reader import lines_of
+
+    return lines_of(os.path.join(root, *difference.path.split("/"))) if difference.action == "created" else None
+
+
+def _entry(status: os.stat_result) -> Entry:
+    return Entry(status.st_mtime_ns, status.st_ctime_ns, status.st_size, None)
+
+
+def _when(full: str, status: os.stat_result | None, since: int, now: int) -> tuple[int, int] | None:
+    """From when to when a path became what it is, in milliseconds; None for before `since`."""
+    if status is None:
+        parent = os.path.dirname(full)
+        while not os.path.isdir(parent) and os.path.dirname(parent) != parent:
+            parent = os.path.dirname(parent)
+        try:  # the removal of a name is a change of its directory, and perhaps not the last
+            until = min(os.stat(parent).st_mtime_ns // 1_000_000, now)
+        except OSError:
+            until = now
+        return (since, until) if until >= since else None
+    at = files.changed_at(status, since * 1_000_000)
+    if at < since * 1_000_000 - _TICK:
+        return None
+    moment = min(at // 1_000_000, now)
+    return moment, moment
+
+
+def _is_compared(path: str, mirrored: Sequence[str]) -> bool:
+    name = path.rpartition("/")[2]
+    if path.endswith("/") or name.startswith(files.PREFIX) or any(fnmatch(name.lower(), one) for one in _SECRET):
+        return False
+    try:
+        return relative_path(path) == path and not under(path, mirrored)
+    except Invalid:
+        return False
+
+
+def _then(first: Action | None, action: str) -> Action:
+    """Two actions on one file as one."""
+    if first == "created" and action == "modified":
+        return "created"
+    if first == "deleted" and action == "created":
+        return "modified"
+    return "created" if action == "created" else "deleted" if action == "deleted" else "modified"
+
+
+# ── commits ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _commits(git: GitHistory, before: Snapshot, head: worktree.Head) -> tuple[LogMark | None, list[NewCommit]]:
+    """The newest entry of the log of HEAD, and the commits that were made here since, the oldest first."""
+    entries = git.head_log(limits.TREE_COMMITS)
+    if not entries:
+        return None, _without_log(git, before, head.commit or git.commit_id())
+    newest = LogMark(entries[0].sha, entries[0].at, entries[0].action)
+    fresh = _since(entries, before)
+    found: list[NewCommit] = []
+    branch = head.branch
+    originals: dict[int, list[Commit]] = {}
+    for place, entry in enumerate(fresh):
+        if _MADE.match(entry.action):
+            replaces = _replaced(git, entries, place, originals) if _REWRITES.match(entry.action) else None
+            if replaces != entry.sha:
+                found.append(NewCommit(entry, branch, replaces))
+        branch = _branch_before(entry.action, branch)
+    return newest, found[::-1]
+
+
+def _since(entries: list[Commit], before: Snapshot) -> list[Commit]:
+    mark = before.log
+    for place, entry in enumerate(entries):
+        if mark is not None and (entry.sha, entry.at, entry.action) == (mark.sha, mark.at, mark.action):
+            return entries[:place]
+    # Never looked at, or begun anew: what may have been made since then.
+    since = before.at if mark is None else mark.at
+    return [entry for entry in entries if entry.until >= since]
+
+
+def _without_log(git: GitHistory, before: Snapshot, head: str | None) -> list[NewCommit]:
+    """Where no log of HEAD is kept, commits that lead to HEAD, were not there before, and are as young as that."""
+    if head is None or before.head is None or head == before.head:
+        return []
+    found = git.log(head, without=[before.head], most=limits.TREE_COMMITS)
+    branch = git.branch()
+    return [NewCommit(one, branch, None) for one in reversed(found) if one.until >= before.at]
+
+
+def _branch_before(action: str, branch: str | None) -> str | None:
+    """The branch HEAD was on before this entry of its log."""
+    if action.startswith("checkout: moving from "):
+        name = action.removeprefix("checkout: moving from ").partition(" ")[0]
+        return None if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", name) else name
+    if re.match(r"(?:rebase|pull)\b[^:]*\(finish\): returning to refs/heads/", action):
+        return action.partition("refs/heads/")[2].partition(" ")[0]
+    return branch
+
+
+def _replaced(git: GitHistory, entries: list[Commit], place: int, originals: dict[int, list[Commit]]) -> str | None:
+    """The commit that an amend or a step of a rebase made another of: by author time and subject, or by its tree."""
+    entry = entries[place]
+    previous = entries[place + 1] if place + 1 < len(entries) else None
+    if entry.action.startswith("commit (amend)"):
+        return None if previous is None else previous.sha
+    begun = next(
+        (
+            at
+            for at in range(place + 1, len(entries))
+            if re.match(r"(?:rebase|pull)\b[^:]*\(start\)", entries[at].action)
+        ),
+        None,
+    )
+    if begun is None or begun + 1 >= len(entries):
+        return None
+    if begun not in originals:
+        # The branch as it was before the rebase; what it was rebased onto has nothing to do with it.
+        onto = entries[begun].sha
+        originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.TREE_COMMITS)
+    same = [one for one in originals[begun] if (one.authored, one.author) == (entry.authored, entry.author)]
+    for fits in (
+        lambda one: one.subject == entry.subject,
+        lambda one: one.tree == entry.tree,
+        lambda _: len(same) == 1,
+    ):
+        for one in same:
+            if fits(one):
+                return one.sha
+    return None if previous is None or previous.authored != entry.authored else previous.sha
