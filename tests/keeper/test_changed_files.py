@@ -23,7 +23,12 @@ def test_file_changed_by_sed_is_recorded_as_changed_by_a_command(shop: Workplace
     shop.ran("sed -i s/1/2/ cart.py")
     shop.stop()
     (change,) = shop.files()
-    assert (change.path, change.action, change.by, change.among) == ("cart.py", "modified", "command", [])
+    assert (change.path, change.action, change.by, change.among) == (
+        "cart.py",
+        "modified",
+        "command",
+        ["claude:talk-1"],
+    )
     assert change.hash_after == hashlib.sha256(b"total = 2\n").hexdigest()
     assert (change.lines_added, change.lines_removed) == (1, 1)
     assert shop.errors() == []

@@ -133,4 +133,4 @@ class Workplace:
     def errors(self) -> list[str]:
         from holdfast.machine import errorlog
 
-        return [line["message"] for line in errorlog.lines(str(self.home))]
+        return [str(line["message"]) for line in errorlog.lines(str(self.home))]

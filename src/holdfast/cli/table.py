@@ -199,6 +199,9 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--by",), "what to add up by", choices=("scope", "day", "project", "agent")),
         Option(("--csv",), "as comma-separated values", kind="flag"),
     ), _at("stats"), group=LOOKING),
+    Command("why", "which session and conversation made a commit, a file or a line", (
+        Argument("what", "a commit, or a file, perhaps with :LINE", metavar="COMMIT | FILE[:LINE]"),
+    ), _at("why"), group=LOOKING),
     Command("watch", "the sessions, live in the terminal", (_ID,), _at("watch"), group=LOOKING),
     Command("project", "projects, and one that was moved", group=LOOKING, verbs=(
         Command("list", "every project that there are sessions of", (), _at("project", "list_")),

@@ -27,7 +27,7 @@ from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session, Task
 from holdfast.core.text import shorten
 from holdfast.core.times import span
-from holdfast.keeper.wording import count, limit_words, pause_words, time_words
+from holdfast.keeper.wording import changed_by, count, limit_words, made_by, pause_words, time_words
 
 Block = tuple[str, str, Painted]
 # Formats whose documents leave something over, under their names.
@@ -101,9 +101,12 @@ def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
         ("Plan", tasks_summary(session.tasks) if session.tasks else "", _plan(paint, session)),
         ("Decisions", "", _decisions(paint, session, clock)),
         ("Files", "", _rows(paint, [
-            [change.action, change.path, change.agent or "", _lines(change.lines_added, change.lines_removed),
+            [change.action, change.path, changed_by(change), _lines(change.lines_added, change.lines_removed),
              (change.hash_after or "")[:12], clock.at(change.at)]
             for change in session.files
+        ], 1)),
+        ("Commits", "", _rows(paint, [
+            [commit.sha[:12], commit.subject, made_by(commit), clock.at(commit.at)] for commit in session.commits
         ], 1)),
         ("Pauses", "", _rows(paint, [
             [clock.at(p.started_at), clock.at(p.ended_at) if p.ended_at else "now", span(p.duration_ms),

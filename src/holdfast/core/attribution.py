@@ -49,8 +49,8 @@ class Attribution(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def conversations(self) -> tuple[str, ...]:
-        """Those that come into question where nobody knows."""
-        return tuple(dict.fromkeys(turn.conversation for turn in self.among)) if self.by == "unknown" else ()
+        """Those that come into question: none, where a person made it."""
+        return tuple(dict.fromkeys(turn.conversation for turn in self.among))
 
 
 def attribute(turns: Sequence[Turn], since: int, until: int) -> Attribution:

@@ -524,8 +524,8 @@ class DecisionMade(Data, frozen=True, kw_only=True):
 class FileChanged(Data, frozen=True, kw_only=True):
     """A file of the project was changed. Contents are never kept; hashes are.
 
-    `by` says how: an agent's editing tool (`tool`), a shell command (`command`), the `person`, or `unknown`. Of an
-    unknown change, `among` names the conversations that were at work when it happened, as `agent:id`.
+    `by` says how: an agent's editing tool (`tool`), a shell command (`command`), the `person`, or `unknown`. `among`
+    names the conversations that may have done it, as `agent:id`; where there is one, and it is known how, it did.
     """
 
     path: str

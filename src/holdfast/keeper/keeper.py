@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.settings import Settings
     from holdfast.keeper.statistics import Table
     from holdfast.keeper.teleports.syncing import Synced
+    from holdfast.keeper.why import Found
     from holdfast.store.interface import Copied, LeftOut
 
 _NOT_YET = Project(id="", name="")  # found once the session really starts
@@ -194,6 +195,20 @@ class Keeper:
     def absorb(self) -> None:
         """Take in what others left for us: payloads of hooks, and changes in mirrored files."""
         self.upkeep.absorb()
+
+    def compare(self) -> None:
+        """Record what was changed in this work tree, if an agent's turn began or ended since that was last done."""
+        from holdfast.keeper.captures.comparison import compare_due
+
+        self.absorb()
+        compare_due(self, only_here=True)
+
+    def why(self, what: str) -> Found:
+        """Which sessions and conversations made a commit, a file or a line (`FILE:LINE`), and how sure that is."""
+        from holdfast.keeper.why import why
+
+        self.compare()
+        return why(self, what)
 
     def sync(self, remote: str | None = None) -> Synced:
         """Exchange what is missing with every remote, or with this one; says what came of it, and what failed."""

@@ -29,7 +29,7 @@ NEVER: Final = (
 # Numbers in other clothes: they say nothing to a reader, and are sent like times and counts.
 _NO_TEXT: Final = frozenset(
     {"redacted", "ref", "hash_before", "hash_after", "hashes", "overruled", "roots", "git_commit", "came_commit",
-     "commit"}
+     "commit", "sha", "tree", "parents", "replaces"}
 )  # fmt: skip
 # Where the texts of each kind of event belong, and the field that needs no name of its own there.
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
@@ -41,6 +41,7 @@ _GROUPS: Final[Mapping[str, tuple[str, str]]] = {
     "agent": ("agents", "task"),
     "file": ("files", "path"),
     "command": ("commands", "command"),
+    "commit": ("commits", "message"),
     "native": ("native", "id"),
     "device": ("device", "device"),
     "alias": ("aliases", "id"),

@@ -11,7 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.core.model import Session, Task
 from holdfast.core.times import millis, span, text
-from holdfast.keeper.wording import STATUS, limit_words, one_line, pause_words, percent, visible
+from holdfast.keeper.wording import (
+    STATUS,
+    changed_by,
+    limit_words,
+    made_by,
+    one_line,
+    pause_words,
+    percent,
+    visible,
+)
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#&!])")
 _LINE_START = re.compile(r"^(\s*)([-+=:]|\d+[.)])")
@@ -145,11 +154,21 @@ def pause_rows(session: Session) -> list[list[str]]:
 
 def file_rows(session: Session) -> list[list[str]]:
     return [
-        [change.path, change.action, change.agent or "",
+        [change.path, change.action, changed_by(change),
          "" if change.lines_added is None else f"+{change.lines_added} -{change.lines_removed or 0}",
          (change.hash_after or change.hash_before or "")[:12], stamp(change.at)]
         for change in session.files
     ]  # fmt: skip
+
+
+COMMIT_HEAD = ("Commit", "First line", "By", "Branch", "When")
+
+
+def commit_rows(session: Session) -> list[list[str]]:
+    return [
+        [commit.sha[:12], commit.subject, made_by(commit), commit.branch or "", stamp(commit.at)]
+        for commit in session.commits
+    ]
 
 
 def conflict_lines(session: Session) -> list[tuple[str, list[str]]]:
@@ -179,6 +198,7 @@ def _lines(session: Session) -> Iterator[str]:
     yield from _section("Plan", _plan(session))
     yield from _section("Decisions", _decisions(session))
     yield from _section("Files", _table(FILE_HEAD, file_rows(session)))
+    yield from _section("Commits", _table(COMMIT_HEAD, commit_rows(session)))
     yield from _section("Context", _table(("Context", ""), context_words(session)))
     yield from _section("Notes", (line for note in session.notes for line in _note(note.at, note.text)))
     yield from _section("Errors", (f"- {stamp(at)} {escape(told)}" for at, told in error_lines(session)))

@@ -12,10 +12,12 @@ from html import escape as escaped
 from holdfast.core.model import Session
 from holdfast.keeper.report import (
     AGENT_HEAD,
+    COMMIT_HEAD,
     FILE_HEAD,
     PAUSE_HEAD,
     agent_rows,
     as_of,
+    commit_rows,
     conflict_lines,
     context_words,
     error_lines,
@@ -98,6 +100,7 @@ def page(session: Session) -> str:
         _section("Plan", _plan(session)),
         _section("Decisions", _decisions(session)),
         _section("Files", _table(FILE_HEAD, file_rows(session))),
+        _section("Commits", _table(COMMIT_HEAD, commit_rows(session))),
         _section("Context", _facts(context_words(session))),
         _section("Notes", "".join(
             f'{_time(note.at)}<blockquote dir="auto">{escaped(visible(note.text, lines=True))}</blockquote>'

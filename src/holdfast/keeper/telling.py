@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 # What of an event is worth its line, in this order. The rest is in its data.
 _TELLING: Final = (
-    "id", "goal", "text", "chosen", "path", "command", "message", "line", "scope", "position", "progress", "action",
-    "tokens", "task", "type", "role", "for", "reason", "summary", "outcome", "category", "why", "field", "agent",
-    "device", "resume", "name",
+    "id", "goal", "text", "chosen", "path", "command", "sha", "message", "line", "scope", "position", "progress",
+    "action", "by", "tokens", "task", "type", "role", "for", "reason", "summary", "outcome", "category", "why",
+    "field", "agent", "device", "resume", "name",
 )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def _spelled(name: str, value: object) -> str:
         return f"{value:.0%}"
     if name in ("tokens", "position"):
         return f"{name} {value:,}" if isinstance(value, int) else ""
-    if name == "commit" and isinstance(value, str):
+    if name in ("commit", "sha") and isinstance(value, str):
         return value[:12]
     return " ".join(value.split()) if isinstance(value, str) else ""
 

@@ -4,9 +4,14 @@ made harmless for a reader who would otherwise see what is not there, or not see
 
 from __future__ import annotations
 
-from holdfast.core.model import Pause, Session, Time
+from typing import TYPE_CHECKING
+
+from holdfast.core.model import Commit, FileChange, Pause, Session, Time
 from holdfast.core.modes import limits
 from holdfast.core.times import DAY, HOUR, MINUTE, span
+
+if TYPE_CHECKING:
+    from holdfast.core.state import FileState
 
 STATUS = {
     "created": "not started", "in_progress": "in progress", "paused": "paused", "completed": "completed",
@@ -133,3 +138,17 @@ def limit_words(mode: str) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """`1 agent`, `3 agents`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def changed_by(change: FileChange | FileState) -> str:
+    """Who changed a file: the agent, how it was changed, and what is uncertain of it."""
+    if change.by == "unknown":
+        return f"unknown ({' or '.join(change.among)})" if change.among else "unknown"
+    return ", ".join(part for part in (change.agent, change.by) if part)
+
+
+def made_by(commit: Commit) -> str:
+    """Who made a commit, and how sure that is."""
+    if commit.conversation is not None:
+        return commit.conversation if commit.certainty == "certain" else f"{commit.certainty} {commit.conversation}"
+    return f"uncertain ({' or '.join(commit.among)})" if commit.certainty != "certain" else "a person"

@@ -117,6 +117,8 @@ _TEMPLATES.filters |= {
     "day": day,
     "escape": escape,
     "one_line": wording.one_line,
+    "changed_by": wording.changed_by,
+    "made_by": wording.made_by,
     "percent": wording.percent,
     "span": span,
     "stamp": stamp,

@@ -6,6 +6,7 @@ from holdfast.cli.call import Call, put
 
 
 def run(call: Call) -> None:
+    call.keeper.compare()
     form = call.parsed.text("format") or "md"
     text = call.keeper.session(call.parsed.text("id") or "@", at=call.at).report(form, at=call.at)
     if call.json:

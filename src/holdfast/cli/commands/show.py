@@ -8,6 +8,7 @@ from holdfast.cli.clock import Clock
 
 def run(call: Call) -> None:
     at = call.at
+    call.keeper.compare()
     document = call.keeper.session(call.parsed.need("id"), at=call.at).document(at=at)
     clock = Clock(call.keeper.now() if at is None else at)
 

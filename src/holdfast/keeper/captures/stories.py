@@ -27,6 +27,7 @@ from holdfast.capture.signals import (
 )
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import category
+from holdfast.core import view
 from holdfast.core.canonical import LARGEST, digest
 from holdfast.core.errors import Invalid
 from holdfast.core.text import relative_path
@@ -130,6 +131,7 @@ class _Agents:
     """
 
     def __init__(self, story: Story) -> None:
+        self.conversation = view.native_name(story.agent, story.conversation)
         self._runs: dict[str, str] = {}  # by the marks of its beginning and of its end
         self._latest: dict[str, str] = {}
         self._begun: set[str] = set()
@@ -192,7 +194,7 @@ def _happened(
             case Edited():
                 path = inside(signal.path, cwd, roots)
                 if path is not None:
-                    yield Line(at, _change(signal, path, agents.of(signal.agent)), mark)
+                    yield Line(at, _change(signal, path, agents.of(signal.agent), agents.conversation), mark)
             case AgentBegan():
                 yield Line(at, _start(agents.begin(one, signal), signal), mark)
             case AgentEnded():
@@ -234,11 +236,11 @@ def _command(signal: Ran, agent: str | None) -> CommandRan:
     )  # fmt: skip
 
 
-def _change(signal: Edited, path: str, agent: str | None) -> FileChanged:
+def _change(signal: Edited, path: str, agent: str | None, conversation: str) -> FileChanged:
     return FileChanged(
         path=path, action=signal.action, agent=agent, lines_added=whole(signal.lines_added),
         lines_removed=whole(signal.lines_removed), hash_before=None if signal.action == "created" else signal.before,
-        hash_after=None if signal.action == "deleted" else signal.after, by="tool",
+        hash_after=None if signal.action == "deleted" else signal.after, by="tool", among=(conversation,),
     )  # fmt: skip
 
 

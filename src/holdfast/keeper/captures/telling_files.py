@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from holdfast.capture.interface import Heard
 from holdfast.capture.signals import Edited
+from holdfast.core import view
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.state import State
@@ -51,7 +52,7 @@ def told(state: State, heard: Heard, signal: Edited, at: int, place: Place) -> I
         lines_added=signal.lines_added, lines_removed=signal.lines_removed,
         hash_before=None if signal.action == "created" else before,
         hash_after=None if signal.action == "deleted" else landed.after or (signal.after if sure else None),
-        by="tool",
+        by="tool", among=(view.native_name(heard.agent, heard.conversation),),
     )  # fmt: skip
 
 

@@ -243,6 +243,12 @@ def files(keeper: Keeper, sight: Sight) -> Part:
     return _listed("files", rows, heading)
 
 
+def commits(_: Keeper, sight: Sight) -> Part:
+    made = sight.session.commits
+    rows = _latest("commit", "session-commit.html", made)
+    return _listed("commits", rows, _heading("commits", "Commits", len(rows), len(made)))
+
+
 def context(_: Keeper, sight: Sight) -> Part:
     c = sight.session.context
     by = sorted(c.by_agent.items(), key=lambda one: -one[1])
@@ -274,5 +280,5 @@ def events(_: Keeper, sight: Sight) -> Part:
 
 
 _PARTS: Final[tuple[Callable[[Keeper, Sight], Part], ...]] = (
-    head, time, conflicts, plan, decisions, files, context, notes, errors, events,
+    head, time, conflicts, plan, decisions, files, commits, context, notes, errors, events,
 )  # fmt: skip

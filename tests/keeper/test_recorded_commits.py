@@ -1,0 +1,172 @@
+"""Commits made while a session works are recorded, with the conversation that made them; rewritten ones too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from working_agents import Workplace
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workplace:
+    return Workplace(tmp_path)
+
+
+def committed(shop: Workplace, message: str, path: str = "cart.py", text: str = "total = 2\n") -> str:
+    shop.write(path, text)
+    shop.git("add", path)
+    shop.git("commit", "-qm", message)
+    return shop.git("rev-parse", "HEAD")
+
+
+def test_commit_of_an_agent_is_recorded_with_its_conversation(shop: Workplace) -> None:
+    shop.prompt()
+    sha = committed(shop, "Fix the total")
+    shop.ran("git commit -am 'Fix the total'")
+    shop.stop()
+    session = shop.session()
+    (commit,) = session.commits
+    assert (commit.sha, commit.subject, commit.conversation) == (sha, "Fix the total", "talk-1")
+    assert (commit.branch, commit.certainty, commit.replaces) == ("main", "certain", None)
+    assert [(one.path, one.action, one.by) for one in session.files] == [("cart.py", "modified", "command")]
+    with shop.keeper() as keeper:
+        state = keeper.session().state()
+    assert state.commits[sha].tree == shop.git("rev-parse", "HEAD^{tree}")
+    assert state.commits[sha].parents == (shop.git("rev-parse", "HEAD~1"),)
+    assert shop.errors() == []
+
+
+def test_commit_by_hand_between_turns_is_recorded_without_a_conversation(shop: Workplace) -> None:
+    shop.prompt()
+    shop.stop()
+    shop.git("commit", "-q", "--allow-empty", "-m", "Too early")  # within the second of the turn: nobody knows
+    shop.compare()
+    with shop.keeper() as keeper:
+        early = keeper.session().document()
+    assert {commit.conversation for commit in early.commits} <= {None}
+    import time
+
+    time.sleep(1.1)
+    sha = committed(shop, "By hand")
+    shop.prompt("Go on")
+    shop.stop()
+    session = shop.session()
+    by_hand = next(commit for commit in session.commits if commit.sha == sha)
+    assert (by_hand.conversation, by_hand.certainty, by_hand.among) == (None, "certain", [])
+    assert [(one.path, one.by) for one in session.files] == [("cart.py", "person")]
+
+
+def test_commit_while_two_conversations_work_is_uncertain_and_names_both(shop: Workplace) -> None:
+    shop.prompt()
+    shop.prompt("Another", talk="talk-2")
+    committed(shop, "Whose is it")
+    shop.ran("make release")
+    shop.ran("make release", "talk-2")
+    shop.stop()
+    shop.stop("talk-2")
+    commits = [commit for session in shop.sessions() for commit in session.commits]
+    assert {(commit.conversation, commit.certainty, tuple(commit.among)) for commit in commits} == {
+        (None, "uncertain", ("claude:talk-1", "claude:talk-2"))
+    }
+
+
+def test_amended_commit_replaces_the_first(shop: Workplace) -> None:
+    shop.prompt()
+    first = committed(shop, "Fix")
+    shop.ran("git commit -am Fix")
+    shop.stop()
+    shop.git("commit", "-q", "--amend", "-m", "Fix the total")
+    amended = shop.git("rev-parse", "HEAD")
+    shop.prompt("Go on")
+    shop.stop()
+    (commit,) = shop.session().commits
+    assert (commit.sha, commit.replaces, commit.conversation) == (amended, first, "talk-1")
+    assert [(one.path, one.by) for one in shop.files()] == [("cart.py", "command")]
+
+
+def test_rebased_commits_replace_those_they_were_made_of(shop: Workplace) -> None:
+    """By author time and subject: their trees are others, and so are their names."""
+    shop.prompt()
+    shop.git("checkout", "-qb", "feature")
+    old = [committed(shop, f"Step {n}", f"step{n}.py", "x\n") for n in (1, 2)]
+    shop.ran("git commit -am Steps")
+    shop.stop()
+    shop.git("checkout", "-q", "main")
+    committed(shop, "Meanwhile", "README.md", "Shop\n")
+    shop.git("checkout", "-q", "feature")
+    shop.prompt("Rebase it")
+    shop.git("rebase", "-q", "main")
+    shop.ran("git rebase main")
+    shop.stop()
+    new = shop.git("rev-list", "--reverse", "main..feature").split()
+    session = shop.session()
+    found = {commit.subject: commit for commit in session.commits}
+    assert [found[f"Step {n}"].sha for n in (1, 2)] == new
+    assert [found[f"Step {n}"].replaces for n in (1, 2)] == old
+    assert found["Step 1"].conversation == found["Step 2"].conversation == "talk-1"
+    assert found["Meanwhile"].conversation is None
+    assert {commit.branch for commit in session.commits} == {"feature", "main"}
+
+
+@pytest.mark.parametrize("how", ["checkout", "merge", "reset", "pull"])
+def test_commits_of_others_are_not_recorded(shop: Workplace, tmp_path: Path, how: str) -> None:
+    """HEAD moves to commits that were there, or that others made: nobody made them here."""
+    there = tmp_path / "there"
+    shop.git("clone", "-q", str(shop.project), str(there), at=tmp_path)
+    shop.git("-c", "user.name=B", "-c", "user.email=b@c", "commit", "-q", "--allow-empty", "-m", "Theirs", at=there)
+    shop.prompt()
+    shop.git("fetch", "-q", str(there), "main:theirs")
+    words = {
+        "checkout": ["checkout", "-q", "theirs"], "merge": ["merge", "-q", "--ff-only", "theirs"],
+        "reset": ["reset", "-q", "--hard", "theirs"], "pull": ["pull", "-q", "--ff-only", str(there), "main"],
+    }[how]  # fmt: skip
+    shop.git(*words)
+    shop.ran(f"git {how}")
+    shop.stop()
+    assert shop.session().commits == []
+
+
+def test_commit_is_recorded_where_no_log_of_head_is_kept(shop: Workplace) -> None:
+    shop.git("config", "core.logAllRefUpdates", "false")
+    for path in (shop.project / ".git" / "logs").rglob("*"):
+        if path.is_file():
+            path.unlink()
+    shop.prompt()
+    sha = committed(shop, "Fix the total")
+    shop.ran("git commit -am 'Fix the total'")
+    shop.stop()
+    assert [(commit.sha, commit.conversation) for commit in shop.session().commits] == [(sha, "talk-1")]
+
+
+def test_commit_that_keeps_a_branch_is_recorded(shop: Workplace) -> None:
+    """`stop --keep` makes it itself."""
+    with shop.keeper() as keeper:
+        session = keeper.start("Add the tax", feature="tax", branch=True)
+        shop.write("tax.py", "rate = 19\n")
+        shop.git("add", ".")
+        shop.git("commit", "-qm", "Add it")
+        stopped = session.stop(keep=True)
+        document = session.document()
+    (commit,) = document.commits
+    assert (commit.sha, commit.branch) == (stopped.commit, "main")
+
+
+def test_secret_in_the_first_line_of_a_commit_is_cut_out(shop: Workplace) -> None:
+    shop.prompt()
+    committed(shop, "Use AKIAIOSFODNN7EXAMPLE for uploads")
+    shop.ran("git commit")
+    shop.stop()
+    (commit,) = shop.session().commits
+    assert "AKIA" not in commit.subject
+
+
+def test_commits_are_found_by_a_search(shop: Workplace) -> None:
+    shop.prompt()
+    sha = committed(shop, "Round half up")
+    shop.ran("git commit")
+    shop.stop()
+    with shop.keeper() as keeper:
+        assert len(keeper.history(search="Round half")) == 1
+        assert len(keeper.history(search=sha)) == 1
+        assert keeper.history(search="nothing like it") == []

@@ -1,0 +1,168 @@
+"""`why` answers from recorded facts: which session and conversation made a commit, a file or a line, and how sure."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from working_agents import Workplace
+
+from holdfast.core.errors import NotFound
+from holdfast.keeper.why import Found
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workplace:
+    return Workplace(tmp_path)
+
+
+def why(shop: Workplace, what: str) -> Found:
+    with shop.keeper() as keeper:
+        return keeper.why(what)
+
+
+def said(shop: Workplace, what: str) -> list[tuple[str, str | None, str]]:
+    return [(one.goal, one.conversation, one.certainty) for one in why(shop, what).sessions]
+
+
+def by_agent(shop: Workplace, talk: str = "talk-1") -> str:
+    """An agent fixes a file by a command, and commits it."""
+    shop.prompt("Fix the cart", talk)
+    shop.write("cart.py", "total = 1\ntax = 19\n")
+    shop.git("commit", "-qam", "Add the tax")
+    shop.ran("git commit -am 'Add the tax'", talk)
+    shop.stop(talk)
+    return shop.git("rev-parse", "HEAD")
+
+
+def test_commit_line_and_file_of_an_agent_are_certain(shop: Workplace) -> None:
+    sha = by_agent(shop)
+    expected = [("Fix the cart", "talk-1", "certain")]
+    assert [said(shop, what) for what in (sha, sha[:7], "HEAD", "cart.py:2", "cart.py")] == [expected] * 5
+    found = why(shop, "cart.py:2")
+    assert (found.commit, found.file, found.line) == (sha, "cart.py", 2)
+    assert "claude:talk-1 ran the command that made it" in found.sessions[0].because
+
+
+def test_line_of_an_earlier_commit_is_nobodys(shop: Workplace) -> None:
+    """Nothing recorded says who made it, and nothing is guessed."""
+    time.sleep(1.1)
+    by_agent(shop)
+    assert said(shop, "cart.py:1") == []
+
+
+def test_commit_by_hand_of_what_a_session_left_is_likely(shop: Workplace) -> None:
+    """Long after the session has ended: the content is what it left."""
+    shop.prompt()
+    shop.wrote("cart.py", "total = 7\n")
+    shop.stop()
+    with shop.keeper() as keeper:
+        keeper.session().stop()
+    shop.git("commit", "-qam", "By hand")
+    (one,) = why(shop, "HEAD").sessions
+    assert (one.conversation, one.certainty) == ("talk-1", "likely")
+    assert "cart.py exactly as this session left it" in one.because
+
+
+def test_commit_that_was_rewritten_where_nobody_recorded_it_is_likely(shop: Workplace, tmp_path: Path) -> None:
+    """In a clone, on another machine: it has the author time and the tree, or the first line, of one on record."""
+    by_agent(shop)
+    there = tmp_path / "there"
+    shop.git("clone", "-q", str(shop.project), str(there), at=tmp_path)
+    who = ("-c", "user.name=B", "-c", "user.email=b@c")
+    shop.git(*who, "commit", "-q", "--amend", "-m", "Add the tax of 19 %", at=there)
+    shop.git("fetch", "-q", str(there), "HEAD:theirs")
+    assert said(shop, "theirs") == [("Fix the cart", "talk-1", "likely")]
+
+
+def test_amended_commit_leads_to_the_conversation_that_made_the_first(shop: Workplace) -> None:
+    first = by_agent(shop)
+    shop.git("commit", "-q", "--amend", "-m", "Add the tax of 19 %")
+    shop.prompt("Go on")
+    shop.stop()
+    (one,) = why(shop, "HEAD").sessions
+    assert (one.conversation, one.certainty) == ("talk-1", "certain")
+    assert f"made of {first[:12]} by an amend or a rebase" in one.because
+    assert said(shop, first) == [("Fix the cart", "talk-1", "certain")]
+
+
+def test_trailer_in_a_commit_is_certain(shop: Workplace) -> None:
+    shop.prompt("Fix the cart")
+    shop.stop()
+    with shop.keeper() as keeper:
+        session = keeper.session().id
+        keeper.session().stop()
+    shop.write("cart.py", "total = 8\n")
+    shop.git("commit", "-qam", f"By hand\n\nHoldfast-Session: {session}")
+    (one,) = why(shop, "HEAD").sessions
+    assert (one.id, one.certainty) == (session, "certain")
+
+
+def test_commit_among_two_conversations_is_uncertain(shop: Workplace) -> None:
+    shop.prompt()
+    shop.prompt("Another", "talk-2")
+    shop.write("cart.py", "total = 3\n")
+    shop.git("commit", "-qam", "Whose")
+    shop.ran("make", "talk-1")
+    shop.stop()
+    shop.stop("talk-2")
+    answers = why(shop, "HEAD").sessions
+    assert {one.certainty for one in answers} == {"uncertain"}
+    assert all("claude:talk-1 or claude:talk-2 may have made it" in one.because for one in answers)
+
+
+def test_line_that_is_not_committed_is_the_sessions_that_left_the_file_so(shop: Workplace) -> None:
+    shop.prompt()
+    shop.write("cart.py", "total = 1\nnew = 2\n")
+    shop.ran("echo new = 2 >> cart.py")
+    shop.stop()
+    found = why(shop, "cart.py:2")
+    assert (found.commit, found.about) == (None, "cart.py:2, not committed")
+    assert [(one.conversation, one.certainty) for one in found.sessions] == [("talk-1", "certain")]
+    shop.write("cart.py", "total = 1\nother = 3\n")
+    assert [certainty for _, _, certainty in said(shop, "cart.py:2")] == ["uncertain"]
+
+
+def test_what_is_neither_a_commit_nor_a_file_is_not_found(shop: Workplace) -> None:
+    for what in ("nothing.py", "deadbeef", "nothing.py:3", "--all", "\0"):
+        with pytest.raises(NotFound):
+            why(shop, what)
+
+
+def test_project_without_git_answers_for_files(tmp_path: Path) -> None:
+    plain = Workplace(tmp_path, git=False)
+    plain.prompt()
+    plain.wrote("cart.py", "total = 7\n")
+    plain.stop()
+    assert said(plain, "cart.py:1") == said(plain, "cart.py") == [("Fix the cart", "talk-1", "certain")]
+
+
+def test_nothing_that_the_repository_names_is_run(shop: Workplace, tmp_path: Path) -> None:
+    """Text conversions, filters, monitors, signature programs and hooks, while trees are compared and lines blamed."""
+    proof = tmp_path / "ran"
+    script = tmp_path / "evil"
+    script.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{proof}'\ncat\n")
+    script.chmod(0o755)
+    for name in ("pre-commit", "post-index-change", "reference-transaction", "post-checkout"):
+        (shop.project / ".git" / "hooks" / name).write_text(script.read_text())
+        (shop.project / ".git" / "hooks" / name).chmod(0o755)
+    by_agent(shop)
+    proof.unlink(missing_ok=True)
+    shop.write(".gitattributes", "*.py diff=evil filter=evil merge=evil\n")
+    for key, value in (
+        ("diff.evil.textconv", str(script)), ("diff.evil.command", str(script)), ("filter.evil.clean", str(script)),
+        ("filter.evil.process", str(script)), ("core.fsmonitor", str(script)), ("gpg.program", str(script)),
+        ("log.showSignature", "true"), ("blame.ignoreRevsFile", str(script)), ("core.pager", str(script)),
+        ("diff.external", str(script)), ("alias.log", f"!{script}"), ("core.sshCommand", str(script)),
+    ):  # fmt: skip
+        subprocess.run(["git", "-C", str(shop.project), "config", key, value], check=True, timeout=60)
+    shop.prompt("Again")
+    shop.write("cart.py", "total = 1\ntax = 20\n")
+    shop.ran("sed -i s/19/20/ cart.py")
+    shop.stop()
+    assert [(one.path, one.by) for one in shop.files()][-1] == ("cart.py", "command")
+    assert said(shop, "cart.py:2") == said(shop, "cart.py") == [("Fix the cart", "talk-1", "certain")]
+    assert said(shop, "HEAD")
+    assert not proof.exists()
