@@ -140,7 +140,7 @@ def test_project_without_git_answers_for_files(tmp_path: Path) -> None:
 
 
 def test_nothing_that_the_repository_names_is_run(shop: Workplace, tmp_path: Path) -> None:
-    """Text conversions, filters, monitors, signature programs and hooks, while trees are compared and lines blamed."""
+    """Text conversions, filters, monitors, signature programs, hooks: while trees are compared and lines blamed."""
     proof = tmp_path / "ran"
     script = tmp_path / "evil"
     script.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{proof}'\ncat\n")

@@ -37,7 +37,7 @@ def public(one: Connected) -> dict[str, object]:
 
 def painted(paint: Paint, one: Connected, verdict: str, *, lines: bool = True) -> list[Painted]:
     """One agent: what it is now, its files, what was added to them, what stands in the way."""
-    out = [paint.join(paint.bold(title(one.agent)), "  ", paint.green(verdict))]
+    out = [paint.join(paint.bold(one.agent if one.agent == "git" else title(one.agent)), "  ", paint.green(verdict))]
     out += _files(paint, one.files)
     if one.server is not None:
         out.append(paint.join("  ", paint.dim("server "), f"{one.server_name} in {one.server}"))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # this module is loaded in a hurry
     from holdfast.capture.interface import Reply
 
 BLOCKED: Final = 86  # for the hook script, which makes 2 of it: Python itself ends with 2 when it is broken
-OWN_WORDS: Final = ("drain", "status", "tell", "unkept")  # what stands where else an agent is named
+OWN_WORDS: Final = ("drain", "status", "tell", "trailer", "unkept")  # what stands where else an agent is named
 HELD_UP: Final = 0.9  # seconds: an agent is never held up for longer
 _LARGEST: Final = 64 * 1024 * 1024
 _PIECE: Final = 1024 * 1024
@@ -36,8 +36,8 @@ _TALKS: Final = ("session_id", "conversation_id", "sessionId", "taskId")
 
 
 def main(words: list[str], home: str | None = None) -> int:
-    """`AGENT SOURCE PARENT` (hand over, and answer), `tell AGENT SOURCE PARENT`, `status AGENT`, `drain FORMAT`, or
-    `unkept AGENT FILE`.
+    """`AGENT SOURCE PARENT` (hand over, and answer), `tell AGENT SOURCE PARENT`, `status AGENT`, `drain FORMAT`,
+    `trailer FILE`, or `unkept AGENT FILE`.
     """
     try:
         home = home or _home()
@@ -46,6 +46,8 @@ def main(words: list[str], home: str | None = None) -> int:
             return _drain(home, *words[1:2])
         if words[:1] == ["unkept"]:
             return _unkept(home, *words[1:3])
+        if words[:1] == ["trailer"]:
+            return _trailer(home, *words[1:2])
         if words[:1] == ["status"]:
             _watch_the_time()
             from holdfast.cli.statusline import show
@@ -187,6 +189,15 @@ def _drain(home: str, made: str = "") -> int:
     if made != spool.FORMAT:
         _renew_scripts(home)
     drained(home, store=os.environ.get("HOLDFAST_STORE") or None)
+    return 0
+
+
+def _trailer(home: str, path: str) -> int:
+    """A commit is being made: its message is to name the session."""
+    import holdfast.cli.quick  # noqa: F401
+    from holdfast.keeper.captures.hearing import named_in_commit
+
+    named_in_commit(home, path, store=os.environ.get("HOLDFAST_STORE") or None)
     return 0
 
 

@@ -24,7 +24,9 @@ _OUTCOME = Option(("--outcome",), "what came of it")
 _FORMAT = Argument("format", "which of the four formats", choices=FORMAT_NAMES)
 _OUT = Option(("-o", "--out"), "where to write it (default: standard output)", kind="path", metavar="OUT")
 _PROGRAM = Argument("agent", "which agent", choices=AGENT_NAMES)
-_PROGRAMS = Argument("agents", "which agents", many=True, choices=(*AGENT_NAMES, "claude-desktop"), metavar="AGENT")
+_PROGRAMS = Argument(
+    "agents", "which agents", many=True, choices=(*AGENT_NAMES, "claude-desktop", "git"), metavar="AGENT"
+)
 _SCOPE = Option(("--scope",), "for everything you do, or for this project alone", choices=("user", "project"))
 _REMOTE = Option(("--remote",), "only this one", metavar="NAME")
 _PERSON = Argument("person", "their role on the server")

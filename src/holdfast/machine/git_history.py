@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from holdfast.core import limits
+from holdfast.machine import git_config
 from holdfast.machine.git_program import GitFailed
 from holdfast.machine.git_reader import GitReader
 
@@ -128,6 +129,15 @@ class GitHistory(GitReader):
             if added.isdigit() and removed.isdigit():
                 found[path] = (int(added), int(removed))
         return found
+
+    def hooks_path(self) -> tuple[str | None, str | None]:
+        """`core.hooksPath` as the repository sets it, and as the person does."""
+        own = git_config.last(self._settings(self.place()), "core.hookspath")
+        return own, git_config.last(self._personal_settings(), "core.hookspath")
+
+    def add_trailer(self, path: str, trailer: str) -> None:
+        """Add a trailer to a message in a file, unless it has one of that name."""
+        self._ask("interpret-trailers", "--in-place", "--if-exists", "doNothing", "--trailer", trailer, "--", path)
 
     def blame(self, path: str, line: int) -> Blamed:
         """Which commit a line of a file in the work tree is from."""

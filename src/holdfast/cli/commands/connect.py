@@ -20,9 +20,15 @@ if TYPE_CHECKING:
 def run(call: Call) -> None:
     from holdfast.keeper.captures.connecting import connect
 
-    scope: Scope = "project" if call.parsed.text("scope") == "project" else "user"
+    asked = call.parsed.text("scope")
+    scope: Scope = "project" if asked == "project" else "user"
     wanted = not call.parsed.flag("no_mcp")
-    done = connect(call.keeper, places(call), call.parsed.texts("agents"), scope, server=wanted)
+    agents = [name for name in call.parsed.texts("agents") if name != "git"]
+    done = connect(call.keeper, places(call), agents, scope, server=wanted) if agents else []
+    if "git" in call.parsed.texts("agents"):
+        from holdfast.keeper.captures import git_trailer
+
+        done.append(git_trailer.connect(call.keeper, places(call), scope if asked else None))
     call.answer(
         {"connections": [public(one) for one in done]},
         lambda paint: Painted("") if call.quiet else _connected(paint, done),
@@ -32,7 +38,12 @@ def run(call: Call) -> None:
 def disconnect(call: Call) -> None:
     from holdfast.keeper.captures.connecting import disconnect as take_out
 
-    done = take_out(call.keeper, places(call), call.parsed.texts("agents"))
+    agents = [name for name in call.parsed.texts("agents") if name != "git"]
+    done = take_out(call.keeper, places(call), agents) if agents else []
+    if "git" in call.parsed.texts("agents"):
+        from holdfast.keeper.captures import git_trailer
+
+        done.append(git_trailer.disconnect(call.keeper))
     call.answer(
         {"connections": [public(one) for one in done]},
         lambda paint: Painted("") if call.quiet else _disconnected(paint, done),
@@ -46,9 +57,11 @@ def _connected(paint: Paint, done: list[Connected]) -> Painted:
         lines += painted(
             paint, one, f"connected {where}" if one.is_new or one.revived else f"is connected already, {where}"
         )
-    names = " ".join(one.agent for one in done if one.agent not in SERVED)
+    names = " ".join(one.agent for one in done if one.agent not in (*SERVED, "git"))
     lines.append(paint.plain(""))
-    if names:
+    if all(one.agent == "git" for one in done):
+        lines.append(paint.dim("Commits name the session that is at work from now on: Holdfast-Session."))
+    elif names:
         lines.append(paint.dim("Sessions record themselves from now on: work as usual, then holdfast status."))
         lines.append(paint.dim(f"holdfast backfill {names} takes in what was done before."))
     else:
@@ -57,6 +70,8 @@ def _connected(paint: Paint, done: list[Connected]) -> Painted:
 
 
 def _where(one: Connected) -> str:
+    if one.agent == "git":
+        return "for this repository" if one.scope == "project" else "for all your repositories"
     if one.agent in SERVED:
         return "for you, with the MCP server and nothing else"  # it knows of no projects
     return "for this project" if one.scope == "project" else "for you, in every project"

@@ -57,6 +57,14 @@ def _answered(keeper: Keeper, heard: Heard, store: str | None) -> Reply | None:
     return agent.reply(said, heard.event)
 
 
+def named_in_commit(home: str, path: str, *, store: str | None) -> None:
+    """Name the session in the message of the commit that is being made in this directory."""
+    if not absence.is_away(home, store):
+        from holdfast.keeper.captures.git_trailer import add_trailer
+
+        _briefly(home, None, store, absence.HURRY, lambda keeper: add_trailer(keeper, path))
+
+
 def drained(home: str, *, store: str | None) -> None:
     """Take in what waits, for nobody in particular, and compare work trees in which a turn began or ended."""
     if not absence.is_on_a_server(store):

@@ -88,7 +88,7 @@ def _shared(change: Change, kept: Kept | None, before: bytes | None, ours: Ours)
     existed = base is not None
     remembered = Kept(
         path=change.path, existed=existed, original=base or b"", wrote=digest(after), receipt=receipt,
-        made=[] if before is not None else _missing(change.path), linked=os.path.islink(change.path),
+        made=[] if before is not None else missing_directories(change.path), linked=os.path.islink(change.path),
     )  # fmt: skip
     what: What = "unchanged" if after == before else "edited" if before is not None else "created"
     return Step(remembered, what, before, after)
@@ -165,7 +165,7 @@ def _own(change: Change, kept: Kept | None, before: bytes | None) -> Step:
     content = change.content or b""
     remembered = Kept(
         path=change.path, existed=False, own=True, wrote=digest(content),
-        made=[] if before is not None else _missing(change.path), linked=os.path.islink(change.path),
+        made=[] if before is not None else missing_directories(change.path), linked=os.path.islink(change.path),
     )  # fmt: skip
     if before is None:
         return Step(remembered, "created", None, content, change.executable)
@@ -198,7 +198,7 @@ def sharing(step: Step, made: Container[str]) -> Step:
     return step._replace(kept=msgspec.structs.replace(step.kept, made=own))
 
 
-def _missing(path: str) -> list[str]:
+def missing_directories(path: str) -> list[str]:
     """The directories that have to be made for a file, outermost first."""
     found: list[str] = []
     above = os.path.dirname(os.path.realpath(path))

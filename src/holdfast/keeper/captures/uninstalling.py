@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.capture import glances, script, spool
 from holdfast.capture.registry import CONNECTABLE
 from holdfast.core.errors import HoldfastError
-from holdfast.keeper.captures import connecting, installing, opened
+from holdfast.keeper.captures import connecting, git_trailer, installing, opened
 from holdfast.keeper.captures.connecting import Connected
 from holdfast.keeper.captures.connections import Connections
 from holdfast.keeper.captures.taking_back import refuse_unwritable
@@ -52,6 +52,11 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
                 except HoldfastError as error:
                     problems.append(error)
                     resisting.add(connection.agent)
+    try:
+        hooks = git_trailer.disconnect_all(home)
+        done += [hooks] if hooks.files else []
+    except HoldfastError as error:
+        problems.append(error)
     # Where taking back failed, what is remembered stays the way to do it: entries are not picked out of the file.
     for name in (one for one in CONNECTABLE if one not in resisting):
         try:
@@ -62,7 +67,7 @@ def uninstall(keeper: Keeper, places: Places) -> Uninstalled:
             continue
         if left.is_new:
             done.append(left)
-    done = [connecting.with_what_stays(home, places, one) for one in done]
+    done = [one if one.agent == git_trailer.NAME else connecting.with_what_stays(home, places, one) for one in done]
     if problems:
         return Uninstalled(done, removed, problems)
     # Only now: hooks that are still connected somewhere need their script and what is remembered about them.
