@@ -3,8 +3,8 @@
 Machines are noisy and differ; a ratio against something measured in the same minute means something anywhere. The
 table goes to the terminal, everything measured to bench/results/latest.json.
 
-    python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, backfill,
-                                     travel, dashboard, mcp, postgres
+    python bench/run.py [NAME…]      only these: append, growth, cold, parallel, validate, mirrors, hooks, comparison,
+                                     backfill, travel, dashboard, mcp, postgres
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from measures import (
     append,
     backfill,
     cold,
+    comparison,
     dashboard,
     growth,
     hooks,
@@ -34,8 +35,8 @@ from measures import (
 from measures.figures import Figure
 
 NAMES = (
-    "append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "backfill", "travel", "dashboard", "mcp",
-    "postgres",
+    "append", "growth", "cold", "parallel", "validate", "mirrors", "hooks", "comparison", "backfill", "travel",
+    "dashboard", "mcp", "postgres",
 )  # fmt: skip
 RESULTS = Path(__file__).parent / "results"
 
@@ -59,6 +60,8 @@ def main(names: list[str]) -> int:
             figures += mirrors.measure(scratch)
         if "hooks" in wanted:
             figures += hooks.measure(scratch)
+        if "comparison" in wanted:
+            figures += comparison.measure(scratch)
         if "backfill" in wanted:
             figures += backfill.measure(scratch)
         if "travel" in wanted:

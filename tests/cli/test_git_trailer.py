@@ -5,40 +5,44 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.cli.main import main
+
 
 class Repository:
-    def __init__(self, where: Path) -> None:
-        self.home, self.root = where / "home", where / "shop"
-        self.environ = {
-            "PATH": os.environ["PATH"], "HOME": str(where / "user"), "HOLDFAST_HOME": str(self.home),
-            "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A",
+    def __init__(self, where: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.home, self.root, self.user = where / "home", where / "shop", where / "user"
+        self._capsys = capsys
+        for name in [name for name in os.environ if name.startswith(("HOLDFAST_", "GIT_"))]:
+            monkeypatch.delenv(name)
+        around = {
+            "HOME": str(self.user), "HOLDFAST_HOME": str(self.home), "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": ":",
+            "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A",
             "GIT_COMMITTER_EMAIL": "a@b",
         }  # fmt: skip
+        for name, value in around.items():
+            monkeypatch.setenv(name, value)
         self.root.mkdir(parents=True)
-        (where / "user").mkdir()
+        self.user.mkdir()
+        monkeypatch.chdir(self.root)
         self.git("init", "-q", "-b", "main")
 
     def git(self, *words: str, at: Path | None = None, code: int = 0) -> str:
         done = subprocess.run(
-            ["git", *words], cwd=at or self.root, env=self.environ, capture_output=True, text=True, timeout=60,
-            check=False,
-        )  # fmt: skip
+            ["git", *words], cwd=at or self.root, capture_output=True, text=True, timeout=60, check=False
+        )
         assert done.returncode == code, done.stderr
         return done.stdout
 
     def holdfast(self, *words: str, code: int = 0) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "holdfast", *words, "--json"], cwd=self.root, env=self.environ,
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        assert done.returncode == code, done.stderr + done.stdout
-        return json.loads(done.stdout or done.stderr)
+        self._capsys.readouterr()
+        assert main([*words, "--json"]) == code
+        out, err = self._capsys.readouterr()
+        return json.loads(out or err)
 
     def commit(self, message: str, *words: str, at: Path | None = None) -> str:
         """Its whole message, as it is in the repository."""
@@ -55,8 +59,8 @@ class Repository:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Repository:
-    return Repository(tmp_path)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Repository:
+    return Repository(tmp_path, monkeypatch, capsys)
 
 
 def test_commit_names_the_session_that_is_at_work(shop: Repository) -> None:
@@ -141,7 +145,6 @@ def test_hook_does_nothing_once_holdfast_is_gone(shop: Repository) -> None:
 def test_commit_given_up_by_an_empty_message_stays_given_up(shop: Repository) -> None:
     shop.holdfast("start", "Add the tax")
     shop.holdfast("connect", "git")
-    shop.environ["GIT_EDITOR"] = ":"
     shop.git("commit", "--allow-empty", code=1)
 
 
@@ -156,7 +159,6 @@ def test_work_trees_of_a_repository_share_the_hook_and_have_their_own_sessions(
     assert shop.commit("Here").endswith(session)
 
 
-def test_directory_without_a_repository_is_refused(tmp_path: Path) -> None:
-    shop = Repository(tmp_path)
+def test_directory_without_a_repository_is_refused(shop: Repository, tmp_path: Path) -> None:
     (shop.root / ".git").rename(tmp_path / "away")
     assert shop.holdfast("connect", "git", code=1)["error"]["kind"] == "refused"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -48,7 +47,6 @@ def test_commit_line_and_file_of_an_agent_are_certain(shop: Workplace) -> None:
 
 def test_line_of_an_earlier_commit_is_nobodys(shop: Workplace) -> None:
     """Nothing recorded says who made it, and nothing is guessed."""
-    time.sleep(1.1)
     by_agent(shop)
     assert said(shop, "cart.py:1") == []
 

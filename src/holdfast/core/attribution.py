@@ -96,25 +96,27 @@ class CommitMaker(msgspec.Struct, frozen=True, gc=False):
     among: tuple[str, ...]
 
 
-def maker_of(turns: Sequence[Turn], at: int, until: int) -> CommitMaker:
-    """Which conversation made a commit at some moment from `at` to `until`: git counts seconds.
+def maker_of(turns: Sequence[Turn], since: int, until: int) -> CommitMaker:
+    """Which conversation made a commit at some moment from `since` to `until`: git counts seconds.
 
-    Certain where one conversation was at work and ran a command that makes commits at that time; where none was at
-    work for certain, a person made it.
+    Certain where one conversation was at work all that time, and ran a command that makes commits; where none was at
+    work, a person made it. A command is reported when it has ended, and its beginning is not always known.
     """
-    near = [turn for turn in turns if turn.began <= until and (turn.ended is None or turn.ended >= at)]
-    conversations = tuple(dict.fromkeys(turn.conversation for turn in near))
+    near = [turn for turn in turns if turn.began <= until and (turn.ended is None or turn.ended >= since)]
+    names = tuple(dict.fromkeys(turn.conversation for turn in near))
     if not near:
         return CommitMaker(None, "certain", ())
-    # A command is reported when it has ended, and its beginning is not always known.
-    committing = tuple(dict.fromkeys(
+    committing = {
         turn.conversation for turn in near for ran in turn.commands
-        if ran.commits and ran.since <= until and ran.until >= at
-    ))  # fmt: skip
-    if len(committing) == 1:
-        sure = len(conversations) == 1
-        return CommitMaker(committing[0], "certain" if sure else "likely", () if sure else conversations)
-    covered = all(turn.covers(at) and turn.covers(until) and not turn.broken_off for turn in near)
-    if len(conversations) == 1 and covered and any(turn.commands for turn in near):
-        return CommitMaker(conversations[0], "likely", ())
-    return CommitMaker(None, "uncertain", conversations)
+        if ran.commits and ran.since <= until and ran.until >= since
+    }  # fmt: skip
+    only = next(iter(committing)) if len(committing) == 1 else None
+    if len(names) > 1:
+        return CommitMaker(only, "uncertain" if only is None else "likely", names)
+    if not all(turn.covers(since) and turn.covers(until) for turn in near):
+        return CommitMaker(None, "uncertain", names)
+    if only is not None:
+        return CommitMaker(only, "certain", ())
+    if any(turn.commands for turn in near) and not any(turn.broken_off and until > turn.heard for turn in near):
+        return CommitMaker(names[0], "likely", ())
+    return CommitMaker(None, "uncertain", names)

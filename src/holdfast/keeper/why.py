@@ -91,9 +91,10 @@ class _Asked:
         if self._git is None or name.startswith("-"):
             return None
         try:
-            return self._git.commit(name)
+            found = self._git.commit(name)
         except HoldfastError:
             return None
+        return None if found is None else self._git.precisely(found)
 
     def of_commit(self, commit: Commit, path: str | None = None) -> list[Answer]:
         """Every session that something recorded connects with a commit; `path`: with a file in it."""
@@ -186,7 +187,7 @@ class _Asked:
         if self._git is None:
             return Found(about, None, path, line, _best(list(self._of_content(path))))
         blamed = self._git.blame(path, line)
-        commit = None if blamed.commit is None else self._git.commit(blamed.commit)
+        commit = None if blamed.commit is None else self.commit(blamed.commit)
         if commit is None:
             return Found(f"{about}, not committed", None, path, line, _best(list(self._of_content(path))))
         answers = self.of_commit(commit, blamed.path)

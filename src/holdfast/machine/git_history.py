@@ -29,13 +29,13 @@ _LARGEST_BLOB: Final = 16 << 20
 
 
 class Commit(NamedTuple):
-    """A commit. When HEAD came to it, or when it was committed: at some moment from `at` to `until`.
-
-    Times are milliseconds. Git counts seconds; of the latest entry in the log of HEAD, its file knows more.
+    """A commit. `at` is when HEAD came to it, or when it was committed, in milliseconds. Git counts seconds: it was
+    at some moment from `since` to `until`; see `precisely`.
     """
 
     sha: str
     at: int
+    since: int
     until: int
     tree: str
     parents: tuple[str, ...]
@@ -63,14 +63,16 @@ class GitHistory(GitReader):
     def head_log(self, most: int) -> list[Commit]:
         """What HEAD of this work tree was moved to, the latest first; empty where no log is kept."""
         answer = self._try("log", "-g", f"-{most}", "--date=raw", _FORMAT, "HEAD", "--", env=_UNREPLACED)
-        found = _commits(answer.out) if answer.code == 0 else []
-        if not found:
-            return []
+        return _commits(answer.out) if answer.code == 0 else []
+
+    def precisely(self, commit: Commit) -> Commit:
+        """The same with the moment at which it was made, where its object is still a file of its own."""
+        name = os.path.join(self.place().common_dir or "", "objects", commit.sha[:2], commit.sha[2:])
         try:
-            written = os.stat(os.path.join(self.place().git_dir or "", "logs", "HEAD")).st_mtime_ns // 1_000_000
+            made = os.lstat(name).st_mtime_ns // 1_000_000
         except (OSError, ValueError):
-            return found
-        return [entry._replace(until=min(entry.until, max(written, entry.at))) for entry in found]
+            return commit
+        return commit._replace(since=made, until=made) if commit.since <= made <= commit.until else commit
 
     def log(self, tip: str, *, without: Sequence[str] = (), most: int = 100) -> list[Commit]:
         """The commits that lead to one, the latest first, without those that lead to others."""
@@ -167,7 +169,7 @@ def _commits(out: bytes) -> list[Commit]:
         at = int(moment[1] if moment else committed or 0) * 1000
         found.append(
             Commit(
-                sha.strip(), at, at + 999, tree, tuple(parents.split()),
+                sha.strip(), at, at, at + 999, tree, tuple(parents.split()),
                 int(authored or 0) * 1000, author, subject, action, tuple(sessions.split()),
             )
         )  # fmt: skip

@@ -269,7 +269,7 @@ class _Recording:
         near = [turn for turn in self._turns if turn.began <= commit.until and turn.ended is None]
         if near:
             return False
-        maker = maker_of(self._turns, commit.at, commit.until)
+        maker = maker_of(self._turns, commit.since, commit.until)
         named = [session for session in commit.sessions if self._is_here(session)]
         if named:
             sessions = named[:1]

@@ -273,7 +273,7 @@ def _commits(git: GitHistory, before: Snapshot, head: worktree.Head) -> tuple[Lo
     if not entries:
         return None, _without_log(git, before, head.commit or git.commit_id())
     newest = LogMark(entries[0].sha, entries[0].at, entries[0].action)
-    fresh = _since(entries, before)
+    fresh = _since(git, entries, before)
     found: list[NewCommit] = []
     branch = head.branch
     originals: dict[int, list[Commit]] = {}
@@ -281,19 +281,19 @@ def _commits(git: GitHistory, before: Snapshot, head: worktree.Head) -> tuple[Lo
         if _MADE.match(entry.action):
             replaces = _replaced(git, entries, place, originals) if _REWRITES.match(entry.action) else None
             if replaces != entry.sha:
-                found.append(NewCommit(entry, branch, replaces))
+                found.append(NewCommit(git.precisely(entry), branch, replaces))
         branch = _branch_before(entry.action, branch)
     return newest, found[::-1]
 
 
-def _since(entries: list[Commit], before: Snapshot) -> list[Commit]:
+def _since(git: GitHistory, entries: list[Commit], before: Snapshot) -> list[Commit]:
     mark = before.log
     for place, entry in enumerate(entries):
         if mark is not None and (entry.sha, entry.at, entry.action) == (mark.sha, mark.at, mark.action):
             return entries[:place]
     # Never looked at, or begun anew: what may have been made since then.
     since = before.at if mark is None else mark.at
-    return [entry for entry in entries if entry.until >= since]
+    return [entry for entry in entries if entry.until >= since and git.precisely(entry).until >= since]
 
 
 def _without_log(git: GitHistory, before: Snapshot, head: str | None) -> list[NewCommit]:
@@ -302,7 +302,8 @@ def _without_log(git: GitHistory, before: Snapshot, head: str | None) -> list[Ne
         return []
     found = git.log(head, without=[before.head], most=limits.TREE_COMMITS)
     branch = git.branch()
-    return [NewCommit(one, branch, None) for one in reversed(found) if one.until >= before.at]
+    made = [git.precisely(one) for one in reversed(found)]
+    return [NewCommit(one, branch, None) for one in made if one.until >= before.at]
 
 
 def _branch_before(action: str, branch: str | None) -> str | None:

@@ -1,0 +1,81 @@
+"""The whole way of a change: hooks as an agent runs them, the process they start, and what `show` and `why` say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the script of hooks is another one there")
+
+
+class Agent:
+    """Claude Code as its hooks see it, in a repository of its own."""
+
+    def __init__(self, where: Path) -> None:
+        self.home, self.project = where / "home", where / "shop"
+        self.project.mkdir()
+        self.environ = {
+            "PATH": os.environ["PATH"], "HOME": str(where), "HOLDFAST_HOME": str(self.home),
+            "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "A",
+            "GIT_COMMITTER_EMAIL": "a@b",
+        }  # fmt: skip
+        self.run("git", "init", "-q")
+        (self.project / "cart.py").write_text("total = 1\n")
+        self.run("git", "add", ".")
+        self.run("git", "commit", "-qm", "Begin")
+        self.holdfast("connect", "claude", "--no-mcp")
+
+    def run(self, *words: str, said: bytes = b"") -> str:
+        done = subprocess.run(
+            words, cwd=self.project, env=self.environ, input=said, capture_output=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        time.sleep(0.02)
+        return done.stdout.decode()
+
+    def holdfast(self, *words: str) -> Any:
+        return json.loads(self.run(sys.executable, "-m", "holdfast", *words, "--json"))
+
+    def hook(self, manner: str, event: str, **said: Any) -> None:
+        payload = {"session_id": "talk", "cwd": str(self.project), "hook_event_name": event, **said}
+        self.run(
+            "/bin/sh", str(self.home / "hooks" / "hook"), "claude", manner, "user", said=json.dumps(payload).encode()
+        )
+
+    def command(self, command: str) -> None:
+        """A shell command of the agent's, and its report."""
+        self.run("/bin/sh", "-c", command)
+        self.hook(
+            "tell", "PostToolUse", tool_name="Bash", tool_input={"command": command}, tool_response={},
+            tool_use_id=f"u{time.time_ns()}",
+        )  # fmt: skip
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.holdfast("log", "--type", kind)["events"]
+        return found
+
+
+def test_file_and_commit_of_a_command_are_recorded_by_the_process_that_a_hook_starts(tmp_path: Path) -> None:
+    """Nobody has to ask: `log` compares nothing."""
+    agent = Agent(tmp_path)
+    agent.hook("ask", "UserPromptSubmit", prompt="Fix the cart", prompt_id="p1")
+    agent.command("sed -i.bak s/1/2/ cart.py && rm cart.py.bak && git commit -qam 'Fix the total'")
+    agent.hook("stir", "Stop", last_assistant_message="Done")
+    ends = time.monotonic() + 60
+    while not agent.events("commit.recorded") and time.monotonic() < ends:
+        time.sleep(0.2)
+    session = agent.holdfast("show", "@")["session"]
+    assert [(one["path"], one["by"]) for one in session["files"]] == [("cart.py", "command")]
+    assert [(one["subject"], one["conversation"]) for one in session["commits"]] == [("Fix the total", "talk")]
+    (answer,) = agent.holdfast("why", "cart.py:1")["sessions"]
+    assert set(answer) == {"id", "goal", "conversation", "certainty", "because"}
+    assert (answer["goal"], answer["conversation"], answer["certainty"]) == ("Fix the cart", "talk", "certain")
+    assert "command" in agent.run(sys.executable, "-m", "holdfast", "show", "@")
+    assert "Fix the total" in agent.run(sys.executable, "-m", "holdfast", "report")
