@@ -156,7 +156,7 @@ def test_the_table_knows_who_can_be_connected() -> None:
     declared = {command.name: command.params for command in COMMANDS}
     offered = {name: next(one.choices for one in declared[name] if one.name in ("agents", "agent"))
                for name in ("connect", "disconnect", "hook", "backfill")}  # fmt: skip
-    assert offered["connect"] == offered["disconnect"] == CONNECTABLE
+    assert offered["connect"] == offered["disconnect"] == (*CONNECTABLE, "git")  # git for the trailer alone
     assert offered["hook"] == offered["backfill"] == NAMES
 
 

@@ -20,6 +20,10 @@ SESSION: dict[str, Any] = {
     "ended_at": "", "device": "", "devices": [], "cost_usd": "",
     "waiting": [{"at": "", "for": "", "text": ""}],
     "native": [{"agent": "", "id": "", "resume": ""}],
+    "commits": [{
+        "sha": "", "at": "", "subject": "", "conversation": "", "branch": "", "certainty": "", "among": [],
+        "replaces": "",
+    }],
     "agents": [{
         "id": "", "type": "", "task": "", "status": "", "progress": "", "started_at": "", "completed_at": "",
         "duration_ms": "", "result": "", "summary": "", "blocking_on": "", "tokens": "", "retries": "", "pid": "",
@@ -34,7 +38,7 @@ SESSION: dict[str, Any] = {
     "decisions": [{"at": "", "chosen": "", "context": "", "options": [], "why": ""}],
     "files": [{
         "path": "", "action": "", "agent": "", "at": "", "lines_added": "", "lines_removed": "", "hash_before": "",
-        "hash_after": "",
+        "hash_after": "", "by": "", "among": [],
     }],
     "context": {
         "tokens": "", "window": "", "percent": "", "level": "", "compressions": "", "last_compression": "",

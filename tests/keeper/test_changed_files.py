@@ -297,3 +297,19 @@ def test_more_changes_than_are_recorded_are_counted(shop: Workplace, monkeypatch
     session = shop.session()
     assert len(session.files) == 2
     assert str(session.extra["work_tree"]).startswith("3 more files")
+
+
+def test_deleted_session_leaves_no_path_behind(shop: Workplace) -> None:
+    """Not in the snapshot either, of a file that is still there."""
+    shop.prompt()
+    shop.write("confidential-name.py", "x\n")
+    shop.git("commit", "-q", "--allow-empty", "-m", "Confidential words")
+    shop.ran("make")
+    shop.stop()
+    with shop.keeper() as keeper:
+        session = keeper.session()
+        assert [change.path for change in session.document().files] == ["confidential-name.py"]
+        keeper.delete(session.id)
+    for path in shop.home.rglob("*"):
+        if path.is_file():
+            assert b"onfidential" not in path.read_bytes(), path

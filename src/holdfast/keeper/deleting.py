@@ -44,8 +44,9 @@ def delete(keeper: Keeper, session: str, *, force: bool, at: int | None) -> str:
         )
     moment = keeper.recorder.moment(at, state.latest.get(keeper.home.writer(keeper.address)), session)
     if state.native:
-        from holdfast.keeper.captures import glance, gone
+        from holdfast.keeper.captures import comparison, glance, gone
 
+        comparison.forget(keeper, session)
         gone.remember(keeper.home.path, view.names(state))
         glance.forget_talks(keeper.home.path, view.names(state))
     if keeper.upkeep.shared_by_others(session) is not None:

@@ -66,6 +66,27 @@ def compare_at_end(keeper: Keeper, session: str, at: int | None = None) -> None:
     _safely(keeper, keeper.place.root, 5.0, Ending(session, keeper.now() if at is None else at))
 
 
+def forget(keeper: Keeper, session: str) -> None:
+    """Forget the snapshots of the work trees that a session was in: the paths in them are its paths too."""
+    store = keeper.store()
+    names = {name for root in (keeper.place.root, *store.places(session)) for name in _names(root)}
+    for kept in store.remembered_under(turns.PREFIX).values():
+        tree = turns.decoded(kept, "")
+        if any(turn.session == session for turn in tree.turns):
+            names.update(_names(tree.root))
+    project = keeper.state(session).project
+    names.update(_names(project.path) if project is not None and project.path is not None else ())
+    known = {*store.remembered_under(turns.PREFIX), *store.remembered_under(snapshots.PREFIX)}
+    if names & known:
+        with keeper.transaction() as transaction:
+            for name in sorted(names & known):
+                transaction.remember(name, None)
+
+
+def _names(root: str) -> tuple[str, str]:
+    return turns.name_of(root), snapshots.name_of(root)
+
+
 def commit_of(keeper: Keeper, sha: str, branch: str | None) -> list[CommitRecorded]:
     """What is recorded of a commit that Holdfast made itself."""
     try:
@@ -260,8 +281,7 @@ class _Recording:
         for one in made:
             if not self._commit(one):
                 return last, head
-            entry = one.commit
-            last, head = snapshots.LogMark(entry.sha, entry.at, entry.action), entry.sha
+            last, head = snapshots.mark_of(one.commit), one.commit.sha
         return None
 
     def _commit(self, one: NewCommit) -> bool:

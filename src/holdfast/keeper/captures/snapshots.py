@@ -61,7 +61,7 @@ class Entry(msgspec.Struct, array_like=True, gc=False):
 
 
 class LogMark(msgspec.Struct, array_like=True, gc=False):
-    """An entry of the log of HEAD."""
+    """An entry of the log of HEAD. What was done is a digest: it holds the first line of a commit's message."""
 
     sha: str
     at: int
@@ -272,7 +272,7 @@ def _commits(git: GitHistory, before: Snapshot, head: worktree.Head) -> tuple[Lo
     entries = git.head_log(limits.TREE_COMMITS)
     if not entries:
         return None, _without_log(git, before, head.commit or git.commit_id())
-    newest = LogMark(entries[0].sha, entries[0].at, entries[0].action)
+    newest = mark_of(entries[0])
     fresh = _since(git, entries, before)
     found: list[NewCommit] = []
     branch = head.branch
@@ -286,10 +286,14 @@ def _commits(git: GitHistory, before: Snapshot, head: worktree.Head) -> tuple[Lo
     return newest, found[::-1]
 
 
+def mark_of(entry: Commit) -> LogMark:
+    return LogMark(entry.sha, entry.at, digest(entry.action.encode(errors="surrogatepass"))[:16])
+
+
 def _since(git: GitHistory, entries: list[Commit], before: Snapshot) -> list[Commit]:
     mark = before.log
     for place, entry in enumerate(entries):
-        if mark is not None and (entry.sha, entry.at, entry.action) == (mark.sha, mark.at, mark.action):
+        if mark is not None and mark == mark_of(entry):
             return entries[:place]
     # Never looked at, or begun anew: what may have been made since then.
     since = before.at if mark is None else mark.at
