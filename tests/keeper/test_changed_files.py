@@ -309,7 +309,7 @@ def test_deleted_session_leaves_no_path_behind(shop: Workplace) -> None:
     with shop.keeper() as keeper:
         session = keeper.session()
         assert [change.path for change in session.document().files] == ["confidential-name.py"]
-        keeper.delete(session.id)
+        keeper.delete(session.id, force=True)
     for path in shop.home.rglob("*"):
         if path.is_file():
             assert b"onfidential" not in path.read_bytes(), path
