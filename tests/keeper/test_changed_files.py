@@ -127,6 +127,15 @@ def test_file_changed_while_one_of_two_conversations_rests_is_the_others(shop: W
     assert {(path, by) for path, _, by in shop.changes()} == {("cart.py", "command")}
 
 
+def test_turn_that_ends_with_an_error_is_compared(shop: Workplace) -> None:
+    shop.prompt()
+    shop.write("cart.py", "total = 2\n")
+    shop.ran("sed -i s/1/2/ cart.py")
+    shop.say("StopFailure", error="server_error", permission_mode="default")
+    shop.compare()
+    assert shop.changes() == [("cart.py", "modified", "command")]
+
+
 def test_file_changed_after_an_interrupted_turn_is_unknown(shop: Workplace) -> None:
     """Somebody stopped the agent, which is not reported: what came later may be the person's."""
     shop.prompt()

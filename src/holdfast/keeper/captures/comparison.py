@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -51,7 +52,10 @@ def compare_due(keeper: Keeper, *, only_here: bool = False, patience: float = 5.
     if store is None:
         return
     for _ in range(_AGAIN):
-        due = [tree for tree in turns.all_due(store) if not only_here or tree.root == keeper.place.root]
+        try:
+            due = [tree for tree in turns.all_due(store) if not only_here or tree.root == keeper.place.root]
+        except HoldfastError:
+            return  # whoever came for something else meets it by themselves, where it concerns them
         if not due:
             return
         for tree in due:
@@ -111,7 +115,8 @@ def _safely(keeper: Keeper, root: str, patience: float, ending: Ending | None = 
         message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
         errorlog.note(keeper.home.path, "compare", f"{root}: {message}")
         if ending is None:
-            _give_up(keeper, root, patience)
+            with suppress(HoldfastError):
+                _give_up(keeper, root, patience)
 
 
 def _give_up(keeper: Keeper, root: str, patience: float) -> None:

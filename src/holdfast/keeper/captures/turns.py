@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from holdfast.capture.signals import AnySignal, Closed, Limited, Measured, Opened, Prompted, Ran, Replied
+from holdfast.capture.signals import (
+    AnySignal,
+    Chosen,
+    Closed,
+    Erred,
+    Limited,
+    Measured,
+    Opened,
+    Prompted,
+    Ran,
+    Replied,
+)
 from holdfast.core import limits, view
 from holdfast.core.attribution import RanCommand, Turn
 from holdfast.core.canonical import digest
@@ -22,7 +33,8 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Store, Transaction
 
 PREFIX: Final = "turns/"
-_COMMITS: Final = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|merge|rebase|cherry-pick|revert|am|pull)\b")
+# Not compiled here: hooks that answer load this module too.
+_COMMITS: Final = r"\bgit\b[^|;&\n]*\b(?:commit|merge|rebase|cherry-pick|revert|am|pull)\b"
 _SLACK: Final = 1_000  # ms by which the clocks of an agent and of files may differ
 
 
@@ -64,8 +76,13 @@ def note(transaction: Transaction, root: str, reported: Iterable[tuple[Heard, in
     tree = decoded(transaction.remembered(name_of(root)), root)
     before = tree.due
     for heard, at, session in reported:
+        name = view.native_name(heard.agent, heard.conversation)
         for signal in heard.signals:
-            _note(tree, view.native_name(heard.agent, heard.conversation), session, signal, at)
+            _note(tree, name, session, signal, at)
+        # An error that is not a tool's is the end of the turn, and of all that is said of it.
+        alone = all(isinstance(signal, Erred | Chosen) for signal in heard.signals)
+        if alone and any(isinstance(signal, Erred) and signal.agent is None for signal in heard.signals):
+            _note(tree, name, session, Replied(), at)
     keep(transaction, tree)
     return tree.due != before
 
@@ -89,7 +106,7 @@ def _note(tree: TreeTurns, conversation: str, session: str, signal: AnySignal, a
             return
         case Ran() if turn is not None:
             since = turn.began if signal.took_ms is None else max(turn.began, at - signal.took_ms - _SLACK)
-            makes_commits = _COMMITS.search(signal.command) is not None
+            makes_commits = "git" in signal.command and re.search(_COMMITS, signal.command) is not None
             turn.commands = [*turn.commands, RanCommand(since, at, makes_commits)][-limits.TURN_COMMANDS :]
             turn.heard = max(turn.heard, at)
             return
