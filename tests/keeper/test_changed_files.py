@@ -9,6 +9,7 @@ import pytest
 from working_agents import Workplace
 
 from holdfast.core import limits
+from holdfast.keeper.captures import snapshots
 
 
 @pytest.fixture
@@ -294,6 +295,9 @@ def test_tree_with_too_many_changes_is_not_compared_and_says_so(
     session = shop.session()
     assert session.files == []
     assert "more than 3" in str(session.extra["work_tree"])
+    monkeypatch.setattr(snapshots, "look", lambda *_: pytest.fail("it was just found to be too much"))
+    shop.prompt("Again")
+    assert shop.errors() == []
 
 
 def test_more_changes_than_are_recorded_are_counted(shop: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,3 +163,17 @@ def test_commits_are_found_by_a_search(shop: Workplace) -> None:
         assert len(keeper.history(search="Round half")) == 1
         assert len(keeper.history(search=sha)) == 1
         assert keeper.history(search="nothing like it") == []
+
+
+def test_trailer_that_names_a_session_of_another_project_is_not_believed(shop: Workplace, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with shop.keeper(other) as keeper:
+        elsewhere = keeper.start("Something else").id
+    shop.prompt()
+    committed(shop, f"Fix\n\nHoldfast-Session: {elsewhere}")
+    shop.ran("git commit")
+    shop.stop()
+    with shop.keeper() as keeper:
+        assert keeper.state(elsewhere).commits == {}
+        assert len(keeper.session().document().commits) == 1

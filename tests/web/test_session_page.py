@@ -23,6 +23,7 @@ from holdfast.core.vocabulary import (
     AgentCompleted,
     AgentFailed,
     AgentStarted,
+    CommitRecorded,
     Data,
     FileChanged,
     MessageExchanged,
@@ -268,6 +269,27 @@ def test_a_file_that_somebody_else_changes_is_noticed(ground: Ground) -> None:
         assert "≠ changed since" in landing()
         place.unlink()
         assert "✗ gone" in landing()
+
+
+def test_commits_and_who_changed_files_are_shown(ground: Ground) -> None:
+    """Also what is uncertain, and nothing that a commit says is taken for the page's own."""
+    with ground.keeper("commits") as keeper:
+        session = keeper.start("Change a file")
+        said: list[Data] = [
+            FileChanged(path="a.txt", action="modified", by="command", among=("claude:1",)),
+            FileChanged(path="b.txt", action="modified", by="unknown", among=("claude:1", "codex:2")),
+            CommitRecorded(sha="a" * 40, message="Fix <b>it</b>", branch="main", conversation="claude:1"),
+            CommitRecorded(sha="b" * 40, message="Whose", certainty="uncertain", among=("claude:1", "codex:2")),
+        ]
+        keeper.recorder.record(session.id, lambda _: said)
+        shot = SESSION.shot(keeper, Asked({"id": session.id}))
+    files = "".join(shot.regions[name] for name in shot.lists["files"])
+    commits = "".join(shot.regions[name] for name in shot.lists["commits"])
+    assert "modified by command" in files
+    assert "modified by unknown (claude:1 or codex:2)" in files
+    assert "Fix &lt;b&gt;it&lt;/b&gt;" in commits
+    assert "on main · by 1 ·" in commits
+    assert "by uncertain (claude:1 or codex:2)" in commits
 
 
 def test_of_a_long_plan_what_is_done_is_left_out_first(ground: Ground) -> None:

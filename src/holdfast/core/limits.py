@@ -22,6 +22,7 @@ HISTORY_LINES: Final = 500_000  # how many
 
 # What is compared at the end of a turn: a work tree with what it was at the end of the turn before.
 TREE_SECONDS: Final = 5.0  # that git may take; beyond, this turn is not compared
+TREE_REST: Final = 10 * 60_000  # ms until a tree that takes too much is compared again
 TREE_PATHS: Final = 2_000  # not as committed; with more, none is compared
 TREE_CHANGES: Final = 500  # files that one comparison records
 TREE_HASHED: Final = 64 * MIB  # bytes of files that one comparison hashes

@@ -24,6 +24,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import FileState, State
 from holdfast.core.text import shorten
 from holdfast.core.vocabulary import CommitRecorded, Data, ExtraKept, FileChanged
+from holdfast.keeper import projects
 from holdfast.keeper.captures import snapshots, turns
 from holdfast.keeper.captures.snapshots import Difference, Entry, Looked, NewCommit, Snapshot
 from holdfast.machine import errorlog
@@ -41,6 +42,7 @@ _REPORTED: Final = 2_000  # ms after which an edit has been reported
 _LONGEST_SUBJECT: Final = 300
 _LONGEST_NAME: Final = 250
 _MOST_PARENTS: Final = 20
+_ID: Final = 36  # characters of a session's id
 
 
 def compare_due(keeper: Keeper, *, only_here: bool = False, patience: float = 5.0) -> None:
@@ -150,6 +152,7 @@ def _compare(keeper: Keeper, patience: float, ending: Ending | None) -> None:
         if looked is None:
             if why:
                 _Recording(keeper, transaction, fresh.turns, before, ending).not_compared(why)
+                fresh.not_before = keeper.now() + limits.TREE_REST
             fresh.turns = [turn for turn in fresh.turns if turn.ended is None]
         else:
             recording = _Recording(keeper, transaction, fresh.turns, before, ending)
@@ -320,8 +323,14 @@ class _Recording:
         return [current] if self._transaction.state(current).time.start <= moment else []
 
     def _is_here(self, session: str) -> bool:
-        state = self._keeper.store().state(session) if len(session) == 36 else None
-        return state is not None and not state.deleted
+        """Whether it is a session of this project: what a commit names may be anybody's."""
+        if session in self._sessions:
+            return True
+        store = self._keeper.store()
+        state = store.state(session) if len(session) == _ID else None
+        if state is None or state.deleted or state.project is None:
+            return False
+        return state.project.id in projects.known(store, self._keeper.place)
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -44,6 +44,8 @@ class TreeTurns(msgspec.Struct, gc=False):
     root: str
     turns: list[Turn] = []
     due: int | None = None
+    # It took too much: until then it is left alone.
+    not_before: int = 0
 
 
 def name_of(root: str) -> str:
@@ -60,11 +62,11 @@ def decoded(kept: bytes | None, root: str) -> TreeTurns:
 def all_due(store: Store) -> list[TreeTurns]:
     """Every work tree in which a turn began or ended since it was compared."""
     found = [decoded(kept, "") for kept in store.remembered_under(PREFIX).values()]
-    return [one for one in found if one.root and one.due is not None]
+    return [one for one in found if one.root and one.due is not None and one.due >= one.not_before]
 
 
 def keep(transaction: Transaction, tree: TreeTurns) -> None:
-    if not tree.turns and tree.due is None:
+    if not tree.turns and tree.due is None and not tree.not_before:
         transaction.remember(name_of(tree.root), None)
         return
     tree.turns = tree.turns[-limits.TURNS :]
