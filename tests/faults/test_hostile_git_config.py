@@ -29,6 +29,7 @@ from scale import scale
 from holdfast.cli.declare import Argument, Command
 from holdfast.cli.table import COMMANDS
 from holdfast.machine.git import Git
+from holdfast.machine.git_history import GitHistory
 from holdfast.machine.git_reader import GitReader
 
 if sys.platform == "win32":
@@ -414,12 +415,36 @@ def test_reader_and_git_run_no_program_in_any_of_their_methods(tmp_path: Path, t
         "numstat": ("tracked.txt",),
         "is_ancestor": (head, head), "merge_base": (head, head), "remote_address": ("origin",), "tip": ("main",),
         "tree_id": (head,), "upstream": ("main",), "valid_branch_name": ("main",), "merged_tree": (head, head),
-        "unwritable": (head, head),
+        "unwritable": (head, head), "tracks": ("tracked.txt",),
     }  # fmt: skip
     more: dict[str, dict[str, Any]] = {"find_commit": {"tree": None, "message": "x"}}
     reading = {name for name in dir(GitReader) if not name.startswith("_")} - {"root"}
     for name in sorted({*reading, "merged_tree", "index_tree", "staged", "unwritable"}):
         getattr(Git(str(project)), name)(*arguments.get(name, ()), **more.get(name, {}))
+        assert traps.names() == [], name
+
+
+def test_history_runs_no_program_in_any_of_its_methods(tmp_path: Path, traps: Traps) -> None:
+    """Logs, files and trailers of commits, lines and their commits: what recording and `why` ask."""
+    project = repository(tmp_path / "project")
+    head = git(project, "rev-parse", "HEAD")
+    message = tmp_path / "message"
+    message.write_text("Fix\n")
+    history = GitHistory(str(project))
+    commit = history.commit(head)
+    assert commit is not None
+    traps.plant(project)
+    (project / "tracked.txt").write_text("changed\n")
+    arguments: dict[str, tuple[Any, ...]] = {
+        "add_trailer": (str(message), "Holdfast-Session: x"), "blame": ("tracked.txt", 1),
+        "blob_hash": (head, "tracked.txt"), "commit": (head,), "files_changed_by": ("tracked.txt", 5),
+        "files_of": (head,), "head_log": (10,), "hooks_path": (), "lines_changed": (head, ["tracked.txt"]),
+        "log": (head,), "precisely": (commit,),
+    }  # fmt: skip
+    own = {name for name in vars(GitHistory) if not name.startswith("_")}
+    assert own == set(arguments)
+    for name in sorted(own):
+        getattr(GitHistory(str(project)), name)(*arguments[name])
         assert traps.names() == [], name
 
 
