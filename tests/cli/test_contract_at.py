@@ -193,11 +193,12 @@ def test_a_background_agent_changes_nothing_about_the_persons_time(cli: Calling)
     assert pauses(session) == [("idle", 30)]
 
 
-def test_a_manual_pause_ends_only_by_resume(cli: Calling) -> None:
-    """Signs of activity within it change nothing, and no idle pause is counted on top."""
+def test_a_manual_pause_ends_by_resume_or_the_persons_message(cli: Calling) -> None:
+    """Other signs of activity within it change nothing, and no idle pause is counted on top."""
     session = tell(
-        cli, (0, "start G"), (2, "pause lunch"), (10, "message"), (20, "note x"), (32, "resume"), (33, "message")
-    )
+        cli, (0, "start G"), (2, "pause lunch"), (10, "message --role assistant"), (20, "note x"), (32, "message"),
+        (33, "message"),
+    )  # fmt: skip
     assert pauses(session) == [("manual", 30)]
     assert session["time"]["pauses"][0]["reason"] == "lunch"
     assert working(session) == 3
@@ -235,6 +236,23 @@ def test_away_refuses_what_cannot_have_been(cli: Calling, since: float, until: f
     cli.refused(4, "away", "--from", at(since), "--to", end, "--at", at(20))
 
 
+def test_worked_gives_back_what_was_counted_as_a_pause(cli: Calling) -> None:
+    """Also in a session that is finished; outside of its span it is invalid."""
+    session = cli.session("start", "G", "--at", at(0))["id"]
+    cli.session("message", "--at", at(5))
+    cli.session("pause", "Lunch", "--at", at(10))
+    cli.session("resume", "--at", at(70))
+    cli.document("stop", "--at", at(72))
+    assert cli.session("show", session)["time"]["working_ms"] == 12 * 60_000
+    corrected = cli.session("worked", "--from", at(20), "--to", at(70), "no lunch", "--session", session)
+    assert corrected["time"]["working_ms"] == 62 * 60_000
+    assert corrected["time"]["elapsed_ms"] == corrected["time"]["working_ms"] + corrected["time"]["paused_ms"]
+    cli.session("away", "--from", at(30), "--to", at(40), "--session", session)
+    assert cli.session("show", session)["time"]["working_ms"] == 52 * 60_000
+    for since, until in ((-5, 5), (60, 80)):
+        cli.refused(4, "worked", "--from", at(since), "--to", at(until), "--session", session)
+
+
 def test_away_needs_both_ends(cli: Calling) -> None:
     """A wrong command line is exit 2, a time that is none exit 4."""
     cli.session("start", "G")
@@ -266,14 +284,14 @@ def test_pauses_do_not_count_towards_reminders(cli: Calling) -> None:
 
 
 def test_ninety_minutes_pause_the_session_once(cli: Calling) -> None:
-    """A forced pause of kind timeout that needs an explicit resume, and never comes again."""
+    """A forced pause of kind timeout that ends by the person's word, and never comes again."""
     session = tell(cli, (0, "start G"), *kept_busy(92))
     assert session["status"] == "paused"
     assert session["time"]["reminders"] == {"break_40": True, "warning_60": True, "timeout_90": True}
     assert pauses(session) == [("timeout", 0)]
-    session = tell(cli, (100, "message"))
+    session = tell(cli, (100, "message --role assistant"))
     assert (session["status"], pauses(session)) == ("paused", [("timeout", 8)])
-    session = tell(cli, (112, "resume"), *kept_busy(320, 112))
+    session = tell(cli, (112, "message"), *kept_busy(320, 112))
     assert (session["status"], pauses(session)) == ("in_progress", [("timeout", 20)])
     assert session["time"]["reminders"]["timeout_90"] is True
     assert len(cli.document("log", "--type", "session.timed_out")["events"]) == 1

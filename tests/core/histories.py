@@ -77,6 +77,7 @@ from holdfast.core.vocabulary import (
     Timer,
     WaitingEnded,
     WaitingStarted,
+    WorkedRecorded,
     WorkRecorded,
 )
 
@@ -226,6 +227,7 @@ def _pool() -> list[Data]:
     for since in _FAR:
         pool.append(AwayRecorded(since=since, until=NOON + 90 * MINUTE))
         pool.append(AwayRecorded(since=NOON, until=since, kind="idle"))
+        pool.append(WorkedRecorded(since=NOON, until=since))
         pool.append(WorkRecorded(since=since, until=NOON + 50 * MINUTE))
     for agent in ("a1", "a2"):
         pool += [

@@ -114,10 +114,11 @@ def test_every_event_leads_to_one_status() -> None:
 
 
 def test_a_finished_session_takes_only_what_is_said_of_it() -> None:
-    """After the end: putting away, deleting, erasing, conflicts, naming, keeping. Nothing that is work."""
+    """After the end: putting away, deleting, erasing, conflicts, naming, keeping, corrections. Nothing of work."""
     after = {
         "session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",
         "conflict.found", "alias.given", "native.linked", "native.closed", "device.joined", "extra.kept",
+        "away.recorded", "worked.recorded",
     }  # fmt: skip
     for status in FINISHED:
         assert {event for event in KINDS if session_allows(status, event)} == after

@@ -52,6 +52,7 @@ from holdfast.core.vocabulary import (
     SessionTimedOut,
     TaskAdded,
     Timer,
+    WorkedRecorded,
     WorkRecorded,
 )
 from holdfast.core.worktime import Rest, Stretch, WorkTime, add_attended, add_sign, measure
@@ -83,7 +84,7 @@ def lawful(work: WorkTime, start: int) -> None:
 _moment = st.integers(-5, 60)
 _threshold = st.integers(-2, 20)
 _mark = st.builds(
-    Mark, _moment, st.sampled_from(["manual", "timeout", "resumed", "resumed", "away"]), st.none(),
+    Mark, _moment, st.sampled_from(["manual", "timeout", "resumed", "resumed", "away", "worked"]), st.none(),
     st.none() | _moment,
 )  # fmt: skip
 _stretch = st.builds(Stretch, _moment, st.none() | _moment, st.just("agent"))
@@ -135,9 +136,14 @@ def test_every_millisecond_is_classified_by_the_strongest_cause(
 def _slowly(
     time: TimeState, runs: list[tuple[int, int]], signs: set[int], cuts: list[int], ms: int, stop: int
 ) -> str:
+    corrections = [mark.kind for mark in time.marks if mark.until is not None and mark.at <= ms < mark.until]
+    if [kind for kind in corrections if kind in ("away", "worked")][-1:] == ["worked"]:
+        return "working"  # what was said last of this moment
     paused: int | None = None
     spans: list[tuple[int, int]] = []
     for mark in time.marks:
+        if mark.kind == "worked":
+            continue
         if mark.kind == "away":
             spans.append((mark.at, mark.at if mark.until is None else mark.until))
         elif mark.kind == "resumed":
@@ -645,6 +651,39 @@ def test_away_does_not_hide_an_open_pause() -> None:
     after(device, 30 * MINUTE, AwayRecorded(since=START + 5 * MINUTE, until=START + 30 * MINUTE))
     assert told(device, 30 * MINUTE)[-1] == ("manual", 10 * MINUTE, None)
     assert at(device, 30 * MINUTE).working_ms == 0
+
+
+def test_worked_takes_every_kind_of_pause_out_of_its_span() -> None:
+    """Lunch that was none: what was paused, idle or an agent's in between counts as work."""
+    device = started()
+    worked(device, 0, 8)
+    after(device, 10 * MINUTE, SessionPaused(reason="Lunch"))
+    after(device, 130 * MINUTE, SessionResumed())
+    after(device, 160 * MINUTE, MessageExchanged())
+    assert at(device, 160 * MINUTE).working_ms == 10 * MINUTE
+    device.record(WorkedRecorded(since=START + 30 * MINUTE, until=START + 150 * MINUTE))
+    assert told(device, 160 * MINUTE) == [("manual", 10 * MINUTE, 20 * MINUTE), ("idle", 150 * MINUTE, 10 * MINUTE)]
+    assert at(device, 160 * MINUTE).working_ms == 130 * MINUTE
+
+
+def test_of_two_corrections_the_later_one_counts() -> None:
+    device = started()
+    worked(device, 0, 60)
+    device.record(AwayRecorded(since=START + 10 * MINUTE, until=START + 40 * MINUTE))
+    device.record(WorkedRecorded(since=START + 20 * MINUTE, until=START + 30 * MINUTE))
+    assert told(device, 60 * MINUTE) == [("manual", 10 * MINUTE, 10 * MINUTE), ("manual", 30 * MINUTE, 10 * MINUTE)]
+    device.record(AwayRecorded(since=START + 25 * MINUTE, until=START + 35 * MINUTE))
+    assert told(device, 60 * MINUTE) == [
+        ("manual", 10 * MINUTE, 10 * MINUTE), ("manual", 25 * MINUTE, 15 * MINUTE),
+    ]  # fmt: skip
+
+
+def test_worked_leaves_the_rest_of_an_open_pause_open() -> None:
+    device = started()
+    worked(device, 0, 8)
+    after(device, 10 * MINUTE, SessionPaused())
+    after(device, 60 * MINUTE, WorkedRecorded(since=START + 5 * MINUTE, until=START + 40 * MINUTE))
+    assert told(device, 60 * MINUTE) == [("manual", 40 * MINUTE, None)]
 
 
 def worked(device: Device, since: int, until: int) -> None:

@@ -107,7 +107,21 @@ def test_reminders_are_told_once_each_at_a_prompt(agents: Speaking) -> None:
     assert "holdfast resume" in (last.say or "")
     assert last.block is None
     assert agents.session().status == "paused"
-    assert work(agents, 96) == Answer()
+    assert "The clock runs again" in (work(agents, 96).say or "")
+    assert agents.session().status == "in_progress"
+    assert work(agents, 100) == Answer()
+
+
+def test_prompt_after_a_forgotten_pause_says_that_the_clock_runs_again(agents: Speaking) -> None:
+    """Lunch, and nobody said resume: the prompt does, once, and says how long it was."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        keeper.session().pause("Lunch")
+    agents.minute = 120
+    said = asked(agents, agents.prompt("Go on"))
+    assert said.say == "The clock runs again: the session was paused for 2 h 00 min."
+    agents.minute = 121
+    assert asked(agents, agents.prompt("And on")) == Answer()
 
 
 def test_a_reminder_crossed_between_prompts_is_told_at_the_next(agents: Speaking) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from agents_speaking import BEGAN, Speaking
 
+from holdfast.capture.headless import is_headless
+from holdfast.keeper import settings
+
 
 @pytest.fixture
 def agents(tmp_path: Path) -> Speaking:
@@ -246,14 +249,40 @@ def test_a_usage_limit_pauses_until_the_next_prompt(agents: Speaking) -> None:
     assert session.time.paused_ms == 120 * 60_000
 
 
-def test_a_pause_of_the_person_is_ended_by_the_person(agents: Speaking) -> None:
-    """Prompts are recorded all the same."""
+def test_prompt_of_the_person_ends_a_pause(agents: Speaking) -> None:
+    """Whoever writes is at work; a reply or a tool of the agent's is nobody's word."""
     with agents.keeper() as keeper:
         keeper.session().pause("lunch")
+    agents.minute = 1
+    agents.say("PostToolUse", tool_name="Bash", tool_use_id="b1", tool_input={"command": "make"})
+    assert agents.session().status == "paused"
+    agents.minute = 2
+    agents.prompt("Just a question")
+    assert agents.session().status == "in_progress"
+    assert agents.types()[-2:] == ["session.resumed", "message.exchanged"]
+
+
+def test_prompt_ends_no_pause_when_the_settings_say_so(agents: Speaking) -> None:
+    with agents.keeper() as keeper:
+        keeper.session().pause("lunch")
+        settings.change(keeper.home.config, settings.setting("timer.message_resumes"), False)
     agents.minute = 1
     agents.prompt("Just a question")
     assert agents.session().status == "paused"
     assert agents.types()[-1] == "message.exchanged"
+
+
+@pytest.mark.parametrize(
+    ("agent", "words", "headless"),
+    [
+        ("claude", "claude -p hi", True), ("claude", "node claude --print", True), ("claude", "claude", False),
+        ("claude", "claude --resume 1 fix -p", True), ("codex", "codex exec hi", True), ("codex", "codex", False),
+        ("codex", "node /bin/codex e hi", True), ("gemini", "gemini --prompt=hi", True), ("gemini", "gemini", False),
+        ("opencode", "opencode run hi", True), ("goose", "goose session", False), ("cline", "cline -p", False),
+    ],
+)  # fmt: skip
+def test_headless_runs_are_known_by_their_command_line(agent: str, words: str, headless: bool) -> None:
+    assert is_headless(agent, words.split()) is headless
 
 
 def test_failures_have_a_category(agents: Speaking) -> None:

@@ -20,6 +20,7 @@ DIRECTORY: Final = "glances"
 VERSION: Final = 2
 SESSION, TREE, _CONVERSATION, _TOLD = "s-", "t-", "c-", "told-"
 TIME_LIMIT: Final = "time limit"  # the pause that may hold prompts back
+PAUSED: Final = "paused"  # the one that a person set, and that their prompt ends
 NOBODY: Final = "dir:"  # begins the name of what is asked for a directory, by no conversation
 _LARGEST: Final = 64 * 1024
 _PLAIN: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
@@ -118,12 +119,14 @@ def of_talk(home: str, name: str) -> Fields | None:
 
 
 def is_silent(glance: Fields, now: int) -> bool:
-    """Whether a prompt at this moment needs no word: no line of working time is crossed that was not told."""
+    """Whether a prompt at this moment needs no word: it ends no pause, and no line of working time is crossed that
+    was not told.
+    """
     lines = glance.get("lines")
     if glance.get("finished") is not False or not isinstance(lines, list):
         return False
     worked, pause = working(glance, now)
-    if pause == TIME_LIMIT:
+    if pause in (TIME_LIMIT, PAUSED):
         return False
     return all(told if reached else worked < limit for limit, _, reached, told in lines)
 

@@ -100,8 +100,15 @@ COMMANDS: tuple[Command, ...] = (
     Command("away", "a pause nobody recorded at the time", (
         Option(("--from",), "when it began", kind="time", name="since", required=True),
         Option(("--to",), "when it ended", kind="time", name="until", required=True),
+        Option(("--session",), "which session, finished ones too", metavar="ID"),
         Argument("reason", "why", required=False),
     ), _at("away"), group=SESSIONS, writes=True),
+    Command("worked", "work that was counted as a pause", (
+        Option(("--from",), "when it began", kind="time", name="since", required=True),
+        Option(("--to",), "when it ended", kind="time", name="until", required=True),
+        Option(("--session",), "which session, finished ones too", metavar="ID"),
+        Argument("reason", "why", required=False),
+    ), _at("away", "worked"), group=SESSIONS, writes=True),
     Command("briefing", "the text that lets someone go on", (
         _ID,
         Option(("--for",), "who reads it", choices=("person", "agent"), name="reader"),

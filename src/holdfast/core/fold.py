@@ -70,6 +70,7 @@ from holdfast.core.vocabulary import (
     SessionUnarchived,
     WaitingEnded,
     WaitingStarted,
+    WorkedRecorded,
     WorkRecorded,
 )
 from holdfast.core.worktime import add_attended, add_own, add_sign, add_stretch, learn, mark_of
@@ -261,6 +262,11 @@ def _reminded(state: State, event: Event, data: Data) -> None:
 def _away(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, AwayRecorded)
     state.time.marks.append(Mark(data.since, "away", data.reason, data.until, data.kind))
+
+
+def _corrected(state: State, event: Event, data: Data) -> None:
+    assert isinstance(data, WorkedRecorded)
+    state.time.marks.append(Mark(data.since, "worked", data.reason, data.until))
 
 
 def _worked(state: State, event: Event, data: Data) -> None:
@@ -467,6 +473,7 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     ),
     (_reminded, (ReminderReached,)),
     (_away, (AwayRecorded,)),
+    (_corrected, (WorkedRecorded,)),
     (_decided, (DecisionMade,)),
     (_noted, (NoteAdded,)),
     (_file, (FileChanged,)),

@@ -61,7 +61,8 @@ FINAL = {"session": FINISHED, "agent": FINISHED, "task": frozenset({"completed",
 # What may still be said of a session that has ended.
 _AFTER_THE_END = frozenset(
     {"session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",
-     "conflict.found", "alias.given", "native.linked", "native.closed", "device.joined", "extra.kept"}
+     "conflict.found", "away.recorded", "worked.recorded", "alias.given", "native.linked", "native.closed",
+     "device.joined", "extra.kept"}
 )  # fmt: skip
 
 

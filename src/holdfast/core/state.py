@@ -149,7 +149,9 @@ class NativeState(msgspec.Struct, array_like=True, gc=False):
 
 
 class Mark(msgspec.Struct, array_like=True, gc=False):
-    """Something that opens or ends a pause: `manual`, `timeout`, `resumed`, or a whole one that is past (`away`)."""
+    """Something that opens or ends a pause: `manual`, `timeout`, `resumed`; or, of a time that is past, a whole one
+    (`away`) or work in the place of any (`worked`).
+    """
 
     at: int
     kind: str

@@ -380,7 +380,7 @@ def native_name(agent: str, conversation: str) -> str:
 
 def latest_mark(state: State) -> Mark | None:
     """What opened or ended a pause last; pauses entered afterwards do not count."""
-    return next((mark for mark in reversed(state.time.marks) if mark.kind != "away"), None)
+    return next((mark for mark in reversed(state.time.marks) if mark.kind not in ("away", "worked")), None)
 
 
 def pause_reason(state: State) -> str:

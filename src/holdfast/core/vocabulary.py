@@ -308,6 +308,15 @@ class AwayRecorded(Data, frozen=True, kw_only=True):
     kind: str = "manual"
 
 
+@_event("worked.recorded")
+class WorkedRecorded(Data, frozen=True, kw_only=True):
+    """Work that was counted as a pause: no pause is left in this span. Milliseconds since 1970."""
+
+    since: Whole
+    until: Whole
+    reason: str | None = None
+
+
 @_event("work.recorded")
 class WorkRecorded(Data, frozen=True, kw_only=True):
     """A stretch that another program watched over: no gap in it is idle. Milliseconds since 1970.

@@ -1,7 +1,7 @@
 """Working time, computed from events and never accumulated: working + paused = elapsed, exactly, always.
 
-A pause is manual (ended only by resuming), the timeout, a foreground agent's run longer than its threshold, or
-a gap between two signs of activity longer than the idle threshold. Messages of the person and `resume` cut an agent's
+A pause is manual (ended by resuming, as a message of the person does), the timeout, a foreground agent's run longer
+than its threshold, or a gap between two signs of activity longer than the idle threshold. Messages of the person and `resume` cut an agent's
 run, and each piece is judged by the threshold alone: an agent whose end nobody recorded neither stops the clock for
 ever nor makes a night working time. Where another program counted working time, no agent's run is a pause either.
 Where causes overlap the order is manual or timeout, then task, then idle; what one cause covers is taken out of the
@@ -210,10 +210,27 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
             if d - c > time.timer.idle or c in away:
                 take("idle", away.get(c), c, None if lasts and d == stop else d)
 
+    pauses = [rest for pause in pauses for rest in _corrected(time, pause, stop)]
     pauses.sort(key=lambda rest: (rest.since, rest.length))
     paused = sum(rest.length for rest in pauses)
     idle_since = next((rest.since for rest in pauses if rest.kind == "idle" and rest.until is None), None)
     return WorkTime(stop - start, stop - start - paused, paused, idle_since, tuple(pauses))
+
+
+def _corrected(time: TimeState, rest: Rest, stop: int) -> Iterable[Rest]:
+    """What is left of a pause where somebody said later that it was work; of two corrections the later one counts."""
+    worked: list[Span] = []
+    for number, mark in enumerate(time.marks):
+        if mark.kind == "worked" and mark.until is not None:
+            later = [(away.at, away.until or away.at) for away in time.marks[number:] if away.kind == "away"]
+            for span in _without((mark.at, mark.until), _union(later)):
+                _cover(worked, span)
+    if not worked or not rest.length:
+        yield rest
+        return
+    for low, high in _without((rest.since, rest.since + rest.length), worked):
+        lasts = rest.until is None and high == stop
+        yield Rest(rest.kind, rest.reason, low, None if lasts else high, high - low)
 
 
 def _marked(time: TimeState, stretches: Sequence[Stretch]) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
+from holdfast.core import view
 from holdfast.core.errors import Invalid
 from holdfast.core.modes import MODES
 from holdfast.core.state import State
@@ -20,7 +21,9 @@ from holdfast.core.vocabulary import (
     SessionEdited,
     SessionFailed,
     SessionPaused,
+    SessionResumed,
     SessionSaved,
+    WorkedRecorded,
 )
 from holdfast.keeper.work import Work, fraction, number
 
@@ -181,20 +184,38 @@ class KeptSession(Work):
     def message(self, role: str = "user", *, at: int | None = None) -> Self:
         if role not in ("user", "assistant"):
             raise Invalid(f"{shorten(role, 40)!a} is no role", hint="It is user or assistant.")
-        return self._record(MessageExchanged(role=role), at=at)
+
+        def build(state: State) -> list[Data]:
+            # Whoever writes is at work.
+            resumes = role == "user" and bool(self.keeper.settings["timer.message_resumes"])
+            ended = [SessionResumed()] if resumes and view.status_of(state) == "paused" else []
+            return [*ended, MessageExchanged(role=role)]
+
+        return self._record_with(build, at=at)
 
     def away(self, since: int, until: int, reason: str | None = None, *, at: int | None = None) -> Self:
         """A pause nobody recorded at the time."""
+        correction = AwayRecorded(since=since, until=until, reason=reason)
+        return self._correct(correction, since, until, "the pause", at=at)
 
+    def worked(self, since: int, until: int, reason: str | None = None, *, at: int | None = None) -> Self:
+        """Work that was counted as a pause: the opposite of `away`. Of the two, what is said later counts."""
+        correction = WorkedRecorded(since=since, until=until, reason=reason)
+        return self._correct(correction, since, until, "the work", at=at)
+
+    def _correct(self, correction: Data, since: int, until: int, what: str, *, at: int | None) -> Self:
         def build(state: State) -> list[Data]:
             if since >= until:
-                raise Invalid("the pause must end after it begins")
-            start = state.time.start
+                raise Invalid(f"{what} must end after it begins")
+            start, end = state.time.start, view.ended_at(state)
             if since < start:
-                raise Invalid(f"the session began at {text(start)}, after the pause would", session=self.id)
+                raise Invalid(f"the session began at {text(start)}, after {what} would", session=self.id)
+            if end is not None and until > end:
+                raise Invalid(f"the session ended at {text(end)}, before {what} would", session=self.id)
             if until > max(self.keeper.now(), state.updated_at, at or 0):
-                raise Invalid("the pause would end in the future", hint="Use holdfast pause for one that begins now.")
-            return [AwayRecorded(since=since, until=until, reason=reason)]
+                hint = "Use holdfast pause for one that begins now." if what == "the pause" else None
+                raise Invalid(f"{what} would end in the future", hint=hint)
+            return [correction]
 
         return self._record_with(build, at=at)
 

@@ -42,6 +42,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("timer.break_minutes", 40, "working time at which a break is suggested", 0.01, 10080),
     Setting("timer.warning_minutes", 60, "working time at which a break is urged", 0.01, 10080),
     Setting("timer.timeout_minutes", 90, "working time at which the session pauses", 0.01, 10080),
+    Setting("timer.message_resumes", True, "your next prompt or message ends a pause"),
     Setting("history.archive_after_days", 7, "finished sessions count as archived after this many days", 0, 36500),
     Setting("history.limit", 20, "how many sessions `history` shows", 1, 100_000),
     Setting(

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.machine import host
 
+_LONGEST_WORDS: Final = 64 << 10  # bytes of a command line
 _DEAD: Final = frozenset("ZXx")  # it ended, and only its parent's attention is missing
 
 
@@ -56,6 +57,26 @@ def name_of(pid: int) -> str:
         return str(psutil.Process(pid).name())
     except psutil.Error:
         return ""
+
+
+def words_of(pid: int) -> list[str]:
+    """The command line of a process; nothing when that cannot be seen."""
+    if sys.platform == "linux":
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                return [word.decode(errors="replace") for word in file.read(_LONGEST_WORDS).split(b"\0") if word]
+        except OSError:
+            return []
+    from importlib import import_module
+
+    try:
+        psutil = import_module("psutil")
+    except ImportError:
+        return []
+    try:
+        return [str(word) for word in psutil.Process(pid).cmdline()]
+    except psutil.Error:
+        return []
 
 
 def fate(identity: Identity) -> Literal["alive", "gone", "unknown"]:

@@ -6,13 +6,14 @@ Facts, never orders.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.capture.interface import Answer, Heard
 from holdfast.capture.signals import Prompted
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
+from holdfast.core.times import MINUTE, span
 from holdfast.core.vocabulary import ExtraKept
 from holdfast.keeper.wording import REMINDED, reminder
 
@@ -73,10 +74,28 @@ def _reminded(keeper: Keeper, heard: Heard) -> Answer:
     known = state.extra.get(REMINDED)
     told = [one for one in known if isinstance(one, str)] if isinstance(known, list) else []
     due = [line for line in _LINES if line in state.time.reached and line not in told]
-    if not due or keeper.upkeep.reads_only(session.id):
+    ended = _ended_pause(keeper, state)
+    resumed = [f"resumed {ended.at}"] if ended is not None and f"resumed {ended.at}" not in told else []
+    if not (due or resumed) or keeper.upkeep.reads_only(session.id):
         return Answer(block=block)
-    keeper.recorder.record(session.id, lambda _: [ExtraKept(name=REMINDED, value=[*told, *due])])
-    return Answer(say=sentence(state, due[-1]), notify=bool(keeper.settings["capture.notify"]), block=block)
+    kept = [one for one in told if not one.startswith("resumed ")] if resumed else told
+    keeper.recorder.record(session.id, lambda _: [ExtraKept(name=REMINDED, value=[*kept, *due, *resumed])])
+    said = [f"The clock runs again: the session was paused for {span(ended.length)}."] if ended and resumed else []
+    said += [sentence(state, due[-1])] if due else []
+    return Answer(say=" ".join(said), notify=bool(due and keeper.settings["capture.notify"]), block=block)
+
+
+class _Ended(NamedTuple):
+    at: int
+    length: int
+
+
+def _ended_pause(keeper: Keeper, state: State) -> _Ended | None:
+    """The pause that this prompt has ended, if it was one that somebody set."""
+    marks = [mark for mark in state.time.marks if mark.kind not in ("away", "worked")]
+    if len(marks) < 2 or marks[-1].kind != "resumed" or keeper.now() - marks[-1].at > MINUTE:
+        return None
+    return _Ended(marks[-1].at, max(marks[-1].at - marks[-2].at, 0))
 
 
 def sentence(state: State, line: str) -> str:

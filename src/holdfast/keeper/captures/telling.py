@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast.capture.headless import is_headless
 from holdfast.capture.interface import Heard
 from holdfast.capture.plain import fits, goal_of, kept, plain
 from holdfast.capture.signals import (
@@ -63,6 +64,7 @@ from holdfast.keeper.captures.belonging import placeholder
 from holdfast.keeper.captures.opened import Opening
 from holdfast.keeper.captures.telling_agents import Timed
 from holdfast.keeper.replacing import was_put_away
+from holdfast.machine.process import words_of
 
 if TYPE_CHECKING:
     from holdfast.machine.worktree import Place
@@ -82,6 +84,9 @@ class Ground(NamedTuple):
     process: Process | None
     # What it said of itself before it had a session.
     opening: Opening | None = None
+    # Whether the person's prompt ends a pause, also that of the time limit.
+    message_resumes: bool = True
+    limit_holds: bool = False
 
 
 def told(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Data | Timed]:
@@ -106,7 +111,7 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
             if signal.how == "compact":
                 yield from _compacted(state, Compacted(), at)
         case Prompted():
-            yield from _prompted(state, heard, signal)
+            yield from _prompted(state, heard, signal, ground)
         case Replied():
             yield MessageExchanged(role="assistant")
         case Active():
@@ -181,11 +186,12 @@ def _settled(state: State) -> Iterator[Data]:
             yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
 
 
-def _prompted(state: State, heard: Heard, signal: Prompted) -> Iterator[Data]:
-    """Somebody asks for something: what paused by itself goes on by itself."""
+def _prompted(state: State, heard: Heard, signal: Prompted, ground: Ground) -> Iterator[Data]:
+    """Somebody asks for something: what paused by itself goes on by itself, and whoever writes is at work."""
     status = view.status_of(state)
     if status == "paused":
-        if signal.person and (view.pause_reason(state).startswith(LIMIT) or was_put_away(state)):
+        by_itself = view.pause_reason(state).startswith(LIMIT) or was_put_away(state)
+        if signal.person and (by_itself or _ends_pause(state, heard, ground)):
             yield SessionResumed()
     elif status in ("created", "error"):
         yield SessionResumed()
@@ -195,6 +201,14 @@ def _prompted(state: State, heard: Heard, signal: Prompted) -> Iterator[Data]:
     if goal is not None and view.word(state, "goal") == placeholder(heard.agent):
         yield SessionEdited(goal=goal)
     yield MessageExchanged(role="user" if signal.person else "assistant")
+
+
+def _ends_pause(state: State, heard: Heard, ground: Ground) -> bool:
+    """Whether the prompt is the person's own word, in a conversation that somebody sits at."""
+    mark = view.latest_mark(state)
+    if not ground.message_resumes or (ground.limit_holds and mark is not None and mark.kind == "timeout"):
+        return False
+    return ground.process is None or not is_headless(heard.agent, words_of(ground.process.pid))
 
 
 def _compacted(state: State, signal: Compacted, at: int) -> Iterator[Data]:
