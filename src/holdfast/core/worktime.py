@@ -1,11 +1,11 @@
 """Working time, computed from events and never accumulated: working + paused = elapsed, exactly, always.
 
 A pause is manual (ended by resuming, as a message of the person does), the timeout, a foreground agent's run longer
-than its threshold, or a gap between two signs of activity longer than the idle threshold. Messages of the person and `resume` cut an agent's
-run, and each piece is judged by the threshold alone: an agent whose end nobody recorded neither stops the clock for
-ever nor makes a night working time. Where another program counted working time, no agent's run is a pause either.
-Where causes overlap the order is manual or timeout, then task, then idle; what one cause covers is taken out of the
-next, so pauses never overlap.
+than its threshold, or a gap between two signs of activity longer than the idle threshold. Messages of the person and
+`resume` cut an agent's run, and each piece is judged by the threshold alone: an agent whose end nobody recorded
+neither stops the clock for ever nor makes a night working time. Where another program counted working time, no
+agent's run is a pause either. Where causes overlap the order is manual or timeout, then task, then idle; what one
+cause covers is taken out of the next, so pauses never overlap.
 
 Another program may have said that a pause had begun and not known its end. Such a word is an `away` of no length:
 of kind task, the agent's run that begins there is a pause however short; of kind idle, the person was away from
