@@ -57,7 +57,7 @@ def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> Gla
         "task": None, "feature": None, "branch": None, "tags": [], "continues": None,
         "created_at": text(NOW - 2 * HOUR), "updated_at": text(NOW), "started_at": text(NOW - 2 * HOUR),
         "ended_at": None, "device": None, "devices": [], "cost_usd": None, "waiting": [], "native": [], "agents": [],
-        "phases": [], "tasks": [], "decisions": [], "files": [],
+        "phases": [], "tasks": [], "decisions": [], "files": [], "commits": [],
         "context": model.Context(tokens=25_000, window=128_000, percent=19.5, level="normal", compressions=0,
                                  last_compression=None, by_agent={}),
         "time": model.Time(elapsed_ms=2 * HOUR, working_ms=HOUR + 61_000, paused_ms=HOUR - 61_000, idle_since=None,

@@ -125,7 +125,10 @@ def test_a_peers_time_moves_no_time_of_this_device(tmp_path: Path) -> None:
     """After a foreign event of the year 9999, deleting and stopping happen now, or when they are said to."""
     desk = Desk(tmp_path)
     with Keeper.open(str(desk.project), home=str(desk.home), wall=wall(lambda: NOW)) as keeper:
-        for end in (keeper.delete, lambda session, at: keeper.session(session).complete(at=at)):
+        for end in (
+            lambda session, at: keeper.delete(session, force=True, at=at),
+            lambda session, at: keeper.session(session).complete(at=at),
+        ):
             session = keeper.start("G", replace=True).id
             foreign = seal(
                 session=session, writer="f" * 20, seq=1, prev=None, clock=NOW // 1000 + 5, at=LATEST, actor="ben",

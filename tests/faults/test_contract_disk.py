@@ -55,7 +55,7 @@ WRITE = textwrap.dedent("""
             attempt()
             said.append("done")
         except HoldfastError as error:
-            said.append([error.kind, error.operation, error.session])
+            said.append([error.kind, error.operation, error.feature_id])
     files = updating.read(sys.argv[1], FIRST)
     said.append([files.state is not None, files.plan is not None])
     print(json.dumps(said))

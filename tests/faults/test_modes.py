@@ -33,6 +33,7 @@ CALLS: tuple[tuple[str, ...], ...] = (
     ("compress", "--to", "5"),
     ("hill", "scope", "3"),
     ("away", "--from", "2026-11-14T01:00:00Z", "--to", "2026-11-14T02:00:00Z"),
+    ("worked", "--from", "2026-11-14T01:00:00Z", "--to", "2026-11-14T01:30:00Z"),
     ("agent", "add", "a5", "--type", "coder"),
     ("agent", "start", "a", "--type", "t"),
     ("agent", "progress", "a", "0.5"),

@@ -49,7 +49,7 @@ def through(value: Any, rules: Format) -> bool:
     errors = [
         problem
         for kind, file in rules.files(tidy.document)
-        for problem in rules.problems(file, kind)
+        for problem in rules.broken(file, kind)
         if problem.severity == "error"
     ]
     assert errors == [], errors[:3]
