@@ -42,7 +42,7 @@ LIMITS: dict[str, Any] = {"memory": MEMORY - STARTED, "unprivileged": True, "sec
 _WORDS: dict[tuple[str, ...], tuple[str, ...]] = {
     ("show",): ("@",), ("convert",): ("given.json", "--to", "craft"), ("export",): ("--format", "craft"),
     ("recover",): ("torn.json",), ("migrate",): ("given.json",), ("statusline",): ("claude",), ("redact",): ("@",),
-    ("config", "get"): ("history.limit",), ("validate",): (".",),
+    ("config", "get"): ("history.limit",), ("why",): ("given.json",), ("validate",): (".",),
     ("contract", "verify"): ("--spec", "spec.md"), ("contract", "summary"): ("--spec", "spec.md"),
 }  # fmt: skip
 # They run until they are stopped, write what VERBS has, ask a server, or work elsewhere.
