@@ -411,7 +411,8 @@ def _linked(state: State, event: Event, data: NativeLinked) -> None:
 
 def _disconnect(state: State, event: Event) -> None:
     """Note that no conversation is open any more, on any device."""
-    if all(one.closed_at is not None for one in state.native.values()):
+    last = max((run.since if run.until is None else run.until for run in state.time.active), default=event.at)
+    if event.at >= last and all(one.closed_at is not None for one in state.native.values()):
         state.disconnected_at, state.disconnected_by = event.at, event.writer
 
 

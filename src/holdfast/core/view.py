@@ -69,6 +69,12 @@ def shown_status(state: State) -> str:
     return "paused" if status == "in_progress" and is_disconnected(state) else status
 
 
+def status_at(state: State, now: int) -> str:
+    """The status as it is shown at a moment: nobody says "paused" who is idle, and it counts as that."""
+    status = shown_status(state)
+    return "paused" if status == "in_progress" and worktime(state, now).idle_since is not None else status
+
+
 def is_disconnected(state: State) -> bool:
     """Whether all its conversations are closed, nothing was done since, and no agent runs."""
     return state.disconnected_at is not None and not agents_of.running(state)
@@ -161,8 +167,7 @@ def session(state: State, now: int) -> Session:
         summary=word(state, "summary"),
         mode=word(state, "mode") or "default",
         model=word(state, "model"),
-        # Nobody says "paused" who is idle: it shows as that since the last activity.
-        status="paused" if work.idle_since is not None and status_of(state) == "in_progress" else shown_status(state),
+        status=status_at(state, now),
         progress=progress_of(state),
         scope=word(state, "scope"),
         task=word(state, "task"),

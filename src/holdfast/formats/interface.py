@@ -98,6 +98,9 @@ class Format(ABC):
     latest: ClassVar[frozenset[Place]] = frozenset()
     # Derived places whose author is told when they differ from what follows from the others.
     checked: ClassVar[frozenset[Place]] = frozenset()
+    # The key under which a document says when it was last written, if there is one: what is older than the version
+    # that it was made from is no edit.
+    written_at: ClassVar[str | None] = None
     # Places whose kept spelling holds only while nothing has happened since, such as the device that acted last.
     passing: ClassVar[frozenset[Place]] = frozenset()
     # Where what other formats say may ride along (`convert --carry`): the place of an object that may hold more.

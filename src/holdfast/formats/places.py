@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.core.canonical import Json
-from holdfast.formats.interface import Place
+from holdfast.formats.interface import Note, Place
 
 _PLAIN: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
 _LONGEST_SHOWN: Final = 60
@@ -24,6 +24,12 @@ def written(place: Place) -> str:
         else:
             parts.append(f"[{step[:_LONGEST_SHOWN]!a}]")
     return "".join(parts)
+
+
+def note_words(note: Note) -> str:
+    """An assumption in words: `agents[0].status was left out`."""
+    where = written(note.place)[2:]
+    return f"{where} {note.message}" if where else note.message
 
 
 def covers(pattern: Place, place: Place) -> bool:

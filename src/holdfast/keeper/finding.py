@@ -84,7 +84,7 @@ def described(keeper: Keeper, rows: list[Row], wanted: Filter) -> list[Row]:
     for row in rows:
         state = None if store is None else store.state(row.id)
         if state is not None:
-            row.aliases, row.status = view.aliases_of(state), view.shown_status(state)
+            row.aliases, row.status = view.aliases_of(state), view.status_at(state, keeper.now())
     return [row for row in rows if wanted.status in (None, row.status)]
 
 

@@ -113,7 +113,8 @@ def options(keeper: Keeper, file: ProjectFile) -> list[str]:
     if file.error is None:
         latest = keeper.latest_unfinished() if file.unfinished else None
         last = file.unfinished and (latest is None or latest.state().updated_at <= file.changed)
-        return ["To go on with it: holdfast continue" if last else f"To take it in: holdfast import {path}"]
+        go_on = "holdfast continue --yes" if last and is_tracked(keeper, file) else "holdfast continue"
+        return [f"To go on with it: {go_on}" if last else f"To take it in: holdfast import {path}"]
     recover = [f"holdfast recover {path} --start (goes on with what can be read of it)"] if file.recoverable else []
     kept = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
     return [
@@ -150,11 +151,14 @@ def is_tracked(keeper: Keeper, file: ProjectFile) -> bool:
 
 def take_in(keeper: Keeper, file: ProjectFile) -> KeptSession:
     """Import the session of a file. Whoever goes on with it switches the mirror on after that."""
+    from holdfast.formats.places import note_words
     from holdfast.keeper.documents.importing import take_in
     from holdfast.keeper.session import KeptSession
 
     assert file.rules is not None
-    return KeptSession(keeper, take_in(keeper, file.document, file.rules).session)
+    taken = take_in(keeper, file.document, file.rules)
+    keeper.told += [f"{file.typed}: {note_words(note)}." for note in taken.notes]
+    return KeptSession(keeper, taken.session)
 
 
 def set_unreadable_aside(keeper: Keeper) -> list[str]:

@@ -44,7 +44,10 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
     if wanted.feature is not None:
         feature_id = feature_name(wanted.feature, moment)
         wanted = msgspec.structs.replace(wanted, aliases={"contract": feature_id})
-        _refuse_existing_feature(keeper, feature_id, projects.found(keeper.store(), seen))
+        # Whoever gives the whole id of a feature that is there means that one.
+        for meant in dict.fromkeys((wanted.feature, feature_id)):
+            assert meant is not None
+            _refuse_existing_feature(keeper, meant, projects.found(keeper.store(), seen))
     data = keeper.recorder.prepare(msgspec.structs.replace(wanted, project=seen))
     assert isinstance(data, SessionStarted)
     opened: Opened | None = None

@@ -49,6 +49,7 @@ class Craft(Format):
     # Who wrote last, and how the session travels, is true of the version that came in and of no later one.
     passing: ClassVar[frozenset[Place]] = frozenset({("device",), *(("teleportation", key) for key in _TRAVEL)})
     carries_at: ClassVar[Place] = ("metadata", "holdfast")
+    written_at: ClassVar[str | None] = "updated_at"
 
     def detects(self, value: Json) -> str | None:
         if not isinstance(value, dict):

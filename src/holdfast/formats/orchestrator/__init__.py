@@ -6,7 +6,7 @@ needed: a mirror that only writes waits for no rules.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
@@ -28,6 +28,7 @@ class Orchestrator(Format):
     version = "1.0"
     kinds = ("orchestrator",)
     identities = IDENTITIES
+    written_at: ClassVar[str | None] = "updated"
     derived = frozenset({("updated",), ("context_usage", "percentage")})
 
     def detects(self, value: Json) -> str | None:

@@ -24,7 +24,7 @@ from holdfast.formats.text.jsontext import written
 from holdfast.keeper import projects
 from holdfast.keeper.documents.ground import ground
 from holdfast.keeper.mirrors.absorbing import absorb
-from holdfast.keeper.mirrors.versions import nearest
+from holdfast.keeper.mirrors.versions import OLDER, is_older, nearest
 from holdfast.store import origin
 from holdfast.store.interface import Draft, Filter, Store, Transaction
 
@@ -61,6 +61,8 @@ def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = 
                 raise Refused("this session was deleted, and what is deleted stays so", session=session)
             told = list(store.events(session))
             base = nearest(told, rules, document)
+            if is_older(document, base, rules):
+                return Taken(session, False, 0, 0, [*notes, Note((), OLDER)])
             taken = absorb(
                 keeper.recorder, transaction, session, document, rules, base=base, ground=here,
                 known={event.key for event in told},

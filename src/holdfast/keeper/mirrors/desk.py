@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.core.text import shorten
-from holdfast.formats import places
-from holdfast.formats.places import covered
+from holdfast.formats.places import covered, note_words
 from holdfast.keeper.mirrors.moved_tasks import PENDING
 from holdfast.keeper.mirrors.taking import take_file
 from holdfast.machine import files
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
     from holdfast.core.canonical import Json
     from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
+
+
+# What is assumed of one file says enough with so many sentences; `import` lists all of them.
+_MOST_NOTES: Final = 8
 
 
 class Desk:
@@ -83,11 +86,13 @@ class Desk:
         new = taken.session not in sessions
         if new:
             sessions.append(taken.session)
-        for note in taken.notes if not taken.new else ():
-            if note.place == (PENDING,):
-                self.tell(f"{path}: {note.message} (holdfast task list).")
-            elif covered(one.rules.checked, note.place):
-                self.tell(f"{path}: {places.written(note.place)[2:]} {note.message}.")
+        told = [
+            note
+            for note in taken.notes
+            if taken.new or note.place == (PENDING,) or covered(one.rules.checked, note.place)
+        ]
+        for note in told[:_MOST_NOTES]:
+            self.tell(f"{path}: {note_words(note)}.")
         if taken.conflicts:
             self.tell(f"{path} was changed on both sides: holdfast status shows the conflict.")
         return new or bool(taken.events)

@@ -18,7 +18,7 @@ from holdfast.keeper.documents.importing import Taken, readied, take_in
 from holdfast.keeper.mirrors.absorbing import absorb
 from holdfast.keeper.mirrors.edited import Strange, moved_beginning, strange, told, without_assumptions
 from holdfast.keeper.mirrors.moved_tasks import PENDING, Moved
-from holdfast.keeper.mirrors.versions import MOST, candidates, made_from
+from holdfast.keeper.mirrors.versions import MOST, OLDER, candidates, is_older, made_from
 from holdfast.keeper.replacing import put_away
 
 # Formats in which every session has a file or a directory under its own id.
@@ -80,6 +80,8 @@ def take_file(
     events = list(store.events(shown))
     version = made_from(events, rules, document, written, lines.get(shown, ()))
     base = None if version is None else version.document
+    if is_older(document, base, rules):
+        raise Refused(OLDER, hint="To look at it beside the session: holdfast convert FILE --to craft")
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
     here = here._replace(now=_moment(edited, state, here.now))
     with keeper.transaction(about=shown) as transaction:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
+from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
 from holdfast.core.fold import apply, in_log_order
 from holdfast.core.state import State
+from holdfast.core.times import MINUTE, millis
 from holdfast.formats.entries import named, same
 from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
@@ -21,6 +23,8 @@ from holdfast.formats.places import at, covers
 
 # An agent that edits its copy holds one of the last versions; older ones are found by the nearest of these.
 MOST: Final = 200
+# How far two machines' clocks may be apart.
+_APART: Final = 10 * MINUTE
 
 
 class Version(NamedTuple):
@@ -79,6 +83,23 @@ def made_from(
     while near and best is not words and _moment(near[-1].document, rules) == _moment(best.document, rules):
         best = near.pop()
     return best
+
+
+def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
+    """Whether a document was written before the version that it is nearest to: an earlier one, never seen here.
+
+    Clocks of two machines may differ by a few minutes.
+    """
+    if base is None or rules.written_at is None:
+        return False
+    try:
+        said, known = (millis(str(one.get(rules.written_at))) for one in (theirs, base))
+    except Invalid:
+        return False
+    return said < known - _APART
+
+
+OLDER: Final = "it is an older version of the session than the one that is known here: nothing was taken from it"
 
 
 def candidates(
