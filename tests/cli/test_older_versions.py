@@ -80,6 +80,23 @@ def test_continue_says_what_was_assumed_of_the_file(cli: Calling) -> None:
     assert "local" in out + err
 
 
+def test_tracked_timer_file_is_named_before_it_is_committed(cli: Calling) -> None:
+    """An ignored file that git tracks already is committed all the same."""
+    cli.repository()
+    file = cli.project / ".claude" / "session-state.json"
+    cli.session("start", "G", "--scope", "api", "--task", "Do it")
+    cli.document("mirror", "on", "timer")
+    cli.document("mirror", "off", "timer")
+    assert file.exists()
+    cli.git("add", "-f", ".claude/session-state.json")
+    _, out, err = cli("mirror", "on", "timer")
+    assert "git rm --cached .claude/session-state.json" in out + err
+    checks = {check["name"]: check for check in cli.document("doctor")["checks"]}
+    assert checks["mirrors"]["status"] == "warning"
+    cli.git("rm", "-q", "--cached", ".claude/session-state.json")
+    assert {check["name"]: check for check in cli.document("doctor")["checks"]}["mirrors"]["status"] == "ok"
+
+
 def test_feature_that_exists_is_refused_by_its_whole_id(cli: Calling) -> None:
     feature = cli.session("start", "Login", "--feature", "login")["aliases"]["contract"]
     assert cli.refused(5, "start", "Again", "--feature", feature, "--replace")["feature_id"] == feature

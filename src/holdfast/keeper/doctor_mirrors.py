@@ -45,6 +45,12 @@ def mirrors(keeper: Keeper, _: Store | None) -> Check:
             "; ".join(held[:_SHOWN]),
             "Put that right, or move it away; the next command goes on.",
         )
+    committed = [path for one in keeper.mirrors.formats() for path in keeper.mirrors.committed(one)]
+    if committed:
+        return Check(
+            "mirrors", "warning", f"git tracks {', '.join(committed)}, and the next commit takes it",
+            f"git rm --cached {' '.join(committed)}",
+        )  # fmt: skip
     aside = [f"{bad.aside}: {bad.reason}" for one in found for bad in one.rejected if _there(keeper, bad.aside)]
     if aside:
         return Check(

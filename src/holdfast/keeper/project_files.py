@@ -113,7 +113,7 @@ def options(keeper: Keeper, file: ProjectFile) -> list[str]:
     if file.error is None:
         latest = keeper.latest_unfinished() if file.unfinished else None
         last = file.unfinished and (latest is None or latest.state().updated_at <= file.changed)
-        go_on = "holdfast continue --yes" if last and is_tracked(keeper, file) else "holdfast continue"
+        go_on = "holdfast continue --yes" if last and is_tracked(keeper, file.path) else "holdfast continue"
         return [f"To go on with it: {go_on}" if last else f"To take it in: holdfast import {path}"]
     recover = [f"holdfast recover {path} --start (goes on with what can be read of it)"] if file.recoverable else []
     kept = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
@@ -136,15 +136,15 @@ def answer(keeper: Keeper, file: ProjectFile) -> HoldfastError:
     return file.error
 
 
-def is_tracked(keeper: Keeper, file: ProjectFile) -> bool:
-    """Whether git has it: then anybody who could commit may have written it."""
+def is_tracked(keeper: Keeper, path: str) -> bool:
+    """Whether git has this file: then anybody who could commit may have written it, and the next commit takes it."""
     if not keeper.place.git:
         return False
     from holdfast.core.errors import HoldfastError
     from holdfast.machine.git_reader import GitReader
 
     try:
-        return GitReader(keeper.place.root).tracks(os.path.relpath(file.path, keeper.place.root))
+        return GitReader(keeper.place.root).tracks(os.path.relpath(path, keeper.place.root))
     except HoldfastError:
         return True  # nobody can say: better asked than taken
 

@@ -81,7 +81,7 @@ def _file_to_go_on_with(call: Call, stored: KeptSession | None) -> ProjectFile |
 
 
 def _doubt(call: Call, file: ProjectFile) -> str | None:
-    if project_files.is_tracked(call.keeper, file):
+    if project_files.is_tracked(call.keeper, file.path):
         return "git tracks the file: whoever could commit here may have written it"
     latest = max((row.updated_at for row in call.keeper.history(limit=None, aliases=False)), default=None)
     if latest is not None and file.changed < millis(latest):

@@ -190,9 +190,16 @@ class Mirrors:
         )
         return taken.id, prints.hash_of(data)
 
+    def committed(self, one: Layout) -> list[str]:
+        """Files of a format that must not be committed, and that git tracks all the same."""
+        there = [path for path in one.fixed if one.ignored and os.path.lexists(inside(self._place.root, path))]
+        return [path for path in there if project_files.is_tracked(self._keeper, inside(self._place.root, path))]
+
     def _keep_out_of_git(self, one: Layout, *, gitignore: bool) -> None:
         if not one.ignored or not self._place.git:
             return
+        for path in self.committed(one):
+            self.tell(f"git tracks {path}, and the next commit takes it: git rm --cached {path}")
         if gitignore:
             repository.add_to_gitignore(self._place.root, one.ignored)
         try:
