@@ -19,6 +19,7 @@ from holdfast.core.errors import NotFound
 from holdfast.core.modes import MODES
 from holdfast.core.registers import disputed
 from holdfast.core.state import State, TaskState, Write
+from holdfast.core.text import LONGEST_TEXT
 from holdfast.core.vocabulary import (
     Data,
     DecisionMade,
@@ -68,17 +69,15 @@ _Kind = TypeVar("_Kind", bound=Data)
 def _storable(data: _Kind) -> _Kind:
     """What others wrote may hold what nobody can record here: it must not keep a person from going on."""
 
-    def without_nul(value: object) -> object:
+    def storable(value: object) -> object:
         if isinstance(value, str):
-            return value.replace("\0", "")
+            return value.replace("\0", "")[:LONGEST_TEXT]
         if isinstance(value, tuple):
-            return tuple(kept for item in value if (kept := without_nul(item)) != "")
+            return tuple(kept for item in value if (kept := storable(item)) != "")
         return value
 
     changes = {
-        name: without_nul(value)
-        for name in data.__struct_fields__
-        if (value := getattr(data, name)) != without_nul(value)
+        name: storable(value) for name in data.__struct_fields__ if (value := getattr(data, name)) != storable(value)
     }
     return msgspec.structs.replace(data, **changes) if changes else data
 

@@ -156,7 +156,7 @@ def take_in(keeper: Keeper, file: ProjectFile) -> KeptSession:
     from holdfast.keeper.session import KeptSession
 
     assert file.rules is not None
-    taken = take_in(keeper, file.document, file.rules)
+    taken = take_in(keeper, file.document, file.rules, of_project=True)
     keeper.told += [f"{file.typed}: {note_words(note)}." for note in taken.notes]
     return KeptSession(keeper, taken.session)
 

@@ -52,7 +52,7 @@ def through_shares(store: Store) -> dict[str, str]:
 
 
 def record_share(transaction: Transaction, session: str, share: str) -> None:
-    transaction.remember(_SHARES + session, share.encode("ascii"))
+    transaction.remember(_SHARES + session, share.encode("ascii", "replace"))
     transaction.remember(OWN + session, None)
 
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _GUEST_BEGINS: Final = "a guest may not begin the session anew"
 _GUEST_DELETES: Final = "a guest may not delete the session"
 _DELETES: Final = "only an admin device, or the one that began the session, may delete it"
+_LARGEST_OF_GUEST: Final = 4 << 20  # bytes
+_GUEST_LARGE: Final = "it is larger than what a guest may write"
 _LEAVES: Final = "only an admin device may leave a shared session for all devices"
 _GUEST_ERASES: Final = "a guest may erase only what they wrote themselves"
 _ERASES: Final = "a device that is no admin may erase only what it wrote itself"
@@ -108,6 +110,9 @@ class Authority:
         vault, main = self._vault, self._main
         foreign = vault.main is None and vault.membership.session is not None
         owning = foreign or provenance.owner(vault.here, session, main.id) == main.id
+        here = None if vault is main else vault.membership.author_of(writer)
+        if here is not None and here.kind == "guest" and not main.membership.is_member(here.keys.id):
+            return Author(writer, here.keys.signing, guest=True, owning=owning, voucher=voucher)
         device = main.membership.author_of(writer)
         if device is None and not is_certified(writer):
             device = main.membership.members.get(voucher) or main.membership.removed.get(voucher)
@@ -169,6 +174,8 @@ class Authority:
         return next((reason for reason in found if reason is not None), None)
 
     def _objection(self, event: Event, author: Author, new: Mapping[str, tuple[str, str]]) -> str | None:
+        if author.guest and len(event.data or b"") > _LARGEST_OF_GUEST:
+            return _GUEST_LARGE
         if author.guest and event.key is not None and (reason := self._displaces(event, author)) is not None:
             return reason
         if event.type == "session.started" and author.guest:
@@ -249,7 +256,7 @@ def may_share(main: Vault, by: str, session: str | None) -> bool:
         return certifies(known.began, device.keys.signing)
     starts = [event.writer for event in store.events(session) if event.type == "session.started"]
     # A stream of days without keys is of who alone vouches for it.
-    return not starts or any(
+    return not starts or all(
         certifies(writer, device.keys.signing)
         if is_certified(writer)
         else main.memory.vouched(session, writer).by.keys() == {by}

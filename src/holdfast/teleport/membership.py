@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final
 
 import msgspec
 
+from holdfast.core.errors import Invalid
 from holdfast.teleport.ancestry import bits, trace
 from holdfast.teleport.entries import (
     Admit,
@@ -27,13 +29,15 @@ from holdfast.teleport.entries import (
     Signed,
     Uninvite,
 )
-from holdfast.teleport.keys import PublicKeys, certifies
+from holdfast.teleport.keys import PublicKeys, certifies, checked_recipient
 from holdfast.teleport.rights import ADMIN, OWN, Court, Verdict
 from holdfast.teleport.sealing import recipient_tag
 
 # Of a device that is no admin: how many of its newest entries a new one follows, and how many of its keys count.
 _MOST_TIPS: Final = 4
 _MOST_KEYS: Final = 64
+_MOST_INVITES: Final = 32
+_MOST_RECIPIENTS: Final = 64
 # Fewer than a head or an entry may name.
 _MOST_PARENTS: Final = 900
 
@@ -182,7 +186,7 @@ def evaluate(entries: Iterable[Signed], vault: str, *, verified: set[str] | None
         removed=removed,
         keys=_keys(court, valid, _admins(members) | _admins(removed)),
         shares=_shares(court, valid),
-        invites=_invites(court, valid),
+        invites=_invites(court, valid, _admins(members) | _admins(removed) | {found.by}),
         origins=_origins(court, valid),
         tips=_tips(court, members, valid & ~followed),
         waiting=tuple(ancestry.waiting),
@@ -228,8 +232,9 @@ def _devices(court: Court, verdict: Verdict, valid: int) -> tuple[dict[str, Memb
         assert isinstance(first, Found | Admit)
         name = names.get(device, first.name if isinstance(first, Admit) else "")
         if not live:
-            was_admin = any(court.gives(one, ADMIN) for one in bits(admissions))
-            own = any(court.gives(one, OWN) for one in bits(admissions))
+            held = admissions & valid or admissions  # what was overtaken gave no rights
+            was_admin = bool(admissions & valid) and any(court.gives(one, ADMIN) for one in bits(held))
+            own = any(court.gives(one, OWN) for one in bits(held))
             removed[device] = Removed(
                 first.device, name, cuts.get(device, {}), was_admin, "device" if own else "guest"
             )
@@ -316,13 +321,28 @@ def _origins(court: Court, valid: int) -> dict[str, Origins]:
     return found
 
 
-def _invites(court: Court, valid: int) -> tuple[Invited, ...]:
+def _invites(court: Court, valid: int, admins: set[str]) -> tuple[Invited, ...]:
+    """Keys that nothing can be sealed to are passed over, and of a device that is no admin the first few count: every
+    new key is wrapped for all that do.
+    """
     entries = [(court.nodes[one].hash, court.nodes[one].entry) for one in bits(valid)]
     ended = {entry.invite for _, entry in entries if isinstance(entry, Uninvite)}
-    return tuple(
-        Invited(
-            own, entry.email, entry.recipients, entry.write, entry.secret, entry.expires, own not in ended, entry.by
-        )
-        for own, entry in entries
-        if isinstance(entry, Invite)
-    )
+    found: list[Invited] = []
+    by: Counter[str] = Counter()
+    for own, entry in entries:
+        if not isinstance(entry, Invite):
+            continue
+        live = own not in ended
+        by[entry.by] += live
+        if entry.by in admins or by[entry.by] <= _MOST_INVITES or not live:
+            keys = tuple(filter(_is_recipient, entry.recipients))[:_MOST_RECIPIENTS]
+            found.append(Invited(own, entry.email, keys, entry.write, entry.secret, entry.expires, live, entry.by))
+    return tuple(found)
+
+
+@cache
+def _is_recipient(key: str) -> bool:
+    try:
+        return checked_recipient(key) == key
+    except Invalid:
+        return False

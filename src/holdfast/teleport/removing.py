@@ -7,6 +7,7 @@ so that all devices end up with the same; an admin can let it in later (`letting
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -20,6 +21,9 @@ from holdfast.teleport.memory import Vouched
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.vault import Change, Vault
 
+# Streams that one removal names: fewer than an entry may hold, by their number and by their size.
+_MOST_ACCEPTED: Final = 40_000
+
 
 def cut_of(vault: Vault, device: str) -> Cut:
     """How far this store has each stream that the device vouched for."""
@@ -30,7 +34,18 @@ def cut_of(vault: Vault, device: str) -> Cut:
             if not vault.membership.is_member(device):
                 last = Vouched({device: last}).accepted(vault.membership, session, writer)
             cut.setdefault(writer, {})[session] = last
-    return cut
+    return _bounded(cut)
+
+
+def _bounded(cut: Cut) -> Cut:
+    """As much as an entry may say. Of a device that wrote more streams than anybody can, the longest are accepted."""
+    streams = [(last, writer, session) for writer, of in cut.items() for session, last in of.items()]
+    if len(streams) <= _MOST_ACCEPTED:
+        return cut
+    bounded: Cut = {}
+    for last, writer, session in sorted(streams, reverse=True)[:_MOST_ACCEPTED]:
+        bounded.setdefault(writer, {})[session] = last
+    return bounded
 
 
 def remove(vault: Vault, devices: Iterable[str], change: Change | None = None) -> Change:

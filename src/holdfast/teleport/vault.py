@@ -332,9 +332,10 @@ class Change:
     def say(self, kind: type[Entry], **fields: Any) -> str:
         """Sign an entry on top of all that is known; gives its hash."""
         vault = self._vault
-        entry = kind(
-            vault=vault.id, parents=tuple(sorted(vault.membership.tips)), by=vault.me, at=vault.here.now(), **fields
-        )
+        # What it names it follows, also where few of its author's entries are followed otherwise.
+        named = [fields["invite"]] if fields.get("invite") else []
+        parents = tuple(sorted({*vault.membership.tips, *named}))
+        entry = kind(vault=vault.id, parents=parents, by=vault.me, at=vault.here.now(), **fields)
         signed = entries.sign(vault.here.keys, entry)
         self._said.append(signed)
         return vault.add(signed)
@@ -376,8 +377,17 @@ class Change:
 
     def _refuse_void(self) -> None:
         """Nobody is told that something was done which no device of the vault would heed."""
-        wrong = dict(self._vault.membership.rejected)
-        reasons = [reason for one in self._said if (reason := wrong.get(entries.hash_of(one.payload)))]
+        members = self._vault.membership
+        wrong = {
+            **dict.fromkeys((*members.waiting, *members.overtaken), "it does not follow what it should"),
+            **dict(members.rejected),
+        }
+        unread = "it is larger than an entry can be"
+        reasons = [
+            reason
+            for one in self._said
+            if (reason := wrong.get(entries.hash_of(one.payload)) or ("" if entries.read(one.payload) else unread))
+        ]
         if reasons:
             raise Refused(
                 f"the vault would not heed this: {reasons[0]}",

@@ -15,6 +15,7 @@ from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.secret_documents import redact_document
+from holdfast.core.state import State
 from holdfast.core.times import SECOND, millis
 from holdfast.core.vocabulary import DeviceJoined, SessionStarted
 from holdfast.formats import naming
@@ -42,8 +43,13 @@ class Taken(NamedTuple):
     notes: list[Note]
 
 
-def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = False) -> Taken:
-    """Import a document. Raises `Invalid` when it cannot be coped with, and nothing is recorded."""
+def take_in(
+    keeper: Keeper, value: Json, rules: Format, *, make_current: bool = False, of_project: bool = False
+) -> Taken:
+    """Import a document. Raises `Invalid` when it cannot be coped with, and nothing is recorded.
+
+    `of_project`: it came with the project, and may be of no session of another one.
+    """
     seen = projects.observe(keeper.place, "")
     here = ground(keeper, seen)
     document, notes = readied(keeper, value, rules, here)
@@ -59,6 +65,8 @@ def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = 
             session = known
             if transaction.state(session).deleted:
                 raise Refused("this session was deleted, and what is deleted stays so", session=session)
+            if of_project:
+                _refuse_other_project(keeper, transaction.state(session))
             told = list(store.events(session))
             base = nearest(told, rules, document)
             if is_older(document, base, rules):
@@ -73,6 +81,20 @@ def take_in(keeper: Keeper, value: Json, rules: Format, *, make_current: bool = 
         if make_current and view.status_of(state) not in FINISHED:
             keeper.make_current(transaction, session)
     return Taken(session, known is None, events, conflicts, notes)
+
+
+def _refuse_other_project(keeper: Keeper, state: State) -> None:
+    """A session's id is no secret: a file in a repository must not read or change one of another project."""
+    store, project = keeper.store(), state.project
+    if project is None or projects.same(store, keeper.place, project):
+        return
+    if projects.only_a_path(project) and not projects.directories(store, project):
+        return  # seen on another device only, under a path that means nothing here
+    raise Refused(
+        "the file has the id of a session of another project",
+        hint="If it belongs here: holdfast import FILE, and then holdfast resume ID",
+        session=state.session,
+    )
 
 
 def readied(keeper: Keeper, value: Json, rules: Format, here: Ground) -> tuple[Document, list[Note]]:

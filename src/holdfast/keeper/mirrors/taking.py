@@ -71,7 +71,7 @@ def take_file(
                 hint=f"Put it back to {rules.alias(ours)}.",
                 file=None if file_of is None else file_of(("state",)),
             )
-        taken = take_in(keeper, value, rules)
+        taken = take_in(keeper, value, rules, of_project=True)
         return _made_current(keeper, taken, rules) if made_current else taken
     assert isinstance(tidy, dict)
     _refuse_contradictions(value, tidy, state, rules)
