@@ -25,6 +25,7 @@ from holdfast.formats.interface import Document, Format, Place, Travel
 from holdfast.formats.keeping import shown
 from holdfast.formats.text.reading import read
 from holdfast.mirror.memory import Written
+from holdfast.mirror.prints import hash_of
 from holdfast.mirror.prints import read as read_file
 
 _SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,120}\Z")
@@ -60,6 +61,8 @@ class Wanted(NamedTuple):
 
     session: str
     data: bytes | None
+    # The hash of the file that the data was merged into; "" where none stood.
+    merged: str = ""
 
 
 class Layout(ABC):
@@ -69,6 +72,8 @@ class Layout(ABC):
     folders: ClassVar[tuple[str, ...]] = ()
     # What git must ignore, where the specification wants its files out of the repository.
     ignored: ClassVar[tuple[str, ...]] = ()
+    # Files that list the sessions, in which other programs may list theirs.
+    indexes: ClassVar[tuple[str, ...]] = ()
     # Whether deleting its file is how another program stops the session.
     deleting_stops: ClassVar[bool] = False
     # Whether its files say how a session reaches other devices: that changes though nothing happens in the session.
@@ -93,8 +98,16 @@ class Layout(ABC):
         """Could this file, by its path within the tree, be (part of) the document of a session?"""
 
     @abstractmethod
-    def wanted(self, root: str, sessions: Sequence[Showing], left: Mapping[str, Written]) -> dict[str, Wanted]:
-        """Every file of these sessions, by its path within the tree. `left` are files that nobody touched since."""
+    def wanted(
+        self, root: str, sessions: Sequence[Showing], left: Mapping[str, Written], known: Mapping[str, Written]
+    ) -> dict[str, Wanted]:
+        """Every file of these sessions, by its path within the tree.
+
+        `known` are all files that were written, `left` those of them that nobody touched since.
+        """
+
+    def check_index(self, path: str, data: bytes) -> None:  # noqa: B027
+        """Raises `Invalid` when one of `indexes` holds something that entries cannot be merged into."""
 
     def listed(self, root: str) -> list[str]:
         """The files that are in its folders now."""
@@ -183,6 +196,7 @@ class Orchestrator(Layout):
         root: str,  # noqa: ARG002
         sessions: Sequence[Showing],
         left: Mapping[str, Written],
+        known: Mapping[str, Written],  # noqa: ARG002
     ) -> dict[str, Wanted]:
         found: dict[str, Wanted] = {}
         stands = _standing(left)
@@ -213,6 +227,7 @@ class Timer(Layout):
         root: str,  # noqa: ARG002
         sessions: Sequence[Showing],
         left: Mapping[str, Written],  # noqa: ARG002
+        known: Mapping[str, Written],  # noqa: ARG002
     ) -> dict[str, Wanted]:
         here = next((one for one in sessions if one.current and one.unfinished), None)
         return {} if here is None else {self.current: Wanted(here.state.session, self.written(here)[1])}
@@ -223,6 +238,7 @@ class Craft(Layout):
     folder = ".craft/cache/orchestration-sessions"
     index = f"{folder}/index.json"
     folders = (folder,)
+    indexes = (index,)
     tells_travel = True
 
     def holds(self, path: str) -> bool:
@@ -233,6 +249,7 @@ class Craft(Layout):
         root: str,
         sessions: Sequence[Showing],
         left: Mapping[str, Written],
+        known: Mapping[str, Written],
     ) -> dict[str, Wanted]:
         found: dict[str, Wanted] = {}
         stands = _standing(left)
@@ -246,9 +263,16 @@ class Craft(Layout):
             name = f"{safe_name(self.rules.alias(document))}.json"
             found[f"{self.folder}/{name}"] = Wanted(one.state.session, data)
             fresh.append(_row(one.state, name.removesuffix(".json")))
-        if found:
-            found[self.index] = Wanted("", self._indexed(root, sessions, found, fresh, left))
+        index = self._indexed(root, sessions, found, fresh, known)
+        if index is not None:
+            found[self.index] = index
         return found
+
+    def check_index(self, path: str, data: bytes) -> None:
+        from holdfast.formats.craft.indexing import entries
+
+        if data.strip():
+            entries(read(data, path).value)
 
     def _indexed(
         self,
@@ -256,29 +280,43 @@ class Craft(Layout):
         sessions: Sequence[Showing],
         found: Mapping[str, Wanted],
         fresh: list[Row],
-        left: Mapping[str, Written],
-    ) -> bytes | None:
-        """The index: what it says of sessions that nothing happened in is taken from the one that stands there."""
-        from holdfast.formats.craft import index
+        known: Mapping[str, Written],
+    ) -> Wanted | None:
+        """The index that stands there, with the entries of our sessions brought up to date; None for an empty one.
 
-        names = {posixpath.basename(path).removesuffix(".json") for path in found}
-        new = {row.id for row in fresh}
-        if self.index in left:
-            value = read(read_file(inside(root, self.index)), self.index).value
-            listed = value.get("sessions") if isinstance(value, dict) else None
-            there = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-            if not new and {one.get("session_id") for one in there} == names:
-                return None
-            kept = [one for one in there if one.get("session_id") in names - new]
-            if len(kept) == len(names - new):
-                made = index(fresh)
-                ours = made["sessions"]
-                assert isinstance(ours, list)
-                every = [*kept, *(one for one in ours if isinstance(one, dict))]
-                every.sort(key=lambda one: str(one.get("session_id")))
-                every.sort(key=lambda one: str(one.get("updated_at")), reverse=True)
-                return self.rules.write({**made, "sessions": [*every]})
-        return self.rules.write(index([_row(one.state, self._name(one)) for one in sessions]))
+        What an index that nobody touched says of sessions that nothing happened in is still true.
+        """
+        from holdfast.formats.craft.indexing import ids, is_empty, merged
+
+        names = {_id_of(path) for path in found}
+        ended = {_id_of(path) for path in known if self.holds(path)} - names
+        data, standing = self._standing_index(root)
+        listed, hashed = ids(standing), "" if data is None else hash_of(data)
+        untouched = self.index in known and known[self.index].hash == hashed
+        if not untouched or names - listed - {row.id for row in fresh}:
+            fresh = [_row(one.state, self._name(one)) for one in sessions]
+        if standing and not names and listed.isdisjoint(ended) and not (untouched and is_empty(standing)):
+            return Wanted("", None)  # others' alone
+        index = merged(standing, fresh, ended)
+        if is_empty(index) and (untouched or data is None):
+            return None
+        return Wanted("", data if index == standing else self.rules.write(index), hashed)
+
+    def _standing_index(self, root: str) -> tuple[bytes | None, Document]:
+        """The index that stands there, and what it says: nothing where it is none."""
+        from holdfast.formats.craft.indexing import entries
+
+        path = inside(root, self.index)
+        if not os.path.lexists(path):
+            return None, {}
+        data = read_file(path)
+        try:
+            value = read(data, self.index).value
+            entries(value)
+        except Invalid:
+            return data, {}
+        assert isinstance(value, dict)
+        return data, value
 
     def _name(self, one: Showing) -> str:
         return safe_name(self.rules.alias(shown(one.state, self.rules)))
@@ -287,6 +325,10 @@ class Craft(Layout):
 def _standing(left: Mapping[str, Written]) -> dict[tuple[str, str, int], str]:
     """Where a session stands as of an event, and with how many."""
     return {(file.session, file.as_of, file.events): path for path, file in left.items() if file.session}
+
+
+def _id_of(path: str) -> str:
+    return posixpath.basename(path).removesuffix(".json")
 
 
 def _row(state: State, name: str) -> Row:

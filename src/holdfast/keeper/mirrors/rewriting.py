@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -72,7 +72,8 @@ class Rewriting:
         there = self._tree.files[one.name]
         held = self._tree.held.get(one.name, {})
         as_left = {path: file for path, file in there.items() if path not in held and self._is_as_left(path, file)}
-        wanted = self._without_removed(one, one.wanted(self._root, showing, as_left), showing)
+        self._check_indexes(one, {*as_left, *held})
+        wanted = self._without_removed(one, one.wanted(self._root, showing, as_left, there), showing)
         as_of = {each.state.session: each.as_of for each in showing}
         counts = {each.state.session: each.state.count for each in showing}
         before = {*there}
@@ -92,7 +93,7 @@ class Rewriting:
         late = False
         for path, want in due.items():
             data = want.data or b""
-            late |= self._put(one, path, data)
+            late |= self._put(one, path, data, want.merged)
             self._remember(there, path, Written(want.session, prints.hash_of(data), NO_PRINT, "", 0))
         for path, want in wanted.items():
             if path in there:
@@ -108,6 +109,17 @@ class Rewriting:
                 late |= self._take_away(one, path, Written("", found.hash, found.print, "", 0))
                 del strange[path]
         return late
+
+    def _check_indexes(self, one: Layout, sound: Collection[str]) -> None:
+        """Set aside what stands in the place of an index and is none: it is written anew, and nothing is lost."""
+        for path in one.indexes:
+            full = inside(self._root, path)
+            if path in sound or prints.look(full, self._desk.nanos()) is None:
+                continue
+            try:
+                one.check_index(path, _finished(one, path, full))
+            except Invalid as error:
+                self._desk.set_aside(one, path, error)
 
     def _without_removed(
         self, one: Layout, wanted: dict[str, Wanted], showing: Sequence[Showing]
@@ -157,8 +169,11 @@ class Rewriting:
             file.print = found  # touched, or young no more
         return False
 
-    def _put(self, one: Layout, path: str, new: bytes) -> bool:
-        """Write one file; what somebody wrote between our look and this moment is taken in, not lost."""
+    def _put(self, one: Layout, path: str, new: bytes, merged: str) -> bool:
+        """Write one file; what somebody wrote between our look and this moment is taken in, not lost.
+
+        `merged`: the hash of what the new content of an index was merged into.
+        """
         full = inside(self._root, path)
         refuse_links(self._root, path)
         files.make_private_dir(os.path.dirname(full), within=self._root)
@@ -168,14 +183,17 @@ class Rewriting:
             return False
 
         def displaced(old: str) -> None:
-            if not one.holds(path):
-                return  # it follows from the others, whoever wrote it
             with contextlib.suppress(HoldfastError, OSError):
                 data = _finished(one, path, old)
-                if data != new and self._desk.is_news(data, None if file is None else file.hash):
+                if path in one.indexes:
+                    late.extend([data] if data.strip() and prints.hash_of(data) != merged else [])
+                elif data != new and self._desk.is_news(data, None if file is None else file.hash):
                     late.append(data)
 
         files.write_atomic(full, new, displaced=displaced, within=self._root)
+        if late and path in one.indexes:
+            files.write_atomic(full, late[0], within=self._root)  # the next round merges our entries into it
+            return True
         return bool(late) and self._take_in_late(one, path, late[0])
 
     def _take_away(self, one: Layout, path: str, file: Written) -> bool:

@@ -68,6 +68,7 @@ class Contract(Layout):
         root: str,  # noqa: ARG002
         sessions: Sequence[Showing],  # noqa: ARG002
         left: Mapping[str, Written],  # noqa: ARG002
+        known: Mapping[str, Written],  # noqa: ARG002
     ) -> dict[str, Wanted]:
         return {}  # it writes its files itself
 
