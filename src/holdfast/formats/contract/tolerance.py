@@ -117,16 +117,27 @@ def _version(state: Document, notes: Notes) -> None:
     if "version" not in state:
         notes.say(("state", "version"), "is missing: 1.0 is assumed")
         return
-    given = state["version"]
-    plain = number_text(given).removeprefix("v")
-    if given != words.VERSION and (not plain or (parts(plain) is not None and not is_newer(plain, words.VERSION))):
-        notes.say(("state", "version"), 'is read as "1.0"')
-        state["version"] = words.VERSION
-    elif plain != words.VERSION:
+    unknown = unknown_version(state)
+    if unknown is not None:
         raise Invalid(
-            f"this is version {shorten(plain, 20)!a} of the contract ({places.written(('version',))})",
+            f"this is version {shorten(unknown, 20)!a} of the contract ({places.written(('version',))})",
             hint=f"Holdfast knows version {words.VERSION}.",
         )
+    if state["version"] != words.VERSION:
+        notes.say(("state", "version"), 'is read as "1.0"')
+        state["version"] = words.VERSION
+
+
+def unknown_version(state: Document) -> str | None:
+    """The version that a state says it is of, where Holdfast does not know that."""
+    plain = _plain_version(state) if "version" in state else words.VERSION
+    if plain in ("", words.VERSION) or (parts(plain) is not None and not is_newer(plain, words.VERSION)):
+        return None
+    return plain
+
+
+def _plain_version(state: Document) -> str:
+    return number_text(state["version"]).removeprefix("v")
 
 
 def _current(current: Document, document: Document, state: Document, notes: Notes) -> Document:

@@ -7,10 +7,12 @@ more.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import HoldfastError, NotFound
+from holdfast.formats import registry
 from holdfast.formats.conversion import state_of
 from holdfast.formats.finding import LOOKED_FOR
 from holdfast.formats.interface import Format, Ground, Note, Tidied
@@ -137,19 +139,23 @@ def _rescue(keeper: Keeper, path: str, here: Ground) -> Rescue:
     if found.value is None:
         return plain
     what = meant(found.value, path)
+    kind = _kind_in_feature(path) if what is None and not found.whole else None
+    if kind is not None:
+        what = Meant(registry.named("contract"), kind)
     if what is None:
         return plain
     if what.kind in LISTS or what.kind == "contract-history":
         document = found.documents if what.kind == "contract-history" else found.value
         return plain._replace(rules=what.rules, document=document, error=_no_session(path, what.kind))
-    tidy, version = _completed(found, what, here)
+    tidy, version = _completed(found, what, here, path)
     if isinstance(tidy, HoldfastError):
         return plain._replace(rules=what.rules, error=tidy)
     whole = found.whole and version is None
     # What is whole is shown as it stands: the import would say what it assumes.
     notes = found.notes if whole else [*found.notes, *tidy.notes]
     document = found.value if whole else tidy.document
-    contents, known = _contents(tidy.document, what.rules, here), _known(keeper, found, tidy.document, what.rules)
+    contents = _contents(tidy.document, what.rules, here)
+    known = _known(keeper, found, tidy.document, what.rules, path)
     more = None
     if known is not None:
         said = tidy.document if whole else _said_itself(tidy.document, found.value)
@@ -160,18 +166,59 @@ def _rescue(keeper: Keeper, path: str, here: Ground) -> Rescue:
     )  # fmt: skip
 
 
-def _completed(found: Recovered, what: Meant, here: Ground) -> tuple[Tidied | HoldfastError, HoldfastError | None]:
+def _completed(
+    found: Recovered, what: Meant, here: Ground, path: str
+) -> tuple[Tidied | HoldfastError, HoldfastError | None]:
     """The document, or why there is none. One of an unknown version is read like the known one, and that is said."""
     cut, value = not found.whole, found.value
     tidy = completed(value, what, here, cut=cut)
-    if not isinstance(tidy, HoldfastError) or not isinstance(value, dict) or "schema_version" not in value:
+    if not isinstance(value, dict) or not (cut or isinstance(tidy, HoldfastError)):
         return tidy, None
-    unversioned: Json = {key: inner for key, inner in value.items() if key != "schema_version"}
-    read = completed(unversioned, what, here, cut=cut)
-    if isinstance(read, HoldfastError):
-        return tidy, None
-    note = Note(("schema_version",), "is a version that Holdfast does not know: read like the one it knows")
-    return read._replace(notes=[note, *(other for other in read.notes if other.place != note.place)]), tidy
+    key = "version" if what.rules.name == "contract" else "schema_version"
+    for own in (value, {**value, key: what.rules.version}) if key in value else (value,):
+        for document in (_with_rest_of_feature(own, what, path, cut=cut), own):
+            read = completed(document, what, here, cut=cut)
+            if isinstance(read, HoldfastError):
+                continue
+            if own is value or not isinstance(tidy, HoldfastError):
+                return read, None
+            note = Note((key,), "is a version that Holdfast does not know: read like the one it knows")
+            return read._replace(notes=[note, *read.notes]), tidy
+    return tidy, None
+
+
+def _with_rest_of_feature(own: dict[str, Json], what: Meant, path: str, *, cut: bool) -> dict[str, Json]:
+    """State or plan of a feature, with what its other file and the registry say; as it is where it is neither."""
+    from holdfast.formats.contract import documents as words
+    from holdfast.mirror.contract import documents
+    from holdfast.mirror.contract.gathering import entry_of
+
+    if _kind_in_feature(path) != what.kind:
+        return own
+    folder = os.path.dirname(os.path.abspath(path))
+    root, feature_id = os.path.split(folder)
+    part, other, name = "state", "plan", words.PLAN_FILE
+    if what.kind == words.PLAN:
+        part, other, name = "plan", "state", words.STATE_FILE
+    found: dict[str, Json] = {}
+    with suppress(HoldfastError):
+        rest = documents.load(os.path.join(folder, name))
+        found = {} if rest is None else {other: rest.value}
+    entry = entry_of(root, feature_id)
+    if entry is not None:
+        found["entry"] = entry
+    if part == "state" and (cut or "feature_id" not in own):
+        own = {**own, "feature_id": feature_id} if "feature_id" in own else {"feature_id": feature_id, **own}
+    return {**found, part: own}  # what was cut stands last
+
+
+def _kind_in_feature(path: str) -> str | None:
+    """What a file is by its place: the state or the plan in the directory of a feature."""
+    from holdfast.formats.contract import documents as words
+
+    folder, name = os.path.split(os.path.abspath(path))
+    kind = {words.STATE_FILE: words.STATE, words.PLAN_FILE: words.PLAN}.get(name)
+    return kind if words.is_feature_id(os.path.basename(folder)) else None
 
 
 def _said_itself(tidy: dict[str, Json], read: Json) -> dict[str, Json]:
@@ -236,11 +283,12 @@ def contents_of(state: State) -> Contents:
     )  # fmt: skip
 
 
-def _known(keeper: Keeper, found: Recovered, document: dict[str, Json], rules: Format) -> str | None:
-    """The session of the log that goes by the id in the file; an id that had to be made up is nobody's."""
+def _known(keeper: Keeper, found: Recovered, document: dict[str, Json], rules: Format, path: str) -> str | None:
+    """The session of the log that goes by the id of the file or of its feature; one that was made up is nobody's."""
     alias = rules.alias(document)
     store = keeper.existing_store()
-    if store is None or not alias or not _says(found.value, alias):
+    named = rules.name == "contract" and os.path.basename(os.path.dirname(os.path.abspath(path))) == alias
+    if store is None or not alias or not (named or _says(found.value, alias)):
         return None
     for session in store.find(alias):
         state = store.state(session)

@@ -301,20 +301,24 @@ class Mirrors:
         for path in one.fixed:
             if not os.path.lexists(inside(root, path)):
                 continue
+            meant = path
             try:
                 refuse_links(root, path)
                 prints.look(inside(root, path), 0)
                 data = one.content(root, path)
                 if repository.disputed(data) is None:
-                    for _, value in one.gather(root, path, data):
+                    for where, value in one.gather(root, path, data):
+                        meant = where
                         one.rules.tidy(value, self._ground())
             except (Invalid, Damaged, Refused) as error:
-                hint = None if isinstance(error, Refused) else self._way_on(one, path)
+                hint = None if isinstance(error, Refused) else self._way_on(one, meant)
                 if hint is None and not isinstance(error, Refused):
                     spent.append((path, shorten(error.message, 300)))
                     continue
                 raise Conflict(
-                    f"{path} is there and is no {one.name} file: {error.message}", hint=hint or error.hint, file=path
+                    f"{meant} is there and is no {one.name} file: {error.message}",
+                    hint=hint or error.hint,
+                    file=meant,
                 ) from error
         return spent
 

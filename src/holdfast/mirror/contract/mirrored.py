@@ -91,10 +91,9 @@ class Contract(Layout):
             raise Invalid("an entry was given the name of a feature that is not there", operation="read")
         found: list[tuple[str, Json]] = []
         for feature in layout.features(home):
-            try:
-                found.append((f"{HOME}/{feature.id}/{_STATE}", gathered(feature.path)))
-            except HoldfastError:
-                continue  # its own files tell what is wrong with it
+            document = _readable(feature)
+            if document is not None:  # else its own files tell what is wrong with it
+                found.append((f"{HOME}/{feature.id}/{_STATE}", document))
         return found
 
     def late(self, root: str, path: str, data: bytes) -> list[tuple[str, Json]]:
@@ -156,11 +155,14 @@ class Contract(Layout):
         for one in due:
             document = shown(one.state, self.rules)
             feature = layout.feature(home, safe_name(self.rules.alias(document)))
+            ours = f"{HOME}/{feature.id}/{_STATE}" in known or not os.path.lexists(feature.state)
+            if not ours and _readable(feature) is None:
+                continue  # another program's, damaged or of a newer version: it is left alone
             found.update(_brought_up(root, home, feature, document, one, known, displaced, self.models))
             entries[feature.id] = document["entry"]
         after = documents.raw_of(register) or b""
-        ours = _undated(before) == _undated(after) or _only_ours(before, after, entries)
-        found[REGISTRY] = Written("", hash_of(after) if ours else _UNSURE, _NOWHERE, "", 0)
+        as_left = _undated(before) == _undated(after) or _only_ours(before, after, entries)
+        found[REGISTRY] = Written("", hash_of(after) if as_left else _UNSURE, _NOWHERE, "", 0)
         return found
 
     def erase(
@@ -226,6 +228,18 @@ def _brought_up(
             one.state.session, "", Print(0, size, 0, 0), one.as_of, 0, one.state.count, last[0] if last else 0
         ),
     )  # fmt: skip
+
+
+def _readable(feature: layout.Feature) -> dict[str, Json] | None:
+    """The document of a feature; None when a file of it cannot be read, or is of a version that is not known."""
+    from holdfast.formats.contract.tolerance import unknown_version
+
+    try:
+        document = gathered(feature.path)
+    except HoldfastError:
+        return None
+    state = document.get("state")
+    return None if isinstance(state, dict) and unknown_version(state) is not None else document
 
 
 def _is_another(path: str, left: Written | None) -> bool:
