@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import threading
@@ -281,6 +282,64 @@ def test_starting_afresh_keeps_unreadable_session_file_under_a_told_name(
     assert call("continue").code == 0
     assert call.session("status")["goal"] == "Afresh"
     assert call("mirror", "on", "orchestrator").code == (5 if mirror == "on" else 0)
+
+
+def broken_file_of_many(call: Calling, which: str) -> Path:
+    """A torn or newer file of a format that keeps many sessions, as another program left it."""
+    craft_and_contract(call)
+    keep, name, old, new = BROKEN_OF_MANY[which]
+    for folder in {".craft", ".ai-session"} - {keep}:
+        shutil.rmtree(call.project / folder)
+    (path,) = [path for path in (call.project / keep).rglob(name) if path.name != "index.json"]
+    raw = path.read_bytes()
+    assert old in raw
+    path.write_bytes(raw.replace(old, new) if new else raw[: raw.index(old) + len(old)])
+    return path
+
+
+# The directory, the file in it, and what is replaced in it; or where it breaks off.
+BROKEN_OF_MANY = {
+    "torn craft": (".craft", "*.json", b'"goal": "Work of another program"', b""),
+    "newer craft": (".craft", "*.json", b'"schema_version": "1.0.0"', b'"schema_version": "2.0.0"'),
+    "torn state": (".ai-session", "state.yaml", b'implementation_plan: "impl', b""),
+    "torn id in state": (".ai-session", "state.yaml", b'feature_id: "work', b""),
+    "newer state": (".ai-session", "state.yaml", b'version: "1.0"', b'version: "2.0"'),
+    "torn plan": (".ai-session", "implementation-plan.yaml", b'description: "Work', b""),
+}
+
+
+@pytest.mark.parametrize("which", BROKEN_OF_MANY)
+def test_unreadable_file_of_many_sessions_is_named_and_answered_with_options_that_work(
+    call: Calling, which: str
+) -> None:
+    path = broken_file_of_many(call, which)
+    raw, name = path.read_bytes(), str(path.relative_to(call.project))
+    for command in ("status", "init", "doctor"):
+        assert name in call(command, "--json").out
+    for command in ("continue", "resume"):
+        hint = call.refused(4 if "newer" in which else 6, command)["hint"]
+        recover, fresh, history = hint.split("\n")
+        assert (fresh.partition(" (")[0], history.partition(" (")[0]) == ("holdfast start GOAL", "holdfast history")
+        assert name in recover
+    assert call(*recover.partition(" (")[0].split()[1:]).code == 0
+    assert path.read_bytes() == raw
+    assert call.session("status")["goal"] == "Work of another program"
+    assert "notes" not in call.document("status")
+    assert call("continue").code == 0
+
+
+@pytest.mark.parametrize("which", BROKEN_OF_MANY)
+def test_unreadable_file_of_many_sessions_is_named_by_start_and_stops_nobody_at_work(
+    call: Calling, which: str
+) -> None:
+    path = broken_file_of_many(call, which)
+    raw, name = path.read_bytes(), str(path.relative_to(call.project))
+    started = call("start", "Afresh")
+    assert started.code == 0
+    assert name in said(started)
+    assert call("continue").code == 0
+    assert call.session("status")["goal"] == "Afresh"
+    assert path.read_bytes() == raw
 
 
 def test_options_for_unreadable_session_file_work_in_a_subdirectory(call: Calling) -> None:

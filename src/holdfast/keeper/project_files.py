@@ -49,6 +49,8 @@ class ProjectFile:
         self.known: str | None = None
         # Why it cannot be gone on with: damaged, or of a version or shape that Holdfast does not know.
         self.error: HoldfastError | None = None
+        # It is of a version that Holdfast does not know.
+        self.newer = False
         # Whether `recover` finds anything in it.
         self.recoverable = False
         # It is of none of the formats: somebody keeps something else there.
@@ -117,9 +119,12 @@ def options(keeper: Keeper, file: ProjectFile) -> list[str]:
         return [f"To go on with it: {go_on}" if last else f"To take it in: holdfast import {path}"]
     recover = [f"holdfast recover {path} --start (goes on with what can be read of it)"] if file.recoverable else []
     kept = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
+    afresh = f"holdfast start GOAL --replace (starts afresh; {kept})"
+    if file.format in MANY:
+        afresh = "holdfast start GOAL (starts afresh; the file stays as it is)"
     return [
         *recover,
-        f"holdfast start GOAL --replace (starts afresh; {kept})",
+        afresh,
         "holdfast history (shows earlier sessions)",
     ]
 
@@ -247,7 +252,7 @@ def _examined(keeper: Keeper, file: ProjectFile) -> Iterator[ProjectFile]:
     if rescue.known is not None and rescue.more is None:
         return
     file.rules, file.document, file.known = rescue.rules, rescue.document, rescue.known
-    file.recoverable = rescue.something and rescue.error is None
+    file.recoverable, file.newer = rescue.something and rescue.error is None, rescue.version is not None
     if rescue.contents is not None:
         file.goal, file.status = rescue.contents.goal, rescue.contents.status
     if rescue.version is not None or rescue.error is not None:
@@ -302,7 +307,7 @@ def _size(path: str, name: str) -> int:
 
 
 def _one_of_many(keeper: Keeper, name: str, path: str) -> ProjectFile | None:
-    """None for what is no sound session: `doctor` and `validate` name what is wrong with it."""
+    """None for what is read and is no session: `doctor` and `validate` name what is wrong with it."""
     from holdfast.core.errors import HoldfastError
     from holdfast.formats import registry
     from holdfast.formats.conversion import state_of
@@ -322,10 +327,24 @@ def _one_of_many(keeper: Keeper, name: str, path: str) -> ProjectFile | None:
             return None
         said = contents_of(state_of(rules.tidy(value, here).document, rules, here))
     except HoldfastError:
-        return None
+        return _unreadable(keeper, name, path)
     file = ProjectFile(name, path, said.updated_at)
     file.rules, file.document, file.goal, file.status = rules, value, said.goal, said.status
     return file
+
+
+def _unreadable(keeper: Keeper, name: str, path: str) -> ProjectFile | None:
+    """Of the files of a session, the one that is damaged or of a newer version."""
+    from holdfast.core.errors import Damaged
+
+    plan = os.path.join(os.path.dirname(path), "implementation-plan.yaml")
+    for part in (path, plan) if name == "contract" else (path,):
+        if not os.path.isfile(part) or os.path.islink(part):
+            continue
+        for file in _examined(keeper, ProjectFile(name, part, os.stat(part).st_mtime_ns // 1_000_000)):
+            if isinstance(file.error, Damaged) or file.newer:
+                return file
+    return None
 
 
 def _entries(folder: str, name: str) -> list[tuple[int, str]]:
