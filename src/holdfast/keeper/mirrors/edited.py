@@ -163,6 +163,8 @@ def without_assumptions(raw: Json, made: Json, ours: Json, rules: Format, place:
         for key, value in made.items():
             if raw.get(key) is not None:
                 found[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key))
+            elif key.endswith(_KEPT) and raw.get(key.removesuffix(_KEPT)) is not None:
+                found[key] = value  # it was written where the format has no room for it
             elif key in ours and not any(_is_said(value, other) for other in renamed):
                 found[key] = ours[key]
             else:
