@@ -198,10 +198,9 @@ def test_strings_where_objects_belong() -> None:
 
 
 def test_objects_where_strings_belong() -> None:
-    made = tidied(with_(("pending_tasks",), [{"description": "Add unit tests", "priority": 1}]))
-    assert made.document == {
-        **PLAIN, "pending_tasks_as_found": [{"description": "Add unit tests", "priority": 1}],
-    }  # fmt: skip
+    entry: Json = {"description": "Add unit tests", "priority": 1}
+    made = tidied(with_(("pending_tasks",), [entry]))
+    assert made.document == {**PLAIN, "pending_tasks_as_found": [entry]}
     (note,) = made.notes
     assert "priority" in note.message
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from mirrored_project import FORMATS, ORCHESTRATOR, Project
+from mirrored_project import CONTRACT, FORMATS, ORCHESTRATOR, Project
 
 from holdfast import Keeper
+from holdfast.formats.text.reading import read_yaml
 from holdfast.keeper.session import KeptSession
 
 
@@ -76,3 +79,55 @@ def test_mirror_takes_another_value_of_a_key_that_is_kept(
         assert [task.text for task in session.document().tasks] == ["one"]
         assert project.json(ORCHESTRATOR)["pending_tasks_as_found"] == [{"task": "one", "owner": owner}]
     project.in_step(keeper)
+
+
+# ── models that the contract has no name for ─────────────────────────────────────────────────────────────
+
+
+def _name_model(project: Project, model: str) -> None:
+    text = project.file(project.state()).read_text()
+    project.write(project.state(), re.sub(r'model_in_use: "[^"]*"', f'model_in_use: "{model}"', text))
+
+
+def _current(project: Project) -> dict[str, Any]:
+    found: Any = read_yaml(project.file(project.state()).read_bytes(), "").value
+    return {key: value for key, value in found["current_state"].items() if "model" in key}
+
+
+def test_mirror_takes_models_without_a_name_in_the_contract_by_their_real_names(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    for model, family in (("gpt-5", "sonnet"), ("gpt-6", "sonnet"), ("gemini-3", "gemini"), ("o3", "sonnet")):
+        _name_model(project, model)
+        assert session.document().model == model
+        assert _current(project)["model_in_use"] == family
+        assert project.rejected() == []
+        project.in_step(keeper)
+    _name_model(project, "opus")
+    assert session.document().model == "opus"
+    assert _current(project) == {"model_in_use": "opus"}
+    project.in_step(keeper)
+
+
+def test_mirror_says_under_which_name_an_edited_model_is_written(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    _name_model(project, "gpt-5")
+    assert session.document().model == "gpt-5"
+    assert _current(project) == {"model_in_use": "sonnet", "x-holdfast-model": "gpt-5"}
+    assert [line for line in keeper.told if "gpt-5" in line and "written as sonnet" in line]
+
+
+def test_mirror_takes_another_model_of_an_imported_session(project: Project, keeper: Keeper) -> None:
+    feature = project.file(CONTRACT) / "pay-2026-11-15"
+    feature.mkdir(parents=True)
+    (feature / "state.yaml").write_text(
+        'version: "1.0"\nfeature_id: "pay-2026-11-15"\ncurrent_state:\n  active_task: null\n'
+        '  model_in_use: "gpt-5"\n  started_at: "2026-11-15T09:00:00Z"\n  last_updated: "2026-11-15T09:00:00Z"\n'
+    )
+    with project.open() as other:
+        assert other.session("pay-2026-11-15").document().model == "gpt-5"
+    _name_model(project, "gemini-3")
+    with project.open() as other:
+        assert other.session("pay-2026-11-15").document().model == "gemini-3"
+    assert project.rejected() == []

@@ -95,7 +95,7 @@ class Contract(Format):
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:
-            case ("state", "current_state", "model_in_use"):
+            case ("state", "current_state", "model_in_use" | words.OWN_MODEL):
                 return "model", value
             case ("plan", "feature", "name"):
                 return "goal", value

@@ -34,6 +34,8 @@ BEGINNINGS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 # Lines of history are somebody's own, each by itself, and only ever added.
 _APART: Final = frozenset({"history"})
 _KEPT: Final = "_as_found"
+# Keys that Holdfast adds itself: they follow what others write next to them.
+_OURS: Final = "x-holdfast"
 # One word that two of the formats spell in two ways.
 _TWINS: Final = {"complete": "completed"}
 
@@ -68,9 +70,10 @@ class _Comparing:
             yield Strange(place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(made)}")
 
     def _of_objects(self, raw: dict[str, Json], made: dict[str, Json], place: Place) -> Iterator[Strange]:
-        more = [value for key, value in made.items() if key not in raw and not key.endswith(_KEPT)]
+        ours = [key for key in made if key.startswith(_OURS)]
+        more = [value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_KEPT)]
         for key, value in raw.items():
-            if not place and key in _APART:
+            if (not place and key in _APART) or key in ours:
                 continue
             if key in made:
                 if value not in more:  # else it stands there, beside the nearest word the format has
