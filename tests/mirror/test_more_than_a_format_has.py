@@ -131,3 +131,25 @@ def test_mirror_takes_another_model_of_an_imported_session(project: Project, kee
     with project.open() as other:
         assert other.session("pay-2026-11-15").document().model == "gemini-3"
     assert project.rejected() == []
+
+
+# ── an active task that is no task ───────────────────────────────────────────────────────────────────────
+
+
+def _name_active(project: Project, task: str) -> None:
+    text = project.file(project.state()).read_text()
+    project.write(project.state(), re.sub(r"active_task: .*", f'active_task: "{task}"', text))
+
+
+def test_mirror_reports_an_active_task_that_the_plan_has_not_and_invents_none(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    session.add_task("Write the tests", task_id="tests")
+    session.start_task("tests")
+    _name_active(project, "nosuch")
+    assert [(task.id, task.status) for task in session.document().tasks] == [("tests", "in_progress")]
+    assert [line for line in keeper.told if "nosuch" in line]
+    assert "nosuch" in json.dumps(session.document().extra)
+    assert 'active_task: "tests"' in project.file(project.state()).read_text()
+    assert project.rejected() == []
+    project.in_step(keeper)

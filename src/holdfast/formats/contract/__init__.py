@@ -32,6 +32,7 @@ class Contract(Format):
         ("history",): (),
     }
     derived = frozenset({("state", "current_state", "last_updated"), ("entry", "last_active")})
+    checked = frozenset({("state", "current_state", "active_task")})
     carries_at = ("state", OWN)
 
     def __init__(self, models: Mapping[str, str] = _NO_MODELS) -> None:

@@ -76,7 +76,9 @@ class _Comparing:
             if (not place and key in _APART) or key in ours:
                 continue
             if key in made:
-                if value not in more:  # else it stands there, beside the nearest word the format has
+                if value not in more and not set_aside(
+                    key, value, made
+                ):  # else it stands there, beside the nearest word the format has
                     yield from self.differences(value, made[key], (*place, key))
             elif f"{key}{_KEPT}" in made and f"{key}{_KEPT}" not in raw and value is not None:
                 yield Strange((*place, key), f"{_shown(value)} breaks the rules")
@@ -164,7 +166,9 @@ def without_assumptions(raw: Json, made: Json, ours: Json, rules: Format, place:
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
         found: dict[str, Json] = {}
         for key, value in made.items():
-            if raw.get(key) is not None:
+            if key in ours and set_aside(key, raw.get(key), made):
+                found[key] = ours[key]
+            elif raw.get(key) is not None:
                 found[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key))
             elif key.endswith(_KEPT) and raw.get(key.removesuffix(_KEPT)) is not None:
                 found[key] = value  # it was written where the format has no room for it
@@ -198,6 +202,11 @@ def _ours_of(
             yield known[position][1]
         else:
             yield there.get(name)
+
+
+def set_aside(key: str, value: Json, made: dict[str, Json]) -> bool:
+    """Whether a value was kept next to its key, which says nothing instead."""
+    return value is not None and made.get(key) is None and made.get(f"{key}{_KEPT}") == value
 
 
 def _is_said(made: Json, other: Json) -> bool:
