@@ -297,6 +297,17 @@ def salvaged(holdfast: Calling, document: object, path: str = ".claude/session-s
     return found
 
 
+def test_salvaged_session_shows_the_names_its_file_gave_it(holdfast: Calling) -> None:
+    made = salvaged(holdfast, {"session_id": "tuesday-7", "goal": "Fix the parser"}, "notes/state.json")
+    screens = [("history",), ("show", "tuesday-7"), ("resume", "tuesday-7"), ("briefing", "tuesday-7")]
+    for words in screens:
+        _, out, _ = holdfast(*words)
+        assert "tuesday-7" in out, words
+        assert words == ("history",) or "notes/state.json" in out, words
+    formats = {"orchestrator", "timer", "contract", "craft"}
+    assert holdfast.document("show", made["session"])["session"]["aliases"].keys() == formats
+
+
 def plan(holdfast: Calling, session: str) -> dict[str, str]:
     tasks = holdfast.document("show", session)["session"]["tasks"]
     return {task["text"]: task["status"] for task in tasks}

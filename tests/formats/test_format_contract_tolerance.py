@@ -203,12 +203,6 @@ def test_tasks_need_no_phases() -> None:
     assert [(task.id, task.phase) for task in state.tasks.values()] == [("a", None)]
 
 
-def test_the_task_at_hand_becomes_part_of_the_plan() -> None:
-    found = tidied({"state": STATE, "plan": {"feature": {"name": "OAuth"}, "phases": []}})
-    state = state_of(found.document, FORMAT, GROUND)
-    assert [(task.id, tasks_of.status_of(task)) for task in state.tasks.values()] == [("a", "in_progress")]
-
-
 def test_a_name_that_stands_twice_is_told_apart() -> None:
     phase: Document = {"phase_id": "p", "name": "P", "tasks": [{"task_id": "a"}, {"task_id": "a"}]}
     state = state_of(tidied({"state": STATE, "plan": {"phases": [phase, phase]}}).document, FORMAT, GROUND)
@@ -292,3 +286,14 @@ def _spots(value: Json) -> list[tuple[dict[str, Json], str]]:
     if isinstance(value, dict):
         return [(value, key) for key in value] + [spot for inner in value.values() for spot in _spots(inner)]
     return [spot for inner in value for spot in _spots(inner)] if isinstance(value, list) else []
+
+
+def test_import_reports_an_active_task_that_the_plan_has_not_and_invents_none() -> None:
+    plan: Document = {"feature": {"id": "oauth-2025-01-09", "name": "x", "created_at": "2025-01-09T10:00:00Z"},
+                      "phases": []}  # fmt: skip
+    found = tidied({"state": current(active_task="nosuch"), "plan": plan})
+    made = found.document["state"]
+    assert isinstance(made, dict)
+    assert (now_of(made)["active_task"], now_of(made)["active_task_as_found"]) == (None, "nosuch")
+    assert any("'nosuch'" in note.message for note in found.notes)
+    assert state_of(found.document, FORMAT, GROUND).tasks == {}

@@ -198,10 +198,37 @@ def test_strings_where_objects_belong() -> None:
 
 
 def test_objects_where_strings_belong() -> None:
-    made = tidied(with_(("pending_tasks",), [{"description": "Add unit tests", "priority": 1}]))
-    assert made.document == PLAIN
+    entry: Json = {"description": "Add unit tests", "priority": 1}
+    made = tidied(with_(("pending_tasks",), [entry]))
+    assert made.document == {**PLAIN, "pending_tasks_as_found": [entry]}
     (note,) = made.notes
     assert "priority" in note.message
+
+
+@pytest.mark.parametrize(
+    ("key", "entry"),
+    [
+        ("pending_tasks", {"task": "one", "priority": "high", "owner": "anna"}),
+        ("completed_work", {"task": " ", "owner": "anna"}),
+        ("decisions_made", {"decision": "", "rationale": "It was late"}),
+    ],
+)
+def test_import_keeps_what_an_entry_says_beyond_its_list(key: str, entry: Json) -> None:
+    made = tidied(with_((key,), [entry]))
+    assert made.document[f"{key}_as_found"] == [entry]
+
+
+@pytest.mark.parametrize("entry", [None, "", "  ", {}, {"task": " "}, {"task": None}])
+def test_import_keeps_no_entry_that_is_empty(entry: Json) -> None:
+    assert "completed_work_as_found" not in tidied(with_(("completed_work",), [entry or ""])).document
+
+
+def test_import_adds_to_entries_kept_before_and_replaces_those_of_the_same_task() -> None:
+    document = with_(("pending_tasks",), [{"task": "one", "owner": "bob"}, "two", {"task": "three", "owner": "eve"}])
+    document["pending_tasks_as_found"] = [{"task": "one", "owner": "anna"}, {"task": "two", "owner": "carl"}]
+    assert tidied(document).document["pending_tasks_as_found"] == [
+        {"task": "one", "owner": "bob"}, {"task": "two", "owner": "carl"}, {"task": "three", "owner": "eve"},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -499,3 +499,72 @@ def test_a_hand_made_file_is_none_of_the_formats() -> None:
     assert meant(HAND_MADE) is None
     assert meant({"goal": "x"}) is None
     assert meant([1]) is None
+
+
+# ── what is the session's own ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"in_progress": ["Write the parser", "Test it"]},
+        {"priorities": [{"task": "Write the parser", "status": "in_progress"}]},
+        {"todos": [{"content": "Write the parser", "status": "in_progress"}]},
+        {"current_tasks": ["Write the parser"]},
+    ],
+)
+def test_entry_at_work_stays_a_task_when_it_is_the_goal(value: dict[str, Any]) -> None:
+    state = state_of(value)
+    assert view.word(state, "goal") == "Write the parser"
+    assert plan(state)["Write the parser"] == "in_progress"
+    stated = state_of({**value, "goal": "Build a compiler"})
+    assert view.word(stated, "goal") == "Build a compiler"
+    assert plan(stated)["Write the parser"] == "in_progress"
+
+
+@pytest.mark.parametrize("key", ["last_session", "latestSession", "last_session_info"])
+def test_facts_of_the_last_session_are_not_this_sessions(key: str) -> None:
+    earlier: dict[str, Any] = {
+        "date": "2024-12-01",
+        "summary": "Fixed the login",
+        "branch": "old",
+        "next_steps": ["Write docs"],
+    }
+    found = reading({"project": "shop", key: earlier}, GROUND)
+    assert (found.goal, found.summary, found.branch) == ("Work on shop", None, None)
+    assert found.began == GROUND.now
+    assert [(task.text, task.status) for task in found.tasks] == [("Write docs", "to do")]
+
+
+@pytest.mark.parametrize("key", ["task_progress", "progress", "overallProgress"])
+def test_progress_is_read_from_an_object_that_tells_it(key: str) -> None:
+    assert reading({"goal": "x y", key: {"completed": 2, "total": 3, "percentage": 66}}, GROUND).progress == 0.66
+
+
+def test_progress_of_one_phase_is_not_the_sessions() -> None:
+    assert reading({"goal": "x y", "phase_2_progress": {"percentage": 66}}, GROUND).progress is None
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("paused", "taken as the status: paused"),
+        ("completed", "not taken as the status: something is left to do"),
+        ("in_progress", None),
+        ("green", None),
+    ],
+)
+def test_status_is_said_to_be_taken_only_where_it_is(status: str, said: str | None) -> None:
+    assert mapping({"goal": "x y", "status": status, "next_steps": ["Test it"]}).get("$.status") == said
+
+
+def test_times_without_a_zone_are_said_to_be_taken_as_local() -> None:
+    told = mapping(
+        {
+            "goal": "x y", "started_at": "2025-01-01T10:00:00", "last_updated": "2025-01-01T12:00:00Z",
+            "decisions": [{"decision": "Use SQLite", "timestamp": "2025-01-01 11:00"}],
+        }
+    )  # fmt: skip
+    assert "local time" in told["$.started_at"]
+    assert "local" not in told["$.last_updated"]
+    assert "local time" in told["$.decisions[0]"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -38,18 +38,23 @@ _LONGEST_FIELD: Final = 80
 _MOST_FIELDS: Final = 20
 
 
-def whole(paint: Paint, session: Session, clock: Clock) -> Painted:
+def whole(paint: Paint, session: Session, clock: Clock, names: Sequence[str] = ()) -> Painted:
+    """`names` are those that the session has besides the ids of the formats."""
     line = paint.join(status_word(paint, session.status), "  ", progress(paint, session.progress, 20, "normal"))
-    blocks = [Painted(f"{title(paint, session.goal, most=99)}\n{line}"), paint.pairs(_facts(paint, session, clock))]
+    blocks = [
+        Painted(f"{title(paint, session.goal, most=99)}\n{line}"),
+        paint.pairs(_facts(paint, session, clock, names)),
+    ]
     for name, aside, lines in _sections(paint, session, clock):
         if lines:
             blocks.append(Painted(f"{paint.heading(name, aside)}\n{lines}"))
     return Painted("\n\n".join(blocks))
 
 
-def _facts(paint: Paint, session: Session, clock: Clock) -> list[tuple[str, str]]:
+def _facts(paint: Paint, session: Session, clock: Clock, names: Sequence[str]) -> list[tuple[str, str]]:
     time, project = session.time, session.project
-    aliases = [session.aliases.orchestrator, session.aliases.timer, session.aliases.contract, session.aliases.craft]
+    formats = session.aliases
+    aliases = [formats.orchestrator, formats.timer, formats.contract, formats.craft, *names]
     place = " at ".join(part for part in (project.git_branch, (project.git_commit or "")[:12]) if part)
     told: list[tuple[str, str | None]] = [
         ("Id", session.id),

@@ -149,6 +149,11 @@ def aliases_of(state: State) -> Aliases:
     return Aliases(**{name: state.aliases.get(name) for name in Aliases.__struct_fields__})
 
 
+def other_names(state: State) -> tuple[str, ...]:
+    """The ids and files by which no format knows the session, but somebody who kept it by hand does."""
+    return tuple(alias for name, alias in state.aliases.items() if name not in Aliases.__struct_fields__)
+
+
 def device_of(state: State) -> str | None:
     """The device that acted last."""
     return state.devices.get(state.last_writer) or next(iter(state.devices.values()), None)

@@ -14,7 +14,7 @@ Whatever implements this passes `holdfast.formats.conformance`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -70,6 +70,8 @@ class Ground(NamedTuple):
     timer: Timer = Timer()
     # Settings of the format: for contract, the name under which other models are mirrored.
     models: Mapping[str, str] = {}
+    # Tasks of the session that a document is a version of, which it may name without listing them; None without one.
+    tasks: Collection[str] | None = None
 
 
 class Travel(NamedTuple):
@@ -96,7 +98,7 @@ class Format(ABC):
     derived: ClassVar[frozenset[Place]]
     # Times that both sides may move, and of which the later is true.
     latest: ClassVar[frozenset[Place]] = frozenset()
-    # Derived places whose author is told when they differ from what follows from the others.
+    # Places whose author is told when they differ from what follows from the others.
     checked: ClassVar[frozenset[Place]] = frozenset()
     # The key under which a document says when it was last written, if there is one: what is older than the version
     # that it was made from is no edit.

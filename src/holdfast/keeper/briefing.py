@@ -30,6 +30,8 @@ from holdfast.keeper.wording import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holdfast.keeper.resuming import Lost, Resumed
 
 MARK = "holdfast-record"
@@ -54,14 +56,26 @@ class _Facts(NamedTuple):
     session: Session
     ground: Resumed
     now: int
+    names: Sequence[str]
 
     def ago(self, moment: str) -> str:
         return ago(self.now - millis(moment))
 
 
-def briefing(session: Session, *, reader: str, max_chars: int, ground: Resumed, now: int | None = None) -> str:
-    """At most `max_chars` characters on where the session stands; complete where that is enough."""
-    facts = _Facts(session, ground, millis(session.updated_at) if now is None else now)
+def briefing(
+    session: Session,
+    *,
+    reader: str,
+    max_chars: int,
+    ground: Resumed,
+    now: int | None = None,
+    names: Sequence[str] = (),
+) -> str:
+    """At most `max_chars` characters on where the session stands; complete where that is enough.
+
+    `names` are those that it has besides the ids of the formats.
+    """
+    facts = _Facts(session, ground, millis(session.updated_at) if now is None else now, names)
     style = _Markdown(session) if reader == "agent" else _Plain()
     head, last, sections = _head(facts), _last(facts), _sections(facts)
     written = style.document(head, sections, last, [])
@@ -144,7 +158,7 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
     if rest is not None:
         status += f", {pause_words(rest.kind, rest.reason)}, for {span(facts.now - millis(rest.started_at))}"
     head = [
-        ("Session ID", _named(session)),
+        ("Session ID", _named(session, facts.names)),
         ("Goal", one_line(session.goal)),
         ("Started", f"{facts.ago(begun)} ({_stamp(begun)})"),
         ("Progress", f"{percent(session.progress)} complete"),
@@ -156,9 +170,9 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
     return head
 
 
-def _named(session: Session) -> str:
-    """Its id, and those by which other programs know it."""
-    names = [name for name in structs.astuple(session.aliases) if name and name != session.id]
+def _named(session: Session, more: Sequence[str]) -> str:
+    """Its id, and those by which other programs and people know it."""
+    names = [name for name in (*structs.astuple(session.aliases), *more) if name and name != session.id]
     return f"{session.id} ({', '.join(one_line(name) for name in dict.fromkeys(names))})" if names else session.id
 
 

@@ -50,8 +50,12 @@ class KeptSession(Work):
 
         return briefing(
             self.document(at=at), reader=reader, max_chars=max_chars, ground=self.ground(),
-            now=self.keeper.now() if at is None else at,
+            now=self.keeper.now() if at is None else at, names=self.other_names(),
         )  # fmt: skip
+
+    def other_names(self) -> tuple[str, ...]:
+        """The names that it has besides the ids of the formats, by which commands find it too."""
+        return view.other_names(self.state())
 
     def report(self, form: str = "md", *, at: int | None = None) -> str:
         """The session as a document to hand over: Markdown (`md`) or one self-contained page (`html`)."""

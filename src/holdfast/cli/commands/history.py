@@ -10,6 +10,7 @@ from holdfast.cli.describe import status_word
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Row
 from holdfast.core.times import span
+from holdfast.core.view import other_names
 from holdfast.keeper.archives import FOLDER, Archives, archives
 from holdfast.keeper.wording import count, percent
 from holdfast.machine.wall import midnight
@@ -39,7 +40,8 @@ def run(call: Call) -> None:
 
 def _shown(call: Call, paint: Paint, rows: Sequence[Row], beside: Archives, *, everywhere: bool) -> Painted:
     clock = Clock(call.keeper.now() if call.at is None else call.at)
-    listed = _table(paint, rows, clock, everywhere=everywhere) if rows else _nothing(call, paint)
+    aliases = [_alias(call, row) for row in rows]
+    listed = _table(paint, rows, aliases, clock, everywhere=everywhere) if rows else _nothing(call, paint)
     unread = [paint.plain(f"unreadable  {path}: {reason}") for path, reason in beside.unreadable]
     return Painted("\n".join([listed, *unread]))
 
@@ -50,29 +52,30 @@ def _since(call: Call) -> int | None:
     return midnight(written) if written is not None and len(written) == 10 else call.moment(written)
 
 
-def _table(paint: Paint, rows: Sequence[Row], clock: Clock, *, everywhere: bool) -> Painted:
+def _table(paint: Paint, rows: Sequence[Row], aliases: Sequence[str], clock: Clock, *, everywhere: bool) -> Painted:
     columns = [
         Column("Session"), Column("Alias", weight=1, least=17, most=32), Column("Goal", weight=4, least=16),
         Column("Status"), Column("Done", "right"), Column("Worked", "right"),
         Column("Project", weight=1, least=8, most=24), Column("Age", "right"),
     ]  # fmt: skip
     cells: list[list[str]] = [
-        [paint.bold(row.id[:8]), paint.dim(_alias(row)), row.goal,
+        [paint.bold(row.id[:8]), paint.dim(alias), row.goal,
          paint.join(status_word(paint, row.status), paint.dim(" (archived)") if row.archived else ""),
          percent(row.progress), span(row.working_ms), row.project, clock.age(row.updated_at)]
-        for row in rows
+        for row, alias in zip(rows, aliases, strict=True)
     ]  # fmt: skip
-    left_out = {1} if not any(_alias(row) for row in rows) else set()
+    left_out = {1} if not any(aliases) else set()
     left_out |= set() if everywhere else {6}
     cells = [[cell for place, cell in enumerate(line) if place not in left_out] for line in cells]
     columns = [column for place, column in enumerate(columns) if place not in left_out]
     return paint.table(cells, columns)
 
 
-def _alias(row: Row) -> str:
-    """The first id that a format has for it."""
+def _alias(call: Call, row: Row) -> str:
+    """The first id that a format has for it, else the name that a hand-made file gave it."""
     names = (row.aliases.orchestrator, row.aliases.timer, row.aliases.contract, row.aliases.craft)
-    return next((name for name in names if name and name != row.id), "")
+    known = next((name for name in names if name and name != row.id), None)
+    return known or next(iter(other_names(call.keeper.state(row.id))), "")
 
 
 def _nothing(call: Call, paint: Paint) -> Painted:

@@ -9,9 +9,10 @@ from holdfast.cli.clock import Clock
 def run(call: Call) -> None:
     at = call.at
     call.keeper.compare()
-    document = call.keeper.session(call.parsed.need("id"), at=call.at).document(at=at)
+    session = call.keeper.session(call.parsed.need("id"), at=at)
+    document = session.document(at=at)
     clock = Clock(call.keeper.now() if at is None else at)
 
     from holdfast.cli.whole import whole
 
-    call.answer({"session": document}, lambda paint: whole(paint, document, clock))
+    call.answer({"session": document}, lambda paint: whole(paint, document, clock, session.other_names()))

@@ -32,6 +32,7 @@ class Contract(Format):
         ("history",): (),
     }
     derived = frozenset({("state", "current_state", "last_updated"), ("entry", "last_active")})
+    checked = frozenset({("state", "current_state", "active_task")})
     carries_at = ("state", OWN)
 
     def __init__(self, models: Mapping[str, str] = _NO_MODELS) -> None:
@@ -95,7 +96,7 @@ class Contract(Format):
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:
-            case ("state", "current_state", "model_in_use"):
+            case ("state", "current_state", "model_in_use" | words.OWN_MODEL):
                 return "model", value
             case ("plan", "feature", "name"):
                 return "goal", value

@@ -35,6 +35,8 @@ OWN: Final = "x-holdfast"
 OWN_ALSO: Final = "x-holdfast-also"
 OWN_STATUS: Final = "x-holdfast-status"
 OWN_MODEL: Final = "x-holdfast-model"
+# What a key is followed by where its value is kept that could not be used.
+AS_FOUND: Final = "_as_found"
 
 # Where tasks go that belong to no phase.
 LOOSE: Final = "tasks"

@@ -151,7 +151,7 @@ def changed(before: Document, after: Document, state: State, ground: Ground) -> 
     _same_feature(before, after)
     began = state.created_at if state.created_at is not None else state.updated_at
     at = _told_at(before, after, ground)
-    heard = [*_facts(before, after, state, at), *_plan_changes(before, after, state, at)]
+    heard = [*_facts(before, after, state, at, ground.models), *_plan_changes(before, after, state, at)]
     old = {name for name, _ in named(words.lines(before), ("history",), _IDENTITIES)}
     for name, line in named(words.lines(after), ("history",), _IDENTITIES):
         ran = _command(line)
@@ -177,11 +177,19 @@ def _told_at(before: Document, after: Document, ground: Ground) -> int:
     return new if new is not None and (old is None or new > old) else ground.now
 
 
-def _facts(before: Document, after: Document, state: State, at: int) -> list[Heard]:
+def _newly_used(old: dict[str, Json], new: dict[str, Json], models: Mapping[str, str]) -> str | None:
+    """The model that a document names anew: by its real name, where the contract has none for it."""
+    model, real, was = text(new.get("model_in_use")), text(new.get(OWN_MODEL)), text(old.get(OWN_MODEL))
+    # Where we have changed the model too, ours stands in the document, and theirs is a conflict.
+    if real not in (None, was) and (was is not None or words.model_name(real, models) == model):
+        return real
+    return model if model != old.get("model_in_use") else None
+
+
+def _facts(before: Document, after: Document, state: State, at: int, models: Mapping[str, str]) -> list[Heard]:
     edits: list[Data] = []
-    old, new = words.current(before), words.current(after)
-    model = text(new.get("model_in_use"))
-    if model is not None and model != old.get("model_in_use") and model != view.word(state, "model"):
+    model = _newly_used(words.current(before), words.current(after), models)
+    if model is not None and model != view.word(state, "model"):
         edits.append(SessionEdited(model=model))
     was, now = words.feature(before), words.feature(after)
     goal = text(now.get("name"))

@@ -40,6 +40,7 @@ def rendered(state: State, models: Mapping[str, str]) -> Document:
                 "model_in_use": words.model_name(view.word(state, "model"), models),
                 "started_at": began,
                 "last_updated": last,
+                **_real_model(view.word(state, "model")),
             },
         },
         "plan": {
@@ -58,6 +59,11 @@ def rendered(state: State, models: Mapping[str, str]) -> Document:
             "status": registry_status(state),
         },
     }
+
+
+def _real_model(real: str | None) -> dict[str, Json]:
+    """The model's real name, where the contract has another for it."""
+    return {} if real is None or real in words.MODELS else {words.OWN_MODEL: real}
 
 
 def feature_id(state: State) -> str:

@@ -16,7 +16,7 @@ from holdfast.core.text import shorten, slug
 from holdfast.core.times import millis
 from holdfast.formats import moments, places
 from holdfast.formats.contract import documents as words
-from holdfast.formats.contract.documents import OWN_MODEL, lst, obj, text
+from holdfast.formats.contract.documents import AS_FOUND, OWN_MODEL, lst, obj, text
 from holdfast.formats.contract.tidying import Notes, at_end, number_text, renamed
 from holdfast.formats.contract.tolerant_history import lines_tidied
 from holdfast.formats.contract.tolerant_plan import plan_tidied
@@ -54,6 +54,7 @@ def tidied(value: Json, ground: Ground) -> Tidied:
     made = made if "state" in made else {"state": state, **made}
     if document.get("plan") is not None:
         made["plan"] = plan_tidied(document["plan"], state, notes)
+    _set_unknown_task_aside(made, notes)
     if document.get("entry") is not None:
         made["entry"] = _entry(document["entry"], state, notes)
     if document.get("history") is not None:
@@ -167,6 +168,24 @@ def _current(current: Document, document: Document, state: Document, notes: Note
         task = notes.task_name(task, (*place, "active_task"), missing="active_task" not in current)
     values: Document = {"active_task": task, **_model(current, notes), "started_at": started, "last_updated": updated}
     return at_end(current, values)
+
+
+def _set_unknown_task_aside(document: Document, notes: Notes) -> None:
+    """An active task that neither the plan nor the session has is no task: it is reported, and kept as it is."""
+    known = notes.ground.tasks
+    if known is None and not isinstance(document.get("plan"), dict):
+        return  # there is no plan to know it
+    state, current = obj(document["state"]), words.current(document)
+    active = text(current.get("active_task"))
+    planned = {task.get("task_id") for _, task in words.planned(document)}
+    if active is None or active in planned or active in (known or ()):
+        return
+    kept = f"active_task{AS_FOUND}"
+    notes.say(
+        ("state", "current_state", "active_task"),
+        f"the plan has no task {shorten(active, 60)!a}: it is ignored, and kept as {kept}",
+    )
+    document["state"] = {**state, "current_state": {**current, "active_task": None, kept: active}}
 
 
 def _model(current: Document, notes: Notes) -> Document:

@@ -85,29 +85,12 @@ class _Phases:
     def __init__(self, state: Document, notes: Notes) -> None:
         self._notes = notes
         current = obj(state.get("current_state"))
-        self._active = text(current.get("active_task"))
         self._last = text(current.get("last_updated")) or ""
         self._phase_ids: set[str] = set()
         self._task_ids: set[str] = set()
 
     def tidied(self, found: list[Json]) -> list[Json]:
-        made = [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(found)]
-        if self._active is not None and self._active not in self._task_ids:
-            self._adopt(made, self._active)
-        return made
-
-    def _adopt(self, made: list[Json], active: str) -> None:
-        """The task at hand is not in the plan: it becomes part of it, because it is being done."""
-        self._notes.say(("state", "current_state", "active_task"), "is not in the plan, and was added to it")
-        task: Json = {
-            "task_id": active, "description": active, "agent": None, "status": "in_progress", "started_at": None,
-            "completed_at": None, "artifacts": [],
-        }  # fmt: skip
-        for phase in made:
-            if isinstance(phase, dict) and phase["phase_id"] == words.LOOSE and isinstance(phase["tasks"], list):
-                phase["tasks"].append(task)
-                return
-        made.append({"phase_id": words.LOOSE, "name": words.LOOSE_NAME, "tasks": [task]})
+        return [self._phase(phase, number, ("plan", "phases", number)) for number, phase in enumerate(found)]
 
     def _phase(self, given: Json, number: int, place: Place) -> Json:
         if isinstance(given, str):

@@ -159,6 +159,9 @@ class Part:
                 self.notes.append(Note((*self.place, key, index), f"is not text; {taken}"))
             if words is not None:
                 made.append(words)
+        earlier = self.data.get(f"{key}_as_found")
+        if isinstance(earlier, list):  # kept before, next to what is a list of texts since
+            found = [*earlier, *(entry for entry in found if not isinstance(entry, str) and entry not in earlier)]
         self.data[f"{key}_as_found"] = found
         self.data[key] = made
 

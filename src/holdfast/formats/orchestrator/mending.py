@@ -11,6 +11,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats.interface import Ground, Note, Place
 from holdfast.formats.moments import is_utc, read, shortest
+from holdfast.formats.orchestrator.names import AS_FOUND
 from holdfast.formats.orchestrator.statuses import plain
 from holdfast.formats.places import written
 from holdfast.formats.schema import kind_of
@@ -30,9 +31,23 @@ class Mending:
     def __init__(self, ground: Ground) -> None:
         self.ground = ground
         self.notes: list[Note] = []
+        # By list: entries of which the format has no room for everything, as they were written.
+        self.as_found: dict[str, list[Json]] = {}
 
     def note(self, place: Place, message: str) -> None:
         self.notes.append(Note(place, message))
+
+    def left_out(self, entry: Json, place: Place) -> None:
+        """Note an entry that is no entry of its list; unless it is empty, it is kept as it was written."""
+        said = entry.values() if isinstance(entry, dict) else ()
+        more = any(value.strip() if isinstance(value, str) else value not in (None, [], {}) for value in said)
+        self.note(place, f"says nothing and is left out{f', but kept in {place[0]}{AS_FOUND}' if more else ''}")
+        if more:
+            self.keep(entry, place)
+
+    def keep(self, entry: Json, place: Place) -> None:
+        """Keep an entry as it was written, next to its list."""
+        self.as_found.setdefault(str(place[0]), []).append(entry)
 
     # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────
 

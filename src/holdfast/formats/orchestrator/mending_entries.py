@@ -9,7 +9,7 @@ from holdfast.core.canonical import Json
 from holdfast.core.text import shorten, slug
 from holdfast.formats.interface import Place
 from holdfast.formats.orchestrator.mending import Mending, wrong
-from holdfast.formats.orchestrator.names import AGENT_ID
+from holdfast.formats.orchestrator.names import AGENT_ID, AS_FOUND, TEXTS
 from holdfast.formats.orchestrator.rules import OTHER_NAMES_OF_AGENTS, moment
 from holdfast.formats.orchestrator.statuses import ENDED, MEANT_AGENT, SPOKEN_AGENT
 from holdfast.formats.schema import kind_of
@@ -20,7 +20,6 @@ _AGENT_NAMES: Final = {
     **OTHER_NAMES_OF_AGENTS, "id": ("agent_id", "name"), "type": ("agent_type", "role"),
     "task": ("description", "goal"),
 }  # fmt: skip
-_TEXTS: Final = ("task", "text", "description", "title", "content", "name")
 _DECISION_NAMES: Final = {
     "decision": ("chosen", "choice", "description", "text"), "rationale": ("reasoning", "reason", "why"),
     "timestamp": ("at", "time", "date", "made_at"),
@@ -130,10 +129,10 @@ def done(value: Json, mending: Mending) -> list[Json]:
             entry = {"task": entry}  # noqa: PLW2901 (from here on it is what was meant)
         if not isinstance(entry, dict):
             raise wrong(place, f"must be an object, is {kind_of(entry)}")
-        work = mending.renamed(entry, {"task": _TEXTS[1:]}, place)
+        work = mending.renamed(entry, {"task": TEXTS[1:]}, place)
         text = mending.words(work.get("task"), (*place, "task"))
         if text is None or not text.strip():
-            mending.note(place, "says nothing and is left out")
+            mending.left_out(entry, place)
             continue
         work["task"] = text
         if "outcome" in work:
@@ -155,14 +154,16 @@ def to_do(value: Json, mending: Mending) -> list[Json]:
         place: Place = ("pending_tasks", position)
         text = entry
         if isinstance(entry, dict):
-            text = next((one for key in _TEXTS if isinstance(one := entry.get(key), str) and one.strip()), None)
+            text = next((one for key in TEXTS if isinstance(one := entry.get(key), str) and one.strip()), None)
             if text is None:
                 raise wrong(place, "must be text, is an object that names no task")
-            more = [key for key, one in entry.items() if one != text]
-            mending.note(place, f"only its words are kept{', not ' + shorten(', '.join(more), 60) if more else ''}")
+            more = shorten(", ".join(key for key, one in entry.items() if one != text), 60)
+            mending.note(place, f"its words are the task{f'; kept in pending_tasks{AS_FOUND}: {more}' * bool(more)}")
+            if more:
+                mending.keep(entry, place)
         words = mending.words(text, place)
         if words is None or not words.strip():
-            mending.note(place, "says nothing and is left out")
+            mending.left_out(entry, place)
             continue
         made.append(words)
     return made
@@ -183,7 +184,7 @@ def decisions(value: Json, mending: Mending, updated: str) -> list[Json]:
         found = mending.renamed(entry, _DECISION_NAMES, place)
         text = mending.words(found.get("decision"), (*place, "decision"))
         if text is None or not text.strip():
-            mending.note(place, "says nothing and is left out")
+            mending.left_out(entry, place)
             continue
         found["decision"] = text
         if "rationale" in found:

@@ -13,13 +13,14 @@ from holdfast.core.errors import Invalid
 from holdfast.core.modes import MODES
 from holdfast.core.text import shorten
 from holdfast.core.times import millis
+from holdfast.formats.entries import named
 from holdfast.formats.interface import Document, Ground, Place, Tidied
 from holdfast.formats.moments import shortest
 from holdfast.formats.numbering import is_newer, parts
 from holdfast.formats.orchestrator.mending import Mending, wrong
 from holdfast.formats.orchestrator.mending_entries import agents, decisions, done, errors, to_do
 from holdfast.formats.orchestrator.mending_usage import usage
-from holdfast.formats.orchestrator.names import is_session_id
+from holdfast.formats.orchestrator.names import AS_FOUND, IDENTITIES, is_session_id
 from holdfast.formats.orchestrator.rules import OTHER_NAMES, moment, problems
 from holdfast.formats.orchestrator.statuses import MEANT_SESSION, SPOKEN_SESSION
 from holdfast.formats.schema import kind_of
@@ -66,11 +67,22 @@ def tidy(value: Json, ground: Ground) -> Tidied:
     document["context_usage"] = usage(document["context_usage"], mending)
     document["errors"] = errors(document["errors"], mending)
     _outlasting(document, mending)
+    _keep_as_found(document, mending)
     left = _errors(document)
     if left:
         place, message = left[0]
         raise wrong(place, message)
     return Tidied(document, mending.notes)
+
+
+def _keep_as_found(document: Document, mending: Mending) -> None:
+    """Entries as they were written, next to their lists: with those kept before, of each the latest version."""
+    for key, entries in mending.as_found.items():
+        kept = f"{key}{AS_FOUND}"
+        before = document.get(kept)
+        earlier = before if isinstance(before, list) else [] if before is None else [before]
+        latest = dict(named(earlier, (kept,), IDENTITIES)) | dict(named(entries, (kept,), IDENTITIES))
+        document[kept] = list(latest.values())
 
 
 def _errors(document: Document) -> list[tuple[Place, str]]:

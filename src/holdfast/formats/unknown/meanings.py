@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 from holdfast.core.canonical import Json
 from holdfast.formats.interface import Place
 from holdfast.formats.unknown import values
-from holdfast.formats.unknown.table import OF_GIT, OF_SESSION, Meaning, Row, row_of, rows_named, words_of
+from holdfast.formats.unknown.table import OF_GIT, OF_PROGRESS, OF_SESSION, Meaning, Row, row_of, rows_named, words_of
 
 _DEEPEST: Final = 6
 _TITLE: Final = 3  # a goal of this rank may be the title of anything
@@ -23,6 +23,10 @@ _GIT: Final = frozenset({"branch", "commit"})
 _FACTS: Final = frozenset(
     {"began", "updated", "id", "model", "scope", "tags", "progress", "status", "summary", "project"}
 )
+
+
+# The session before this one: its work counts, its date and summary are its own.
+_EARLIER: Final = frozenset({"last", "latest"})
 
 
 class Found(NamedTuple):
@@ -62,14 +66,21 @@ class _Around(NamedTuple):
     inherited: Row | None = None
     # Whether it is an entry itself, and only facts are looked for in it.
     facts_only: bool = False
+    # Whether it says how far the session is.
+    progress: bool = True
 
     def inside(self, words: set[str], row: Row | None) -> _Around:
         entries = row if row is not None and row.meaning in _INHERITED else None
-        return _Around(self.session and words <= OF_SESSION, self.git and words <= OF_GIT, entries)
+        here = not ("session" in words and words & _EARLIER)
+        session = self.session and here and words <= OF_SESSION
+        progress = session or (self.session and "progress" in words and words <= OF_PROGRESS)
+        return _Around(session, self.git and here and words <= OF_GIT, entries, progress=progress)
 
     def allows(self, row: Row) -> bool:
         if row.meaning in _GIT:
             return self.git
+        if row.meaning == "progress":
+            return self.progress
         if row.meaning in _FACTS:
             return self.session
         if self.facts_only:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
 from holdfast.core.text import LONGEST_NAME, shorten
@@ -14,6 +14,9 @@ from holdfast.formats.unknown.meanings import Found, meanings
 from holdfast.formats.unknown.table import GROUPS, Meaning, words_of
 
 _MOST: Final = 2000  # entries
+End: TypeAlias = Literal["failed", "paused", "completed", "aborted"]
+_FAILED: Final = frozenset({"error", "failed", "failure", "crashed"})
+_PAUSED: Final = frozenset({"paused", "on hold", "stopped", "suspended", "interrupted"})
 _NOUNS: Final = frozenset(f"{GROUPS['task']}|{GROUPS['unit']}".split("|"))
 
 
@@ -70,6 +73,7 @@ class _Reader:
         alias = next((found for found in self._found.get("id", []) if isinstance(found.value, str)), None)
         if alias is not None:
             self._say(alias.place, "taken as an alias")
+        tasks = list(self._tasks(goal))
         return Reading(
             goal=goal, began=began, updated=updated, exact=exact,
             branch=self._one("branch", "the git branch"), commit=self._one("commit", "the commit"),
@@ -77,7 +81,7 @@ class _Reader:
             tags=tuple(dict.fromkeys(text[:LONGEST_NAME] for text in listed))[:50],
             alias=None if alias is None else str(alias.value).strip(),
             summary=self._summary(goal), progress=self._progress(),
-            status=self._status(), tasks=list(self._tasks(goal)),
+            status=self._status(tasks), tasks=tasks,
             decisions=list(self._decisions(began, updated)), files=list(self._files()), errors=list(self._errors()),
             remarks=list(self._remarks(goal)), notes=self._notes,
         )  # fmt: skip
@@ -114,7 +118,7 @@ class _Reader:
 
     def _goals_of_entries(self) -> list[tuple[Found, str]]:
         """Where no goal is stated: what is being worked on, else what was done last, else a short summary."""
-        lists = (*self._found.get("doing", []), *self._found.get("tasks", []))
+        lists = [found for meaning in ("doing", "tasks", "to do") for found in self._found.get(meaning, [])]
         entries = [
             (found._replace(place=item.place), item.text)
             for found in lists
@@ -144,9 +148,14 @@ class _Reader:
         for found in self._found.get(meaning, []):
             at = values.moment(found.value, self._ground)
             if at is not None:
-                self._say(found.place, f"taken as the time of {what}")
+                self._say(found.place, f"taken as the time of {what}{self._assumed(found.value)}")
                 moments.append((at, found))
         return moments
+
+    def _assumed(self, value: Json) -> str:
+        """What had to be assumed to read a time, to be added to what is said of it."""
+        assumed = values.assumed(value, self._ground)
+        return "" if assumed is None else f"; {assumed}"
 
     # ── facts ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -175,12 +184,15 @@ class _Reader:
             self._say(found.place, f"taken as progress of {part:.0%}")
         return part
 
-    def _status(self) -> str | None:
-        """A word is the status, a sentence is a note."""
+    def _status(self, tasks: list[Task]) -> str | None:
+        """A word is the status, a sentence is a note. Said is only what the session takes over."""
         for found in sorted(self._found.get("status", []), key=lambda found: len(found.place)):
             text = str(values.text_of(found.value))
             if len(words_of(text)) < 4:
-                self._say(found.place, "taken as the status")
+                if (end := end_of(text, tasks)) is not None:
+                    self._say(found.place, f"taken as the status: {end}")
+                elif values.status_word(text, whole=True) == "done":
+                    self._say(found.place, "not taken as the status: something is left to do")
                 return text
             self._found.setdefault("note", []).append(found)
         return None
@@ -195,7 +207,8 @@ class _Reader:
             for found in self._found.get(meaning, []):
                 for item in self._items(found):
                     status = item.status or ("to do" if meaning == "tasks" else meaning)
-                    is_goal = status == "doing" and item.text == goal
+                    # What is named as the one thing at hand; an entry of a list is a task, whatever the goal is.
+                    is_goal = status == "doing" and item.text == goal and bool(found.row.rank)
                     if item.text.casefold() in seen or is_goal or len(seen) > _MOST:
                         continue
                     seen.add(item.text.casefold())
@@ -218,11 +231,10 @@ class _Reader:
     def _decisions(self, began: int, updated: int) -> Iterator[Heard]:
         for found in self._found.get("decision", []):
             for item in self._items(found):
-                self._say(item.place, "taken as a decision")
-                times = (
-                    values.moment(item.more.get(key), self._ground) for key in ("timestamp", "at", "date", "time")
-                )
-                at = next((at for at in times if at is not None), updated)
+                said = (item.more.get(key) for key in ("timestamp", "at", "date", "time"))
+                times = ((at, one) for one in said if (at := values.moment(one, self._ground)) is not None)
+                at, dated = next(times, (updated, None))
+                self._say(item.place, f"taken as a decision{self._assumed(dated)}")
                 yield Heard(min(max(at, began), updated), _decision(item))
 
     def _files(self) -> Iterator[FileChanged]:
@@ -254,6 +266,21 @@ class _Reader:
     def _say(self, place: Place, message: str) -> None:
         if len(self._notes) < _MOST:
             self._notes.append(Note(place, message))
+
+
+def end_of(status: str | None, tasks: list[Task]) -> End | None:
+    """What the file says of the session as a whole. It is not over while there is something left to do."""
+    said = " ".join(words_of(status or ""))
+    if said in _FAILED:
+        return "failed"
+    if said in _PAUSED:
+        return "paused"
+    match values.status_word(status, whole=True):
+        case "done" if all(task.status in ("done", "dropped") for task in tasks):
+            return "completed"
+        case "dropped":
+            return "aborted"
+    return None
 
 
 def _is_over(found: Found) -> bool:

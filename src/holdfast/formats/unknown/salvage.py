@@ -39,15 +39,11 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.formats.interface import Ground, Heard
 from holdfast.formats.text.jsontext import written
-from holdfast.formats.unknown import values
-from holdfast.formats.unknown.reading import Reading, Task, reading
-from holdfast.formats.unknown.table import words_of
+from holdfast.formats.unknown.reading import Reading, Task, end_of, reading
 
 EXTRA: Final = "salvaged"
 NO_GOAL: Final = "Work found in a hand-made file"
 _SITTING: Final = 12 * HOUR  # a longer time between two saves is not one sitting
-_FAILED: Final = frozenset({"error", "failed", "failure", "crashed"})
-_PAUSED: Final = frozenset({"paused", "on hold", "stopped", "suspended", "interrupted"})
 _STEPS: Final[dict[str, type[TaskStarted | TaskCompleted | TaskBlocked | TaskDropped]]] = {
     "doing": TaskStarted, "done": TaskCompleted, "blocked": TaskBlocked, "dropped": TaskDropped,
 }  # fmt: skip
@@ -165,16 +161,14 @@ def _moves(task: Task, name: str, ref: str | None, stands: str) -> Iterator[Data
 
 
 def _ending(found: Reading) -> Data | None:
-    """What the file says of the session as a whole. It is not over while there is something left to do."""
-    said = " ".join(words_of(found.status or ""))
-    if said in _FAILED:
-        return SessionFailed(message=found.status or said)
-    if said in _PAUSED:
-        return SessionPaused()
-    match values.status_word(found.status, whole=True):
-        case "done" if all(task.status in ("done", "dropped") for task in found.tasks):
+    match end_of(found.status, found.tasks):
+        case "failed":
+            return SessionFailed(message=found.status or "failed")
+        case "paused":
+            return SessionPaused()
+        case "completed":
             return SessionCompleted()
-        case "dropped":
+        case "aborted":
             return SessionAborted()
     return None
 

@@ -139,6 +139,7 @@ OF_GIT: Final = OF_SESSION | {
     "git", "repo", "repository", "vcs", "version", "source", "control", "workspace", "branch", "commit", "task",
     "project", "timeline", "focus", "delivery",
 }  # fmt: skip
+OF_PROGRESS: Final = OF_SESSION | {"task", "overall", "total", "completion", "project"}
 
 _BREAK: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 _LONGEST_KEY: Final = 100

@@ -164,6 +164,14 @@ def moment(value: Json, ground: Ground) -> int | None:
         return None
 
 
+def assumed(value: Json, ground: Ground) -> str | None:
+    """What had to be assumed to read a time, if anything."""
+    try:
+        return read(value, ground).assumed if isinstance(value, str) else None
+    except Invalid:
+        return None
+
+
 def share(value: Json) -> float | None:
     """`0.6`, `60`, `"60%"`, `"60% (beta)"` and `"3/5"` are progress."""
     if isinstance(value, bool):

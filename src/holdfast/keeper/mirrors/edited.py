@@ -34,6 +34,8 @@ BEGINNINGS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 # Lines of history are somebody's own, each by itself, and only ever added.
 _APART: Final = frozenset({"history"})
 _KEPT: Final = "_as_found"
+# Keys that Holdfast adds itself: they follow what others write next to them.
+_OURS: Final = "x-holdfast"
 # One word that two of the formats spell in two ways.
 _TWINS: Final = {"complete": "completed"}
 
@@ -68,12 +70,15 @@ class _Comparing:
             yield Strange(place, f"{_shown(raw)} breaks the rules, and would have to be read as {_shown(made)}")
 
     def _of_objects(self, raw: dict[str, Json], made: dict[str, Json], place: Place) -> Iterator[Strange]:
-        more = [value for key, value in made.items() if key not in raw and not key.endswith(_KEPT)]
+        ours = [key for key in made if key.startswith(_OURS)]
+        more = [value for key, value in made.items() if (key not in raw or key in ours) and not key.endswith(_KEPT)]
         for key, value in raw.items():
-            if not place and key in _APART:
+            if (not place and key in _APART) or key in ours:
                 continue
             if key in made:
-                if value not in more:  # else it stands there, beside the nearest word the format has
+                if value not in more and not set_aside(
+                    key, value, made
+                ):  # else it stands there, beside the nearest word the format has
                     yield from self.differences(value, made[key], (*place, key))
             elif f"{key}{_KEPT}" in made and f"{key}{_KEPT}" not in raw and value is not None:
                 yield Strange((*place, key), f"{_shown(value)} breaks the rules")
@@ -161,8 +166,12 @@ def without_assumptions(raw: Json, made: Json, ours: Json, rules: Format, place:
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
         found: dict[str, Json] = {}
         for key, value in made.items():
-            if raw.get(key) is not None:
+            if key in ours and set_aside(key, raw.get(key), made):
+                found[key] = ours[key]
+            elif raw.get(key) is not None:
                 found[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key))
+            elif key.endswith(_KEPT) and raw.get(key.removesuffix(_KEPT)) is not None:
+                found[key] = value  # it was written where the format has no room for it
             elif key in ours and not any(_is_said(value, other) for other in renamed):
                 found[key] = ours[key]
             else:
@@ -193,6 +202,11 @@ def _ours_of(
             yield known[position][1]
         else:
             yield there.get(name)
+
+
+def set_aside(key: str, value: Json, made: dict[str, Json]) -> bool:
+    """Whether a value was kept next to its key, which says nothing instead."""
+    return value is not None and made.get(key) is None and made.get(f"{key}{_KEPT}") == value
 
 
 def _is_said(made: Json, other: Json) -> bool:

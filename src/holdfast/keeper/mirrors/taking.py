@@ -16,7 +16,7 @@ from holdfast.formats.places import at, covered
 from holdfast.keeper.documents.ground import configured, ground
 from holdfast.keeper.documents.importing import Taken, readied, take_in
 from holdfast.keeper.mirrors.absorbing import absorb
-from holdfast.keeper.mirrors.edited import Strange, moved_beginning, strange, told, without_assumptions
+from holdfast.keeper.mirrors.edited import Strange, moved_beginning, set_aside, strange, told, without_assumptions
 from holdfast.keeper.mirrors.moved_tasks import PENDING, Moved
 from holdfast.keeper.mirrors.versions import MOST, OLDER, candidates, is_older, made_from
 from holdfast.keeper.replacing import put_away
@@ -56,10 +56,16 @@ def take_file(
     store = keeper.store()
     state = None if shown is None else store.state(shown)
     here = ground(keeper, state.project if state is not None else None)
+    if state is not None:
+        here = here._replace(tasks={task.id for task in state.tasks.values()})
     rules = configured(rules, here.models)
     ours = None if state is None or state.deleted else shown_as(state, rules)
     tidied = rules.tidy(value, here)
-    differing = [note for note in tidied.notes if _differs(note.place, value, tidied.document, rules)]
+    differing = [
+        note
+        for note in tidied.notes
+        if _differs(note.place, value, tidied.document, rules) or _set_aside(note.place, value, tidied.document)
+    ]
     document: Json = tidied.document
     if ours is not None:
         tidy, document = document, without_assumptions(value, document, ours, rules)
@@ -118,6 +124,11 @@ def _differs(place: Place, value: Json, made: Document, rules: Format) -> bool:
         and isinstance(counted, int)
         and abs(theirs - counted) >= SECOND
     )
+
+
+def _set_aside(place: Place, value: Json, made: Document) -> bool:
+    holder = at(made, place[:-1])
+    return isinstance(holder, dict) and set_aside(str(place[-1]), at(value, place), holder)
 
 
 def _latest(store: Store, session: str, last: Position | None, count: int) -> list[str]:

@@ -1,0 +1,155 @@
+"""Edits that say more than a format has room for: what is not known is kept, in the store and in the file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mirrored_project import CONTRACT, FORMATS, ORCHESTRATOR, Project
+
+from holdfast import Keeper
+from holdfast.formats.text.reading import read_yaml
+from holdfast.keeper.session import KeptSession
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path, *FORMATS)
+
+
+@pytest.fixture
+def keeper(project: Project) -> Iterator[Keeper]:
+    with project.open() as keeper:
+        yield keeper
+
+
+@pytest.fixture
+def session(keeper: Keeper) -> KeptSession:
+    return keeper.start("Build the shop", scope="Shop", task="Build it", model="sonnet")
+
+
+# ── keys of pending tasks ────────────────────────────────────────────────────────────────────────────────
+
+
+def _file(project: Project, name: str) -> str:
+    return ORCHESTRATOR if name == "orchestrator" else project.craft()
+
+
+@pytest.mark.parametrize("name", ["orchestrator", "craft"])
+def test_mirror_keeps_the_keys_of_a_pending_task_that_is_an_object(
+    name: str, project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    entry = {"task": "one", "priority": "high", "owner": "anna"}
+    project.edit(_file(project, name), lambda document: document.update(pending_tasks=[entry]))
+    assert [task.text for task in session.document().tasks] == ["one"]
+    found = project.json(_file(project, name))
+    assert (found["pending_tasks"], found["pending_tasks_as_found"]) == (["one"], [entry])
+    assert "anna" in json.dumps(session.document().extra)
+    assert project.rejected() == []
+    project.in_step(keeper)
+
+
+@pytest.mark.parametrize("name", ["orchestrator", "craft"])
+def test_mirror_keeps_the_keys_of_earlier_objects_when_another_is_added(
+    name: str, project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    one, two = {"task": "one", "owner": "anna"}, {"task": "two", "owner": "bob"}
+    project.edit(_file(project, name), lambda document: document.update(pending_tasks=[one]))
+    assert len(session.document().tasks) == 1
+    project.edit(_file(project, name), lambda document: document["pending_tasks"].append(two))
+    assert [task.text for task in session.document().tasks] == ["one", "two"]
+    assert project.json(_file(project, name))["pending_tasks_as_found"] == [one, two]
+    session.finish_task("t1")
+    assert project.json(_file(project, name))["pending_tasks_as_found"] == [one, two]
+    project.in_step(keeper)
+
+
+def test_mirror_takes_another_value_of_a_key_that_is_kept(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    """A program that writes its own objects again does not copy what was kept next to them."""
+    for owner in ("anna", "bob"):
+        document = project.json(ORCHESTRATOR)
+        document.pop("pending_tasks_as_found", None)
+        project.write(ORCHESTRATOR, {**document, "pending_tasks": [{"task": "one", "owner": owner}]})
+        assert [task.text for task in session.document().tasks] == ["one"]
+        assert project.json(ORCHESTRATOR)["pending_tasks_as_found"] == [{"task": "one", "owner": owner}]
+    project.in_step(keeper)
+
+
+# ── models that the contract has no name for ─────────────────────────────────────────────────────────────
+
+
+def _name_model(project: Project, model: str) -> None:
+    text = project.file(project.state()).read_text()
+    project.write(project.state(), re.sub(r'model_in_use: "[^"]*"', f'model_in_use: "{model}"', text))
+
+
+def _current(project: Project) -> dict[str, Any]:
+    found: Any = read_yaml(project.file(project.state()).read_bytes(), "").value
+    return {key: value for key, value in found["current_state"].items() if "model" in key}
+
+
+def test_mirror_takes_models_without_a_name_in_the_contract_by_their_real_names(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    for model, family in (("gpt-5", "sonnet"), ("gpt-6", "sonnet"), ("gemini-3", "gemini"), ("o3", "sonnet")):
+        _name_model(project, model)
+        assert session.document().model == model
+        assert _current(project)["model_in_use"] == family
+        assert project.rejected() == []
+        project.in_step(keeper)
+    _name_model(project, "opus")
+    assert session.document().model == "opus"
+    assert _current(project) == {"model_in_use": "opus"}
+    project.in_step(keeper)
+
+
+def test_mirror_says_under_which_name_an_edited_model_is_written(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    _name_model(project, "gpt-5")
+    assert session.document().model == "gpt-5"
+    assert _current(project) == {"model_in_use": "sonnet", "x-holdfast-model": "gpt-5"}
+    assert [line for line in keeper.told if "gpt-5" in line and "written as sonnet" in line]
+
+
+def test_mirror_takes_another_model_of_an_imported_session(project: Project, keeper: Keeper) -> None:
+    feature = project.file(CONTRACT) / "pay-2026-11-15"
+    feature.mkdir(parents=True)
+    (feature / "state.yaml").write_text(
+        'version: "1.0"\nfeature_id: "pay-2026-11-15"\ncurrent_state:\n  active_task: null\n'
+        '  model_in_use: "gpt-5"\n  started_at: "2026-11-15T09:00:00Z"\n  last_updated: "2026-11-15T09:00:00Z"\n'
+    )
+    with project.open() as other:
+        assert other.session("pay-2026-11-15").document().model == "gpt-5"
+    _name_model(project, "gemini-3")
+    with project.open() as other:
+        assert other.session("pay-2026-11-15").document().model == "gemini-3"
+    assert project.rejected() == []
+
+
+# ── an active task that is no task ───────────────────────────────────────────────────────────────────────
+
+
+def _name_active(project: Project, task: str) -> None:
+    text = project.file(project.state()).read_text()
+    project.write(project.state(), re.sub(r"active_task: .*", f'active_task: "{task}"', text))
+
+
+def test_mirror_reports_an_active_task_that_the_plan_has_not_and_invents_none(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    session.add_task("Write the tests", task_id="tests")
+    session.start_task("tests")
+    _name_active(project, "nosuch")
+    assert [(task.id, task.status) for task in session.document().tasks] == [("tests", "in_progress")]
+    assert [line for line in keeper.told if "nosuch" in line]
+    assert "nosuch" in json.dumps(session.document().extra)
+    assert 'active_task: "tests"' in project.file(project.state()).read_text()
+    assert project.rejected() == []
+    project.in_step(keeper)
