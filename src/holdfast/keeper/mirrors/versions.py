@@ -20,6 +20,7 @@ from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.merging import distance
 from holdfast.formats.places import at, covers
+from holdfast.keeper.mirrors.moved_tasks import PENDING
 
 # An agent that edits its copy holds one of the last versions; older ones are found by the nearest of these.
 MOST: Final = 200
@@ -88,7 +89,8 @@ def made_from(
 def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
     """Whether a document was written before the version that it is nearest to: an earlier one, never seen here.
 
-    Clocks of two machines may differ by a few minutes.
+    It lacks something that was done since. (Of a torn file only the rest may have been known: then the whole one says
+    more, however old it is.) Clocks of two machines may differ by a few minutes.
     """
     if base is None or rules.written_at is None:
         return False
@@ -96,7 +98,17 @@ def is_older(theirs: Document, base: Document | None, rules: Format) -> bool:
         said, known = (millis(str(one.get(rules.written_at))) for one in (theirs, base))
     except Invalid:
         return False
-    return said < known - _APART
+    return said < known - _APART and any(
+        {name for name, _ in named(entries, (key,), rules.identities)}
+        - {name for name, _ in named(_listed(theirs, key), (key,), rules.identities)}
+        for key in base
+        if key != PENDING and (entries := _listed(base, key))
+    )
+
+
+def _listed(document: Document, key: str) -> list[Json]:
+    value = document.get(key)
+    return value if isinstance(value, list) else []
 
 
 OLDER: Final = "it is an older version of the session than the one that is known here: nothing was taken from it"
