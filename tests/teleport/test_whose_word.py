@@ -17,8 +17,9 @@ from holdfast.core.vocabulary import EventErased, NoteAdded, Project, SessionDel
 from holdfast.store import origin
 from holdfast.store.interface import Draft
 from holdfast.teleport import entries, heads, letting_in, provenance, removing, sealing, sharing, syncing
-from holdfast.teleport.entries import Admit, NewKey, Rename
+from holdfast.teleport.entries import Admit, Invite, NewKey, Remove, Rename
 from holdfast.teleport.keys import DeviceKeys, certified_writer
+from holdfast.teleport.vault import Vault
 
 
 class Fleet:
@@ -472,5 +473,106 @@ def test_stream_of_days_without_keys_is_continued_by_nobody_else(fleet: Fleet, k
     main = fleet.ben.vault()
     syncing.sync(main)
     sharing.begin(main, "s7")
+    fleet.ben.sync()
+    assert any("neither began" in one.reason for one in fleet.anna.sync().rejected)
+
+
+# ── what a removal, an invitation and a role are made of ─────────────────────────────────────────────────
+
+
+def test_removal_holds_against_more_streams_than_it_can_name(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest are accepted, and nobody is told of a removal that nobody heeds."""
+    monkeypatch.setattr(removing, "_MOST_ACCEPTED", 5)
+    monkeypatch.setattr(entries, "_MOST_STREAMS", 10)
+    for number in range(12):
+        fleet.ben.renew()
+        fleet.ben.note("s1", f"stream {number}")
+    settle(fleet.all, 2)
+    fleet.anna.remove(fleet.ben)
+    settle([fleet.anna, fleet.cleo], 2)
+    for device in (fleet.anna, fleet.cleo):
+        assert not device.vault().membership.is_member(fleet.ben.keys.public.id)
+    change = fleet.anna.vault().change()
+    change.say(Remove, device=fleet.cleo.keys.public.id, cut={"w": {f"s{number}": 1 for number in range(20)}})
+    with pytest.raises(Refused, match="would not heed"):
+        change.commit()
+
+
+@pytest.fixture
+def shared(fleet: Fleet) -> Iterator[tuple[Fleet, Device]]:
+    """Anna shares s1 with Gus; Ben takes part as one of the vault's devices."""
+    gus = Device(fleet.directory, "gus", fleet.shelf)
+    fleet.anna.share("s1", gus)
+    settle(fleet.all, 2)
+    yield fleet, gus
+    gus.close()
+
+
+def _share_of(device: Device) -> Vault:
+    found = sharing.shared(device.vault(), "s1")
+    assert found is not None
+    return found
+
+
+def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Device]) -> None:
+    """Few of a plain device's entries are followed; the one that a change names always is."""
+    fleet, gus = shared
+    vault = _share_of(fleet.ben)
+    vault.learn_all()
+    tips = tuple(sorted(vault.membership.tips))
+    change = vault.change()
+    for number in range(30):
+        entry = Rename(vault=vault.id, parents=tips, by=vault.me, at=number, device=vault.me, name="ben")
+        change._said.append(entries.sign(fleet.ben.keys, entry))
+        vault.add(change._said[-1])
+    invitation = Invite(
+        vault=vault.id, parents=tips, by=vault.me, at=99, email="mal@example.org",
+        recipients=(DeviceKeys.generate().public.age,), write=False, secret=b"",
+    )  # fmt: skip
+    change._said.append(entries.sign(fleet.ben.keys, invitation))
+    vault.add(change._said[-1])
+    change.commit()
+    settle(fleet.all, 2)
+    assert [invite.email for invite in _share_of(fleet.anna).membership.invites if invite.live] == ["gus@example.org"]
+    fleet.anna.revoke("s1", gus)
+    fleet.anna.remove(fleet.ben)
+    assert not fleet.anna.vault().membership.is_member(fleet.ben.keys.public.id)
+
+
+@pytest.mark.parametrize("recipients", [("no key at all",), tuple(f"age1{number}" for number in range(900))])
+def test_invitation_to_no_key_stops_nobody(shared: tuple[Fleet, Device], recipients: tuple[str, ...]) -> None:
+    fleet, gus = shared
+    change = _share_of(fleet.ben).change()
+    change.say(Invite, email="mal@example.org", recipients=recipients, write=False, secret=b"", expires=1)
+    change.commit()
+    settle(fleet.all, 2)
+    fleet.anna.revoke("s1", gus)
+    fleet.anna.remove(fleet.ben)
+    assert not fleet.anna.vault().membership.is_member(fleet.ben.keys.public.id)
+
+
+def test_guest_that_was_an_admin_once_has_the_rights_of_a_guest(fleet: Fleet) -> None:
+    """What it was in the vault before it was removed gives it nothing in the share."""
+    dora = Device(fleet.directory, "dora", fleet.shelf)
+    join(fleet.anna, dora, admin=True)
+    fleet.anna.remove(dora)
+    settle(fleet.all, 2)
+    fleet.anna.share("s1", dora)
+    dora.lose()
+    dora.renew()
+    dora.accept()
+    settle([fleet.anna, dora], 2)
+    dora.record("s1", SessionDeleted())
+    dora.sync()
+    assert any("guest may not delete" in one.reason for one in fleet.anna.sync().rejected)
+    fleet.stands(fleet.anna)
+    dora.close()
+
+
+def test_beginning_that_is_added_gives_no_right_to_share(fleet: Fleet) -> None:
+    _forge_start(fleet.ben)
+    fleet.ben.sync()
+    main = fleet.ben.vault()
+    sharing.begin(main, "s1")
     fleet.ben.sync()
     assert any("neither began" in one.reason for one in fleet.anna.sync().rejected)

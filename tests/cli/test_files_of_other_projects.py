@@ -1,0 +1,38 @@
+"""A session's id is no secret: a file that comes with a repository reaches no session of another project by it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from calling import Calling
+
+CRAFT = ".craft/cache/orchestration-sessions"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    return Calling(tmp_path, monkeypatch, capsys)
+
+
+def test_mirrored_file_with_the_id_of_another_projects_session_is_left_alone(cli: Calling, tmp_path: Path) -> None:
+    """It is neither changed by the file, nor written into that project."""
+    cli.repository()
+    session = cli.session("start", "Own work")["id"]
+    cli.session("note", "precious")
+    file = tmp_path / "copy.json"
+    cli.document("export", session, "--format", "craft", "-o", str(file))
+    said = json.loads(file.read_text())
+    said |= {"goal": "Taken over", "status": "completed", "updated_at": "2099-01-01T00:00:00.000Z"}
+    said["metadata"].pop("notes", None)
+    evil = tmp_path / "evil"
+    (evil / CRAFT).mkdir(parents=True)
+    (evil / CRAFT / f"{session}.json").write_text(json.dumps(said))
+    cli.patch.chdir(evil)
+    cli.document("start", "Something here")
+    cli("mirror", "on", "craft")
+    cli("status")
+    shown = cli.session("show", session)
+    assert (shown["goal"], shown["status"]) == ("Own work", "in_progress")
+    assert "precious" not in (evil / CRAFT / f"{session}.json").read_text()
