@@ -521,7 +521,7 @@ def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Devi
     vault.learn_all()
     tips = tuple(sorted(vault.membership.tips))
     change = vault.change()
-    for number in range(30):
+    for number in range(200):
         entry = Rename(vault=vault.id, parents=tips, by=vault.me, at=number, device=vault.me, name="ben")
         change._said.append(entries.sign(fleet.ben.keys, entry))
         vault.add(change._said[-1])
@@ -543,7 +543,9 @@ def test_invitation_hidden_among_many_entries_is_ended(shared: tuple[Fleet, Devi
 def test_invitation_to_no_key_stops_nobody(shared: tuple[Fleet, Device], recipients: tuple[str, ...]) -> None:
     fleet, gus = shared
     change = _share_of(fleet.ben).change()
-    change.say(Invite, email="mal@example.org", recipients=recipients, write=False, secret=b"", expires=1)
+    change.say(Invite, email="mal@example.org", recipients=recipients, write=False, secret=b"")
+    own = (DeviceKeys.generate().public.age,)
+    change.say(Invite, email="old@example.org", recipients=own, write=False, secret=b"", expires=1)
     change.commit()
     settle(fleet.all, 2)
     fleet.anna.revoke("s1", gus)
