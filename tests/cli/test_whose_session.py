@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from several_devices import Several
 
-from holdfast.core.vocabulary import AliasGiven, SessionEdited
+from holdfast.core.event import seal
+from holdfast.core.vocabulary import AliasGiven, NoteAdded, SessionEdited
 from holdfast.keeper import Keeper
 from holdfast.store.interface import Draft
 
@@ -331,6 +332,27 @@ def test_backup_deletes_only_when_a_person_says_so(attacked: Attacked) -> None:
     attacked.stands()
     attacked.document("restore", file, "--yes")
     attacked.refused(3, "show", attacked.victim)
+
+
+def test_backup_displaces_nothing_that_was_recorded_here(attacked: Attacked) -> None:
+    """Of equal keys the first counts, and whoever makes a file can write any clock."""
+    home = str(attacked.root / "home-laptop")
+    note = NoteAdded(text="captured")
+    with Keeper.open(str(attacked.project), home=home) as keeper, keeper.transaction() as transaction:
+        transaction.record(attacked.victim, Draft(note, keeper.now(), "me", "hook:1"))
+    shutil.copytree(home, attacked.root / "home-copy")
+    forged = seal(
+        session=attacked.victim, writer="f" * 20, seq=1, prev=None, clock=1, at=1, actor="x", type="note.added",
+        version=1, data=b'{"text":"instead"}', salt=bytes(16), key="hook:1",
+    )  # fmt: skip
+    attacked.at("copy")
+    with Keeper.open(str(attacked.project), home=str(attacked.root / "home-copy")) as keeper:
+        with keeper.transaction() as transaction:
+            transaction.receive([forged])
+        keeper.backup(str(attacked.root / "backup"))
+    attacked.at("laptop")
+    assert attacked("restore", str(attacked.root / "backup"), "--json").code == 1
+    assert "captured" in attacked.notes(attacked.victim)
 
 
 def test_backup_with_a_view_is_refused_before_anything_of_it_runs(attacked: Attacked) -> None:

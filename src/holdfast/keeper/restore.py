@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _NOT_THEIRS: Final = "it would delete or erase what is here, by a device that neither wrote it nor is one of yours"
 ERASES: Final = "it would delete or erase what is here, and nothing in a backup proves who said so"
+_DISPLACES: Final = "something in it would stand in the place of what was recorded here"
 _ANOTHER: Final = "it has nothing in common with the session that is here but its id"
 
 
@@ -40,6 +41,13 @@ def _refusal(keeper: Keeper, session: str, events: Iterable[Event], *, erase: bo
     keys = {event.key for event in here.values()} - {None}
     if not any(event.hash in here or event.key in keys for event in events):
         return _ANOTHER
+    keyed = {event.key: event for event in here.values() if event.key is not None}
+    for event in events:
+        known = None if event.key is None else keyed.get(event.key)
+        if known is None or event.hash in here or event.written > known.written:
+            continue
+        if (event.type, event.data) != (known.type, known.data):
+            return _DISPLACES
     erasing = [event for event in events if event.type in ("session.deleted", "event.erased")]
     began = {event.writer for event in here.values() if event.type == "session.started"}
     for event in erasing:
