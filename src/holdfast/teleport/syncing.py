@@ -36,6 +36,7 @@ _TAKEN_BACK: Final = (
     "what others write lately cannot be opened here: the session may no longer be shared with you,"
     " or, if you accepted it with --identity, accept it so again"
 )
+_NOT_THEIRS: Final = "it shares a session that it neither began nor decides over"
 _ONLY_TO_READ: Final = (
     "The session {0} is shared with you to read from now on: what you had sent by then is in it."
     " To go on with a copy of your own: holdfast fork {0}"
@@ -56,10 +57,14 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_
     report.add(_one(main, found, None, progress, patient=patient, put_back=put_back))
     for share in main.membership.shares if main.membership.is_member(main.me) else ():
         if not authority.may_share(main, share.by, share.session):
-            report.reject("", name_of(main, share.by), "it shares a session that it neither began nor decides over")
+            main.report.reject("", name_of(main, share.by), _NOT_THEIRS)
             continue
         vault = sharing.opened(main, share.vault, share.founding)
         report.add(_one(vault, found, main, progress, patient=patient, put_back=put_back))
+    if any(one.reason == _NOT_THEIRS for one in main.report.rejected):
+        _remember_rejected(main, whole=True)
+        for one in main.report.rejected:
+            report.reject(*one)
     return report
 
 
