@@ -102,9 +102,12 @@ class Hearing:
         self._remember_untold(untold)
 
     def _decides(self, life: str) -> bool:
-        """Whether the device that wrote a head could have removed us: a guest, or who was removed, could not."""
-        member = self.vault.membership.members.get(self._cursors[life].device) if life in self._cursors else None
-        return member is not None and member.kind != "guest"
+        """Whether a head that we cannot open could mean that we were removed. A guest, or who was removed, removes
+        nobody, and an admin is removed by another one only: without that it is junk.
+        """
+        members = self.vault.membership
+        member = members.members.get(self._cursors[life].device) if life in self._cursors else None
+        return member is not None and member.kind != "guest" and (member.admin or not members.is_admin(self.vault.me))
 
     def _is_replaced(self, life: str) -> bool:
         """Whether a member's head that we have read is not there any more."""
