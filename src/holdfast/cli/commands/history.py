@@ -75,7 +75,9 @@ def _alias(call: Call, row: Row) -> str:
     """The first id that a format has for it, else the name that a hand-made file gave it."""
     names = (row.aliases.orchestrator, row.aliases.timer, row.aliases.contract, row.aliases.craft)
     known = next((name for name in names if name and name != row.id), None)
-    return known or next(iter(other_names(call.keeper.state(row.id))), "")
+    store = call.keeper.existing_store()
+    state = None if known or store is None else store.state(row.id)
+    return known or ("" if state is None else next(iter(other_names(state)), ""))
 
 
 def _nothing(call: Call, paint: Paint) -> Painted:
