@@ -123,9 +123,12 @@ class Project(Hooked):
 
     def again(self) -> None:
         """A session of its own."""
-        self.call("start", "G", "--replace", "--quiet")
-        self.call("agent", "start", "a1", "--type", "coder")
-        self.call("task", "add", "first", "--id", "t1")
+        for words in (
+            ("start", "G", "--replace", "--quiet"), ("agent", "start", "a1", "--type", "coder"),
+            ("task", "add", "first", "--id", "t1"),
+        ):  # fmt: skip
+            answer = self.call(*words)
+            assert answer.code == 0, answer
 
     def do(self, words: Sequence[str]) -> Out:
         words = [word.replace("{project}", str(self.project)) for word in words]
