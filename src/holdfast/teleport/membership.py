@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -232,9 +232,9 @@ def _devices(court: Court, verdict: Verdict, valid: int) -> tuple[dict[str, Memb
         assert isinstance(first, Found | Admit)
         name = names.get(device, first.name if isinstance(first, Admit) else "")
         if not live:
-            held = admissions & valid or admissions  # what was overtaken gave no rights
-            was_admin = bool(admissions & valid) and any(court.gives(one, ADMIN) for one in bits(held))
-            own = any(court.gives(one, OWN) for one in bits(held))
+            held = admissions & valid  # what was overtaken gave no rights
+            was_admin = any(court.gives(one, ADMIN) for one in bits(held))
+            own = any(court.gives(one, OWN) for one in bits(held or admissions))
             removed[device] = Removed(
                 first.device, name, cuts.get(device, {}), was_admin, "device" if own else "guest"
             )
@@ -340,7 +340,7 @@ def _invites(court: Court, valid: int, admins: set[str]) -> tuple[Invited, ...]:
     return tuple(found)
 
 
-@cache
+@lru_cache(4096)  # bounded: whoever may invite decides how many there are
 def _is_recipient(key: str) -> bool:
     try:
         return checked_recipient(key) == key
