@@ -353,6 +353,8 @@ def test_backup_displaces_nothing_that_was_recorded_here(attacked: Attacked) -> 
     attacked.at("laptop")
     assert attacked("restore", str(attacked.root / "backup"), "--json").code == 1
     assert "captured" in attacked.notes(attacked.victim)
+    attacked.document("restore", str(attacked.root / "backup"), "--yes")
+    assert "instead" in attacked.notes(attacked.victim)
 
 
 def test_backup_with_a_view_is_refused_before_anything_of_it_runs(attacked: Attacked) -> None:

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 _NOT_THEIRS: Final = "it would delete or erase what is here, by a device that neither wrote it nor is one of yours"
 ERASES: Final = "it would delete or erase what is here, and nothing in a backup proves who said so"
-_DISPLACES: Final = "something in it would stand in the place of what was recorded here"
+DISPLACES: Final = "something in it would stand in the place of what was recorded here"
 _ANOTHER: Final = "it has nothing in common with the session that is here but its id"
 
 
 def restore(keeper: Keeper, path: str, *, erase: bool = False) -> Copied:
     """Unite with a backup; says how many events were new, and which sessions were left as they are.
 
-    Whoever made the file could have written anything in anybody's name. So what it deletes or erases of what is here
-    is obeyed only when a person says so (`erase`).
+    Whoever made the file could have written anything in anybody's name. So what it deletes, erases or displaces of
+    what is here is obeyed only when a person says so (`erase`).
     """
     new = keeper.store().restore(path, lambda session, events: _refusal(keeper, session, events, erase=erase))
     if new.events:
@@ -42,12 +42,12 @@ def _refusal(keeper: Keeper, session: str, events: Iterable[Event], *, erase: bo
     if not any(event.hash in here or event.key in keys for event in events):
         return _ANOTHER
     keyed = {event.key: event for event in here.values() if event.key is not None}
-    for event in events:
+    for event in () if erase else events:
         known = None if event.key is None else keyed.get(event.key)
         if known is None or event.hash in here or event.written > known.written:
             continue
         if (event.type, event.data) != (known.type, known.data):
-            return _DISPLACES
+            return DISPLACES
     erasing = [event for event in events if event.type in ("session.deleted", "event.erased")]
     began = {event.writer for event in here.values() if event.type == "session.started"}
     for event in erasing:

@@ -8,7 +8,7 @@ from holdfast.cli import left_out
 from holdfast.cli.call import Call
 from holdfast.core.text import shorten
 from holdfast.keeper import team
-from holdfast.keeper.restore import ERASES
+from holdfast.keeper.restore import DISPLACES, ERASES
 from holdfast.keeper.wording import count
 
 
@@ -28,14 +28,15 @@ def run(call: Call) -> int:
 def restore(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
     done = call.keeper.restore(path, erase=call.parsed.globals.yes)
-    erasing = [one for one in done.left_out if one.reason == ERASES]
+    erasing = [one for one in done.left_out if one.reason in (ERASES, DISPLACES)]
     if erasing:
         named = ", ".join(f"{one.session[:8]} ({shorten(one.goal or '', 60)})" for one in erasing)
-        if call.ask(f"The backup deletes or erases something in {named}. Do that here, too? Type yes:") == "yes":
+        question = f"The backup deletes, erases or displaces something in {named}. Do that here, too? Type yes:"
+        if call.ask(question) == "yes":
             more = call.keeper.restore(path, erase=True)
             done = more._replace(events=done.events + more.events)
         else:
-            call.note("To delete and erase here what the backup says: the same command with --yes")
+            call.note("To obey the backup in this: the same command with --yes")
     error = team.incomplete(done.left_out, "restored", "run the same command again", file=path)
     call.answer(
         {"file": path, "restored": done.events, "left_out": left_out.documents(done.left_out)},
