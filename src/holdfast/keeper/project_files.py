@@ -141,8 +141,11 @@ def answer(keeper: Keeper, file: ProjectFile) -> HoldfastError:
     return file.error
 
 
-def is_tracked(keeper: Keeper, path: str) -> bool:
-    """Whether git has this file: then anybody who could commit may have written it, and the next commit takes it."""
+def is_tracked(keeper: Keeper, path: str, *, unknown: bool = True) -> bool:
+    """Whether git has this file: then anybody who could commit may have written it, and the next commit takes it.
+
+    `unknown` is the answer where git cannot be asked: who is about to trust a file had better ask.
+    """
     if not keeper.place.git:
         return False
     from holdfast.core.errors import HoldfastError
@@ -151,7 +154,7 @@ def is_tracked(keeper: Keeper, path: str) -> bool:
     try:
         return GitReader(keeper.place.root).tracks(os.path.relpath(path, keeper.place.root))
     except HoldfastError:
-        return True  # nobody can say: better asked than taken
+        return unknown
 
 
 def take_in(keeper: Keeper, file: ProjectFile) -> KeptSession:

@@ -193,7 +193,11 @@ class Mirrors:
     def committed(self, one: Layout) -> list[str]:
         """Files of a format that must not be committed, and that git tracks all the same."""
         there = [path for path in one.fixed if one.ignored and os.path.lexists(inside(self._place.root, path))]
-        return [path for path in there if project_files.is_tracked(self._keeper, inside(self._place.root, path))]
+        return [
+            path
+            for path in there
+            if project_files.is_tracked(self._keeper, inside(self._place.root, path), unknown=False)
+        ]
 
     def _keep_out_of_git(self, one: Layout, *, gitignore: bool) -> None:
         if not one.ignored or not self._place.git:
