@@ -212,7 +212,7 @@ class Journal:
         )
         self._tables.insert((event,))
         self._changed.add(session)
-        apply(state, event, draft.data)
+        apply(state, event)  # read from its bytes, as other devices do: they say 0 where the draft says -0.0
         found = _words(draft.data)
         if found:
             self._tables.add_words(session, found)

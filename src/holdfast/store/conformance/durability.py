@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.errors import Invalid
+from holdfast.core.fold import fold
+from holdfast.core.state import freeze
 from holdfast.core.vocabulary import (
     AliasGiven,
+    SessionEdited,
     TaskAdded,
 )
 from holdfast.store.conformance.ground import (
@@ -187,6 +190,14 @@ class Durability(Ground):
         state = self.reopened(store).state(SESSION)
         assert state is not None
         assert [kept.text for kept in state.notes] == texts
+
+    def test_the_state_is_that_of_the_bytes_when_a_number_has_two_spellings(self) -> None:
+        """RFC 8785 writes -0.0 as 0: the state recorded here must be the one another device folds."""
+        store = self.store()
+        put(store, SESSION, started(), SessionEdited(cost_usd=-0.0, progress=-0.0))
+        state = store.state(SESSION)
+        assert state is not None
+        assert freeze(state) == freeze(fold(store.events(SESSION), SESSION))
 
     def test_one_transaction_may_touch_several_sessions(self) -> None:
         """Sessions changed together are all there afterwards, each with its own stream."""
