@@ -78,6 +78,16 @@ def public_of(text: str) -> str | None:
     return recipient(X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw())
 
 
+def agreed(secret: str, public: str) -> bytes | None:
+    """What the holders of two X25519 keys have in common and nobody else knows; None when either is no such key."""
+    own, other = secret_of(secret), _read(_RECIPIENT, public)
+    if own is None or other is None or weak(other):
+        return None
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+    return X25519PrivateKey.from_private_bytes(own).exchange(X25519PublicKey.from_public_bytes(other))
+
+
 def weak(public: bytes) -> bool:
     """Whether an X25519 public key gives everybody the same few secrets."""
     return (int.from_bytes(public, "little") & (1 << 255) - 1) % _PRIME in _WEAK

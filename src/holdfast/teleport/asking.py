@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -37,8 +38,9 @@ def remember(vault: Vault, listing: Listing) -> None:
     members, before = vault.membership, remembered(vault.memory)
     there = set(listing.joins) if members.session is None and members.is_admin(vault.me) else set()
     known = [one for one in before if one.object in there and not members.is_member(one.device)]
-    new = sorted(there - {one.object for one in before})[: _MOST - len(known)]
+    new = sorted(there - {one.object for one in before})
     if new:
+        new = random.SystemRandom().sample(new, min(len(new), max(0, _MOST - len(known))))
         known += [
             Asks(object=one.object, device=one.keys.id, words=one.keys.words, name=one.name, at=one.at)
             for one in joining.requests(vault, new)

@@ -18,7 +18,13 @@ from msgspec import Meta
 from holdfast.core.errors import Invalid
 from holdfast.teleport.keys import ENTRY, DeviceKeys, PublicKeys, verify
 
+# Bytes. A removal or a restoration names up to `_MOST_STREAMS` streams, every other kind says little.
 LIMIT: Final = 8 << 20
+_LARGEST_OTHER: Final = 512 << 10
+_LARGE: Final = frozenset({"remove", "restore"})
+# What an entry may unfold to besides that: names, keys and hashes do not compress well.
+_SURELY: Final = 64 << 10
+_MOST_UNFOLDED: Final = 32
 FOUNDING_LIMIT: Final = 16 << 10
 _MOST_STREAMS: Final = 100_000
 _HASH: Final = b"holdfast entry\n"
@@ -141,6 +147,11 @@ def hash_of(payload: bytes) -> str:
     return hashlib.sha256(_HASH + payload).hexdigest()
 
 
+def unfolded_limit(sealed: int) -> int:
+    """How many bytes a sealed entry of this many may unfold to."""
+    return min(LIMIT, max(_SURELY, _MOST_UNFOLDED * sealed))
+
+
 def header_of(payload: bytes) -> Header | None:
     """The part of an entry that every Holdfast understands; None when it is no entry at all."""
     if len(payload) > LIMIT:
@@ -148,6 +159,8 @@ def header_of(payload: bytes) -> Header | None:
     try:
         header = _HEADER.decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(payload) > _LARGEST_OTHER and header.kind not in _LARGE:
         return None
     return header if list(header.parents) == sorted(set(header.parents)) else None
 

@@ -18,6 +18,7 @@ from holdfast.teleport.keys import HEAD, DeviceKeys, verify
 from holdfast.teleport.sealing import life_tag, vault_tag
 
 VERSION: Final = 1
+LARGEST_PLAIN: Final = 4 << 20  # bytes: more than all that a head may name takes
 MOST_SEEN: Final = 256
 MOST_WANTED: Final = 256
 _MOST_PACKS: Final = 20_000

@@ -86,8 +86,11 @@ class Hearing:
         rivals = {life: self._worth_reading(life) for life in lives}
         first = {life: found for life in lives if (found := self._first(rivals[life])) is not None}
         untold = set(vault.memory.read(tuple[str, ...], "untold") or ())
-        tips = {tip for one in first.values() for tip in one.claimed.head.tips}
-        vault.learn(sorted(untold | tips | set(vault.membership.missing)))
+        tips: tuple[set[str], ...] = (untold | set(vault.membership.missing), set(), set())
+        for life, found in first.items():
+            tips[self._rank(life)].update(found.claimed.head.tips)
+        for some in tips:
+            vault.learn(sorted(some))
         for life, found in first.items():
             heard: Heard | None = found
             while heard is not None and not self._genuine(heard):
@@ -100,6 +103,12 @@ class Hearing:
         self.locked_out = bool(locked)
         self.shut_out = any(self._is_replaced(life) for life in locked)
         self._remember_untold(untold)
+
+    def _rank(self, life: str) -> int:
+        """Whose word is fetched first: an admin's, that of another device, and then what nobody has confirmed."""
+        cursor = self._cursors.get(life)
+        member = None if cursor is None else self.vault.membership.members.get(cursor.device)
+        return 2 if member is None or member.kind == "guest" else 0 if member.admin else 1
 
     def _decides(self, life: str) -> bool:
         """Whether a head that we cannot open could mean that we were removed. A guest, or who was removed, removes
@@ -119,7 +128,7 @@ class Hearing:
         """Entries that a genuine head stands on and that could not be had: they are asked for again."""
         vault = self.vault
         wanted = before | {tip for one in self.good for tip in one.claimed.head.tips}
-        now = tuple(sorted(wanted - vault.known.keys())[:_MOST_UNTOLD])
+        now = tuple(sorted(wanted - vault.known.keys() - vault.over.keys())[:_MOST_UNTOLD])
         if now != (vault.memory.read(tuple[str, ...], "untold") or ()):
             with vault.here.transaction() as transaction:
                 vault.memory.write(transaction, now, "untold")

@@ -6,8 +6,11 @@ fingerprint of the one they mean to let in, or a secret from an invitation prove
 
 from __future__ import annotations
 
+import hashlib
 import os
+import random
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -15,8 +18,9 @@ from msgspec.structs import replace
 
 from holdfast.core.errors import Invalid
 from holdfast.core.text import LONGEST_NAME, printable
-from holdfast.teleport import age, entries, founding, heads, sealing
+from holdfast.teleport import age, entries, founding, heads, wraps
 from holdfast.teleport.entries import Admit, Signed
+from holdfast.teleport.heads import Head, Listed
 from holdfast.teleport.hearing import HEAD_LIMIT, look
 from holdfast.teleport.keys import PublicKeys, verify
 from holdfast.teleport.memory import FOUNDING
@@ -29,8 +33,10 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 16 << 10
 _ACCEPT: Final = b"holdfast accept 1\n"
-# What is read at once; what is no request is passed over from then on, so that nobody can bury a real one.
+# What is read at once, chosen anew each time; what is no request is passed over from then on.
 _MOST: Final = 2_000
+_MOST_LIVES: Final = 1_000
+_MOST_RIVALS: Final = 16
 _MOST_PASSED_OVER: Final = 20_000
 _NAME: Final = re.compile(r"h/join-[0-9a-f]{32}", re.ASCII)
 
@@ -85,7 +91,7 @@ def ask(here: Here, remote: Remote, signed: Signed, *, secret: bytes | None = No
     standing = vault.memory.standing()
     # What was asked for under other keys is taken back: nobody could make use of the answer.
     again = standing.device in ("", vault.me)
-    name = (standing.request if again else None) or heads.JOINS + os.urandom(16).hex()
+    name = (standing.request if again else None) or _prefix(vault, vault.me) + os.urandom(8).hex()
     gone = [standing.request] if standing.request and not again else []
     with here.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
@@ -99,15 +105,34 @@ def ask(here: Here, remote: Remote, signed: Signed, *, secret: bytes | None = No
     return vault
 
 
-def requests(vault: Vault, names: list[str]) -> list[Request]:
+def request_of(vault: Vault, names: Iterable[str], device: str) -> Request | None:
+    """The request of the device that a person means; the names that are its own are looked at first."""
+    own = _prefix(vault, device)
+    names = set(names)
+    first = {name for name in names if name.startswith(own)}
+    for some in (first, names - first):
+        for request in requests(vault, some):
+            if request.keys.id == device:
+                return request
+    return None
+
+
+def _prefix(vault: Vault, device: str) -> str:
+    """How the name of a device's request begins: whoever knows its fingerprint finds it among any number."""
+    return heads.JOINS + hashlib.sha256(f"holdfast request\n{vault.id}\n{device}".encode()).hexdigest()[:16]
+
+
+def requests(vault: Vault, names: Iterable[str]) -> list[Request]:
     """The requests that were left for this vault, as far as they can be read."""
     box = vault.box()
     if box is None:
         return []
+    names = set(names)
     before = vault.memory.read(set[str], "no requests") or set()
     found: dict[str, Request] = {}
     none: set[str] = set()
-    for name in sorted(name for name in set(names) - before if _NAME.fullmatch(name))[:_MOST]:
+    new = sorted(name for name in names - before if _NAME.fullmatch(name))
+    for name in random.SystemRandom().sample(new, min(len(new), _MOST)):
         try:
             request = _read(vault, name, vault.remote.get(name, LIMIT), box)
         except Missing:
@@ -120,8 +145,8 @@ def requests(vault: Vault, names: list[str]) -> list[Request]:
             found.setdefault(request.keys.id, request)
     if none:
         with vault.here.transaction() as transaction:
-            kept = sorted(before & set(names) | none)[:_MOST_PASSED_OVER]
-            vault.memory.write(transaction, kept, "no requests")
+            kept = before | none if len(before) < _MOST_PASSED_OVER else none
+            vault.memory.write(transaction, sorted(kept), "no requests")
     return list(found.values())
 
 
@@ -156,9 +181,11 @@ def approve(
 
 def help_in(vault: Vault, keys: PublicKeys) -> bool:
     """Of a device that was let in: put back what it needs to find in; False when nothing of that was lost."""
-    wraps = f"k/{sealing.recipient_tag(keys.age)}-"
+    prefix, box = wraps.prefix_of(keys.age), vault.box()
+    common = None if box is None else age.agreed(box, keys.age)
     done = founding.put_back(vault)
-    if not vault.remote.list(wraps):
+    # Anybody can leave files there: only what a member left tells that the keys are not lost.
+    if not any(wraps.is_by_member(common, one.name.removeprefix(prefix)) for one in vault.remote.list(prefix)):
         change = vault.change()
         change.wrap(keys.age, change.wrapped(vault.ring()))
         change.commit()
@@ -172,7 +199,7 @@ def arrived(vault: Vault) -> bool:
     if not vault.wrapped():
         return False
     vault.reload()
-    vault.learn_all()
+    vault.learn_anew()
     if not vault.membership.is_member(vault.me) or left_behind(vault):
         return False
     signed = vault.founding()
@@ -194,18 +221,45 @@ def under_other_keys(vault: Vault) -> bool:
 
 
 def left_behind(vault: Vault) -> bool:
-    """Whether the vault has gone on with keys that we do not have: whoever was removed cannot read that they were."""
-    if not vault.report.rejected:
-        return False  # everything that was ever said about who belongs here could be read
-    for listed in look(vault.remote.list("h/"), vault.tag).newest.values():
+    """Whether the vault has gone on with keys that we do not have: whoever was removed cannot read that they were.
+
+    Anybody can put a head there that does not open: it counts where we, or a device of the vault, have seen another
+    one of the same life. Where no head opens, what cannot be read of the entries decides.
+    """
+    known = set(vault.memory.cursors())
+    locked: set[str] = set()
+    opened = False
+    lives = list(look(vault.remote.list("h/"), vault.tag).rivals.items())
+    random.SystemRandom().shuffle(lives)
+    for life, rivals in sorted(lives, key=lambda item: item[0] not in known)[:_MOST_LIVES]:
+        head, is_locked = _newest_head(vault, rivals)
+        if head is not None:
+            opened = True
+            known |= {one.life for one in head.seen}
+        elif is_locked:
+            locked.add(life)
+    if locked and not opened:
+        vault.learn_all()
+        return bool(vault.report.rejected)
+    return bool(locked & known)
+
+
+def _newest_head(vault: Vault, rivals: list[Listed]) -> tuple[Head | None, bool]:
+    """The newest head of a life that a device of the vault signed; and whether one has a key unknown here."""
+    locked = False
+    for listed in rivals[:_MOST_RIVALS]:
         try:
-            vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
+            plain = vault.open("head", listed.name, vault.remote.get(listed.name, HEAD_LIMIT), vault.candidates)
+            claimed = heads.read(plain, vault.id, listed)
         except Unsealable as error:
-            if error.reason == NO_KEY:
-                return True
-        except (Missing, TooLarge):
+            locked = locked or error.reason == NO_KEY
+        except (Missing, TooLarge, Invalid):
             continue
-    return False
+        else:
+            signing = vault.membership.signing_of(claimed.head.device)
+            if signing is not None and claimed.is_by(signing):
+                return claimed.head, locked
+    return None, locked
 
 
 def take_back(vault: Vault) -> None:

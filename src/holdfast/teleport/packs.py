@@ -22,6 +22,9 @@ VERSION: Final = 1
 # What one pack may hold: whoever writes keeps well below it, whoever reads more is being kept busy.
 LARGEST_PLAIN: Final = 128 << 20
 MOST_EVENTS: Final = 400_000
+# Of somebody else's, a guest's or of who shares a session with us: any one push, or as many times its sealed size.
+_SURELY: Final = 24 << 20
+_MOST_UNFOLDED: Final = 300
 _HASH: Final = 32
 # Session and writer become parts of names in this store's memory: a closed alphabet, so that none can be mistaken.
 SESSION: Final = r"\A[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
@@ -76,6 +79,11 @@ _encode = msgspec.msgpack.Encoder().encode
 _read_version = msgspec.msgpack.Decoder(_Version)
 _read = msgspec.msgpack.Decoder(_Pack)
 _read_stretch = msgspec.msgpack.Decoder(_Stretch)
+
+
+def unfolded_limit(sealed: int, *, foreign: bool) -> int:
+    """How many bytes a sealed pack of this many may unfold to. What people write does not compress without end."""
+    return min(LARGEST_PLAIN, max(_SURELY, _MOST_UNFOLDED * sealed)) if foreign else LARGEST_PLAIN
 
 
 def stream_words(vault: str, session: str, writer: str, seq: int, last: str) -> bytes:

@@ -112,7 +112,7 @@ class Pull:
         vault, head = self.vault, claimed.head
         name = vault.pack_name(pack.name)
         try:
-            stretches = read_pack(vault, pack)
+            stretches = read_pack(vault, pack, foreign=self._is_foreign(head.device))
         except HoldfastError as error:
             return self._missed(head, pack, cursor, error)
         vouched = [stretch for stretch in stretches if self._vouched(stretch, name)]
@@ -129,6 +129,14 @@ class Pull:
             refused += [NotTaken(one.device, error.message) for one in good if one.session in theirs]
             good = [one for one in good if one.session not in theirs]
             return self._take(claimed, pack, cursor, good, refused)
+
+    def _is_foreign(self, device: str) -> bool:
+        """Whether somebody else's device packed it: a guest's, or one of who shares the session with us."""
+        members = self.vault.membership
+        if members.session is not None and self.vault.main is None:
+            return True
+        member = members.members.get(device)
+        return member is not None and member.kind == "guest"
 
     def _take(
         self, claimed: Claimed, pack: Indexed, cursor: Cursor, good: Sequence[Stretch], refused: Sequence[NotTaken]
@@ -278,13 +286,14 @@ class Pull:
         self.vault.report.reject(name, name_of(self.vault, device), reason)
 
 
-def read_pack(vault: Vault, pack: Indexed) -> list[Stretch]:
+def read_pack(vault: Vault, pack: Indexed, *, foreign: bool = False) -> list[Stretch]:
     """What is in a pack, once it is what the head said; who vouches for it is still to be looked at."""
     name = vault.pack_name(pack.name)
     sealed = vault.remote.get(name, min(PACK_LIMIT, pack.size))
     if hashlib.sha256(sealed).digest() != pack.digest:
         raise Invalid("it is not what its author put there")
-    return packs.unpack(vault.open("pack", name, sealed, vault.ring))
+    limit = packs.unfolded_limit(len(sealed), foreign=foreign)
+    return packs.unpack(vault.open("pack", name, sealed, vault.ring, limit=limit))
 
 
 def _missing(pack: Indexed, cursor: Cursor) -> bool:

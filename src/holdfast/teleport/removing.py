@@ -23,6 +23,8 @@ from holdfast.teleport.vault import Change, Vault
 
 # Streams that one removal names: fewer than an entry may hold, by their number and by their size.
 _MOST_ACCEPTED: Final = 40_000
+# And of a guest, who writes one session only.
+_MOST_ACCEPTED_OF_GUEST: Final = 4_000
 
 
 def cut_of(vault: Vault, device: str) -> Cut:
@@ -34,16 +36,16 @@ def cut_of(vault: Vault, device: str) -> Cut:
             if not vault.membership.is_member(device):
                 last = Vouched({device: last}).accepted(vault.membership, session, writer)
             cut.setdefault(writer, {})[session] = last
-    return _bounded(cut)
+    return _bounded(cut, _MOST_ACCEPTED if vault.membership.session is None else _MOST_ACCEPTED_OF_GUEST)
 
 
-def _bounded(cut: Cut) -> Cut:
+def _bounded(cut: Cut, most: int) -> Cut:
     """As much as an entry may say. Of a device that wrote more streams than anybody can, the longest are accepted."""
     streams = [(last, writer, session) for writer, of in cut.items() for session, last in of.items()]
-    if len(streams) <= _MOST_ACCEPTED:
+    if len(streams) <= most:
         return cut
     bounded: Cut = {}
-    for last, writer, session in sorted(streams, reverse=True)[:_MOST_ACCEPTED]:
+    for last, writer, session in sorted(streams, reverse=True)[:most]:
         bounded.setdefault(writer, {})[session] = last
     return bounded
 

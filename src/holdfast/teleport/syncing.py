@@ -239,9 +239,9 @@ def _belongs(vault: Vault) -> bool:
         return False
     if not vault.wrapped():
         vault.ask_for_wraps()
-        vault.learn_all()
+        vault.learn_anew()
     elif standing.request is not None:
-        vault.learn_all()
+        vault.learn_anew()
         if vault.membership.is_member(vault.me):
             joining.arrived(vault)
     return bool(vault.wrapped())

@@ -6,32 +6,39 @@ that a crash in between only delays them: `flush` sends what is still waiting.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from holdfast.core.errors import Invalid, Refused
+from holdfast.core.text import printable
 from holdfast.store.interface import Store, Transaction
-from holdfast.teleport import age, entries, left_keys, sealing, wraps
+from holdfast.teleport import age, entries, heads, left_keys, sealing, wraps
 from holdfast.teleport.ancestry import trace
-from holdfast.teleport.entries import Entry, NewKey, Signed
+from holdfast.teleport.entries import Entry, Header, NewKey, Signed
 from holdfast.teleport.keys import ENTRY, DeviceKeys, verify
 from holdfast.teleport.membership import Membership, evaluate
 from holdfast.teleport.memory import FOUNDING, Memory
-from holdfast.teleport.packs import LARGEST_PLAIN
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
 from holdfast.teleport.report import Report
-from holdfast.teleport.sealing import Unsealable
+from holdfast.teleport.sealing import NO_KEY, Unsealable
 from holdfast.teleport.wraps import Wrapped
 
 # Whoever keeps the objects decides how many there are: this much is looked at in one sync, the next one goes on.
 _MOST_ENTRIES: Final = 20_000
 _MOST_BAD_ENTRIES: Final = 500
 _MOST_UNNAMED_KEYS: Final = 1_000
-_LARGEST_SMALL: Final = 32 << 20
+# Bytes of entries that are not small, which are read in one sync; and those that are kept of one device.
+_SMALL: Final = 4 << 10
+_MOST_UNFOLDED: Final = 64 << 20
+_MOST_OF_DEVICE: Final = 16 << 20
+# The same of an admin where somebody else shares a session with us; admins of our own vault are not bounded.
+_MOST_OF_FOREIGN_ADMIN: Final = 64 << 20
+# Entries of who has said too much: their names are remembered, and they are not fetched again.
+_MOST_OVER: Final = 5_000
 _MOST_VERIFIED: Final = 100_000
 # Signatures that this process found good. Each name holds the hash of what is signed, and so whose word it is.
 _verified: set[str] = set()
@@ -57,8 +64,13 @@ class Here(NamedTuple):
 
 
 class Vault:
-    def __init__(self, here: Here, remote: Remote, vault: str, *, main: Vault | None = None) -> None:
-        """`main`: of a session that we share ourselves, the vault it belongs to."""
+    def __init__(
+        self, here: Here, remote: Remote, vault: str, *, main: Vault | None = None, room: int | None = None
+    ) -> None:
+        """`main`: of a session that we share ourselves, the vault it belongs to.
+
+        `room`: how many bytes the objects that are read may unfold to, all in all.
+        """
         self.here = here
         self.remote = remote
         self.id = vault
@@ -71,8 +83,12 @@ class Vault:
         self._opened: dict[str, Wrapped] = {}
         # Made here and not written down yet: of a founding, or of a new epoch.
         self._fresh: list[Wrapped] = []
+        # The public box, and what this device has in common with it.
+        self._common: tuple[str, bytes | None] | None = None
         self._asked_for_wraps = False
-        self._fetched = self._bad_entries = 0
+        self._fetched = self._bad_entries = self._unfolded = 0
+        self._room = room
+        self._over: dict[str, str] | None = None
 
     @property
     def me(self) -> str:
@@ -82,6 +98,7 @@ class Vault:
         """Forget what was read from memory: somebody else has written to it."""
         self._entries = None
         self._membership = None
+        self._over = None
         self._opened.clear()
         self._fresh.clear()
         self._asked_for_wraps = False
@@ -149,7 +166,72 @@ class Vault:
                 wrong.setdefault(name, "what it follows is not there")
         for name in new.keys() & wrong.keys():
             self.report.reject(self.entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
-        return {name: one for name, one in new.items() if name not in wrong}
+        kept = {name: one for name, one in new.items() if name not in wrong}
+        order = {node.hash: node.generation for node in found.nodes}
+        over = self._too_much(kept, order)
+        if over:
+            self._pass_over(over)
+        return {name: one for name, one in kept.items() if name not in over}
+
+    # ── what one device may say ──────────────────────────────────────────────────────────────────────────
+
+    @property
+    def over(self) -> dict[str, str]:
+        """Entries that are not kept because their author has said too much, and who that is."""
+        if self._over is None:
+            self._over = self.memory.read(dict[str, str], "over") or {}
+        return self._over
+
+    def _pass_over(self, over: dict[str, str]) -> None:
+        with self.here.transaction() as transaction:
+            self._over = dict([*self.over.items(), *over.items()][-_MOST_OVER:])
+            self.memory.write(transaction, self._over, "over")
+        for author in sorted(set(over.values())):
+            known = self.membership.members.get(author) or self.membership.removed.get(author)
+            self.report.reject(
+                "", author if known is None else printable(known.name),
+                "it has said more about who belongs to the vault than a device needs to, and the rest is left out",
+            )  # fmt: skip
+
+    def _too_much(self, new: dict[str, Signed], order: dict[str, int]) -> dict[str, str]:
+        """Of these the entries that are more than is kept of their authors, with who that is.
+
+        What another device's entry follows is kept, unless that is a guest's: without it that one would not count.
+        """
+        known = {**self.known, **new}
+        headers = {name: header for name, one in known.items() if (header := entries.header_of(one.payload))}
+        said: Counter[str] = Counter()
+        for name, header in headers.items():
+            said[header.by] += len(known[name].payload)
+        if max(said.values(), default=0) <= _MOST_OF_DEVICE:
+            return {}
+        members = evaluate(known.values(), self.id, verified=_verified)
+        over: dict[str, str] = {}
+        for author in said:
+            size = said[author] - sum(len(one.payload) for name, one in new.items() if headers[name].by == author)
+            most = self._most_of(author, members)
+            if most is None or said[author] <= most:
+                continue
+            others = [
+                name for name, header in headers.items()
+                if header.by != author and not _is_guest(members, header.by)
+            ]  # fmt: skip
+            needed = _followed(headers, others)
+            theirs = (name for name in new if headers[name].by == author)
+            for name in sorted(theirs, key=lambda name: (name not in needed, order.get(name, len(order)), name)):
+                size += len(new[name].payload)
+                if size > most and name not in needed:
+                    over[name] = author
+        return over
+
+    def _most_of(self, device: str, members: Membership) -> int | None:
+        """How many bytes of entries are kept of a device; None: all of them."""
+        within = members if self.main is None else self.main.membership
+        known = within.members.get(device) or within.removed.get(device)
+        if known is None or not known.admin:
+            return _MOST_OF_DEVICE
+        foreign = self.main is None and members.session is not None
+        return _MOST_OF_FOREIGN_ADMIN if foreign else None
 
     def entry_name(self, own: str) -> str:
         """What an entry is called at the remote, by its hash."""
@@ -157,33 +239,46 @@ class Vault:
 
     def learn(self, hashes: Iterable[str]) -> None:
         """Fetch entries by their hashes, and all that they stand on."""
-        wanted = [one for one in hashes if one not in self.known]
+        # Each with the device whose entry follows it.
+        wanted = [(one, "") for one in hashes if one not in self.known]
         found: dict[str, Signed] = {}
         tried: set[str] = set()
         while wanted:
-            asked = wanted.pop()
-            if asked in tried or asked in self.known:
+            asked, by = wanted.pop()
+            if asked in tried or asked in self.known or (asked in self.over and by in ("", self.over[asked])):
                 continue
             tried.add(asked)
             entry = self._fetch(self.entry_name(asked), asked)
             if entry is not None:
                 found[asked] = entry
                 header = entries.header_of(entry.payload)  # also of a kind that is not known here
-                wanted += [] if header is None else header.parents
+                if header is not None:
+                    wanted += [(parent, by or header.by) for parent in header.parents]
         self.take(found.values())
 
     def learn_all(self) -> None:
         """Fetch every entry there is: for who comes anew and has heard of none."""
         found = []
-        names = {self.entry_name(one) for one in self.known}
+        names = {self.entry_name(one) for one in (*self.known, *self.over)}
         for listed in self.remote.list(f"m/{self.tag}/"):
             entry = None if listed.name in names else self._fetch(listed.name)
             if entry is not None:
                 found.append(entry)
         self.take(found)
 
+    def learn_anew(self) -> None:
+        """Fetch what tells us that we belong here: what members left keys with, or else every entry there is."""
+        left = [one.entry for name, one in self.opened().items() if one.entry and self.is_by_member(name)]
+        self.learn(left)
+        if not self.membership.is_member(self.me):
+            self.learn_all()
+
     def _fetch(self, name: str, expected: str | None = None) -> Signed | None:
-        if self._fetched >= _MOST_ENTRIES or self._bad_entries >= _MOST_BAD_ENTRIES:
+        if (
+            self._fetched >= _MOST_ENTRIES
+            or self._bad_entries >= _MOST_BAD_ENTRIES
+            or self._unfolded >= _MOST_UNFOLDED
+        ):
             self.report.reject(f"m/{self.tag}", "", "there are more membership entries than can be read at once")
             return None
         self._fetched += 1
@@ -194,6 +289,8 @@ class Vault:
             self.report.reject(name, "", f"a membership entry {reason}")
             self._bad_entries += 1
             return None
+        if len(entry.payload) > _SMALL:
+            self._unfolded += len(entry.payload)
         own = entries.hash_of(entry.payload)
         if self.entry_name(own) != name or expected not in (None, own):
             self._bad_entries += 1
@@ -205,12 +302,28 @@ class Vault:
 
     def wrapped(self) -> list[Wrapped]:
         """The key wraps for this device, opened."""
+        return [*self.opened().values(), *self._fresh]
+
+    def opened(self) -> dict[str, Wrapped]:
+        """Those that are kept, by the end of their names."""
         for name, blob in self.memory.raw_under("wrap").items():
             if name not in self._opened:
                 found = wraps.unwrap(blob, [self.here.keys.identity])
                 if found is not None and found.vault == self.id:
                     self._opened[name] = found
-        return [*self._opened.values(), *self._fresh]
+        return self._opened
+
+    def forget_wraps(self, names: Iterable[str]) -> None:
+        """These are not kept any more."""
+        for name in names:
+            self._opened.pop(name, None)
+
+    def is_by_member(self, wrap: str) -> bool:
+        """Whether the name of a wrap for this device shows that a member of the vault left it."""
+        box = self.membership.box
+        if self._common is None or self._common[0] != box:
+            self._common = box, age.agreed(self.here.keys.identity, box)
+        return wrap == "accepted" or wraps.is_by_member(self._common[1], wrap)
 
     def use(self, wrapped: Wrapped) -> None:
         """Use these keys at once: they are ours, and not written down before the change they belong to is."""
@@ -225,7 +338,8 @@ class Vault:
 
         Those that are named come first, and of the others not too many: each of them costs time with each object.
         """
-        have = dict.fromkeys(key for one in self.wrapped() for key in reversed(one.keys))
+        by_member = [one for name, one in self.opened().items() if self.is_by_member(name)]
+        have = dict.fromkeys(key for one in (*by_member, *self.wrapped()) for key in reversed(one.keys))
         named = {key.id for key in self.membership.keys}
         good = [key for key in have if sealing.key_id(key) in named]
         return good + [key for key in have if sealing.key_id(key) not in named][:_MOST_UNNAMED_KEYS]
@@ -252,15 +366,23 @@ class Vault:
         public = self.membership.box
         return next((one.box for one in self.wrapped() if one.box and age.public_of(one.box) == public), None)
 
-    def open(self, kind: str, name: str, sealed: bytes, ring: Callable[[], list[bytes]]) -> bytes:
-        """Unseal; with a key that came in the meantime, if need be."""
-        limit = LARGEST_PLAIN if kind == "pack" else _LARGEST_SMALL
+    def open(
+        self, kind: str, name: str, sealed: bytes, ring: Callable[[], list[bytes]], *, limit: int | None = None
+    ) -> bytes:
+        """Unseal; with a key that came in the meantime, if need be. `limit`: what it may unfold to at most."""
+        if limit is None:
+            limit = entries.unfolded_limit(len(sealed)) if kind == "entry" else heads.LARGEST_PLAIN
+        if self._room is not None:
+            limit = min(limit, self._room)
         try:
-            return sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
-        except Unsealable:
-            if not self.ask_for_wraps():
+            plain = sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
+        except Unsealable as error:
+            if error.reason != NO_KEY or not self.ask_for_wraps():
                 raise
-        return sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
+            plain = sealing.unseal(ring(), kind, self.id, name, sealed, limit=limit)
+        if self._room is not None:
+            self._room -= len(plain)
+        return plain
 
     def ask_for_wraps(self) -> bool:
         """Look once whether keys were left for this device; True when there were any."""
@@ -320,6 +442,24 @@ class Vault:
                     self.memory.forget(transaction, "out", name)
 
 
+def _is_guest(members: Membership, device: str) -> bool:
+    known = members.members.get(device) or members.removed.get(device)
+    return known is None or known.kind == "guest"
+
+
+def _followed(headers: Mapping[str, Header], names: Iterable[str]) -> set[str]:
+    """Everything that these entries follow, however far."""
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        header = headers.get(waiting.pop())
+        for parent in () if header is None else header.parents:
+            if parent not in found:
+                found.add(parent)
+                waiting.append(parent)
+    return found
+
+
 class Change:
     """Entries and key wraps that belong together: written down at once, then sent."""
 
@@ -342,8 +482,7 @@ class Change:
 
     def wrap(self, recipient: str, wrapped: Wrapped) -> None:
         """Leave keys for someone."""
-        name = f"{sealing.recipient_tag(recipient)}-{os.urandom(8).hex()}"
-        self._wraps.append((f"k/{name}", wraps.wrap(recipient, wrapped)))
+        self._wraps.append((wraps.new_name(recipient, self._vault.box()), wraps.wrap(recipient, wrapped)))
 
     def remember(self, value: object, *parts: str) -> None:
         """Keep something in the vault's memory, together with this change."""
@@ -365,9 +504,11 @@ class Change:
         vault = self._vault
         founding = vault.founding()
         assert founding is not None
+        # The last that was said follows all that is known.
+        entry = entries.hash_of(self._said[-1].payload) if self._said else next(iter(vault.membership.tips), None)
         return Wrapped(
             vault=vault.id, founding=entries.pack(founding), keys=keys, box=vault.box(),
-            session=vault.membership.session, secret=secret,
+            session=vault.membership.session, secret=secret, entry=entry,
         )  # fmt: skip
 
     def commit(self, *, remove: Iterable[str] = ()) -> None:
@@ -403,7 +544,7 @@ class Change:
         key = vault.sealing_key()
         assert key is not None
         objects = [*self._wraps, *(vault.sealed_entry(key, signed) for signed in self._said)]
-        mine = f"k/{sealing.recipient_tag(vault.here.keys.public.age)}-"
+        mine = wraps.prefix_of(vault.here.keys.public.age)
         with vault.here.transaction() as transaction:
             start = max((int(name) for name in memory.raw_under("out")), default=-1) + 1
             for number, one in enumerate(objects, start):

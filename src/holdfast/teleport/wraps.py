@@ -6,6 +6,8 @@ wanted to say, no more. What is inside counts only after the signed membership e
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -13,11 +15,14 @@ from typing import Final
 import msgspec
 
 from holdfast.core.errors import HoldfastError, Invalid, Refused
-from holdfast.teleport import age
+from holdfast.teleport import age, sealing
 from holdfast.teleport.keys import checked_recipient
 
 LARGEST: Final = 1 << 20  # bytes: many thousands of epochs
+SMALLEST: Final = 256  # bytes: less than the header of an age file and a vault's id take
 _VAULT: Final = re.compile(r"[0-9a-f]{64}\Z")
+_ENTRY: Final = re.compile(r"[0-9a-f]{64}\Z")
+_SUFFIX: Final = re.compile(r"[0-9a-f]{16}\Z", re.ASCII)
 
 
 class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,12 +32,14 @@ class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
     box: str | None = None
     session: str | None = None
     secret: bytes | None = None
+    # The membership entry that tells the recipient about these keys; by earlier versions none.
+    entry: str | None = None
 
     def __repr__(self) -> str:
         return f"<Wrapped {self.vault[:16]}>"  # what else is in it belongs into no log
 
 
-class _Inside(msgspec.Struct, frozen=True):
+class _Inside(msgspec.Struct, frozen=True, omit_defaults=True):
     """The JSON: a Wrapped with the version in front, bytes in base64."""
 
     holdfast: int
@@ -42,12 +49,41 @@ class _Inside(msgspec.Struct, frozen=True):
     box: str | None
     session: str | None
     secret: bytes | None
+    entry: str | None = None
+
+
+# --- names at a remote -------------------------------------------------------------------------------
+#
+# Whoever knows a recipient can leave any number of files for it. The last half of a name is therefore a code that
+# only the vault's members and the recipient can make: the recipient opens those files first.
+
+
+def prefix_of(recipient: str) -> str:
+    return f"k/{sealing.recipient_tag(recipient)}-"
+
+
+def new_name(recipient: str, box: str | None) -> str:
+    """A name for a wrap. `box` is the vault's secret that opens requests to join: without it the name is random."""
+    common = None if box is None else age.agreed(box, recipient)
+    start = os.urandom(4).hex()
+    return f"{prefix_of(recipient)}{start}{os.urandom(4).hex() if common is None else _code(common, start)}"
+
+
+def is_by_member(common: bytes | None, suffix: str) -> bool:
+    """Whether a member of the vault chose this end of a name; `common` is `age.agreed` of recipient and box."""
+    return common is not None and _SUFFIX.match(suffix) is not None and _code(common, suffix[:8]) == suffix[8:]
+
+
+def _code(common: bytes, start: str) -> str:
+    return hashlib.sha256(b"holdfast wrap name\n" + common + start.encode("ascii")).digest()[:4].hex()
 
 
 def wrap(recipient: str, wrapped: Wrapped) -> bytes:
     """An age file that the holder of the recipient's key can open, with Holdfast or with `age`."""
     recipient = checked_recipient(recipient)
-    inside = _Inside(1, wrapped.vault, wrapped.founding, wrapped.keys, wrapped.box, wrapped.session, wrapped.secret)
+    inside = _Inside(
+        1, wrapped.vault, wrapped.founding, wrapped.keys, wrapped.box, wrapped.session, wrapped.secret, wrapped.entry
+    )
     sealed = age.encrypt(recipient, msgspec.json.encode(inside))
     if len(sealed) > LARGEST:
         raise Refused(
@@ -76,6 +112,7 @@ def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> Wrapped | None:
         box=inside.box,
         session=inside.session,
         secret=inside.secret,
+        entry=inside.entry if inside.entry is not None and _ENTRY.match(inside.entry) else None,
     )
 
 

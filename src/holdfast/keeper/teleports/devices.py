@@ -90,7 +90,7 @@ def known(keeper: Keeper) -> Listed:
             with opening.vault(keeper, remote, hurried=True) as asked:
                 found += [
                     Known(remote.name, one.name, one.keys.words, "pending", admin=False, this=False, last_word=one.at)
-                    for one in _requests(asked)
+                    for one in joining.requests(asked, _joins(asked))
                 ]
         except HoldfastError as error:
             failed[remote.name] = error
@@ -152,8 +152,8 @@ def shares(vault: Vault) -> list[Vault]:
     return [sharing.opened(vault, one.vault, one.founding) for one in vault.membership.shares]
 
 
-def _requests(vault: Vault) -> list[Request]:
-    return joining.requests(vault, look(vault.remote.list("h/"), vault.tag).joins)
+def _joins(vault: Vault) -> list[str]:
+    return look(vault.remote.list("h/"), vault.tag).joins
 
 
 # ── letting in, and taking out ───────────────────────────────────────────────────────────────────────────
@@ -214,7 +214,7 @@ def approve(keeper: Keeper, fingerprint: str, *, admin: bool = False) -> Approve
                 return False
             found.append(Approved(member.name, member.keys.words, remote.name, admin))
             return True
-        request = next((one for one in _requests(vault) if one.keys.id == wanted), None)
+        request = joining.request_of(vault, _joins(vault), wanted)
         if request is None:
             return False
         joining.approve(vault, request, admin=admin)
@@ -252,7 +252,7 @@ def remove(keeper: Keeper, which: str) -> Taken:
             refused = refused or device is not None
             return False
         if device is None:
-            request = next((one for one in _requests(vault) if fits(one.keys, which)), None)
+            request = _declined(vault, which)
             if request is None:
                 return False
             vault.remote.put([], remove=[request.object])
@@ -271,6 +271,15 @@ def remove(keeper: Keeper, which: str) -> Taken:
     if refused:
         raise Refused("this device may not take others out", hint=ON_ANOTHER)
     raise NotFound(f"there is no device called {which[:60]!a}", hint="holdfast device list shows them.")
+
+
+def _declined(vault: Vault, which: str) -> Request | None:
+    """The request that a person turns away, by the fingerprint of its device."""
+    try:
+        device = words.read(which).hex()
+    except Invalid:
+        return None
+    return joining.request_of(vault, _joins(vault), device)
 
 
 def meant(vault: Vault, which: str) -> str | None:
