@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from several_devices import Several
@@ -15,7 +16,9 @@ from several_devices import Several
 from holdfast.core.event import seal
 from holdfast.core.vocabulary import AliasGiven, NoteAdded, SessionEdited
 from holdfast.keeper import Keeper
+from holdfast.keeper.teleports import offers
 from holdfast.store.interface import Draft
+from holdfast.teleport import joining, sealing
 
 OWNER = "owner@example.org"
 
@@ -209,6 +212,71 @@ def test_accept_shows_the_offer_and_asks_on_a_terminal(attacked: Attacked) -> No
     attacked.patch.setattr("sys.stdin", Terminal("y\n"))
     assert attacked("accept", attacked.url).code == 0
     assert attacked.notes(attacked.victim) == ["before"]
+
+
+def test_listing_an_offer_unfolds_little_of_it(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever knows a public key can leave an offer with anything behind it: only what it is about is looked for."""
+    attacked.at("mallory")
+    attacked.session("start", "Hello")
+    attacked.document("people", "add", OWNER, attacked.key)
+    attacked.document("remote", "add", "evil", attacked.evil)
+    attacked.document("share", "@", "--with", OWNER)
+    attacked.session("note", "a " * 200_000)
+    attacked.sync()
+    attacked.at("laptop")
+    unfolded = []
+    unseal = sealing.unseal
+
+    def counted(*given: Any, **named: Any) -> bytes:
+        unfolded.append(len(plain := unseal(*given, **named)))
+        return plain
+
+    monkeypatch.setattr(sealing, "unseal", counted)
+    monkeypatch.setattr(offers, "_UNFOLDED_EACH", 100_000)
+    (offer,) = attacked.document("accept", attacked.evil, "--list")["offers"]
+    assert (offer["from"], offer["goal"]) == ("mallory", "Hello")
+    assert sum(unfolded) <= 100_000
+
+
+def test_offer_of_a_known_device_is_found_among_many(attacked: Attacked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of strangers that are not looked at are counted, and each can still be taken by its name."""
+    monkeypatch.setattr(offers, "_MOST", 1)
+    attacked.at("friend")
+    words = attacked.words
+    for device in ("mallory", "trudy", "friend"):
+        attacked.at(device)
+        attacked.session("start", f"From {device}")
+        attacked.document("people", "add", OWNER, attacked.key)
+        attacked.document("remote", "add", "evil", f"{attacked.evil}-{device}")
+        attacked.document("share", "@", "--with", OWNER)
+        shutil.copytree(
+            attacked.root / f"evil-{device}", attacked.folder, dirs_exist_ok=True, ignore=lambda *_: ["vault"]
+        )
+    attacked.at("laptop")
+    attacked.document("people", "add", "friend@example.org", words)
+    shown = attacked("accept", "--list")
+    assert "From friend" in shown.out
+    assert "2 more offers" in shown.out + shown.err
+    monkeypatch.setattr(offers, "_MOST", 3)
+    by_mallory = next(
+        one["name"] for one in attacked.document("accept", "--list")["offers"] if one["from"] == "mallory"
+    )
+    monkeypatch.setattr(offers, "_MOST", 1)
+    (taken,) = attacked.document("accept", by_mallory)["sessions"]
+    assert taken["goal"] == "From mallory"
+
+
+def test_device_is_approved_by_its_fingerprint_among_many_requests(
+    attacked: Attacked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "_MOST", 1)
+    for device in ("a", "b", "c", "d", "tablet"):
+        attacked.at(device)
+        attacked.document("remote", "add", "home", attacked.url)
+    words = attacked.words
+    attacked.at("laptop")
+    attacked.document("device", "approve", words)
+    assert attacked.sync("tablet")["pulled"] > 0
 
 
 def test_removed_device_is_not_told_that_it_sent_anything(attacked: Attacked) -> None:

@@ -12,8 +12,10 @@ from holdfast import Keeper
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.keeper import team
 from holdfast.keeper.home import Home
+from holdfast.store import leaving
 from holdfast.store.address import PostgresAddress, SqliteAddress, address
 from holdfast.store.copying import Progress
+from holdfast.store.interface import LeftOut
 
 SERVER = PostgresAddress("postgresql://ada:hunter2@db.example.org/work")
 
@@ -112,3 +114,24 @@ def test_a_copy_is_gone_on_with(home: Home, tmp_path: Path) -> None:
     for same in (target, f"sqlite:///{tmp_path}/again/other.db"):
         with pytest.raises(Invalid):
             team.copy(home, target, same)
+
+
+@pytest.mark.parametrize(
+    ("reason", "asked"),
+    [
+        (
+            f"an event is missing; {leaving.OWNER_REPAIRS}",
+            "Ask the owner to repair it, with holdfast doctor --repair",
+        ),
+        *(
+            (reason, "Ask the owner to share it with you so that you may write to it, with holdfast store share")
+            for reason in sorted(leaving.OTHERS)
+        ),
+        (leaving.ANOTHER, "Each is named with its reason"),
+    ],
+)
+def test_who_is_told_of_what_was_left_out_learns_what_to_ask_for(reason: str, asked: str) -> None:
+    error = team.incomplete([LeftOut("s1", reason, None)], "copied", "run the same command again", file="there")
+    assert error is not None
+    assert error.hint is not None
+    assert asked in error.hint

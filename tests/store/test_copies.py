@@ -90,6 +90,31 @@ def test_a_damaged_backup_changes_nothing_and_says_how_to_save_it(store: SqliteS
     assert_sound(fresh)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE events SET type = x'ff' WHERE session = 2 AND seq = 2",
+        "UPDATE events SET seen = x'c1' WHERE session = 2 AND seq = 2",
+        "ALTER TABLE events DROP COLUMN data",
+        "DROP TABLE sessions",
+    ],
+)
+def test_damaged_backup_is_not_called_a_damaged_store(store: SqliteStore, tmp_path: Path, damage: str) -> None:
+    """Whoever reads that the store is damaged would repair the wrong file."""
+    copy = str(tmp_path / "copy")
+    store.backup(copy)
+    connection = apsw.Connection(copy)
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute(damage)
+    connection.close()
+    fresh = opened(tmp_path / "fresh.db", "b")
+    with pytest.raises(HoldfastError, match="backup") as caught:
+        fresh.restore(copy)
+    assert "store is damaged" not in caught.value.message
+    assert f"sqlite:///{copy} doctor --repair" in (caught.value.hint or "")
+    assert list(fresh.sessions()) == []
+
+
 def test_a_failure_in_the_middle_restores_nothing(
     store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

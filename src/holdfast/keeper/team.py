@@ -16,6 +16,7 @@ from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.keeper.home import Home
 from holdfast.keeper.wording import count
 from holdfast.machine.wall import Wall
+from holdfast.store import leaving
 from holdfast.store.address import Address, PostgresAddress, SqliteAddress, address, open_store
 from holdfast.store.copying import Progress
 from holdfast.store.interface import Copied, LeftOut
@@ -298,10 +299,22 @@ def incomplete(left_out: Sequence[LeftOut], done: str, again: str, *, file: str)
         return None
     return Refused(
         f"{count(len(left_out), 'session')} could not be {done}; everything else is there",
-        hint=f"Ask who owns {'it' if len(left_out) == 1 else 'them'}; then {again}.",
+        hint=_remedy([one.reason for one in left_out], again),
         file=file,
         session=left_out[0].session if len(left_out) == 1 else None,
     )
+
+
+def _remedy(reasons: Sequence[str], again: str) -> str:
+    """What to ask for, and whom, so that nothing is left out the next time."""
+    asked = []
+    if any(leaving.OWNER_REPAIRS in reason for reason in reasons):
+        asked.append("to repair it, with holdfast doctor --repair")
+    if any(reason in leaving.OTHERS for reason in reasons):
+        asked.append("to share it with you so that you may write to it, with holdfast store share ID YOU")
+    if asked:
+        return f"Ask the owner {' or '.join(asked)}; then {again}."
+    return "Each is named with its reason; what is here was not changed."
 
 
 def named(home: Home, word: str) -> Address:

@@ -18,6 +18,9 @@ ANOTHER: Final = "one of the two is your own, the other one came through somebod
 _HIDDEN: Final = "it is there already, from somebody who does not share it with you (holdfast store share)"
 _READ_ONLY: Final = "it is there already, from somebody who does not let you write that to it (holdfast store share)"
 
+# Only who owns such a session can change that.
+OTHERS: Final = frozenset({_HIDDEN, _READ_ONLY})
+
 
 def refusal(target: Store, session: str) -> str:
     """Why a store does not take in events of a session."""

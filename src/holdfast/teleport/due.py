@@ -61,13 +61,13 @@ class Due:
         arrived: list[Arrival] = self._vault.here.store.arrived(place, EVENTS_AT_ONCE)
         for one in arrived:
             event = one.event
+            if size and size + _size(event) > BYTES_AT_ONCE:
+                break  # with a large one it would be more than others read at once
             if event.type in ERASING:
                 purge.add(event.session)
             found.setdefault((event.session, event.writer), []).append(event)
-            size += len(event.data or b"") + _ENVELOPE
+            size += _size(event)
             place = one.place
-            if size >= BYTES_AT_ONCE:
-                break
         more = bool(arrived) and (place < arrived[-1].place or len(arrived) == EVENTS_AT_ONCE)
         due = (self._of_stream(session, writer, events_of) for (session, writer), events_of in found.items())
         stretches = [piece for events_of in due for piece in signed(self._vault, events_of)]
@@ -90,11 +90,11 @@ class Due:
             due = self._of_stream(session, writer, events_of)
             taken = []
             for event in sorted(due, key=lambda one: one.seq):
-                more = size >= BYTES_AT_ONCE
+                more = size > 0 and size + _size(event) > BYTES_AT_ONCE
                 if more:
                     break
                 taken.append(event)
-                size += len(event.data or b"") + _ENVELOPE
+                size += _size(event)
             stretches += signed(vault, taken)
             if more:
                 break
@@ -166,14 +166,12 @@ class Due:
             events = self._unadopted(
                 session, writer, known.by_members(members), known.accepted(members, session, writer)
             )
-            if events and size >= BYTES_AT_ONCE:
-                return found, True
             taken = []
             for event in events:
-                taken.append(event)
-                size += len(event.data or b"") + _ENVELOPE
-                if size >= BYTES_AT_ONCE:
+                if size and size + _size(event) > BYTES_AT_ONCE:
                     break
+                taken.append(event)
+                size += _size(event)
             found += signed(vault, taken)
             if len(taken) < len(events):
                 return found, True
@@ -188,6 +186,10 @@ class Due:
         return [event for event in events if event.seq > vouched] + self._forked(
             session, writer, [event for event in events if event.seq <= vouched]
         )
+
+
+def _size(event: Event) -> int:
+    return len(event.data or b"") + _ENVELOPE
 
 
 def may_vouch(members: Membership, device: str, writer: str) -> bool:

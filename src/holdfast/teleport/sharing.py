@@ -7,28 +7,49 @@ for it, and inside lies a secret: whoever shows that they know it may write, not
 from __future__ import annotations
 
 import os
+import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
-from holdfast.teleport import entries, founding, joining, provenance, removing, sealing, wraps
+from holdfast.teleport import authority, entries, founding, joining, provenance, removing, wraps
 from holdfast.teleport.entries import Admit, Invite, Rename, Share, Uninvite
+from holdfast.teleport.membership import SharedSession
 from holdfast.teleport.memory import FOUNDING, Standing
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
 from holdfast.teleport.vault import Here, Vault
 from holdfast.teleport.wraps import Wrapped
 
-# Whoever knows a person's public key can leave files for it: too few looked at, and they would bury an offer.
+# Whoever knows a person's public key can leave files for it: so many are looked at, chosen anew each time.
 _MOST_LOOKED_AT: Final = 20_000
+_MOST_OF_SESSION: Final = 4
+_LARGEST_OFFER: Final = 64 << 10  # bytes: a thousand keys of one session
 
 
 def shared(main: Vault, session: str) -> Vault | None:
     """The small vault of a session, as this device knows it; None when it was never shared here."""
     for one in main.membership.shares:
-        if one.session == session:
+        if one.session == session and authority.may_share(main, one.by, session):
             return opened(main, one.vault, one.founding)
     return None
+
+
+def followed(main: Vault) -> list[SharedSession]:
+    """The shared sessions that are looked at. A device that is no admin can announce any number of them, of sessions
+    that nobody has: of those it announces count the first few of each session that is here.
+    """
+    members = main.membership
+    here = frozenset(main.here.store.sessions()) if members.shares else frozenset[str]()
+    found: list[SharedSession] = []
+    announced: Counter[tuple[str, str]] = Counter()
+    for one in members.shares:
+        announced[one.by, one.session] += 1
+        trusted = one.by == main.me or members.is_admin(one.by)
+        if trusted or (one.session in here and announced[one.by, one.session] <= _MOST_OF_SESSION):
+            found.append(one)
+    return found
 
 
 def opened(main: Vault, vault_id: str, packed: bytes) -> Vault:
@@ -104,12 +125,13 @@ def offers(remote: Remote, identities: Sequence[str | bytes]) -> list[Wrapped]:
     found: dict[str, Wrapped] = {}
     secrets: dict[str, tuple[int, bytes]] = {}
     for identity in identities:
-        prefix = f"k/{sealing.recipient_tag(wraps.recipient_of(identity))}-"
-        for listed in remote.list(prefix)[:_MOST_LOOKED_AT]:
-            if listed.size > wraps.LARGEST:
-                continue
+        prefix = wraps.prefix_of(wraps.recipient_of(identity))
+        left = [one for one in remote.list(prefix) if wraps.SMALLEST <= one.size <= _LARGEST_OFFER]
+        if len(left) > _MOST_LOOKED_AT:
+            left = random.SystemRandom().sample(left, _MOST_LOOKED_AT)
+        for listed in left:
             try:
-                one = wraps.unwrap(remote.get(listed.name, wraps.LARGEST), [identity])
+                one = wraps.unwrap(remote.get(listed.name, _LARGEST_OFFER), [identity])
             except (Missing, TooLarge):
                 continue
             if one is not None and one.session is not None and _is_whole(one):
@@ -132,13 +154,20 @@ def _is_whole(offer: Wrapped) -> bool:
     )
 
 
-def accept(here: Here, remote: Remote, offer: Wrapped) -> Vault:
+def founder_of(offer: Wrapped) -> str:
+    """The device that shares the session, as its signature shows; empty when nobody's does."""
+    signed = entries.unpack_or_none(offer.founding)
+    found = None if signed is None else entries.founding_of(signed)
+    return "" if found is None else found.device.id
+
+
+def accept(here: Here, remote: Remote, offer: Wrapped, *, room: int | None = None) -> Vault:
     """Take part in a shared session: read it from now on, and ask to write when the offer allows that.
 
-    `Refused` when a session of this id is here, other than through this very share.
+    `Refused` when a session of this id is here, other than through this very share. `room`: see `Vault`.
     """
     signed = entries.unpack(offer.founding)
-    vault = Vault(here, remote, offer.vault)
+    vault = Vault(here, remote, offer.vault, room=room)
     mine = wraps.wrap(here.keys.public.age, offer)
     with here.transaction() as transaction:
         provenance.claim(transaction, offer.session or "", offer.vault)

@@ -55,7 +55,7 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_
         _refuse_emptied(main)
     report = Report()
     report.add(_one(main, found, None, progress, patient=patient, put_back=put_back))
-    for share in main.membership.shares if main.membership.is_member(main.me) else ():
+    for share in sharing.followed(main) if main.membership.is_member(main.me) else ():
         if not authority.may_share(main, share.by, share.session):
             main.report.reject("", name_of(main, share.by), _NOT_THEIRS)
             continue
@@ -251,7 +251,7 @@ def _beside(vault: Vault, main: Vault | None) -> list[Vault]:
     """The other vaults through which the same sessions travel."""
     if main is not None:
         return [main]
-    return [sharing.opened(vault, one.vault, one.founding) for one in vault.membership.shares]
+    return [sharing.opened(vault, one.vault, one.founding) for one in sharing.followed(vault)]
 
 
 def _has_readers(vault: Vault) -> bool:

@@ -7,6 +7,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.times import text
+from holdfast.keeper.wording import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from holdfast.core.model import Session
     from holdfast.keeper.teleports.offers import Offer
-    from holdfast.keeper.teleports.sharing import Accepted
+    from holdfast.keeper.teleports.sharing import Accepted, Offers
 
 _NAME = 16  # characters of an offer's name that are shown to programs
 
@@ -58,7 +59,7 @@ def _arguments(call: Call) -> tuple[str | None, str | None]:
     return next(iter(urls), None), next(iter(names), None)
 
 
-def _list(call: Call, offers: Sequence[Offer]) -> None:
+def _list(call: Call, offers: Offers) -> None:
     clock = Clock(call.keeper.now())
     call.answer(
         {"offers": [
@@ -69,13 +70,23 @@ def _list(call: Call, offers: Sequence[Offer]) -> None:
         ]},
         lambda paint: _listed(paint, offers, clock),
     )  # fmt: skip
+    _note_unread(call, offers)
 
 
-def _chosen(call: Call, offers: Sequence[Offer]) -> str | None:
+def _note_unread(call: Call, offers: Offers) -> None:
+    if offers.unread:
+        call.note(
+            f"{count(offers.unread, 'more offer')} here, by nobody you know, not looked at."
+            " Take the one you expect by its name: holdfast accept NAME"
+        )
+
+
+def _chosen(call: Call, offers: Offers) -> str | None:
     """On a terminal a person says which; with one offer, whether."""
     if not offers:
         return None  # what was accepted before is looked at again
     call.note(_listed(call.paint, offers, Clock(call.keeper.now())))
+    _note_unread(call, offers)
     if call.parsed.globals.yes:
         if len(offers) == 1:
             return offers[0].name

@@ -149,7 +149,7 @@ def _guests_held_back(vault: Vault, remote: Remote) -> list[Known]:
 
 def shares(vault: Vault) -> list[Vault]:
     """The small vaults of the sessions that are shared from a vault."""
-    return [sharing.opened(vault, one.vault, one.founding) for one in vault.membership.shares]
+    return [sharing.opened(vault, one.vault, one.founding) for one in sharing.followed(vault)]
 
 
 def _joins(vault: Vault) -> list[str]:

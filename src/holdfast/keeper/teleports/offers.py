@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,6 +21,7 @@ from holdfast.core.text import printable, shorten
 from holdfast.keeper.teleports import opening, people, remotes
 from holdfast.keeper.teleports.people import Person
 from holdfast.machine import files
+from holdfast.machine.wall import monotonic
 from holdfast.store import origin
 from holdfast.store.sqlite import SqliteStore
 from holdfast.teleport import sharing, wraps
@@ -27,6 +29,7 @@ from holdfast.teleport.hearing import look
 from holdfast.teleport.keys import PublicKeys
 from holdfast.teleport.membership import Invited, Membership
 from holdfast.teleport.pulling import Pull
+from holdfast.teleport.remotes.limited import Limited, OverLimit
 from holdfast.teleport.vault import Here, Vault
 from holdfast.teleport.wraps import Wrapped
 
@@ -34,8 +37,13 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.teleport.remotes.interface import Remote as Place
 
-# Anybody can leave offers: so many are looked into.
+# Anybody can leave offers, with anything behind them: so many are looked into, for so long, and so far each.
 _MOST: Final = 200
+_SECONDS: Final = 120.0
+_REQUESTS_EACH: Final = 5_000
+_BYTES_EACH: Final = 32 << 20
+_SECONDS_EACH: Final = 30.0
+_UNFOLDED_EACH: Final = 20 << 20
 _SCRATCH: Final = "offer.db"
 
 
@@ -57,32 +65,48 @@ class Offer(NamedTuple):
     wrapped: Wrapped
 
 
-def listed(keeper: Keeper, place: Place, identities: Sequence[str | bytes], skip: Collection[str]) -> list[Offer]:
-    """The offers at a remote for the holder of these identities, but those of some vaults."""
+def listed(
+    keeper: Keeper, place: Place, identities: Sequence[str | bytes], skip: Collection[str], *, name: str | None = None
+) -> tuple[list[Offer], int]:
+    """The offers at a remote for the holder of these identities, but those of some vaults; and how many more.
+
+    Those of people who are known are looked into first. `name`: those alone whose names begin so.
+    """
     here = opening.here(keeper)
     recipients = {wraps.recipient_of(identity) for identity in identities}
     trusted = _Trust(keeper)
     found: list[Offer] = []
-    for wrapped in sharing.offers(place, identities):
-        if wrapped.vault in skip or len(found) == _MOST:
-            continue
+    offers = [one for one in sharing.offers(place, identities) if one.vault not in skip]
+    if name is not None:
+        offers = [one for one in offers if one.vault.startswith(name.lower())]
+    random.SystemRandom().shuffle(offers)
+    offers.sort(key=lambda offer: not trusted.knows(sharing.founder_of(offer)))
+    looked, until = 0, monotonic() + _SECONDS
+    for wrapped in offers[:_MOST]:
+        if monotonic() > until:
+            break
+        looked += 1
         with _scratch(keeper, here) as scratch:
             offer = _looked_into(keeper, scratch, place, wrapped, recipients, trusted)
         if offer is not None:
             found.append(offer)
-    return sorted(found, key=lambda offer: (not offer.known, offer.revoked, offer.name))
+    found.sort(key=lambda offer: (not offer.known, offer.revoked, offer.name))
+    return found, len(offers) - looked
 
 
 def _looked_into(
     keeper: Keeper, scratch: Here, place: Place, wrapped: Wrapped, recipients: set[str], trusted: _Trust
 ) -> Offer | None:
     """What an offer says; None when it was taken back, is over, or says nothing that can be read."""
+    bounded = Limited(place, requests=_REQUESTS_EACH, bytes=_BYTES_EACH, seconds=_SECONDS_EACH)
     try:
-        vault = sharing.accept(scratch, place, replace(wrapped, secret=None))
-        vault.learn_all()
-        pull = Pull(vault, look(place.list("h/"), vault.tag))
-        pull.hearing.listen()
-        pull.packs()
+        vault = sharing.accept(scratch, bounded, replace(wrapped, secret=None), room=_UNFOLDED_EACH)
+        vault.learn_anew()
+        # What it is about is told where it can be had at this price.
+        with contextlib.suppress(OverLimit):
+            pull = Pull(vault, look(place.list("h/"), vault.tag))
+            pull.hearing.listen()
+            pull.packs()
     except HoldfastError as error:
         if error.retry_helps:
             raise
@@ -158,6 +182,10 @@ class _Trust:
             live = {key for invite in members.invites if invite.live for key in invite.recipients}
             self._keys |= {key for invite in members.invites if not invite.live for key in invite.recipients} - live
 
+    def knows(self, device: str) -> bool:
+        """Whether the words of this device were added."""
+        return any(device in person.devices for person in self._people)
+
     def name(self, keys: PublicKeys) -> str | None:
         """The address of the person whose device this is, if its words were added."""
         return next((person.email for person in self._people if keys.id in person.devices), None)
@@ -178,7 +206,7 @@ def _memberships(keeper: Keeper) -> Iterator[Membership]:
             vault = opening.remembered(keeper, remote)
             yield vault.membership
             yield from (
-                sharing.opened(vault, share.vault, share.founding).membership for share in vault.membership.shares
+                sharing.opened(vault, share.vault, share.founding).membership for share in sharing.followed(vault)
             )
 
 

@@ -138,16 +138,34 @@ def identities(path: str) -> list[str | bytes]:
     return wraps.read_identity(files.read_limited(path, _LARGEST_IDENTITY, what="the identity"))
 
 
-def offers(keeper: Keeper, *, url: str | None = None, keys: Sequence[str | bytes] = ()) -> list[Offer]:
+class Offers(list[Offer]):
+    """Offers, and how many more there are that were not looked into."""
+
+    unread = 0
+
+
+def offers(keeper: Keeper, *, url: str | None = None, keys: Sequence[str | bytes] = ()) -> Offers:
     """Who offers what to this device, or to the holder of these secret keys. Nothing is taken in."""
+    unread = 0
+
+    def look(place: Place, _: str) -> list[Offer]:
+        nonlocal unread
+        found, more = _offered(keeper, place, keys)
+        unread += more
+        return found
+
     with opening.alone(keeper):
-        return _at_each(keeper, url, lambda place, _: _offered(keeper, place, keys))
+        found = Offers(_at_each(keeper, url, look))
+    found.unread = unread
+    return found
 
 
-def _offered(keeper: Keeper, place: Place, keys: Sequence[str | bytes]) -> list[Offer]:
+def _offered(
+    keeper: Keeper, place: Place, keys: Sequence[str | bytes], name: str | None = None
+) -> tuple[list[Offer], int]:
     joined = {one.vault for one in remotes.load(keeper.home)}
     identities = [opening.keys(keeper).identity, *keys]
-    return offering.listed(keeper, place, identities, offering.own_shares(keeper) | joined)
+    return offering.listed(keeper, place, identities, offering.own_shares(keeper) | joined, name=name)
 
 
 def accept(
@@ -217,7 +235,7 @@ def _accepted_at(
     if name is None:
         known = sharing.offers(place, [opening.keys(keeper).identity, *keys])
         wanted += [wrapped for wrapped in known if wrapped.vault in joined]
-    for offer in _offered(keeper, place, keys):
+    for offer in _offered(keeper, place, keys, name)[0]:
         if _is_deleted(keeper, offer.session) and (name is None or _is_named(offer, name)):
             gone.append(offer.session)
         elif (name is None and offer.known and not offer.revoked and not offer.taken) or _is_named(offer, name):

@@ -114,24 +114,39 @@ def _forget_remotes(path: str) -> None:
 class Backup:
     """A backup that is being read: nothing is written into it, nor beside it."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, path: str) -> None:
         self._connection = connection
         self._tables = SqliteTables(connection)
+        self._path = path
 
     def sessions(self) -> list[str]:
-        return [row[0] for row in self._connection.execute("SELECT id FROM sessions ORDER BY created_at, id")]
+        with self._reading():
+            return [row[0] for row in self._connection.execute("SELECT id FROM sessions ORDER BY created_at, id")]
 
     def events(self, session: str) -> Iterator[Event]:
-        return self._tables.read(session)
+        with self._reading():
+            yield from self._tables.read(session)
 
     def missed(self) -> frozenset[str]:
-        return self._tables.missed()
+        with self._reading():
+            return self._tables.missed()
 
     def remembered(self, name: str) -> bytes | None:
+        with self._reading():
+            try:
+                return self._tables.remembered(name)
+            except apsw.SQLError:  # made by a version that kept nothing beside the log
+                return None
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What is damaged is the backup: the store is not."""
         try:
-            return self._tables.remembered(name)
-        except apsw.SQLError:  # made by a version that kept nothing beside the log
-            return None
+            yield
+        except (Damaged, apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.MismatchError, UnicodeDecodeError):
+            raise Damaged(
+                "the backup is damaged; nothing was changed", hint=_salvage(self._path), file=self._path
+            ) from None
 
 
 @contextmanager
@@ -155,7 +170,7 @@ def reading(path: str) -> Iterator[Backup]:
                     file=path,
                 )
             source.execute("BEGIN")
-            yield Backup(source)
+            yield Backup(source, path)
         finally:
             source.close()
 
@@ -185,6 +200,10 @@ def _refuse_what_is_none(source: apsw.Connection, path: str) -> None:
 def _damaged(path: str) -> Invalid:
     return Invalid(
         "the file is no backup, or is damaged; nothing was changed",
-        hint=f"If it was one: holdfast --store sqlite:///{path} doctor --repair saves what can be read of it.",
+        hint=f"If it was one: {_salvage(path)}",
         file=path,
     )
+
+
+def _salvage(path: str) -> str:
+    return f"holdfast --store sqlite:///{path} doctor --repair saves what can be read of it."
