@@ -18,6 +18,7 @@ from holdfast.teleport import (
     age,
     due,
     entries,
+    entry_limits,
     heads,
     joining,
     left_keys,
@@ -25,7 +26,6 @@ from holdfast.teleport import (
     sealing,
     sharing,
     syncing,
-    vault,
     wraps,
 )
 from holdfast.teleport.due import Batch, signed
@@ -317,7 +317,7 @@ def test_largest_removal_is_read(fleet: Fleet) -> None:
 
 def test_device_that_says_too_much_is_kept_to_its_measure(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said once, the rest is not fetched again, and a removal of it counts for everybody."""
-    monkeypatch.setattr(vault, "_MOST_OF_DEVICE", 20_000)
+    monkeypatch.setattr(entry_limits, "_MOST_OF_DEVICE", 20_000)
     ben = fleet.ben.vault()
     said = _say(ben, [_padded(ben, f"later{count}", 2_000) for count in range(60)])
     report = fleet.anna.sync()
@@ -347,7 +347,7 @@ def test_what_an_admins_entry_follows_is_kept_whoever_said_it(fleet: Fleet, monk
     own = entries.hash_of(first)
     assert own in fleet.anna.vault().known
     fleet.anna.remove(fleet.ben)
-    monkeypatch.setattr(vault, "_MOST_OF_DEVICE", 1_000)
+    monkeypatch.setattr(entry_limits, "_MOST_OF_DEVICE", 1_000)
     fleet.cleo.sync()
     assert own in fleet.cleo.vault().known
     assert not _is_member(fleet.cleo, fleet.ben)

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from holdfast.teleport import authority, entries, founding, joining, removing, sealing, sharing
-from holdfast.teleport.entries import Admit, Invite, Remove, Rename
+from holdfast.teleport.entries import Admit, Header, Invite, Remove, Rename
+from holdfast.teleport.entry_limits import followed
 from holdfast.teleport.hearing import Listing
 from holdfast.teleport.vault import Vault
 
@@ -150,16 +151,12 @@ def _give(vault: Vault) -> None:
 
 def _before(vault: Vault, names: Iterable[str]) -> set[str]:
     """Everything that these entries follow."""
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        signed = vault.known.get(waiting.pop())
-        header = None if signed is None else entries.header_of(signed.payload)
-        for parent in () if header is None else header.parents:
-            if parent not in found:
-                found.add(parent)
-                waiting.append(parent)
-    return found
+
+    def header_of(own: str) -> Header | None:
+        signed = vault.known.get(own)
+        return None if signed is None else entries.header_of(signed.payload)
+
+    return followed(header_of, names)
 
 
 def _put_back(vault: Vault) -> None:

@@ -6,8 +6,7 @@ that a crash in between only delays them: `flush` sends what is still waiting.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +17,8 @@ from holdfast.core.text import printable
 from holdfast.store.interface import Store, Transaction
 from holdfast.teleport import age, entries, heads, left_keys, sealing, wraps
 from holdfast.teleport.ancestry import trace
-from holdfast.teleport.entries import Entry, Header, NewKey, Signed
+from holdfast.teleport.entries import Entry, NewKey, Signed
+from holdfast.teleport.entry_limits import said_too_much
 from holdfast.teleport.keys import ENTRY, DeviceKeys, verify
 from holdfast.teleport.membership import Membership, evaluate
 from holdfast.teleport.memory import FOUNDING, Memory
@@ -31,12 +31,9 @@ from holdfast.teleport.wraps import Wrapped
 _MOST_ENTRIES: Final = 20_000
 _MOST_BAD_ENTRIES: Final = 500
 _MOST_UNNAMED_KEYS: Final = 1_000
-# Bytes of entries that are not small, which are read in one sync; and those that are kept of one device.
+# Bytes of entries that are not small, which are read in one sync.
 _SMALL: Final = 4 << 10
 _MOST_UNFOLDED: Final = 64 << 20
-_MOST_OF_DEVICE: Final = 16 << 20
-# The same of an admin where somebody else shares a session with us; admins of our own vault are not bounded.
-_MOST_OF_FOREIGN_ADMIN: Final = 64 << 20
 # Entries of who has said too much: their names are remembered, and they are not fetched again.
 _MOST_OVER: Final = 5_000
 _MOST_VERIFIED: Final = 100_000
@@ -167,8 +164,11 @@ class Vault:
         for name in new.keys() & wrong.keys():
             self.report.reject(self.entry_name(name), "", f"a membership entry does not count: {wrong[name]}")
         kept = {name: one for name, one in new.items() if name not in wrong}
-        order = {node.hash: node.generation for node in found.nodes}
-        over = self._too_much(kept, order)
+        main = None if self.main is None else self.main.membership
+        over = said_too_much(
+            self.known, kept, found,
+            lambda: evaluate({**self.known, **kept}.values(), self.id, verified=_verified), main,
+        )  # fmt: skip
         if over:
             self._pass_over(over)
         return {name: one for name, one in kept.items() if name not in over}
@@ -192,46 +192,6 @@ class Vault:
                 "", author if known is None else printable(known.name),
                 "it has said more about who belongs to the vault than a device needs to, and the rest is left out",
             )  # fmt: skip
-
-    def _too_much(self, new: dict[str, Signed], order: dict[str, int]) -> dict[str, str]:
-        """Of these the entries that are more than is kept of their authors, with who that is.
-
-        What another device's entry follows is kept, unless that is a guest's: without it that one would not count.
-        """
-        known = {**self.known, **new}
-        headers = {name: header for name, one in known.items() if (header := entries.header_of(one.payload))}
-        said: Counter[str] = Counter()
-        for name, header in headers.items():
-            said[header.by] += len(known[name].payload)
-        if max(said.values(), default=0) <= _MOST_OF_DEVICE:
-            return {}
-        members = evaluate(known.values(), self.id, verified=_verified)
-        over: dict[str, str] = {}
-        for author in said:
-            size = said[author] - sum(len(one.payload) for name, one in new.items() if headers[name].by == author)
-            most = self._most_of(author, members)
-            if most is None or said[author] <= most:
-                continue
-            others = [
-                name for name, header in headers.items()
-                if header.by != author and not _is_guest(members, header.by)
-            ]  # fmt: skip
-            needed = _followed(headers, others)
-            theirs = (name for name in new if headers[name].by == author)
-            for name in sorted(theirs, key=lambda name: (name not in needed, order.get(name, len(order)), name)):
-                size += len(new[name].payload)
-                if size > most and name not in needed:
-                    over[name] = author
-        return over
-
-    def _most_of(self, device: str, members: Membership) -> int | None:
-        """How many bytes of entries are kept of a device; None: all of them."""
-        within = members if self.main is None else self.main.membership
-        known = within.members.get(device) or within.removed.get(device)
-        if known is None or not known.admin:
-            return _MOST_OF_DEVICE
-        foreign = self.main is None and members.session is not None
-        return _MOST_OF_FOREIGN_ADMIN if foreign else None
 
     def entry_name(self, own: str) -> str:
         """What an entry is called at the remote, by its hash."""
@@ -440,24 +400,6 @@ class Vault:
             with self.here.transaction() as transaction:
                 for name in waiting:
                     self.memory.forget(transaction, "out", name)
-
-
-def _is_guest(members: Membership, device: str) -> bool:
-    known = members.members.get(device) or members.removed.get(device)
-    return known is None or known.kind == "guest"
-
-
-def _followed(headers: Mapping[str, Header], names: Iterable[str]) -> set[str]:
-    """Everything that these entries follow, however far."""
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        header = headers.get(waiting.pop())
-        for parent in () if header is None else header.parents:
-            if parent not in found:
-                found.add(parent)
-                waiting.append(parent)
-    return found
 
 
 class Change:
