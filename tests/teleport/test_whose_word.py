@@ -16,9 +16,20 @@ from holdfast.core.event import seal
 from holdfast.core.vocabulary import EventErased, NoteAdded, Project, SessionDeleted, SessionStarted
 from holdfast.store import origin
 from holdfast.store.interface import Draft
-from holdfast.teleport import entries, heads, letting_in, provenance, removing, sealing, sharing, syncing
+from holdfast.teleport import (
+    age,
+    entries,
+    heads,
+    joining,
+    letting_in,
+    provenance,
+    removing,
+    sealing,
+    sharing,
+    syncing,
+)
 from holdfast.teleport.entries import Admit, Invite, NewKey, Remove, Rename
-from holdfast.teleport.keys import DeviceKeys, certified_writer
+from holdfast.teleport.keys import DeviceKeys, PublicKeys, certified_writer
 from holdfast.teleport.vault import Vault
 
 
@@ -578,3 +589,93 @@ def test_beginning_that_is_added_gives_no_right_to_share(fleet: Fleet) -> None:
     sharing.begin(main, "s1")
     fleet.ben.sync()
     assert any("neither began" in one.reason for one in fleet.anna.sync().rejected)
+
+
+# ── whose signing key a device names ─────────────────────────────────────────────────────────────────────
+
+
+def _ask_with_key_of(victim: Device, fleet: Fleet, gus: Device, proof: str) -> PublicKeys:
+    """Gus asks to take part with a further device: an age key of his own, and the victim's signing key.
+
+    Which of two devices with one signing key is found first goes by their ids: this one comes before the victim.
+    """
+    share = _share_of(fleet.anna)
+    [offer] = sharing.offers(fleet.shelf, [gus.keys.identity])
+    assert offer.secret is not None
+    while True:
+        identity = DeviceKeys.generate()
+        named = PublicKeys(victim.keys.public.signing, identity.public.age)
+        if named.id < victim.keys.public.id:
+            break
+    possession = {
+        "none": None,
+        "of another key": identity.possession,
+        "of another pair": victim.keys.possession,
+        "nonsense": b"x",
+    }[proof]
+    letter = joining._Letter(
+        vault=share.id, signing=named.signing, age=named.age, name=victim.name, at=1,
+        proof=joining.proof_of(offer.secret, named), possession=possession,
+    )  # fmt: skip
+    sealed = age.encrypt(share.membership.box, msgspec.json.encode(letter))
+    fleet.shelf.objects[f"h/join-{os.urandom(16).hex()}"] = sealed
+    return named
+
+
+@pytest.mark.parametrize("proof", ["none", "of another key", "of another pair", "nonsense"])
+@pytest.mark.parametrize("whose", ["anna", "ben"])
+def test_request_with_anothers_signing_key_lets_nobody_in(
+    shared: tuple[Fleet, Device], whose: str, proof: str
+) -> None:
+    """Whoever holds an invitation cannot make an owner's device a guest of its own session."""
+    fleet, gus = shared
+    gus.accept()
+    settle([fleet.anna, gus], 1)
+    victim: Device = getattr(fleet, whose)
+    named = _ask_with_key_of(victim, fleet, gus, proof)
+    report = fleet.anna.sync()
+    settle([fleet.ben, gus], 1)
+    assert any("signing key" in one.reason for one in report.rejected)
+    assert not _share_of(fleet.anna).membership.is_member(named.id)
+    victim.note("s1", "still theirs")
+    settle([victim, fleet.anna, gus], 2)
+    assert "still theirs" in gus.notes("s1")
+    author = _share_of(fleet.ben).membership.author_of(victim.writer)
+    assert author is not None
+    assert author.kind == "device"
+
+
+def test_request_of_an_earlier_version_lets_its_own_device_in(shared: tuple[Fleet, Device]) -> None:
+    """It proves nothing of its signing key; nobody else is known to have that."""
+    fleet, gus = shared
+    share = _share_of(fleet.anna)
+    [offer] = sharing.offers(fleet.shelf, [gus.keys.identity])
+    assert offer.secret is not None
+    public = gus.keys.public
+    letter = joining._Letter(
+        vault=share.id, signing=public.signing, age=public.age, name="gus", at=1,
+        proof=joining.proof_of(offer.secret, public),
+    )  # fmt: skip
+    fleet.shelf.objects[f"h/join-{1:032x}"] = age.encrypt(share.membership.box, msgspec.json.encode(letter))
+    fleet.anna.sync()
+    assert _share_of(fleet.anna).membership.is_member(public.id)
+
+
+def test_device_whose_signing_key_somebody_named_before_is_let_in(shared: tuple[Fleet, Device]) -> None:
+    """A request of an earlier version can name a key that nobody has yet: its owner proves it, and takes part."""
+    fleet, gus = shared
+    gus.accept()
+    settle([fleet.anna, gus], 1)
+    dora = Device(fleet.directory, "dora", fleet.shelf)
+    named = _ask_with_key_of(dora, fleet, gus, "none")
+    fleet.anna.sync()
+    assert _share_of(fleet.anna).membership.is_member(named.id)
+    join(fleet.anna, dora)
+    settle(fleet.all, 1)
+    dora.note("s1", "by dora")
+    settle([dora, fleet.anna, gus, fleet.ben], 2)
+    assert "by dora" in gus.notes("s1")
+    author = _share_of(fleet.ben).membership.author_of(dora.writer)
+    assert author is not None
+    assert author.kind == "device"
+    dora.close()
