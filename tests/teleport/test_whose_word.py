@@ -12,7 +12,8 @@ from fleet import Device, Shelf, join, opened, settle
 
 from holdfast.core import view
 from holdfast.core.errors import Refused
-from holdfast.core.event import seal
+from holdfast.core.event import Event, seal
+from holdfast.core.state import State, freeze
 from holdfast.core.vocabulary import EventErased, NoteAdded, Project, SessionDeleted, SessionStarted
 from holdfast.store import origin
 from holdfast.store.interface import Draft
@@ -462,6 +463,103 @@ def test_guests_event_stands_in_the_place_of_nobody_elses(fleet: Fleet) -> None:
         assert "instead" not in device.notes("s1")
     assert any("in the place of" in one.reason for one in report.rejected)
     gus.close()
+
+
+def _record(device: Device, key: str, text: str) -> Event | None:
+    device.time += 1000
+    with device.transaction() as transaction:
+        return transaction.record("s1", Draft(NoteAdded(text=text), device.time, device.name, key))
+
+
+def _take_key(guest: Device, key: str, text: str = "instead") -> None:
+    """A guest writes an event with a key of somebody else's, before everything else in the log."""
+    data = msgspec.json.encode({"text": text})
+    _receive(guest, writer=guest.renew(), seq=1, type="note.added", key=key, data=data)
+
+
+def test_owner_records_what_a_guest_took_the_key_of_beforehand(shared: tuple[Fleet, Device]) -> None:
+    """Keys can be guessed: what a device of the owner then has to say is recorded, and once."""
+    fleet, gus = shared
+    gus.accept()
+    settle([fleet.anna, gus], 1)
+    for key in ("run:1", "run:1+1"):
+        _take_key(gus, key)
+    settle([gus, *fleet.all], 2)
+    assert fleet.cleo.notes("s1").count("instead") == 2
+    assert _record(fleet.anna, "run:1", "how it ended") is not None
+    assert _record(fleet.anna, "run:1", "how it ended") is None
+    settle([*fleet.all, gus], 2)
+    assert _record(fleet.ben, "run:1", "how it ended") is None
+    settle([*fleet.all, gus], 2)
+    for device in (*fleet.all, gus):
+        assert device.notes("s1").count("how it ended") == 1
+        assert list(device.store.check()) == []
+    assert len({freeze(device.state("s1") or State(session="")) for device in (*fleet.all, gus)}) == 1
+
+
+@pytest.mark.parametrize("first", ["anna", "ben", "cleo", "dora"])
+def test_guests_event_that_came_before_the_owners_is_taken_out(shared: tuple[Fleet, Device], first: str) -> None:
+    """Neither knew of the other. Whichever a device reads first, the owner's stands, on all devices of theirs."""
+    fleet, gus = shared
+    dora = Device(fleet.directory, "dora", fleet.shelf)
+    join(fleet.anna, dora, admin=True)  # an admin passes on what a guest wrote
+    gus.accept()
+    settle([fleet.anna, gus, *fleet.all, dora], 1)
+    gus.note("s1", "before that")
+    _take_key(gus, "run:1")
+    owner = fleet.ben if first != "ben" else fleet.anna
+    assert _record(owner, "run:1", "how it ended") is not None
+    gus.sync()
+    devices = {"anna": fleet.anna, "ben": fleet.ben, "cleo": fleet.cleo, "dora": dora}
+    others = [device for device in devices.values() if device is not owner]
+    settle([devices[first], *others], 1)
+    settle([owner, *others, gus], 3)
+    new = Device(fleet.directory, "emil", fleet.shelf)
+    join(fleet.anna, new)
+    settle([new, *devices.values()], 2)
+    for device in (*devices.values(), new):
+        assert "how it ended" in device.notes("s1"), device.name
+        assert "before that" in device.notes("s1"), device.name
+        assert "instead" not in device.notes("s1"), device.name
+        assert list(device.store.check()) == []
+    new.close()
+    dora.close()
+
+
+def test_store_of_an_earlier_version_heals_where_a_guest_stands_in_anothers_place(
+    shared: tuple[Fleet, Device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the guest's event in first, and kept no record of guests."""
+    fleet, gus = shared
+    gus.accept()
+    settle([fleet.anna, gus], 1)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("holdfast.teleport.authority.settle_guests", lambda _: None)
+        _take_key(gus, "run:1")
+        settle([gus, fleet.cleo], 1)
+        assert _record(fleet.anna, "run:1", "how it ended") is not None
+        settle([fleet.anna, fleet.cleo], 2)
+        assert "how it ended" not in fleet.cleo.notes("s1")
+    report = fleet.cleo.sync()
+    assert "how it ended" in fleet.cleo.notes("s1")
+    assert any("in the place of" in one.reason for one in report.rejected)
+
+
+def test_guest_records_what_another_guest_took_the_key_of(shared: tuple[Fleet, Device]) -> None:
+    """Guests decide over each other's work as little as over the owner's."""
+    fleet, gus = shared
+    hal = Device(fleet.directory, "hal", fleet.shelf)
+    fleet.anna.share("s1", hal)
+    for guest in (gus, hal):
+        guest.accept()
+        settle([fleet.anna, guest], 2)
+    _take_key(gus, "run:1")
+    settle([gus, fleet.anna, hal], 2)
+    assert _record(hal, "run:1", "by hal") is not None
+    settle([hal, fleet.anna, gus], 2)
+    for device in (hal, gus, fleet.anna):
+        assert "by hal" in device.notes("s1")
+    hal.close()
 
 
 @pytest.mark.parametrize("kind", ["session.deleted", "event.erased"])
