@@ -19,6 +19,7 @@ from holdfast.core.reading import read
 from holdfast.core.vocabulary import EventErased
 from holdfast.store import origin
 from holdfast.teleport import provenance
+from holdfast.teleport.hearing import name_of
 from holdfast.teleport.keys import certifies, is_certified
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def settle_guests(share: Vault) -> None:
         for writer, first in _displacing(here.store.events(session), guests).items():
             transaction.withdraw(session, writer, first - 1)
             device = share.membership.author_of(writer)
-            share.report.reject("", "" if device is None else device.name, _DISPLACES)
+            share.report.reject("", "" if device is None else name_of(share, device.keys.id), _DISPLACES)
 
 
 def _is_guest(share: Vault, writer: str) -> bool:
