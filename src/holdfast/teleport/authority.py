@@ -260,7 +260,7 @@ def settle_guests(share: Vault) -> None:
     tips = share.membership.tips
     if share.memory.read(tuple[str, ...], "guests") == tips and all(session not in one.sessions for one in reports):
         return
-    guests = {writer for writer in state.heads if _is_guest(share, writer)}
+    guests = _guests(share, state.heads)
     with here.transaction() as transaction:
         origin.record_guests(transaction, session, guests)
         share.memory.write(transaction, tips, "guests")
@@ -270,12 +270,21 @@ def settle_guests(share: Vault) -> None:
             share.report.reject("", "" if device is None else name_of(share, device.keys.id), _DISPLACES)
 
 
-def _is_guest(share: Vault, writer: str) -> bool:
-    """Whether a stream is by a guest of a share: a person other than its owner and than us."""
-    device = share.membership.author_of(writer)
-    if device is None or device.kind != "guest" or share.here.is_ours(writer):
-        return False
-    return share.main is None or not share.main.membership.is_member(device.keys.id)
+def _guests(share: Vault, writers: Iterable[str]) -> set[str]:
+    """Those of these streams that are by guests of a share: people other than its owner and than us."""
+    streams: dict[str, list[str]] = {}
+    for writer in writers:
+        device = share.membership.author_of(writer)
+        if device is not None and device.kind == "guest":
+            streams.setdefault(device.keys.id, []).append(writer)
+    # Asked once of each device: a guest can write any number of streams.
+    return {
+        writer
+        for device, some in streams.items()
+        if not (share.main is not None and share.main.membership.is_member(device))
+        and not share.here.is_ours(some[0])
+        for writer in some
+    }
 
 
 def _displacing(events: Iterable[Event], guests: Collection[str]) -> dict[str, int]:

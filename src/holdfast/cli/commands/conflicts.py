@@ -26,7 +26,7 @@ def run(call: Call) -> None:
             "session": session.id,
             "conflicts": [one.conflict for one in found],
             "sides": [
-                {"conflict": one.conflict.id, "stands": one.stands, "devices": one.devices,
+                {"conflict": one.conflict.id, "stands": one.stands,
                  "values": [None if side is None else side._asdict() for side in one.sides]}
                 for one in found
             ],
