@@ -500,3 +500,27 @@ def test_import_of_an_id_that_came_through_a_share_gets_its_own(attacked: Attack
     again = attacked.document("import", str(file), "--format", "craft")["sessions"][0]
     assert again == done
     assert attacked.session("show", attacked.victim)["updated_at"] == before["updated_at"]
+
+
+def test_guest_with_the_name_of_the_owners_device_is_told_apart(attacked: Attacked) -> None:
+    """Anybody calls their device as they like: the guest's is marked, and its word is not taken for the owner's."""
+    attacked.at("guest")
+    attacked.document("device", "rename", "laptop")
+    key = attacked.age
+    attacked.at("laptop")
+    attacked.document("people", "add", "guest@example.org", key)
+    attacked.document("share", attacked.victim, "--with", "guest@example.org")
+    attacked.sync("laptop")
+    attacked.at("guest")
+    (offer,) = attacked.document("accept", attacked.url, "--list")["offers"]
+    attacked.document("accept", attacked.url, offer["name"])
+    attacked.sync("laptop", "guest")
+    attacked.at("laptop")
+    attacked.session("edit", "--goal", "The owner's goal")
+    attacked.at("guest")
+    attacked.session("resume", attacked.victim, "--force")
+    attacked.session("edit", "--goal", "The guest's goal")
+    attacked.sync("guest", "laptop")
+    for command in ("show", "conflicts"):
+        assert "laptop (guest)" in attacked(command, attacked.victim).out
+    assert attacked.session("resume", attacked.victim, "--device", "laptop", "--force")["goal"] == "The owner's goal"

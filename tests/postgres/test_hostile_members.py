@@ -136,6 +136,19 @@ def test_a_members_erasure_does_not_erase_the_owners_events_through_what_stands_
     assert [one.data for one in shared.anna.events(shared.id) if one.hash == own.hash] == [None]
 
 
+def test_a_member_does_not_take_the_key_of_what_the_owner_records_later(shared: Shared) -> None:
+    """Of equal keys the first counts, and keys can be guessed: what the owner records stays recorded, once."""
+    put(shared.bob, shared.id, note("instead"), key="run:1")
+    [made] = put(shared.anna, shared.id, note("how it ended"), key="run:1")
+    assert made.key == "run:1+1"
+    assert put(shared.anna, shared.id, note("how it ended"), key="run:1") == []
+    assert put(shared.bob, shared.id, note("again"), key="run:1") == []
+    state = shared.anna.state(shared.id)
+    assert state is not None
+    assert "how it ended" in [kept.text for kept in state.notes]
+    shared.annas_work_goes_on()
+
+
 def test_a_members_progress_that_is_no_number_breaks_no_history(
     shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,7 +28,7 @@ from holdfast import Keeper
 from holdfast.core.canonical import LARGEST
 from holdfast.core.errors import HoldfastError
 from holdfast.core.event import seal
-from holdfast.core.vocabulary import EventErased, Project, SessionStarted
+from holdfast.core.vocabulary import EventErased, NoteAdded, Project, SessionStarted
 from holdfast.store.interface import Draft
 
 OWNER: Final = "anna"
@@ -71,6 +71,7 @@ class Fleet:
         self.evil: list[str] = []
         self.imported: dict[str, str] = {}  # the id that a file usually gets
         self._texts = 0
+        self._keys = 0  # that programs used by now
         (root / "places").mkdir()
         self.homes = [OWNER, *self.random.sample(OTHERS, self.random.randint(1, len(OTHERS)))]
         for home in self.homes:
@@ -217,6 +218,27 @@ class Fleet:
             self.breach("frozen", f"{home} cannot write in {session}")
         if answer is Answer.REFUSED and done:
             self.breach("written without a right", f"{home} wrote in {session}, which is not theirs to write")
+
+    def write_keyed(self) -> None:
+        home = self.somebody()
+        session = None if home is None else self.session_of(home, own=True)
+        if home is not None and session is not None:
+            self.record_keyed(home, session)
+
+    def record_keyed(self, home: str, session: str) -> None:
+        """As a program records what happened, under a key that says what: it is recorded, whatever others did."""
+        text, key = self.text(), f"key:{self._keys}"
+        self._keys += 1
+        answer = self.model.write(home, session, text)
+        with self.keeper(home) as keeper:
+            try:
+                with keeper.store().transaction() as transaction:
+                    made = transaction.record(session, Draft(NoteAdded(text=text), keeper.now(), home, key))
+            except HoldfastError:
+                made = None
+        self.moves.append(f"    {home}: records {text} under {key} in {session}: {made is not None}")
+        if answer is Answer.DONE and made is None:
+            self.breach("kept from recording", f"{home} cannot record {text} under {key} in {session}")
 
     def note(self, home: str, session: str, text: str) -> bool:
         with self.keeper(home) as keeper:
@@ -445,6 +467,42 @@ class Fleet:
                 transaction.receive([made])
         self.model.write(home, session, said)
 
+    def take_keys(self) -> None:
+        """A guest writes under keys that the owner's programs will use, or used, with a clock that comes first."""
+        home = self.somebody()
+        session = None if home is None else self.session_of(home, own=False)
+        if home is None or session is None:
+            return
+        text = self.text()
+        if self.model.write(home, session, text) is not Answer.DONE or not self.note(home, session, text):
+            return
+        with self.keeper(home) as keeper:
+            store = keeper.store()
+            writer = keeper.home.writer(keeper.address)
+            last = max((event for event in store.events(session) if event.writer == writer), key=lambda one: one.seq)
+            numbers = range(max(0, self._keys - 2), self._keys + 2)
+            for key in [f"key:{number}{more}" for number in numbers for more in ("", "+1")]:
+                said = self.text()
+                last = seal(
+                    session=session, writer=writer, seq=last.seq + 1, prev=last.hash,
+                    clock=self.random.choice((1, last.clock)), at=last.at, actor=home, type="note.added", version=1,
+                    data=msgspec.json.encode({"text": said}), salt=os.urandom(16), key=key,
+                )  # fmt: skip
+                with store.transaction() as transaction:
+                    transaction.receive([last])
+                self.model.write(home, session, said)
+        self.model.take_keys(home, session)
+        owners = [one for one in self.homes if (one, session) in self.present and self.model.is_own(one, session)]
+        # Most often both know of the other's by then; sometimes neither does, or a third device reads it first.
+        for one in owners:
+            if self.random.random() < 0.3:
+                self.record_keyed(one, session)
+        for one in [home, *owners]:
+            if self.random.random() < 0.8:
+                self.call(one, "sync", codes=ANY)
+        for one in owners:
+            self.record_keyed(one, session)
+
     def remember(self) -> None:
         """What a remote's operator, or anybody who can read it, keeps for later."""
         self.earlier.update(
@@ -569,7 +627,7 @@ class Fleet:
 MOVES: Final = {
     "begin": 3, "import_file": 2, "write": 6, "share": 5, "accept": 6, "accept_bare": 2, "revoke": 2, "delete": 2,
     "erase": 2, "fork": 1, "sync": 6, "restore": 1, "remove_device": 1, "absurd_clock": 1, "remember": 1, "replay": 1,
-    "plant": 2, "offer_same_id": 3,
+    "plant": 2, "offer_same_id": 3, "write_keyed": 3, "take_keys": 3,
 }  # fmt: skip
 
 

@@ -70,6 +70,9 @@ class Model:
         self.astray: set[tuple[Home, Session]] = set()
         # Who said what they may not: others need not take in anything that follows it.
         self._forged: set[Home] = set()
+        # Whose devices took keys of a session that others record something under: what they wrote there may be taken
+        # out again elsewhere, and with themselves anything may stand in the place of anything.
+        self._took_keys: set[tuple[Vault, Session]] = set()
         self._may: dict[tuple[Home, Session], set[Text]] = {}
         self._must: dict[tuple[Home, Session], set[Text]] = {}
 
@@ -214,6 +217,11 @@ class Model:
             self._dropped.add((home, session, text))  # with themselves at most
             self._forged.add(home)
 
+    def take_keys(self, home: Home, session: Session) -> None:
+        """Whatever a guest writes under which key: nothing that others write gives way to it or is kept out."""
+        self._forged.add(home)
+        self._took_keys.add((self.vault_of[home], session))
+
     def carried(self, home: Home, session: Session, text: Text) -> None:
         """A fork begins with what its maker knew."""
         self._may.setdefault((home, session), set()).add(text)
@@ -250,8 +258,13 @@ class Model:
         return (
             set()
             if circle.deleted or circle.contested
-            else {text for text in kept - circle.erased if self._has(home, session, text)}
+            else {text for text in kept - circle.erased if self._stays(home, session, text)}
         )
+
+    def _stays(self, home: Home, session: Session, text: Text) -> bool:
+        vault, theirs = self.vault_of[home], self.vault_of[self.author[text]]
+        fair = not {(vault, session), (theirs, session)} & self._took_keys
+        return fair and self._has(home, session, text)
 
     def _has(self, home: Home, session: Session, text: Text) -> bool:
         return (home, session, text) not in self._dropped
@@ -278,6 +291,7 @@ class Model:
         vault = self.came[home, session]
         circle = self.circles[vault, session]
         absent = home not in self._everybody(vault, circle) or (home, session) in self.left | self.astray
+        absent = absent or (self.vault_of[home], session) in self._took_keys
         if absent or circle.contested:
             return self.must_keep(home, session)
         if circle.deleted:

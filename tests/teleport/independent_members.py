@@ -154,6 +154,8 @@ class Members:
         said = one.said
         if said["role"] == "guest" and (said["admin"] or not self.single):
             return False
+        if not self._proves(one):
+            return False
         if said["invite"] is not None and said["invite"] not in self._of(one.follows, "invite"):
             return False
         self.need[one.hash] = ADMIN
@@ -166,6 +168,17 @@ class Members:
         late = invite["expires"] is not None and said["at"] > invite["expires"]
         self.need[one.hash] = OWN
         return invite["write"] and not late and not back and self._admission_holds(one.hash, *verdict)
+
+    def _proves(self, one: Standing) -> bool:
+        """That the device has the signing key it names, or no other one with its role or more was known to."""
+        device, proof = one.said["device"], one.said.get("possession")
+        if proof is not None:
+            return signed_by(device["signing"], b"holdfast possession 1\n", device["age"].encode(), proof)
+        known = self._of(one.follows, "found", "admit")
+        return self._admits(one.hash) in map(self._admits, known) or not any(
+            self.all[own].said["device"]["signing"] == device["signing"] and self._role(own) >= self._role(one.hash)
+            for own in known
+        )
 
     # ── judging a set ────────────────────────────────────────────────────────────────────────────────────
 

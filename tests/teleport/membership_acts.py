@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.teleport import age
 from holdfast.teleport.entries import Admit, Entry, Found, NewKey, Remove, Signed, hash_of, header_of, sign
-from holdfast.teleport.keys import DeviceKeys
+from holdfast.teleport.keys import DeviceKeys, PublicKeys
 from holdfast.teleport.membership import Membership, evaluate
 from holdfast.teleport.sealing import recipient_tag
 
@@ -68,9 +68,17 @@ class Acts:
         role: str = "device",
         invite: str | None = None,
         after: Iterable[str] | None = None,
+        signing: str | None = None,
+        possession: bytes | None = None,
     ) -> str:
+        """`signing`: whose signing key the device names, with an age key of its own."""
         device = keys_of(name).public
-        return self.say(by, Admit, after=after, device=device, name=name, admin=admin, role=role, invite=invite)
+        if signing is not None:
+            device = PublicKeys(keys_of(signing).public.signing, device.age)
+        return self.say(
+            by, Admit, after=after, device=device, name=name, admin=admin, role=role, invite=invite,
+            possession=possession,
+        )  # fmt: skip
 
     def remove(
         self, by: str, name: str, *, after: Iterable[str] | None = None, cut: dict[str, dict[str, int]] | None = None

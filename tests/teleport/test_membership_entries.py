@@ -46,7 +46,7 @@ def one_of_each() -> list[Entry]:
     keys = keys_of("ann").public
     return [
         Found(vault="", parents=(), by=keys.id, at=1, device=keys, nonce=bytes(16), box=keys.age, session=None),
-        Admit(**COMMON, device=keys, name="Laptop", admin=False, role="guest", invite=VAULT),
+        Admit(**COMMON, device=keys, name="Laptop", admin=False, role="guest", invite=VAULT, possession=bytes(64)),
         Rename(**COMMON, device=keys.id, name="Desk"),
         Remove(**COMMON, device=keys.id, cut={"w": {"s": 3}}),
         Restore(**COMMON, device=keys.id, cut={}),
@@ -77,7 +77,7 @@ def test_the_kinds_and_fields_on_the_wire_are_frozen() -> None:
         wire[fields["kind"]] = sorted(set(fields) - {"kind", "vault", "parents", "by", "at"})
     assert wire == {
         "found": ["box", "device", "nonce", "session"],
-        "admit": ["admin", "device", "invite", "name", "role"],
+        "admit": ["admin", "device", "invite", "name", "possession", "role"],
         "rename": ["device", "name"],
         "remove": ["cut", "device"],
         "restore": ["cut", "device"],

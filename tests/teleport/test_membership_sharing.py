@@ -8,6 +8,7 @@ import pytest
 from membership_acts import Acts, current_key, id_of, keys_of, new_key, reasons, tag_of, team
 
 from holdfast.teleport.entries import Invite, Share, Signed, Uninvite, pack
+from holdfast.teleport.keys import POSSESSION, certified_writer
 from holdfast.teleport.membership import Key
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,3 +209,36 @@ def test_an_invitation_of_someone_removed_meanwhile_ends_with_its_guests() -> No
     assert acts.evaluate().is_member(id_of("gus"))
     acts.remove("ann", "bob", after=top)
     assert acts.names() == {"ann", "cat"}
+
+
+@pytest.mark.parametrize(
+    ("proved_by", "role", "counts"),
+    [(None, "guest", False), (None, "device", False), ("gus", "device", False), ("bob", "device", True)],
+)
+def test_admission_with_the_signing_key_of_another_device_counts_if_it_is_proved(
+    proved_by: str | None, role: str, counts: bool
+) -> None:
+    """Bob's signing key with an age key of Gus: whoever let it in, Bob himself must have named that age key."""
+    acts = team("bob", session="s")
+    age = keys_of("gus").public.age.encode()
+    proof = None if proved_by is None else keys_of(proved_by).sign(POSSESSION, age)
+    entry = acts.admit("ann", "gus", admin=False, role=role, signing="bob", possession=proof)
+    assert (entry in reasons(acts)) is not counts
+    author = acts.evaluate().author_of(certified_writer(keys_of("bob").public.signing))
+    assert author is not None
+    assert (author.name, author.admin) == ("bob", True)
+
+
+def test_stream_of_two_devices_with_one_signing_key_is_by_the_one_with_more_rights() -> None:
+    """Let in at once, neither knew of the other: a guest's admission takes nothing from the device."""
+    acts = team("bob", session="s")
+    before = acts.ends()
+    acts.admit("ann", "dan", admin=False, after=before)
+    twins = [
+        acts.admit("ann", name, admin=False, role="guest", signing="dan", after=before)
+        for name in ("gus", "hal", "ida", "joe")
+    ]
+    assert not set(twins) & reasons(acts).keys()
+    author = acts.evaluate().author_of(certified_writer(keys_of("dan").public.signing))
+    assert author is not None
+    assert author.kind == "device"

@@ -12,13 +12,25 @@ from fleet import Device, Shelf, join, opened, settle
 
 from holdfast.core import view
 from holdfast.core.errors import Refused
-from holdfast.core.event import seal
+from holdfast.core.event import Event, seal
+from holdfast.core.state import State, freeze
 from holdfast.core.vocabulary import EventErased, NoteAdded, Project, SessionDeleted, SessionStarted
 from holdfast.store import origin
 from holdfast.store.interface import Draft
-from holdfast.teleport import entries, heads, letting_in, provenance, removing, sealing, sharing, syncing
+from holdfast.teleport import (
+    age,
+    entries,
+    heads,
+    joining,
+    letting_in,
+    provenance,
+    removing,
+    sealing,
+    sharing,
+    syncing,
+)
 from holdfast.teleport.entries import Admit, Invite, NewKey, Remove, Rename
-from holdfast.teleport.keys import DeviceKeys, certified_writer
+from holdfast.teleport.keys import DeviceKeys, PublicKeys, certified_writer
 from holdfast.teleport.vault import Vault
 
 
@@ -453,6 +465,103 @@ def test_guests_event_stands_in_the_place_of_nobody_elses(fleet: Fleet) -> None:
     gus.close()
 
 
+def _record(device: Device, key: str, text: str) -> Event | None:
+    device.time += 1000
+    with device.transaction() as transaction:
+        return transaction.record("s1", Draft(NoteAdded(text=text), device.time, device.name, key))
+
+
+def _take_key(guest: Device, key: str, text: str = "instead") -> None:
+    """A guest writes an event with a key of somebody else's, before everything else in the log."""
+    data = msgspec.json.encode({"text": text})
+    _receive(guest, writer=guest.renew(), seq=1, type="note.added", key=key, data=data)
+
+
+def test_owner_records_what_a_guest_took_the_key_of_beforehand(shared: tuple[Fleet, Device]) -> None:
+    """Keys can be guessed: what a device of the owner then has to say is recorded, and once."""
+    fleet, gus = shared
+    gus.accept()
+    settle([fleet.anna, gus], 1)
+    for key in ("run:1", "run:1+1"):
+        _take_key(gus, key)
+    settle([gus, *fleet.all], 2)
+    assert fleet.cleo.notes("s1").count("instead") == 2
+    assert _record(fleet.anna, "run:1", "how it ended") is not None
+    assert _record(fleet.anna, "run:1", "how it ended") is None
+    settle([*fleet.all, gus], 2)
+    assert _record(fleet.ben, "run:1", "how it ended") is None
+    settle([*fleet.all, gus], 2)
+    for device in (*fleet.all, gus):
+        assert device.notes("s1").count("how it ended") == 1
+        assert list(device.store.check()) == []
+    assert len({freeze(device.state("s1") or State(session="")) for device in (*fleet.all, gus)}) == 1
+
+
+@pytest.mark.parametrize("first", ["anna", "ben", "cleo", "dora"])
+def test_guests_event_that_came_before_the_owners_is_taken_out(shared: tuple[Fleet, Device], first: str) -> None:
+    """Neither knew of the other. Whichever a device reads first, the owner's stands, on all devices of theirs."""
+    fleet, gus = shared
+    dora = Device(fleet.directory, "dora", fleet.shelf)
+    join(fleet.anna, dora, admin=True)  # an admin passes on what a guest wrote
+    gus.accept()
+    settle([fleet.anna, gus, *fleet.all, dora], 1)
+    gus.note("s1", "before that")
+    _take_key(gus, "run:1")
+    owner = fleet.ben if first != "ben" else fleet.anna
+    assert _record(owner, "run:1", "how it ended") is not None
+    gus.sync()
+    devices = {"anna": fleet.anna, "ben": fleet.ben, "cleo": fleet.cleo, "dora": dora}
+    others = [device for device in devices.values() if device is not owner]
+    settle([devices[first], *others], 1)
+    settle([owner, *others, gus], 3)
+    new = Device(fleet.directory, "emil", fleet.shelf)
+    join(fleet.anna, new)
+    settle([new, *devices.values()], 2)
+    for device in (*devices.values(), new):
+        assert "how it ended" in device.notes("s1"), device.name
+        assert "before that" in device.notes("s1"), device.name
+        assert "instead" not in device.notes("s1"), device.name
+        assert list(device.store.check()) == []
+    new.close()
+    dora.close()
+
+
+def test_store_of_an_earlier_version_heals_where_a_guest_stands_in_anothers_place(
+    shared: tuple[Fleet, Device], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took the guest's event in first, and kept no record of guests."""
+    fleet, gus = shared
+    gus.accept()
+    settle([fleet.anna, gus], 1)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("holdfast.teleport.authority.settle_guests", lambda _: None)
+        _take_key(gus, "run:1")
+        settle([gus, fleet.cleo], 1)
+        assert _record(fleet.anna, "run:1", "how it ended") is not None
+        settle([fleet.anna, fleet.cleo], 2)
+        assert "how it ended" not in fleet.cleo.notes("s1")
+    report = fleet.cleo.sync()
+    assert "how it ended" in fleet.cleo.notes("s1")
+    assert any("in the place of" in one.reason for one in report.rejected)
+
+
+def test_guest_records_what_another_guest_took_the_key_of(shared: tuple[Fleet, Device]) -> None:
+    """Guests decide over each other's work as little as over the owner's."""
+    fleet, gus = shared
+    hal = Device(fleet.directory, "hal", fleet.shelf)
+    fleet.anna.share("s1", hal)
+    for guest in (gus, hal):
+        guest.accept()
+        settle([fleet.anna, guest], 2)
+    _take_key(gus, "run:1")
+    settle([gus, fleet.anna, hal], 2)
+    assert _record(hal, "run:1", "by hal") is not None
+    settle([hal, fleet.anna, gus], 2)
+    for device in (hal, gus, fleet.anna):
+        assert "by hal" in device.notes("s1")
+    hal.close()
+
+
 @pytest.mark.parametrize("kind", ["session.deleted", "event.erased"])
 def test_stream_of_days_without_keys_is_continued_by_nobody_else(fleet: Fleet, kind: str) -> None:
     """A session begun before the vault: its stream names no device, and a plain one could go on with it."""
@@ -578,3 +687,93 @@ def test_beginning_that_is_added_gives_no_right_to_share(fleet: Fleet) -> None:
     sharing.begin(main, "s1")
     fleet.ben.sync()
     assert any("neither began" in one.reason for one in fleet.anna.sync().rejected)
+
+
+# ── whose signing key a device names ─────────────────────────────────────────────────────────────────────
+
+
+def _ask_with_key_of(victim: Device, fleet: Fleet, gus: Device, proof: str) -> PublicKeys:
+    """Gus asks to take part with a further device: an age key of his own, and the victim's signing key.
+
+    Which of two devices with one signing key is found first goes by their ids: this one comes before the victim.
+    """
+    share = _share_of(fleet.anna)
+    [offer] = sharing.offers(fleet.shelf, [gus.keys.identity])
+    assert offer.secret is not None
+    while True:
+        identity = DeviceKeys.generate()
+        named = PublicKeys(victim.keys.public.signing, identity.public.age)
+        if named.id < victim.keys.public.id:
+            break
+    possession = {
+        "none": None,
+        "of another key": identity.possession,
+        "of another pair": victim.keys.possession,
+        "nonsense": b"x",
+    }[proof]
+    letter = joining._Letter(
+        vault=share.id, signing=named.signing, age=named.age, name=victim.name, at=1,
+        proof=joining.proof_of(offer.secret, named), possession=possession,
+    )  # fmt: skip
+    sealed = age.encrypt(share.membership.box, msgspec.json.encode(letter))
+    fleet.shelf.objects[f"h/join-{os.urandom(16).hex()}"] = sealed
+    return named
+
+
+@pytest.mark.parametrize("proof", ["none", "of another key", "of another pair", "nonsense"])
+@pytest.mark.parametrize("whose", ["anna", "ben"])
+def test_request_with_anothers_signing_key_lets_nobody_in(
+    shared: tuple[Fleet, Device], whose: str, proof: str
+) -> None:
+    """Whoever holds an invitation cannot make an owner's device a guest of its own session."""
+    fleet, gus = shared
+    gus.accept()
+    settle([fleet.anna, gus], 1)
+    victim: Device = getattr(fleet, whose)
+    named = _ask_with_key_of(victim, fleet, gus, proof)
+    report = fleet.anna.sync()
+    settle([fleet.ben, gus], 1)
+    assert any("signing key" in one.reason for one in report.rejected)
+    assert not _share_of(fleet.anna).membership.is_member(named.id)
+    victim.note("s1", "still theirs")
+    settle([victim, fleet.anna, gus], 2)
+    assert "still theirs" in gus.notes("s1")
+    author = _share_of(fleet.ben).membership.author_of(victim.writer)
+    assert author is not None
+    assert author.kind == "device"
+
+
+def test_request_of_an_earlier_version_lets_its_own_device_in(shared: tuple[Fleet, Device]) -> None:
+    """It proves nothing of its signing key; nobody else is known to have that."""
+    fleet, gus = shared
+    share = _share_of(fleet.anna)
+    [offer] = sharing.offers(fleet.shelf, [gus.keys.identity])
+    assert offer.secret is not None
+    public = gus.keys.public
+    letter = joining._Letter(
+        vault=share.id, signing=public.signing, age=public.age, name="gus", at=1,
+        proof=joining.proof_of(offer.secret, public),
+    )  # fmt: skip
+    fleet.shelf.objects[f"h/join-{1:032x}"] = age.encrypt(share.membership.box, msgspec.json.encode(letter))
+    fleet.anna.sync()
+    assert _share_of(fleet.anna).membership.is_member(public.id)
+
+
+def test_device_whose_signing_key_somebody_named_before_is_let_in(shared: tuple[Fleet, Device]) -> None:
+    """A request of an earlier version can name a key that nobody has yet: its owner proves it, and takes part."""
+    fleet, gus = shared
+    gus.accept()
+    settle([fleet.anna, gus], 1)
+    dora = Device(fleet.directory, "dora", fleet.shelf)
+    named = _ask_with_key_of(dora, fleet, gus, "none")
+    fleet.anna.sync()
+    assert _share_of(fleet.anna).membership.is_member(named.id)
+    join(fleet.anna, dora)
+    settle(fleet.all, 1)
+    dora.note("s1", "by dora")
+    settle([dora, fleet.anna, gus, fleet.ben], 2)
+    assert "by dora" in gus.notes("s1")
+    author = _share_of(fleet.ben).membership.author_of(dora.writer)
+    assert author is not None
+    assert author.kind == "device"
+    dora.close()

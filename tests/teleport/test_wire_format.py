@@ -17,6 +17,7 @@ from typing import Any
 
 import independent
 import independent_members
+import membership_acts
 import pytest
 from fleet import Device, Shelf, join, settle
 from hypothesis import given
@@ -29,7 +30,7 @@ from holdfast.core.event import Event
 from holdfast.core.vocabulary import EventErased
 from holdfast.teleport import removing, sealing, sharing, syncing
 from holdfast.teleport.entries import Invite, NewKey, Uninvite
-from holdfast.teleport.keys import DeviceKeys
+from holdfast.teleport.keys import POSSESSION, DeviceKeys
 from holdfast.teleport.membership import evaluate
 
 VECTOR = Path(__file__).parent / "vectors" / "vault.json"
@@ -152,7 +153,7 @@ def shared_histories(draw: st.DrawFn) -> Acts:
         by, whom, invite = draw(everybody), draw(everybody), draw(st.sampled_from(invites))
         known = st.lists(st.sampled_from(sorted(acts.said)), min_size=1, max_size=3)
         after = None if draw(st.booleans()) else draw(known)
-        match draw(st.sampled_from(("invite", "uninvite", "guest", "guest", "device", "remove", "key"))):
+        match draw(st.sampled_from(("invite", "uninvite", "guest", "guest", "device", "twin", "remove", "key"))):
             case "invite":
                 invites.append(_invite(acts, by, write=draw(st.booleans()), after=after))
             case "uninvite":
@@ -161,6 +162,14 @@ def shared_histories(draw: st.DrawFn) -> Acts:
                 acts.admit(by, whom, admin=False, role="guest", invite=invite, after=after)
             case "device":
                 acts.admit(by, whom, admin=draw(st.booleans()), after=after)
+            case "twin":
+                signing = draw(everybody)
+                age = membership_acts.keys_of(whom).public.age
+                proof = membership_acts.keys_of(draw(everybody)).sign(POSSESSION, age.encode())
+                acts.admit(
+                    by, whom, admin=False, role=draw(st.sampled_from(("guest", "device"))), after=after,
+                    signing=signing, possession=proof if draw(st.booleans()) else None,
+                )  # fmt: skip
             case "remove":
                 acts.remove(by, whom, after=after, cut={"w": {SHARED: acts.clock}})
             case _:

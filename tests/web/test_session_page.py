@@ -16,8 +16,10 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, exp
 from samples import LONG, rich
 from windows import warm
 
+from holdfast.core import device_names
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.model import Session
+from holdfast.core.registers import disputes
 from holdfast.core.times import DAY, HOUR, MINUTE, millis, text
 from holdfast.core.vocabulary import (
     AgentCompleted,
@@ -42,7 +44,6 @@ from holdfast.web.pages.session import SESSION, as_of
 from holdfast.web.pages.session_log import earlier
 from holdfast.web.pages.session_log import one as one_event
 from holdfast.web.pages.session_regions import bounded
-from holdfast.web.pages.session_sides import names
 from holdfast.web.rendering import render, stamp
 from holdfast.web.serving import Dashboard
 
@@ -443,7 +444,8 @@ def test_devices_of_one_name_are_told_apart(ground: Ground, tmp_path: Path) -> N
     session = _disputed(ground, tmp_path, "desk", project="twins")
     with ground.keeper("twins") as keeper:
         state = keeper.state(session)
-        (sides,) = names(state).values()
+        (dispute,) = disputes(state)
+        sides = device_names.sides(state, dispute)
         assert sorted(sides) == sorted(f"desk ({writer[:6]})" for writer in state.devices)
         shot = SESSION.shot(keeper, Asked({"id": session}))
         html = shot.regions[shot.lists["conflicts"][0]] + render_dialog(keeper, session)

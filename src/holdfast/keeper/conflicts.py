@@ -6,10 +6,11 @@ changed. Two people who choose differently at once have made a new conflict, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core import agents, model, view
+from holdfast.core.device_names import device_names, sides
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.event import Event
 from holdfast.core.fold import fold
@@ -40,6 +41,8 @@ class Disagreement(NamedTuple):
     # The value that stands, counting from 1.
     stands: int
     sides: tuple[Side | None, ...]
+    # The device of each value, by a name that tells it from the others.
+    devices: tuple[str, ...]
 
 
 def worked_on(keeper: Keeper, reference: str | None, *, at: int | None = None) -> KeptSession:
@@ -89,6 +92,7 @@ def listed(session: KeptSession, *, at: int | None = None) -> list[Disagreement]
             view.conflict(state, dispute),
             dispute.stands,
             tuple(_side(events, dispute, write, session.id) for write in dispute.writes),
+            sides(state, dispute, session.guests()),
         )
         for dispute in found
     ]
@@ -172,14 +176,15 @@ def choice(dispute: Dispute, take: int) -> ConflictResolved:
     )
 
 
-def in_favour_of(state: State, device: str) -> list[ConflictResolved]:
+def in_favour_of(state: State, device: str, guests: Collection[str]) -> list[ConflictResolved]:
     """The choices that let this device's values stand wherever it is one of those that disagree."""
+    names = device_names(state, guests)
     choices = []
     for dispute in disputes(state):
         own = [
             number
             for number, one in enumerate(dispute.writes, start=1)
-            if one.writer and state.devices.get(one.writer) == device
+            if one.writer and names.get(one.writer) == device
         ]
         if dispute.chosen is None and own:
             choices.append(choice(dispute, own[-1]))

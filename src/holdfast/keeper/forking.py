@@ -8,13 +8,14 @@ disagree, the fork takes what this device said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from holdfast.core import tasks
 from holdfast.core.canonical import Json
+from holdfast.core.device_names import device_names
 from holdfast.core.errors import NotFound
 from holdfast.core.modes import MODES
 from holdfast.core.registers import disputed
@@ -35,6 +36,7 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.keeper import projects
 from holdfast.keeper.starting import new_id
+from holdfast.store import origin
 from holdfast.store.interface import Draft
 
 if TYPE_CHECKING:
@@ -52,7 +54,8 @@ def fork(session: KeptSession, *, at: int | None = None) -> str:
         state = transaction.state(session.id)
         if not state.count or state.deleted:
             raise NotFound("there is no such session", session=session.id)
-        taken = _Taken(state, transaction.writer(), keeper.device())
+        names = device_names(state, origin.guests(transaction, session.id))
+        taken = _Taken(state, transaction.writer(), keeper.device(), names)
         project = projects.found(keeper.store(), seen)
         begins = taken.start(project, keeper.settings.timer)
         begins = _storable(begins)
@@ -85,8 +88,10 @@ def _storable(data: _Kind) -> _Kind:
 class _Taken:
     """What a fork takes over, seen from one device."""
 
-    def __init__(self, state: State, writer: str, device: str) -> None:
+    def __init__(self, state: State, writer: str, device: str, names: Mapping[str, str]) -> None:
+        """`names`: what each writer's device is called."""
         self._state = state
+        self._names = names
         self._writer = writer
         self._device = device
 
@@ -152,7 +157,7 @@ class _Taken:
     def _own(self, writes: Sequence[Write]) -> Write | None:
         """This device's word: of its present life, else of an earlier one."""
         now = [one for one in writes if one.writer == self._writer]
-        before = [one for one in writes if self._state.devices.get(one.writer) == self._device]
+        before = [one for one in writes if self._names.get(one.writer) == self._device]
         return next(iter((now or before)[::-1]), None)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from msgspec.structs import astuple
 
 from holdfast.core import agents, view
+from holdfast.core.device_names import device_names
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.lifecycle import refusal, session_allows
 from holdfast.core.state import AgentState, FileState, State
@@ -90,8 +91,8 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
     state = session.state()
     if device is None:
         _refuse_the_ended(state)
-    elif device not in state.devices.values():
-        known = ", ".join(sorted(set(state.devices.values())))
+    elif device not in (names := device_names(state, session.guests()).values()):
+        known = ", ".join(sorted(set(names)))
         raise NotFound(
             f"no device called {shorten(device, 60)!a} has worked on this session",
             hint=f"Those that have: {known}.",
@@ -111,7 +112,7 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
 
     def build(state: State) -> Iterator[Data]:
         if device is not None:
-            yield from in_favour_of(state, device)
+            yield from in_favour_of(state, device, session.guests())
         _refuse_the_ended(state)
         gone, unseen = lost(state)
         found.append(Resumed(gone, unseen, before.files, tuple(broken(state)), differences))

@@ -57,6 +57,12 @@ class KeptSession(Work):
         """The names that it has besides the ids of the formats, by which commands find it too."""
         return view.other_names(self.state())
 
+    def guests(self) -> frozenset[str]:
+        """Under which writers guests of the session write, other than this device."""
+        from holdfast.store import origin
+
+        return origin.guests(self.keeper.store(), self.id)
+
     def report(self, form: str = "md", *, at: int | None = None) -> str:
         """The session as a document to hand over: Markdown (`md`) or one self-contained page (`html`)."""
         from holdfast.keeper import report

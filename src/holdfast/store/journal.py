@@ -23,6 +23,7 @@ from holdfast.core.search import words
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.text import LONGEST_NAME
 from holdfast.core.vocabulary import TYPE_OF, Data, EventErased, SessionDeleted, searched_text
+from holdfast.store import origin
 from holdfast.store.interface import Draft
 from holdfast.store.snapshots import Snapshot, is_due, ladder
 from holdfast.store.summary import summary
@@ -186,7 +187,8 @@ class Journal:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
     def record(self, session: str, draft: Draft) -> Event | None:
-        if draft.key is not None and self._tables.has_key(session, draft.key):
+        key = None if draft.key is None else self.free_key(session, draft.key)
+        if key is None and draft.key is not None:
             return None
         state = self.state(session)
         if state.deleted and not isinstance(draft.data, SessionDeleted):  # nothing is added to what was erased
@@ -208,7 +210,7 @@ class Journal:
             data=canonical(msgspec.to_builtins(draft.data)),
             salt=self._salt(),
             seen=_unseen_heads(state, writer, clock),
-            key=draft.key,
+            key=key,
         )
         self._tables.insert((event,))
         self._changed.add(session)
@@ -219,6 +221,21 @@ class Journal:
         if isinstance(draft.data, (EventErased, SessionDeleted)):
             self.refold(session)
         return event
+
+    def free_key(self, session: str, key: str) -> str | None:
+        """The key to record something under; None when it is recorded already.
+
+        Of equal keys the first counts, and a guest can take any beforehand. What only guests recorded is recorded all
+        the same, under the key with the first free number: the same on every device of the owner, so that it is
+        there once.
+        """
+        tables, number, found = self._tables, 0, key
+        while tables.has_key(session, found):
+            if tables.recorded_by(session, found) - origin.guests(tables, session):
+                return None
+            number += 1
+            found = f"{key}+{number}"
+        return found
 
     def receive(self, events: Iterable[Event]) -> int:
         """Check each event by itself, put all in place, and let their sessions follow."""

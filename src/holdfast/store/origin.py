@@ -1,11 +1,13 @@
 """How each session came to a store: as its own, or through somebody's share.
 
 Authority follows from that and never from an id: whoever knows the id of a session can offer another one by the same
-id. The record stands in the store's memory; a session that has none is its own.
+id. The record stands in the store's memory; a session that has none is its own. With it stands which streams of a
+shared session are other people's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 _SHARES: Final = "origin/share/"
 OWN: Final = "origin/own/"
+_GUESTS: Final = "origin/guests/"
 
 
 class Memory(Protocol):
@@ -45,6 +48,19 @@ def owned(memory: Memory, session: str) -> Owned | None:
         return None
 
 
+def guests(memory: Memory, session: str) -> frozenset[str]:
+    """The writers of a session that are guests of its share, but this device: their keys take nobody's place."""
+    found = memory.remembered(_GUESTS + session)
+    try:
+        return frozenset() if found is None else msgspec.json.decode(found, type=frozenset[str])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return frozenset()
+
+
+def record_guests(transaction: Transaction, session: str, writers: Collection[str]) -> None:
+    transaction.remember(_GUESTS + session, msgspec.json.encode(sorted(writers)) if writers else None)
+
+
 def through_shares(store: Store) -> dict[str, str]:
     """Every session that came through a share, with the share's vault."""
     found = store.remembered_under(_SHARES)
@@ -62,6 +78,7 @@ def record_own(transaction: Transaction, session: str, vault: str = "", began: s
 
 
 def forget(transaction: Transaction, session: str) -> None:
+    transaction.remember(_GUESTS + session, None)
     transaction.remember(_SHARES + session, None)
     transaction.remember(OWN + session, None)
 

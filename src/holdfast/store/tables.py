@@ -35,6 +35,12 @@ class Tables(Protocol):
 
     def has_key(self, session: str, key: str) -> bool: ...
 
+    def recorded_by(self, session: str, key: str) -> set[str]:
+        """The writers of the events with this key; on a server, of those that the owner or this person put there."""
+
+    def remembered(self, name: str) -> bytes | None:
+        """What is kept beside the log."""
+
     def has_any_key(self, session: str, keys: Sequence[str]) -> bool: ...
 
     def expect(self, session: str, keys: Iterable[str]) -> None:

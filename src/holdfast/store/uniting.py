@@ -66,6 +66,7 @@ def _take(store: Store, backup: Backup, sessions: list[str]) -> int:
                     origin.record_own(transaction, session)
                 else:
                     origin.record_share(transaction, session, share)
+                origin.record_guests(transaction, session, origin.guests(backup, session))
             new += transaction.receive(backup.events(session))
             state = transaction.state(session)
             if state.project is not None and not state.deleted:

@@ -17,8 +17,6 @@ from holdfast.store.tables import Tables
 class Keeping(Tables, Protocol):
     """Tables that also keep what stands beside the log."""
 
-    def remembered(self, name: str) -> bytes | None: ...
-
     def remember(self, name: str, value: bytes | None) -> None: ...
 
 
@@ -39,7 +37,7 @@ class Writing:
         return self._journal.record(session, draft)
 
     def knows(self, session: str, key: str) -> bool:
-        return self._kept.has_key(session, key)
+        return self._journal.free_key(session, key) is None
 
     def expect(self, session: str, keys: Iterable[str]) -> None:
         self._kept.expect(session, keys)

@@ -8,7 +8,7 @@ event that goes further, and nothing after it: what is taken in never has a gap,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -19,6 +19,7 @@ from holdfast.core.reading import read
 from holdfast.core.vocabulary import EventErased
 from holdfast.store import origin
 from holdfast.teleport import provenance
+from holdfast.teleport.hearing import name_of
 from holdfast.teleport.keys import certifies, is_certified
 
 if TYPE_CHECKING:
@@ -121,7 +122,10 @@ class Authority:
                 return None
             return Author(writer, device.keys.signing, device.kind == "guest", owning, voucher)
         guest = vault.membership.author_of(writer)
-        return Author(writer, b"" if guest is None else guest.keys.signing, guest is not None, owning, voucher)
+        if guest is None:  # a guest of a share, perhaps, whose stream a device of the vault passes on
+            known = writer in origin.guests(vault.here.store, session)
+            return Author(writer, b"", guest=known, owning=owning, voucher=voucher)
+        return Author(writer, guest.keys.signing, guest=True, owning=owning, voucher=voucher)
 
     def _wrote(self, author: Author, session: str, writer: str) -> bool:
         """Whether an event's writer is this author. A stream of days without keys is of who alone vouches for it."""
@@ -204,8 +208,7 @@ class Authority:
                 if known.key is not None:
                     keyed.setdefault(known.key, []).append(known)
         for known in keyed.get(event.key or "", ()):
-            same = (known.type, known.data) == (event.type, event.data)
-            if event.written < known.written and not same and not self._wrote(author, event.session, known.writer):
+            if _stands_before(event, known) and not self._wrote(author, event.session, known.writer):
                 return _DISPLACES
         return None
 
@@ -241,6 +244,67 @@ class Authority:
             events = self._vault.here.store.events(session)
             found = self._logs[session] = {event.hash: (event.writer, event.type) for event in events}
         return found
+
+
+def settle_guests(share: Vault) -> None:
+    """Record which streams of a shared session are guests', and take out what of them stands in another's place.
+
+    `Authority` refuses a guest's event that would do so where the other one is known by then. Where the guest's came
+    first, its stream is taken out from there on as soon as the other one is here: all devices end up with the same.
+    """
+    here, session = share.here, share.membership.session
+    state = None if session is None else here.store.state(session)
+    if session is None or state is None:
+        return
+    reports = (share.report,) if share.main is None else (share.report, share.main.report)
+    tips = share.membership.tips
+    if share.memory.read(tuple[str, ...], "guests") == tips and all(session not in one.sessions for one in reports):
+        return
+    guests = _guests(share, state.heads)
+    with here.transaction() as transaction:
+        origin.record_guests(transaction, session, guests)
+        share.memory.write(transaction, tips, "guests")
+        for writer, first in _displacing(here.store.events(session), guests).items():
+            transaction.withdraw(session, writer, first - 1)
+            device = share.membership.author_of(writer)
+            share.report.reject("", "" if device is None else name_of(share, device.keys.id), _DISPLACES)
+
+
+def _guests(share: Vault, writers: Iterable[str]) -> set[str]:
+    """Those of these streams that are by guests of a share: people other than its owner and than us."""
+    streams: dict[str, list[str]] = {}
+    for writer in writers:
+        device = share.membership.author_of(writer)
+        if device is not None and device.kind == "guest":
+            streams.setdefault(device.keys.id, []).append(writer)
+    # Asked once of each device: a guest can write any number of streams.
+    return {
+        writer
+        for device, some in streams.items()
+        if not (share.main is not None and share.main.membership.is_member(device))
+        and not share.here.is_ours(some[0])
+        for writer in some
+    }
+
+
+def _displacing(events: Iterable[Event], guests: Collection[str]) -> dict[str, int]:
+    """Of each guest's stream, the first event that stands in the place of what no guest recorded."""
+    keyed: dict[str, list[Event]] = {}
+    for event in events:
+        if event.key is not None:
+            keyed.setdefault(event.key, []).append(event)
+    found: dict[str, int] = {}
+    for alike in keyed.values():
+        others = [event for event in alike if event.writer not in guests]
+        for event in alike:
+            if event.writer in guests and any(_stands_before(event, other) for other in others):
+                found[event.writer] = min(event.seq, found.get(event.writer, event.seq))
+    return found
+
+
+def _stands_before(event: Event, other: Event) -> bool:
+    """Of two with one key: whether this one counts, and the other, which says something else, does not."""
+    return event.written < other.written and (event.type, event.data) != (other.type, other.data)
 
 
 def may_share(main: Vault, by: str, session: str | None) -> bool:

@@ -68,11 +68,14 @@ class Found(Entry, frozen=True, kw_only=True, tag="found"):
 
 
 class Admit(Entry, frozen=True, kw_only=True, tag="admit"):
+    """`possession` proves that the device has the signing key it names; earlier versions had none."""
+
     device: PublicKeys
     name: Name
     admin: bool
     role: Literal["device", "recovery", "guest"]
     invite: Hash | None = None
+    possession: Annotated[bytes, Meta(min_length=64, max_length=64)] | None = None
 
 
 class Rename(Entry, frozen=True, kw_only=True, tag="rename"):

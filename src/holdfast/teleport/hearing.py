@@ -26,6 +26,7 @@ _MOST_LIVES: Final = 100_000
 # Heads of one life that are tried, and heads that cannot be read in one sync: more is somebody keeping us busy.
 _MOST_RIVALS: Final = 16
 _MOST_BAD: Final = 1_000
+_WORDS: Final = 3  # of a fingerprint, where names are equal
 _MOST_UNTOLD: Final = 1_000
 
 
@@ -252,7 +253,15 @@ class Hearing:
 
 
 def name_of(vault: Vault, device: str) -> str:
-    """What people call a device, on one line; its fingerprint when nobody knows it."""
+    """What people call a device, on one line; its fingerprint when nobody knows it.
+
+    Anybody can call theirs as another is called: guests are marked, and equal names have words of the fingerprint.
+    """
     members = vault.membership
     known = members.members.get(device) or members.removed.get(device)
-    return device if known is None else printable(known.name)
+    if known is None:
+        return device
+    marks = ["guest"] if known.kind == "guest" else []
+    if sum(other.name == known.name for other in members.everybody()) > 1:
+        marks.append("-".join(known.keys.words.split("-")[:_WORDS]) + "…")
+    return printable(known.name) + (f" ({', '.join(marks)})" if marks else "")

@@ -49,6 +49,7 @@ class _Letter(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     at: int
     proof: bytes | None = None
+    possession: bytes | None = None
 
 
 class Request(NamedTuple):
@@ -59,6 +60,8 @@ class Request(NamedTuple):
     name: str
     at: int
     proof: bytes | None
+    # That the device has the signing key it names; None in a request by an earlier version.
+    possession: bytes | None = None
 
 
 def proof_of(secret: bytes, keys: PublicKeys) -> bytes:
@@ -99,7 +102,7 @@ def ask(here: Here, remote: Remote, signed: Signed, *, secret: bytes | None = No
     public = here.keys.public
     letter = _Letter(
         vault=vault.id, signing=public.signing, age=public.age, name=here.name, at=here.now(),
-        proof=None if secret is None else proof_of(secret, public),
+        proof=None if secret is None else proof_of(secret, public), possession=here.keys.possession,
     )  # fmt: skip
     remote.put([(name, age.encrypt(read.box, msgspec.json.encode(letter)))], remove=gone)
     return vault
@@ -163,8 +166,26 @@ def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
     if letter.vault != vault.id or letter.holdfast != 1:
         vault.report.reject(name, "", "a request to join is for another vault, or of a version not known here")
         return None
+    if not _has_signing_key(vault, keys, letter.possession):
+        vault.report.reject(name, "", "a request to join does not prove that its signing key is its own")
+        return None
     # The name is shown to people who decide by it: nothing in it moves a cursor or hides.
-    return Request(name, keys, printable(letter.name[:LONGEST_NAME]), letter.at, letter.proof)
+    return Request(name, keys, printable(letter.name[:LONGEST_NAME]), letter.at, letter.proof, letter.possession)
+
+
+def _has_signing_key(vault: Vault, keys: PublicKeys, possession: bytes | None) -> bool:
+    """Whether a device proves that it has the signing key it names.
+
+    Earlier versions gave no proof: their requests are believed where no other device is known to have that key.
+    """
+    if possession is not None:
+        return keys.proven_by(possession)
+    vaults = (vault,) if vault.main is None else (vault, vault.main)
+    return not any(
+        device.keys.signing == keys.signing and device.keys != keys
+        for known in vaults
+        for device in known.membership.everybody()
+    )
 
 
 def approve(
@@ -172,7 +193,10 @@ def approve(
 ) -> None:
     """Let a device in: one entry, one wrap; and whatever it needs to find in that the remote has lost."""
     change = vault.change()
-    change.say(Admit, device=request.keys, name=request.name, admin=admin, role=role, invite=invite)
+    change.say(
+        Admit, device=request.keys, name=request.name, admin=admin, role=role, invite=invite,
+        possession=request.possession,
+    )  # fmt: skip
     change.wrap(request.keys.age, change.wrapped(vault.ring()))
     change.write_down()
     founding.put_back(vault)

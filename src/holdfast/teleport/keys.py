@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ENTRY: Final = b"holdfast entry 1\n"
 HEAD: Final = b"holdfast head 1\n"
 STREAM: Final = b"holdfast stream 1\n"
+POSSESSION: Final = b"holdfast possession 1\n"
 
 _DEVICE: Final = b"holdfast device 1\n"
 _WRITER: Final = b"holdfast writer 1\n"
@@ -54,6 +55,10 @@ class PublicKeys(msgspec.Struct, frozen=True):
         from holdfast.teleport.words import spell
 
         return spell(self._fingerprint())
+
+    def proven_by(self, possession: bytes) -> bool:
+        """Whether the holder of the signing key named this age key as theirs: then nobody else made up the pair."""
+        return verify(self.signing, POSSESSION, self.age.encode("ascii"), possession)
 
     def _fingerprint(self) -> bytes:
         return hashlib.sha256(_DEVICE + self.signing + self.age.encode("ascii")).digest()[:16]
@@ -87,6 +92,11 @@ class DeviceKeys:
     def sign(self, domain: bytes, payload: bytes) -> bytes:
         """The domain says what kind of thing is signed: one kind's signature is worth nothing for another."""
         return self._signer.sign(domain + payload)
+
+    @property
+    def possession(self) -> bytes:
+        """Proves that whoever made up this pair of keys has the signing key; it holds in every vault."""
+        return self.sign(POSSESSION, self.public.age.encode("ascii"))
 
     def __repr__(self) -> str:
         return f"<DeviceKeys {self.public.id}>"

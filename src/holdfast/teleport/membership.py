@@ -49,6 +49,7 @@ class Member(msgspec.Struct, frozen=True):
     kind: str
     since: int
     invite: str | None = None  # a guest's invitation
+    possession: bytes | None = None  # proves that it has its signing key; earlier versions gave none
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -124,10 +125,18 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
         member = self.members.get(device)
         return member is not None and member.admin
 
+    def everybody(self) -> tuple[Member | Removed, ...]:
+        """Every device that belongs to the vault, or did."""
+        return (*self.members.values(), *self.removed.values())
+
     def author_of(self, writer: str) -> Member | Removed | None:
-        """The device that a certified writer id names, if it ever belonged to the vault."""
-        known: tuple[Member | Removed, ...] = (*self.members.values(), *self.removed.values())
-        return next((device for device in known if certifies(writer, device.keys.signing)), None)
+        """The device that a certified writer id names, if it ever belonged to the vault.
+
+        Earlier versions let in devices that named another's signing key. Only one of them can have it: the one with
+        the most rights is taken to be the author, whatever the others are or were.
+        """
+        alike = (device for device in self.everybody() if certifies(writer, device.keys.signing))
+        return max(alike, key=lambda device: (device.admin, device.kind != "guest"), default=None)
 
     def signing_of(self, device: str) -> bytes | None:
         known = self.members.get(device) or self.removed.get(device)
@@ -243,7 +252,10 @@ def _devices(court: Court, verdict: Verdict, valid: int) -> tuple[dict[str, Memb
         entry = court.nodes[best].entry
         kind, invite = (entry.role, entry.invite) if isinstance(entry, Admit) else ("device", None)
         since = court.nodes[live[0]].header.at
-        members[device] = Member(first.device, name, court.gives(best, ADMIN), kind, since, invite)
+        admitted = (court.nodes[one].entry for one in bits(admissions))
+        proofs = (entry.possession for entry in admitted if isinstance(entry, Admit))
+        proof = next((proof for proof in proofs if proof is not None), None)
+        members[device] = Member(first.device, name, court.gives(best, ADMIN), kind, since, invite, proof)
     return members, removed
 
 

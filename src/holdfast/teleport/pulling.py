@@ -22,7 +22,7 @@ from holdfast.teleport.authority import LATER, Authority, NotTaken
 from holdfast.teleport.due import may_vouch
 from holdfast.teleport.heads import Claimed, Head, Indexed, Listed
 from holdfast.teleport.hearing import HELD_BACK, Hearing, Listing, name_of
-from holdfast.teleport.keys import STREAM, certifies, verify
+from holdfast.teleport.keys import STREAM, verify
 from holdfast.teleport.memory import Cursor, Hole
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.limited import OverLimit
@@ -216,9 +216,8 @@ class Pull:
 
     def _author(self, writer: str) -> str | None:
         """The device that a certified id names, if it was ever let in."""
-        members = self.vault.membership
-        known = [*members.members, *members.removed]
-        return next((one for one in known if certifies(writer, members.signing_of(one) or b"")), None)
+        device = self.vault.membership.author_of(writer)
+        return None if device is None else device.keys.id
 
     def _tell_of_fork(self, stretch: Stretch) -> None:
         """Say once that a stream goes on twice, if it does. Both are signed, and both are kept."""

@@ -39,6 +39,11 @@ OWN: Final = 2  # not a guest
 ADMIN: Final = 3
 
 
+def _role(entry: Found | Admit) -> int:
+    """The role that an admission gives."""
+    return ADMIN if isinstance(entry, Found) or entry.admin else ANY if entry.role == "guest" else OWN
+
+
 class Verdict(NamedTuple):
     """Of a set of entries: the removals that count, and the admissions that hold against them."""
 
@@ -60,6 +65,7 @@ class Court:
         self.admissions = self.removals = self.uninvites = 0
         self._at_least = [0, 0, 0, 0]  # admissions that give this role or a higher one
         self._acts: dict[str, int] = {}  # admissions and invitations, by author
+        self._signing: dict[bytes, int] = {}  # admissions, by signing key
         self._admitted: dict[int, str] = {}  # the device, by its admission
         self._guests: dict[int, int] = {}  # their admissions, by invitation
         self._need: dict[int, int] = {}
@@ -113,6 +119,8 @@ class Court:
         above = self.nodes[number].above
         if entry.role == "guest" and (entry.admin or not single):
             return "guests take part in a shared session only, and let nobody in"
+        if not self._has_signing_key(number, entry):
+            return "it does not prove that the device has the signing key it names"
         if entry.invite is not None and not self._invite(entry.invite, above):
             return "it names an invitation that nobody has made"
         self._need[number] = ADMIN
@@ -128,6 +136,22 @@ class Court:
             if not late and not back and self._admission_holds(number, verdict):
                 return None
         return "its author was not entitled to it"
+
+    def _has_signing_key(self, number: int, entry: Admit) -> bool:
+        """Whether a device that is let in has the signing key it names: it proves so; or, as earlier versions gave no
+        proof, no other device with this role or a higher one was known to have it.
+        """
+        device, node = entry.device, self.nodes[number]
+        if entry.possession is not None:
+            known = node.hash + entry.possession.hex()
+            if known not in self._verified and not device.proven_by(entry.possession):
+                return False
+            self._verified.add(known)
+            return True
+        if self.admits.get(device.id, 0) & node.above:
+            return True
+        others = self._signing.get(device.signing, 0) & node.above & self._at_least[_role(entry)]
+        return not any(self._admitted[one] != device.id for one in bits(others))
 
     def _invite(self, own: str, above: int) -> bool:
         number = self.numbers.get(own)
@@ -147,11 +171,11 @@ class Court:
         self.authorised |= bit
         if isinstance(entry, Found | Admit):
             device = entry.device.id
-            role = ADMIN if isinstance(entry, Found) or entry.admin else ANY if entry.role == "guest" else OWN
             self.admissions |= bit
+            self._signing[entry.device.signing] = self._signing.get(entry.device.signing, 0) | bit
             self._admitted[number] = device
             self.admits[device] = self.admits.get(device, 0) | bit
-            for level in range(ANY, role + 1):
+            for level in range(ANY, _role(entry) + 1):
                 self._at_least[level] |= bit
             if isinstance(entry, Admit) and entry.role == "guest" and entry.invite is not None:
                 invite = self.numbers[entry.invite]

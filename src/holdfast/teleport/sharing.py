@@ -16,10 +16,10 @@ import msgspec
 
 from holdfast.teleport import authority, entries, founding, joining, provenance, removing, wraps
 from holdfast.teleport.entries import Admit, Invite, Rename, Share, Uninvite
-from holdfast.teleport.membership import SharedSession
+from holdfast.teleport.membership import Member, SharedSession
 from holdfast.teleport.memory import FOUNDING, Standing
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
-from holdfast.teleport.vault import Here, Vault
+from holdfast.teleport.vault import Change, Here, Vault
 from holdfast.teleport.wraps import Wrapped
 
 # Whoever knows a person's public key can leave files for it: so many are looked at, chosen anew each time.
@@ -71,7 +71,7 @@ def begin(main: Vault, session: str) -> Vault:
     change.say(Rename, device=vault.me, name=main.here.name)
     for device, member in main.membership.members.items():
         if device != vault.me:
-            change.say(Admit, device=member.keys, name=member.name, admin=member.admin, role=member.kind)
+            let_in(change, member)
     change.new_key()
     change.commit()
     signed = vault.founding()
@@ -80,6 +80,14 @@ def begin(main: Vault, session: str) -> Vault:
     told.say(Share, share=vault.id, founding=entries.pack(signed), session=session)
     told.commit()
     return vault
+
+
+def let_in(change: Change, member: Member) -> None:
+    """A device of the main vault belongs to what it shares, and is there what it is in the main vault."""
+    change.say(
+        Admit, device=member.keys, name=member.name, admin=member.admin, role=member.kind,
+        possession=member.possession,
+    )  # fmt: skip
 
 
 def invite(vault: Vault, email: str, recipients: Sequence[str], *, write: bool, expires: int | None) -> None:

@@ -116,6 +116,7 @@ def _exchange(
     if vault.membership.session is None and vault.membership.is_member(vault.me):
         provenance.agree(vault)
     pull.packs()
+    authority.settle_guests(vault)
     held.remember_unread(vault, listing)
     if pull.own_seen > push.own.counter:
         # Others have seen more of us than this store knows, though the remote does not show it.

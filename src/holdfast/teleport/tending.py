@@ -57,7 +57,7 @@ def _follow(vault: Vault, main: Vault) -> None:
     if new:
         change = vault.change()
         for _, member in new:
-            change.say(Admit, device=member.keys, name=member.name, admin=member.admin, role=member.kind)
+            sharing.let_in(change, member)
             change.wrap(member.keys.age, change.wrapped(vault.ring()))
         change.commit()
     if gone:

@@ -52,9 +52,10 @@ def _one(paint: Paint, found: Disagreement, clock: Clock) -> Painted:
     conflict = found.conflict
     word = paint.red("open") if conflict.chosen is None else paint.green("settled")
     lines: list[str] = [paint.cut(paint.join(paint.bold(conflict.id), "  ", conflict.field, "  ", word), paint.width)]
-    for number, (one, side) in enumerate(zip(conflict.values, found.sides, strict=True), start=1):
+    of_each = zip(conflict.values, found.sides, found.devices, strict=True)
+    for number, (one, side, device) in enumerate(of_each, start=1):
         mark = ("stands" if conflict.chosen is None else "chosen") if number == found.stands else ""
-        source = f"{one.device or 'unknown device'}, {clock.ago(one.at)}" + (_side(side) if side else "")
+        source = f"{device}, {clock.ago(one.at)}" + (_side(side) if side else "")
         lines.append(
             paint.cut(paint.join(f"  {number}. {spelled(one.value)}", paint.green(f"  {mark}" if mark else "")),
                       paint.width)

@@ -14,5 +14,7 @@ def run(call: Call) -> None:
     clock = Clock(call.keeper.now() if at is None else at)
 
     from holdfast.cli.whole import whole
+    from holdfast.core.device_names import told_apart
 
-    call.answer({"session": document}, lambda paint: whole(paint, document, clock, session.other_names()))
+    shown = told_apart(document, session.state(at=at), session.guests())
+    call.answer({"session": document}, lambda paint: whole(paint, shown, clock, session.other_names()))

@@ -42,6 +42,7 @@ from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, pa
 from holdfast.keeper.captures.story_files import disk, settle
 from holdfast.keeper.documents.importing import session_id
 from holdfast.machine import worktree
+from holdfast.store import origin
 from holdfast.store.interface import Draft, Transaction
 
 if TYPE_CHECKING:
@@ -112,7 +113,10 @@ class Narrator:
         known: set[str | None] = set()
         session = chain[-1]
         if last is not None and last.count:
+            guests = origin.guests(store, session)  # who could have told anything beforehand
             for event in store.events(session):
+                if event.writer in guests:
+                    continue
                 known.add(event.key)
                 if event.key is not None and event.key.startswith(_HOOKS):
                     cut = event.at if cut is None else min(cut, event.at)

@@ -20,6 +20,7 @@ from holdfast.keeper.mirrors.edited import Strange, moved_beginning, set_aside, 
 from holdfast.keeper.mirrors.moved_tasks import PENDING, Moved
 from holdfast.keeper.mirrors.versions import MOST, OLDER, candidates, is_older, made_from
 from holdfast.keeper.replacing import put_away
+from holdfast.store import origin
 
 # Formats in which every session has a file or a directory under its own id.
 _BY_THEIR_IDS: Final = frozenset({"contract", "craft"})
@@ -90,10 +91,12 @@ def take_file(
         raise Refused(OLDER, hint="To look at it beside the session: holdfast convert FILE --to craft")
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
     here = here._replace(now=_moment(edited, state, here.now))
+    guests = origin.guests(store, shown)
     with keeper.transaction(about=shown) as transaction:
         heard = absorb(
             keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
-            known={event.key for event in events}, after=() if version is None else version.line[1:],
+            known={event.key for event in events if event.writer not in guests},
+            after=() if version is None else version.line[1:],
             versions=lambda: candidates(events, rules, document, written, lines.get(shown, ())),
         )  # fmt: skip
         last = transaction.state(shown).last

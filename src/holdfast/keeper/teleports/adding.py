@@ -132,8 +132,9 @@ def _existing(
             vault.memory.forget(transaction, "earlier")
     if recovered is None:
         return vault, "asked"
-    public = here.keys.public
-    request = joining.Request(vault.memory.standing().request or "", public, here.name, here.now(), None)
+    request = joining.Request(
+        vault.memory.standing().request or "", here.keys.public, here.name, here.now(), None, here.keys.possession
+    )
     joining.approve(recovered, request, admin=True)
     vault.reload()
     joining.arrived(vault)

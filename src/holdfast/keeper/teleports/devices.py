@@ -207,7 +207,10 @@ def approve(keeper: Keeper, fingerprint: str, *, admin: bool = False) -> Approve
             helped = joining.help_in(vault, member.keys)
             if admin and not member.admin and member.kind == "device":
                 change = vault.change()
-                change.say(Admit, device=member.keys, name=member.name, admin=True, role="device")
+                change.say(
+                    Admit, device=member.keys, name=member.name, admin=True, role="device",
+                    possession=member.possession,
+                )  # fmt: skip
                 change.commit()
             elif not helped:
                 already = True
@@ -344,10 +347,11 @@ def recovery_code(keeper: Keeper, name: str | None = None) -> Code:
         if not vault.membership.is_admin(vault.me):
             return False
         code = recovery.new_code()
-        keys = recovery.keys_of(code).public
+        secret = recovery.keys_of(code)
+        keys = secret.public
         older = [device for device, one in vault.membership.members.items() if one.kind == "recovery"]
         change = vault.change()
-        change.say(Admit, device=keys, name=_RECOVERY, admin=True, role="recovery")
+        change.say(Admit, device=keys, name=_RECOVERY, admin=True, role="recovery", possession=secret.possession)
         change.wrap(keys.age, change.wrapped(vault.ring()))
         if older:
             removing.remove(vault, older, change)

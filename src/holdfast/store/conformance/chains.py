@@ -10,6 +10,7 @@ from holdfast.core.vocabulary import (
     NativeLinked,
     SessionDeleted,
 )
+from holdfast.store import origin
 from holdfast.store.conformance.ground import (
     BEN,
     CARO,
@@ -123,6 +124,29 @@ class Chains(Ground):
         assert put(self.reopened(other, writer=BEN), SESSION, note("again"), key="k") == []
         assert everything(store) == before
         assert len(put(store, OTHER, started("Other"), key="k")) == 1, "keys belong to their session"
+
+    def test_a_key_that_guests_took_beforehand_is_free(self) -> None:
+        """What only guests recorded is recorded all the same, once, under a key that is the same on every device."""
+        store, other = self.store(), self.store(writer=BEN)
+        put(store, SESSION, started(), key="began")
+        with store.transaction() as transaction:
+            origin.record_guests(transaction, SESSION, [CARO])
+        taken = foreign(CARO, 1, note("taken"), clock=1, key="run:1")
+        take(store, [taken, foreign(CARO, 2, note("taken"), clock=2, key="run:1+1", prev=taken)])
+        with store.transaction() as transaction:
+            assert not transaction.knows(SESSION, "run:1")
+            assert transaction.knows(SESSION, "began")
+            made = transaction.record(SESSION, draft(note("ours"), key="run:1"))
+            assert made is not None
+            assert made.key == "run:1+2"
+            assert transaction.knows(SESSION, "run:1")
+            assert transaction.record(SESSION, draft(note("ours"), key="run:1")) is None
+        if not self.shared:  # each machine records by itself who is a guest
+            assert put(other, SESSION, note("ours"), key="run:1") == []
+        state = store.state(SESSION)
+        assert state is not None
+        assert [kept.text for kept in state.notes] == ["taken", "taken", "ours"]
+        assert_sound(store)
 
     def test_a_transaction_knows_keys_and_what_it_changed(self) -> None:
         """Keys by session, those of this very transaction too; after it, the sessions that have new events."""

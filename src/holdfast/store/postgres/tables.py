@@ -142,6 +142,14 @@ class PostgresTables(Arriving):
         sql = "SELECT key FROM events WHERE session = %s AND key = ANY(%s::text[])"
         return {found for (found,) in self.talk.ask(sql, (ref, [kept(key) for key in keys]))}
 
+    def recorded_by(self, session: str, key: str) -> set[str]:
+        self.lock((session,))
+        sql = (
+            "SELECT e.writer FROM events e JOIN sessions s ON s.ref = e.session"
+            " WHERE e.session = %s AND e.key = %s AND e.put_by IN (CURRENT_USER, s.owner)"
+        )
+        return {str(writer) for (writer,) in self.talk.ask(sql, (self.ref(session), key))}
+
     def has_any_key(self, session: str, keys: Sequence[str]) -> bool:
         return bool(self._found_keys(session, keys))
 

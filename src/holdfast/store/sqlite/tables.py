@@ -102,6 +102,10 @@ class SqliteTables:
     def has_key(self, session: str, key: str) -> bool:
         return bool(self._one("SELECT 1 FROM events WHERE session = ? AND key = ? LIMIT 1", (self.ref(session), key)))
 
+    def recorded_by(self, session: str, key: str) -> set[str]:
+        sql = "SELECT w.id FROM events e JOIN writers w ON w.ref = e.writer WHERE e.session = ? AND e.key = ?"
+        return {str(writer) for (writer,) in self._run(sql, (self.ref(session), key))}
+
     def has_any_key(self, session: str, keys: Sequence[str]) -> bool:
         return any(self.has_key(session, key) for key in keys)
 

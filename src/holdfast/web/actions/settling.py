@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid
 from holdfast.web.actions.said import Form, Said, nearest, said
-from holdfast.web.pages.session_sides import names
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -25,5 +24,6 @@ def before_settling(keeper: Keeper, reference: str) -> dict[str, object]:
     session = keeper.session(reference)
     found = session.conflicts()
     return {
-        "session": session.document(), "disagreements": found, "whose": names(session.state()) if found else {},
+        "session": session.document(), "disagreements": found,
+        "whose": {one.conflict.id: one.devices for one in found},
     }  # fmt: skip

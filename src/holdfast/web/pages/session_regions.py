@@ -19,7 +19,7 @@ from holdfast.keeper.wording import limit_words, open_pause
 from holdfast.machine.wall import local_offset
 from holdfast.web.charts import gantt, strip
 from holdfast.web.charts.axis import Axis, Period, quiet
-from holdfast.web.pages import Shot, session_files, session_log, session_sides
+from holdfast.web.pages import Shot, session_files, session_log
 from holdfast.web.rendering import render
 
 if TYPE_CHECKING:
@@ -256,12 +256,11 @@ def context(_: Keeper, sight: Sight) -> Part:
 
 
 def conflicts(_: Keeper, sight: Sight) -> Part:
-    whose = session_sides.names(sight.state) if sight.conflicts else {}
     rows = [
         (f"conflict-{one.conflict.id}-{number}",
          render("session-conflict.html", name=f"conflict-{one.conflict.id}-{number}", d=one, id=sight.session.id,
                 values=[_spelled(value.value) for value in one.conflict.values], past=sight.at is not None,
-                whose=whose[one.conflict.id]))
+                whose=one.devices))
         for number, one in enumerate(sight.conflicts[:SOME])
     ]  # fmt: skip
     heading = _heading("conflicts", "Conflicts", len(rows), len(sight.conflicts), which="first")
