@@ -31,6 +31,7 @@ MANY: Final = {"craft": (".craft", "cache", "orchestration-sessions"), "contract
 _LARGE: Final = 1 << 20  # bytes: whoever only looks need not wait for more to be read
 _MOST: Final = 100  # of one directory
 _MOST_LOOKED_AT: Final = 10
+_MOST_NAMED: Final = 3
 
 
 class ProjectFile:
@@ -87,6 +88,15 @@ def files(keeper: Keeper, *, at_work: bool, thorough: bool = False) -> list[Proj
     for name in mirrored & SINGLE.keys() if not at_work else ():
         found += _set_aside(keeper, name)
     return sorted(found, key=lambda file: file.changed, reverse=True)
+
+
+def notes(keeper: Keeper, *, at_work: bool, foreign: bool = False) -> list[str]:
+    """What every surface says: a sentence for each of the latest files; for those of no format only if `foreign`."""
+    found = [file for file in files(keeper, at_work=at_work) if foreign or not file.foreign]
+    said = [sentence(keeper, file) for file in found[:_MOST_NAMED]]
+    if len(found) > _MOST_NAMED:
+        said.append(f"There are {len(found) - _MOST_NAMED} more session files here that are not in the log.")
+    return said
 
 
 def sentence(keeper: Keeper, file: ProjectFile) -> str:
