@@ -148,18 +148,25 @@ def _keep_the_rest(
     now = shown(state, rules) if lines is None else without_history(shown(state, rules))
     meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
     assert isinstance(meant, dict)
-    if _is_broken(meant, rules):
-        # Theirs and ours do not fit into one document: what we know is shown as it is here.
-        meant = {key: now.get(key, value) for key, value in meant.items()}
+    # Where theirs and ours do not fit into one document, what we know is shown as it is here; all of it, if showing it
+    # in those places is not enough.
+    for everywhere in (False, True):
+        unfit = _broken_keys(meant, rules)
+        if unfit:
+            meant = {key: now.get(key, value) if everywhere or key in unfit else value for key, value in meant.items()}
     rest = keep(state, rules, meant if lines is None else {**meant, "history": lines})
     if rest is not None:
         recorder.hear(transaction, state.session, [Heard(state.updated_at, rest)], keys=None)
 
 
-def _is_broken(document: Document, rules: Format) -> bool:
-    return any(
-        problem.severity == "error" for kind, value in rules.files(document) for problem in rules.broken(value, kind)
-    )
+def _broken_keys(document: Document, rules: Format) -> set[str]:
+    """Where a document breaks the rules; of several files, by their own keys."""
+    return {
+        str(problem.place[0]) if problem.place else ""
+        for kind, value in rules.files(document)
+        for problem in rules.broken(value, kind)
+        if problem.severity == "error"
+    }
 
 
 def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:
