@@ -100,7 +100,7 @@ def take_file(
         heard = absorb(
             keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
             known={event.key for event in events}, after=() if version is None else version.line[1:],
-            versions=lambda: candidates(events, rules, document, written, lines.get(shown, ())),
+            versions=lambda: candidates(events, rules, document, written, lines.get(shown, ())), edited=True,
         )  # fmt: skip
         last = transaction.state(shown).last
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
