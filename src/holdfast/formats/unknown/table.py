@@ -96,9 +96,9 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("to do", "* not|un <done>|started *", values.is_work),
     Row("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
     Row("done", "* <done> *, recent|latest|last|recently <task>|activity|change *, what was done, what we did, "
-                "what changed, change made, work so far", values.is_work),
+                "what was|we built, what changed, change made, work so far", values.is_work),
     Row("to do", "* <to do> *, * to do *, follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
-                 "* action item, * left, immediate|suggested|recommended|required action *, "
+                 "* action item, * left, what remain, immediate|suggested|recommended|required action *, "
                  "* action needed|required, ready to start", values.is_work),
     Row("blocked", "* blocker *, * blocked, blocked by|on|<task>|issue *, blocking, blocking <task>|issue|problem, "
                    "waiting for|on *, * impediment", values.is_work),

@@ -151,12 +151,13 @@ def _keep_the_rest(
     now = shown(state, rules) if lines is None else without_history(shown(state, rules))
     meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
     assert isinstance(meant, dict)
-    # Where theirs and ours do not fit into one document, what we know is shown as it is here; all of it, if showing it
-    # in those places is not enough.
+    # Where theirs and ours do not fit into one document, what we know is shown as it is here; all of it, if that is
+    # not enough.
     for everywhere in (False, True):
         unfit = _broken_keys(meant, rules)
         if unfit:
-            meant = {key: now.get(key, value) if everywhere or key in unfit else value for key, value in meant.items()}
+            unfit = {*meant} if everywhere else unfit
+            meant = {key: now.get(key, value) if key in unfit else value for key, value in meant.items()}
     rest = keep(state, rules, meant if lines is None else {**meant, "history": lines}, edited=edited)
     if rest is not None:
         recorder.hear(transaction, state.session, [Heard(state.updated_at, rest)], keys=None)
