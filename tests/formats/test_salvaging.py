@@ -674,6 +674,11 @@ SHAPES: dict[str, tuple[dict[str, Any], str | None, dict[str, str]]] = {
         "start the string benchmark",
         {"MEASURE": "done", "start the string benchmark": "to do"},
     ),
+    "a project, and the session before": (
+        {"currentProject": "shop", "lastSession": {"summary": "Two features", "nextSteps": ["Archive them"]}},
+        "Work on shop",
+        {"Archive them": "to do"},
+    ),
     "servers and sources, which are no work": (
         {
             "current_phase": "Live predictions",

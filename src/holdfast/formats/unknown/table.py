@@ -85,7 +85,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("tags", "tag, label, keyword", values.is_list_of_text),
     Row("progress", "* progress, * completion, completion|progress percentage|percent|pct, "
                     "percent|percentage complete?", values.is_share),
-    Row("status", "session? status|state, overall|current|completion status", values.is_name),
+    Row("status", "session? status|state, overall|current|completion|task|work status", values.is_name),
     # Files.
     Row("modified files", "<changed> file|path *, * file|path <changed>, recent change, recent file *, file change",
         values.is_list_of_paths),
@@ -124,7 +124,7 @@ TABLE: Final[tuple[Row, ...]] = (
                 "resume|recovery|restart prompt|context|message|point|summary|hint", values.is_text),
     Row("summary", "last|latest|current? session|work|progress|status? summary, description, overview",
         values.is_text),
-    Row("project", "project|app|repo|repository name|title?", values.is_goal),
+    Row("project", "<now>? project|app|repo|repository name|title?", values.is_goal),
     Row("nothing", "<apart> *, * <apart>", values.is_anything),
     Row("tasks", "*", values.is_map_of_statuses),
 )  # fmt: skip
