@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from calling import Calling, at
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
+
+import spec_examples
 
 LINE = re.compile(r"^Session: \d{8} \d\d:\d\d-\d\d:\d\d \(\d+ min actual, \d+ min paused\)$", re.MULTILINE)
 
@@ -207,3 +212,24 @@ def test_a_start_that_cannot_be_stored_takes_its_branch_back(cli: Calling, monke
     assert branches(cli) == ["main"]
     assert cli.git("branch", "--show-current") == "main"
     assert cli.document("status")["session"] is None
+
+
+@pytest.mark.parametrize("end", [("--keep",), ("--discard", "--reason", "no use")])
+def test_branch_of_an_imported_session_is_said_to_be_missing_where_it_is(cli: Calling, end: tuple[str, ...]) -> None:
+    """Its program may have made the branch elsewhere, or never: no hint speaks of it."""
+    cli.repository()
+    document = cli.project / "session.json"
+    document.write_bytes(spec_examples.TIMER_JUST_STARTED)
+    assert cli("import", "session.json").code == 0
+    document.unlink()
+    (row,) = cli.document("history")["sessions"]
+    branch = f"session/{row['aliases']['timer']}"
+    assert cli("resume", row["id"]).code == 0
+    refused = cli("stop", *end)
+    assert refused.code == 3
+    assert f"There is no branch {branch} here" in refused.err
+    assert "git switch" not in refused.err
+    cli.git("branch", branch)
+    assert f"{branch} was begun without a branch to return to" in cli("stop", *end).err
+    cli.git("branch", "-D", branch)
+    assert cli("stop").code == 0

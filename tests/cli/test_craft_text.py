@@ -97,6 +97,20 @@ def test_project_of_an_import_is_as_it_came_until_it_is_touched(several: Several
     assert found["metadata"]["project_paths"] == [IMPORTED["project"]]
 
 
+def test_project_of_an_import_stays_this_devices_when_its_file_is_edited(several: Several) -> None:
+    """What is written into the mirrored file says nothing of where the project is elsewhere."""
+    session = imported(several)
+    several.session("resume", session)
+    several("mirror", "on", "craft")
+    (file,) = (several.project / ".craft/cache/orchestration-sessions").glob(f"{session}.json")
+    before = json.loads(file.read_text())
+    file.write_text(json.dumps({**before, "pending_tasks": ["Write the tests"], "x-tool": 1}, indent=2))
+    several.session("status")
+    found = json.loads(file.read_text())
+    assert (found["project"], found["x-tool"]) == (str(several.project), 1)
+    assert found["metadata"]["project_paths"] == [IMPORTED["project"]]
+
+
 def test_imported_device_names_stay_in_devices(several: Several) -> None:
     session = imported(several)
     several.session("resume", session)

@@ -289,6 +289,16 @@ def test_salvaging_tells_the_mapping(holdfast: Calling) -> None:
     assert "$.next_steps[0]: taken as pending task\n" in err
 
 
+def test_salvaging_reads_a_handover_in_markdown_and_keeps_its_text(holdfast: Calling) -> None:
+    text = "# Session Handoff: Rate limits\n\n## Next Steps\n- Write the headers\n\n## Notes\nKeep it small.\n"
+    path = put(holdfast, "HANDOFF.md", text.encode())
+    assert "holdfast import --salvage" in holdfast("import", path).err
+    assert holdfast("import", "--salvage", path).code == 0
+    session = holdfast.session("show", "HANDOFF.md")
+    assert (session["goal"], [task["text"] for task in session["tasks"]]) == ("Rate limits", ["Write the headers"])
+    assert session["extra"]["salvaged"]["_text"] == text
+
+
 def salvaged(holdfast: Calling, document: object, path: str = ".claude/session-state.json") -> dict[str, Any]:
     """Import a file as it is now, with --salvage; what became of it."""
     put(holdfast, path, json.dumps(document).encode())

@@ -202,6 +202,38 @@ def test_session_file_left_by_a_mirror_that_was_switched_off_is_not_named(call: 
     assert "notes" not in call.document("status")
 
 
+@pytest.mark.parametrize("name", ["craft", "contract"])
+def test_file_of_many_sessions_is_named_when_it_tells_more_than_the_log(call: Calling, name: str) -> None:
+    """While its mirror is off: not when it was only touched, and not once that was imported."""
+    assert call("start", "Build the shop").code == 0
+    assert call("task", "add", "Write the tests").code == 0
+    for verb in ("on", "off"):
+        assert call("mirror", verb, name).code == 0
+    pattern = {"craft": ".craft/cache/orchestration-sessions/*-*.json", "contract": ".ai-session/*/state.yaml"}[name]
+    (file,) = call.project.glob(pattern)
+    later = os.stat(file).st_mtime + 1
+    os.utime(file, (later, later))
+    assert "notes" not in call.document("status")
+    text = file.read_text()
+    file.write_text(
+        text.replace('"pending_tasks": [', '"pending_tasks": ["Write the guide",')
+        if name == "craft"
+        else text.replace("active_task: null", 'active_task: "t1"')
+    )
+    os.utime(file, (later, later))
+    (note,) = call.document("status")["notes"]
+    assert "tells more of session" in note
+    assert call("import", str(file)).code == 0
+    assert "notes" not in call.document("status")
+
+
+def test_imported_craft_file_under_a_name_of_its_own_is_not_named(call: Calling) -> None:
+    path = put(call, ".craft/cache/orchestration-sessions/my own.json", spec_examples.CRAFT)
+    assert "is not in the log" in call.document("status")["notes"][0]
+    assert call("import", str(path)).code == 0
+    assert "notes" not in call.document("status")
+
+
 def test_hand_made_file_is_named_where_nothing_else_is_there_to_go_on_with(call: Calling) -> None:
     """It is none of the formats: no session, and no noise in `status`."""
     put(call, TIMER, b'{"working_on": "the shop", "next_steps": ["paint it"]}')

@@ -536,6 +536,45 @@ def test_facts_of_the_last_session_are_not_this_sessions(key: str) -> None:
     assert [(task.text, task.status) for task in found.tasks] == [("Write docs", "to do")]
 
 
+@pytest.mark.parametrize("prefix", ["last_session_", "last-session-", "latest session "])
+def test_flat_facts_of_the_last_session_are_not_this_sessions(prefix: str) -> None:
+    value: dict[str, Any] = {
+        "active_task": "Port the importer",
+        f"{prefix}summary": "Wrote the parser",
+        f"{prefix}date": "2024-12-01",
+        f"{prefix}branch": "old",
+        f"{prefix}status": "completed",
+        f"{prefix}goal": "Build a compiler",
+    }
+    found = reading(value, GROUND)
+    assert (found.goal, found.summary, found.branch, found.status) == ("Port the importer", None, None, None)
+    assert found.began == found.updated == GROUND.now
+    assert "Wrote the parser" in [note.text for note in found.remarks]
+    assert reading({f"{prefix}goal": "Build a compiler"}, GROUND).goal == "Build a compiler"
+
+
+def test_last_save_of_the_session_is_its_own() -> None:
+    assert (
+        text(reading({"goal": "x y", "session_last_saved": "2024-12-01T10:00:00Z"}, GROUND).updated)[:10]
+        == "2024-12-01"
+    )
+
+
+@pytest.mark.parametrize("key", ["active_task", "current_task", "currentTask"])
+def test_task_at_hand_is_the_goal_by_its_id_and_by_its_words(key: str) -> None:
+    listed: list[Any] = [
+        {"id": "T1", "title": "Write the parser", "status": "pending"},
+        {"id": "T2", "title": "Write the guide"},
+    ]
+    for name in ("T1", "Write the parser"):
+        found = reading({key: name, "tasks": listed}, GROUND)
+        assert found.goal == "Write the parser"
+        assert [task.text for task in found.tasks] == ["Write the parser", "Write the guide"]
+    assert reading({key: "T7", "tasks": listed}, GROUND).goal == "T7"
+    alone = reading({key: "impl-core-commands"}, GROUND)
+    assert (alone.goal, alone.tasks) == ("impl-core-commands", [])
+
+
 @pytest.mark.parametrize("key", ["task_progress", "progress", "overallProgress"])
 def test_progress_is_read_from_an_object_that_tells_it(key: str) -> None:
     assert reading({"goal": "x y", key: {"completed": 2, "total": 3, "percentage": 66}}, GROUND).progress == 0.66
@@ -568,3 +607,114 @@ def test_times_without_a_zone_are_said_to_be_taken_as_local() -> None:
     assert "local time" in told["$.started_at"]
     assert "local" not in told["$.last_updated"]
     assert "local time" in told["$.decisions[0]"]
+
+
+# ── shapes that people give such files ───────────────────────────────────────────────────────────────────
+
+SHAPES: dict[str, tuple[dict[str, Any], str | None, dict[str, str]]] = {
+    "a project with a phase, and an issue by its number": (
+        {
+            "project": {"name": "orbit", "version": "v0.4.0", "current_phase": "Hardening / maintenance"},
+            "task": {"current_issue": "118 (closing)", "current_branch": "main", "priority": "High"},
+            "decision": {"next_action": "Look at the updates", "blocker": "", "risk_level": "medium"},
+        },
+        "Hardening / maintenance",
+        {"Look at the updates": "to do"},
+    ),
+    "a work item that is done": (
+        {
+            "currentWork": {"activeTaskTitle": "Fill in the weight", "status": "completed"},
+            "quickContext": {"businessGoal": "Quicker logging"},
+            "taskPipeline": {"completedToday": ["issue-26"], "nextRecommended": "feature-testing"},
+        },
+        "Quicker logging",
+        {"Fill in the weight": "done", "issue-26": "done", "feature-testing": "to do"},
+    ),
+    "phases by their names": (
+        {
+            "id": "develop-20240129-a3f2",
+            "input": "Add dark mode to the settings",
+            "current_phase": "implement",
+            "phases": {
+                "understand": {"status": "completed"},
+                "plan": {"status": "completed"},
+                "implement": {"status": "in_progress"},
+                "validate": {"status": "pending"},
+            },
+        },
+        "Add dark mode to the settings",
+        {"understand": "done", "plan": "done", "implement": "doing", "validate": "to do"},
+    ),
+    "phases by their numbers": (
+        {"project": "text-adventure", "current_phase": "10", "completed_phases": ["00", "01"]},
+        "Work on text-adventure",
+        {"phase 00": "done", "phase 01": "done"},
+    ),
+    "features, one of them under review": (
+        {
+            "phase": "fine-tuning",
+            "features": [{"name": "Members", "status": "done"}, {"name": "Warnings", "status": "needs-review"}],
+            "backlog_completed": [{"id": "BL-1", "title": "Untangle the services"}],
+        },
+        "fine-tuning",
+        {"Members": "done", "Warnings": "doing", "Untangle the services": "done"},
+    ),
+    "what was done in this session": (
+        {
+            "goal": "Move sign-in over",
+            "now": "Wire the callback",
+            "done_this_session": [{"task": "Created the adapter", "files": ["src/a.ts"]}],
+            "next": ["Delete the old one"],
+        },
+        "Move sign-in over",
+        {"Created the adapter": "done", "Wire the callback": "doing", "Delete the old one": "to do"},
+    ),
+    "nothing but the next step": (
+        {"completed_steps": ["MEASURE"], "next_action": "start the string benchmark", "branch": "jit"},
+        "start the string benchmark",
+        {"MEASURE": "done", "start the string benchmark": "to do"},
+    ),
+    "a project, and the session before": (
+        {"currentProject": "shop", "lastSession": {"summary": "Two features", "nextSteps": ["Archive them"]}},
+        "Work on shop",
+        {"Archive them": "to do"},
+    ),
+    "servers and sources, which are no work": (
+        {
+            "current_phase": "Live predictions",
+            "sources_status": {"espn": "active", "odds_api": "active", "reference": "deferred"},
+            "last_quality_gate": {"phase": "09", "result": "pass", "checks": ["ruff"]},
+        },
+        "Live predictions",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_goal_and_work_are_read_from_the_shapes_people_use(shape: str) -> None:
+    value, goal, work = SHAPES[shape]
+    found = reading(value, GROUND)
+    assert found.goal == goal
+    assert {task.text: task.status for task in found.tasks} == work
+
+
+def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
+    found = reading(
+        {
+            "current_task": "Rewrite the importer",
+            "file_changes": [{"path": "a.py", "change": "modified"}],
+            "files": {"created": ["b.py"], "modified": ["c.py"], "read": ["d.py"]},
+            "problems_encountered": ["an encoding"],
+            "resume_points": ["go on in a.py"],
+            "risk_level": "medium",
+            "last_updated_utc": "2024-12-30T18:14:49Z",
+        },
+        GROUND,
+    )
+    assert [(file.path, file.action) for file in found.files] == [
+        ("a.py", "modified"), ("c.py", "modified"), ("b.py", "created"),
+    ]  # fmt: skip
+    assert [error.message for error in found.errors] == ["an encoding"]
+    assert [note.text for note in found.remarks] == ["go on in a.py"]
+    assert text(found.updated)[:10] == "2024-12-30"

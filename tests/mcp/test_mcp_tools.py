@@ -16,6 +16,7 @@ import pytest
 from agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 
 from holdfast.core.errors import Unreachable
+from holdfast.keeper import project_files
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import errorlog
 from holdfast.mcp.tools import travelling
@@ -323,3 +324,39 @@ def test_a_slow_sync_holds_nobody_up(work: AtWork, monkeypatch: pytest.MonkeyPat
     status, synced = work.talk(said)
     assert "Patience" in status
     assert synced == "Far away. Try later. Trying again may help."
+
+
+def test_session_files_of_the_project_are_named_while_their_mirror_is_off(quick: AtWork) -> None:
+    """By every tool that says where one stands, in the words of the commands."""
+    path = quick.project / ".claude" / "orchestrator-session.json"
+    path.parent.mkdir()
+    path.write_text(
+        json.dumps(
+            {
+                "schema_version": "1.0",
+                "session_id": "2025-12-27-abc123",
+                "created": "2025-12-27T10:30:00Z",
+                "updated": "2025-12-27T11:45:00Z",
+                "project": {"name": "shop", "path": "/x", "git_branch": "dev"},
+                "goal": "Add sign-in",
+                "mode": "default",
+                "status": "in_progress",
+                "agents": [],
+                "completed_work": [],
+                "pending_tasks": [],
+                "decisions_made": [],
+                "errors": [],
+                "context_usage": {"estimated_tokens": 0, "percentage": 0, "last_compression": None},
+            }
+        )
+    )
+    with quick.keeper() as keeper:
+        (note,) = project_files.notes(keeper, at_work=False)
+        (at_work,) = project_files.notes(keeper, at_work=True)
+    assert "'Add sign-in', in progress" in note
+    assert note in quick.done("get_status")["notes"]
+    assert note in quick.refused("resume_session")
+    for started in (quick.done("start_session", goal="Something else"), quick.done("get_status")):
+        assert any(str(path) in line and "holdfast import" in line for line in started["notes"]), at_work
+    assert any(str(path) in line for line in quick.done("resume_session")["notes"])
+    assert not quick.done("get_status", session="@")["notes"]

@@ -153,3 +153,27 @@ def test_mirror_reports_an_active_task_that_the_plan_has_not_and_invents_none(
     assert 'active_task: "tests"' in project.file(project.state()).read_text()
     assert project.rejected() == []
     project.in_step(keeper)
+
+
+# ── errors of no shape that the specification gives ──────────────────────────────────────────────────────
+
+
+def test_mirror_keeps_the_keys_of_an_error_though_its_agent_was_shown_otherwise(
+    project: Project, keeper: Keeper, session: KeptSession
+) -> None:
+    """The agent began within the second in which it failed: that cannot be shown as it was written, the error can."""
+    error = {"agent": "test-1", "error": "boom", "timestamp": session.document().created_at}
+    agent = {"id": "test-1", "type": "test", "task": "Test", "status": "failed", "started": error["timestamp"]}
+
+    def fail(document: Any) -> None:
+        document["agents"].append(agent)
+        document["errors"].append(error)
+
+    project.edit(ORCHESTRATOR, fail)
+    (found,) = session.document().agents
+    assert found.error is not None
+    assert found.error.message == "boom"
+    assert project.json(ORCHESTRATOR)["errors"] == [error]
+    session.note("Go on")
+    assert project.json(ORCHESTRATOR)["errors"] == [error]
+    project.in_step(keeper)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from dashboard import Ground, serving
+from markupsafe import escape
 from playwright.sync_api import Browser, Page, expect
 from samples import LONG, many, rich, typical
 from windows import window
 
 from holdfast.core.times import HOUR
+from holdfast.keeper import project_files
 from holdfast.web.pages import Asked
 from holdfast.web.pages.now import CARDS, NOW
 from holdfast.web.serving import Dashboard
@@ -121,3 +124,16 @@ def test_what_nobody_ended_does_not_bury_the_rest(tmp_path_factory: pytest.TempP
     assert "401 sessions in progress" in shot.regions["now-heading"]
     assert "and 277 more" in shot.regions["others"]
     assert sum(map(len, shot.regions.values())) < 150_000
+
+
+def test_session_files_of_the_project_are_named_while_their_mirror_is_off(tmp_path: Path) -> None:
+    """In the words of the commands, and as text."""
+    ground = Ground(tmp_path)
+    path = ground.project() / ".claude" / "orchestrator-session.json"
+    path.parent.mkdir()
+    path.write_text('{"schema_version": "1.0", "session_id": "2025-12-27-abc123", "goal": "Show <b>all</b>"}')
+    with ground.keeper() as keeper:
+        (note,) = project_files.notes(keeper, at_work=False)
+        shown = NOW.shot(keeper, Asked()).regions["now-heading"]
+    assert "Show <b>all</b>" in note
+    assert str(escape(note)) in shown

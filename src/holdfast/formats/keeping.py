@@ -30,15 +30,18 @@ def shown(state: State, rules: Format, travel: Travel | None = None, path: str |
         passing = () if untouched else rules.passing
         again = restored(document, kept.get("keep"), rules.identities, passing=passing)
         document = again if isinstance(again, dict) else document
-    if path is not None and not untouched:
+    if path is not None and not (untouched and kept is not None and not kept.get("edited")):
         document = rules.placed(document, path)
     return document if travel is None else rules.travelling(document, travel)
 
 
-def keep(state: State, rules: Format, document: Document, *, always: bool = False) -> ExtraKept | None:
+def keep(
+    state: State, rules: Format, document: Document, *, always: bool = False, edited: bool = False
+) -> ExtraKept | None:
     """What must be recorded so that `shown` gives this document; None when it does already.
 
-    With `always` it is recorded even then: that this is how the document came in.
+    With `always` it is recorded even then: that this is how the document came in. `edited`: it is one of ours that
+    somebody changed on this device, so that it says nothing of where the project is elsewhere.
     """
     rest = remainder(rules.render(state), document, rules.identities)
     known = _kept(state, rules)
@@ -46,7 +49,8 @@ def keep(state: State, rules: Format, document: Document, *, always: bool = Fals
         return None
     if known is not None and known.get("keep") == rest and known.get("at") == state.updated_at:
         return None
-    value = json.dumps({"at": state.updated_at, "keep": rest}, ensure_ascii=False, separators=(",", ":"))
+    told = {"at": state.updated_at, "keep": rest} | ({"edited": True} if edited else {})
+    value = json.dumps(told, ensure_ascii=False, separators=(",", ":"))
     return ExtraKept(name=rules.name, value=value)
 
 

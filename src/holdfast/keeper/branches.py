@@ -102,6 +102,7 @@ def keep(
     """Return, squash-merge, commit, delete the session branch. `born=False`: it began before any commit."""
     operation = "stop --keep"
     if came_from is None or came_from == branch:
+        _refuse_missing(git, branch, operation)
         raise Refused(
             f"{branch} was begun without a branch to return to",
             hint=f"Merge it where you want it (`git switch BRANCH`, `git merge --squash {branch}`), "
@@ -141,6 +142,7 @@ def discard(
     """Return, then delete the session branch. `commit` is where to return to after a detached start."""
     operation = "stop --discard"
     if (came_from is None and commit is None) or came_from == branch:
+        _refuse_missing(git, branch, operation)
         raise Refused(
             f"{branch} was begun without a branch to return to",
             hint="Go where you want to be (`git switch BRANCH`), and delete it there if nothing of it is needed.",
@@ -189,6 +191,7 @@ def _arrive(
     where = git.branch()
     back = where == came_from if came_from is not None else where is None and git.commit_id() == detached_at
     if where != branch and not back:
+        _refuse_missing(git, branch, operation)
         at = f"on {where}" if where else f"at {(git.commit_id() or 'no commit')[:12]}, on no branch"
         raise Refused(
             f"The work tree is {at}, not on the session's branch {branch}",
@@ -331,6 +334,17 @@ def _mirrors_aside(git: Git, branch: str, ignore: Sequence[str]) -> Iterator[Non
 
 def _aside_name(branch: str) -> str:
     return f"aside/{branch}"
+
+
+def _refuse_missing(git: Git, branch: str, operation: str) -> None:
+    """A session that another program began may name a branch that is not in this repository, or was never made."""
+    if not git.is_repository() or not (git.branch_exists(branch) or git.branch() == branch):
+        raise NotFound(
+            f"There is no branch {branch} here",
+            hint="End the session without it: holdfast stop",
+            operation=operation,
+            file=git.root,
+        )
 
 
 def _refuse_unfinished(git: Git, operation: str) -> None:

@@ -31,6 +31,8 @@ MANY: Final = {"craft": (".craft", "cache", "orchestration-sessions"), "contract
 _LARGE: Final = 1 << 20  # bytes: whoever only looks need not wait for more to be read
 _MOST: Final = 100  # of one directory
 _MOST_LOOKED_AT: Final = 10
+_MOST_NAMED: Final = 3
+_MOST_COMPARED: Final = 3  # with the log, to see whether they tell more
 
 
 class ProjectFile:
@@ -87,6 +89,15 @@ def files(keeper: Keeper, *, at_work: bool, thorough: bool = False) -> list[Proj
     for name in mirrored & SINGLE.keys() if not at_work else ():
         found += _set_aside(keeper, name)
     return sorted(found, key=lambda file: file.changed, reverse=True)
+
+
+def notes(keeper: Keeper, *, at_work: bool, foreign: bool = False) -> list[str]:
+    """What every surface says: a sentence for each of the latest files; for those of no format only if `foreign`."""
+    found = [file for file in files(keeper, at_work=at_work) if foreign or not file.foreign]
+    said = [sentence(keeper, file) for file in found[:_MOST_NAMED]]
+    if len(found) > _MOST_NAMED:
+        said.append(f"There are {len(found) - _MOST_NAMED} more session files here that are not in the log.")
+    return said
 
 
 def sentence(keeper: Keeper, file: ProjectFile) -> str:
@@ -278,7 +289,9 @@ def _damage(rescue: Rescue) -> str:
 
 
 def _many(keeper: Keeper, name: str, *, thorough: bool) -> Iterator[ProjectFile]:
-    """Of many sessions under ids of their own, those whose ids the store does not know."""
+    """Of many sessions under ids of their own, those that the store does not know, and the latest of the others whose
+    files tell more than it does.
+    """
     from holdfast.core.errors import HoldfastError
     from holdfast.keeper.mirrors.desk import refuse_links
 
@@ -287,9 +300,15 @@ def _many(keeper: Keeper, name: str, *, thorough: bool) -> Iterator[ProjectFile]
         refuse_links(keeper.place.root, "/".join((*MANY[name], "-")))
     except HoldfastError:
         return
+    compared = 0
     for changed, path in _entries(folder, name)[: _MOST if thorough else _MOST_LOOKED_AT]:
         alias = os.path.basename(os.path.dirname(path) if name == "contract" else path).removesuffix(".json")
-        if store is not None and store.find(alias):
+        known = [] if store is None else store.find(alias)
+        if store is not None and known:
+            state = store.state(known[0]) if len(known) == 1 and compared < _MOST_COMPARED else None
+            if state is not None and not state.deleted and changed // 1_000_000 > state.updated_at:
+                compared += 1
+                yield from _telling_more(keeper, name, path)
             continue
         if thorough or _size(path, name) <= _LARGE:
             file = _one_of_many(keeper, name, path)
@@ -297,6 +316,15 @@ def _many(keeper: Keeper, name: str, *, thorough: bool) -> Iterator[ProjectFile]
             file = ProjectFile(name, path, changed // 1_000_000)
         if file is not None:
             yield file
+
+
+def _telling_more(keeper: Keeper, name: str, path: str) -> Iterator[ProjectFile]:
+    """A file of a session that the store knows, where it tells more than that, and no mirror left it so."""
+    size = _size(path, name)
+    if size > _LARGE or (keeper.mirrors.memory.exists() and _is_ours(keeper, path, size)):
+        return
+    found = _examined(keeper, ProjectFile(name, path, os.stat(path).st_mtime_ns // 1_000_000))
+    yield from (file for file in found if file.known is not None and file.error is None)
 
 
 def _size(path: str, name: str) -> int:
@@ -328,9 +356,13 @@ def _one_of_many(keeper: Keeper, name: str, path: str) -> ProjectFile | None:
             value = read(read_limited(path, LIMIT, what="a session file"), path).value
         if rules.detects(value) is None and name != "contract":
             return None
-        said = contents_of(state_of(rules.tidy(value, here).document, rules, here))
+        document = rules.tidy(value, here).document
+        said = contents_of(state_of(document, rules, here))
     except HoldfastError:
         return _unreadable(keeper, name, path)
+    store = keeper.existing_store()
+    if store is not None and store.find(rules.alias(document)):  # under a name of its own
+        return next(_telling_more(keeper, name, path), None)
     file = ProjectFile(name, path, said.updated_at)
     file.rules, file.document, file.goal, file.status = rules, value, said.goal, said.status
     return file

@@ -12,6 +12,7 @@ from mcp_types import CallToolResult
 from holdfast.core.model import Context, Row, Session
 from holdfast.core.text import shorten
 from holdfast.core.times import span
+from holdfast.keeper import project_files
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.overview import glance
 from holdfast.keeper.session import KeptSession
@@ -43,6 +44,12 @@ def remarks(keeper: Keeper) -> Iterator[list[str]]:
     said += [reminder(*line) for line in recorder.reached[lines:]]
     said += [shorten(one_line(sentence), _LONGEST_NOTE) for sentence in keeper.told[:_MOST_NOTES]]
     keeper.told.clear()
+
+
+def named_files(keeper: Keeper, *, at_work: bool, foreign: bool = False) -> list[str]:
+    """Session files of the project that no mirror keeps, in the words of every surface."""
+    said = project_files.notes(keeper, at_work=at_work, foreign=foreign)
+    return [shorten(one_line(sentence), _LONGEST_NOTE) for sentence in said]
 
 
 def receipt(session: KeptSession, notes: list[str], words: str) -> CallToolResult:

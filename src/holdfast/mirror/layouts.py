@@ -21,6 +21,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.state import State
 from holdfast.formats import registry
+from holdfast.formats.craft import naming
 from holdfast.formats.interface import Document, Format, Place, Travel
 from holdfast.formats.keeping import shown
 from holdfast.formats.text.reading import read
@@ -78,6 +79,8 @@ class Layout(ABC):
     deleting_stops: ClassVar[bool] = False
     # Whether its files say how a session reaches other devices: that changes though nothing happens in the session.
     tells_travel: ClassVar[bool] = False
+    # Whether a session stays in the file that another program began it in, whatever that is called.
+    keeps_names: ClassVar[bool] = False
     # Whether `bring_up` writes the files, or whoever asks for `wanted`.
     writes_itself: ClassVar[bool] = False
 
@@ -105,6 +108,10 @@ class Layout(ABC):
 
         `known` are all files that were written, `left` those of them that nobody touched since.
         """
+
+    def usual_path(self, document: Document) -> str:
+        """Where the session of a document stands, in layouts that keep names."""
+        raise NotImplementedError
 
     def check_index(self, path: str, data: bytes) -> None:  # noqa: B027
         """Raises `Invalid` when one of `indexes` holds something that entries cannot be merged into."""
@@ -240,9 +247,19 @@ class Craft(Layout):
     folders = (folder,)
     indexes = (index,)
     tells_travel = True
+    keeps_names = True
 
     def holds(self, path: str) -> bool:
         return _is_json_in(path, self.folder) and path != self.index
+
+    def usual_path(self, document: Document) -> str:
+        return f"{self.folder}/{safe_name(self.rules.alias(document))}.json"
+
+    def written(self, showing: Showing) -> tuple[Document, bytes]:
+        from holdfast.formats.craft.rendering import as_its_program_has_it
+
+        document, _ = super().written(showing)
+        return document, self.rules.write(as_its_program_has_it(document))
 
     def wanted(
         self,
@@ -252,7 +269,7 @@ class Craft(Layout):
         known: Mapping[str, Written],
     ) -> dict[str, Wanted]:
         found: dict[str, Wanted] = {}
-        stands = _standing(left)
+        stands, begun = _standing(left), {file.session: path for path, file in known.items() if file.session}
         fresh: list[Row] = []
         for one in sessions:
             before = stands.get((one.state.session, one.as_of, one.state.count))
@@ -260,9 +277,9 @@ class Craft(Layout):
                 found[before] = Wanted(one.state.session, None)
                 continue
             document, data = self.written(one)
-            name = f"{safe_name(self.rules.alias(document))}.json"
-            found[f"{self.folder}/{name}"] = Wanted(one.state.session, data)
-            fresh.append(_row(one.state, name.removesuffix(".json")))
+            path = begun.get(one.state.session) or self.usual_path(document)
+            found[path] = Wanted(one.state.session, data)
+            fresh.append(_row(one.state))
         index = self._indexed(root, sessions, found, fresh, known)
         if index is not None:
             found[self.index] = index
@@ -286,18 +303,21 @@ class Craft(Layout):
 
         What an index that nobody touched says of sessions that nothing happened in is still true.
         """
-        from holdfast.formats.craft.indexing import ids, is_empty, merged
+        from holdfast.formats.craft.indexing import is_empty, merged
+        from holdfast.formats.craft.indexing import names as names_in
 
         names = {_id_of(path) for path in found}
+        stems = {wanted.session: _id_of(path) for path, wanted in found.items()}
+        files = {naming.shown_id(one.state): stems[one.state.session] for one in sessions}
         ended = {_id_of(path) for path in known if self.holds(path)} - names
         data, standing = self._standing_index(root)
-        listed, hashed = ids(standing), "" if data is None else hash_of(data)
+        listed, hashed = names_in(standing), "" if data is None else hash_of(data)
         untouched = self.index in known and known[self.index].hash == hashed
-        if not untouched or names - listed - {row.id for row in fresh}:
-            fresh = [_row(one.state, self._name(one)) for one in sessions]
+        if not untouched or names - listed - {files[row.id] for row in fresh}:
+            fresh = [_row(one.state) for one in sessions]
         if standing and not names and listed.isdisjoint(ended) and not (untouched and is_empty(standing)):
             return Wanted("", None)  # others' alone
-        index = merged(standing, fresh, ended)
+        index = merged(standing, fresh, ended, files)
         if is_empty(index) and (untouched or data is None):
             return None
         return Wanted("", data if index == standing else self.rules.write(index), hashed)
@@ -318,9 +338,6 @@ class Craft(Layout):
         assert isinstance(value, dict)
         return data, value
 
-    def _name(self, one: Showing) -> str:
-        return safe_name(self.rules.alias(shown(one.state, self.rules)))
-
 
 def _standing(left: Mapping[str, Written]) -> dict[tuple[str, str, int], str]:
     """Where a session stands as of an event, and with how many."""
@@ -331,11 +348,11 @@ def _id_of(path: str) -> str:
     return posixpath.basename(path).removesuffix(".json")
 
 
-def _row(state: State, name: str) -> Row:
+def _row(state: State) -> Row:
     listed = view.session(state, state.updated_at)
     return Row(
-        id=name, goal=listed.goal, status=listed.status, progress=listed.progress, project=listed.project.name,
-        device=listed.device, created_at=listed.created_at, updated_at=listed.updated_at,
+        id=naming.shown_id(state), goal=listed.goal, status=listed.status, progress=listed.progress,
+        project=listed.project.name, device=listed.device, created_at=listed.created_at, updated_at=listed.updated_at,
         working_ms=listed.time.working_ms, archived=bool(state.archived),
     )  # fmt: skip
 

@@ -33,13 +33,18 @@ def _called(alias: str) -> Condition:
     return "ref IN (SELECT session FROM aliases WHERE alias = ?)", (alias,)
 
 
+def _called_like(part: str) -> Condition:
+    return "ref IN (SELECT session FROM aliases WHERE instr(lower(alias), ?) > 0)", (part,)
+
+
 class Within(NamedTuple):
     """The part of the tables that is this store: a condition that holds for rows of `sessions`.
 
     Where many sessions are in the tables and few of them can be seen, `parts` are conditions of which just one holds
     for each session that can be: asked one by one, each has an index that gives its newest rows first. `with_words`
-    and `called` say which sessions have whole words and the beginning of one more, and which have an alias; where
-    words are looked for in none but sessions that can be seen, those are `few`, and there is no need of parts.
+    and `called` say which sessions have whole words and the beginning of one more, and which have an alias;
+    `called_like` which have one with such a part, in small letters; where words are looked for in none but sessions
+    that can be seen, those are `few`, and there is no need of parts.
     """
 
     condition: str = "1 = 1"
@@ -47,11 +52,13 @@ class Within(NamedTuple):
     parts: tuple[str, ...] = ("1 = 1",)
     with_words: Callable[[Sequence[str], str], list[Condition]] = _with_words
     called: Callable[[str], Condition] = _called
+    called_like: Callable[[str], Condition] = _called_like
     few: bool = False
 
 
-# Of a search: most are for words, and need not look for an alias.
-_ID_LIKE: Final = re.compile(r"[0-9_:-]")
+# Of a search: most are for words, and need not look for an id.
+_ID_LIKE: Final = re.compile(r"(?=.*[0-9_:-])\S+\Z")
+_SHORTEST_PART: Final = 4  # of an id: so much tells one from others
 _WHOLE: Final = Within()
 _LISTED: Final = "deleted = 0 AND version > 0"
 _COLUMNS: Final = "id, goal, status, progress, name, device, created_at, updated_at, working_ms, archived, ended_at"
@@ -103,10 +110,11 @@ def _all(ask: Ask, within: Within, columns: str, condition: str) -> list[Any]:
 
 def find(ask: Ask, reference: str, within: Within = _WHOLE) -> list[str]:
     start = reference.lower()
-    begun = f"SELECT id FROM sessions WHERE {_LISTED} AND {within.condition} AND id >= ? AND id < ?"  # noqa: S608
+    prefix, bounds = _begun(start)
+    begun = f"SELECT id FROM sessions WHERE {_LISTED} AND {within.condition} AND {prefix}"  # noqa: S608
     condition, alias = within.called(reference)
     called = f"SELECT id FROM sessions WHERE deleted = 0 AND {within.condition} AND {condition}"  # noqa: S608
-    values = (*within.values, start, start + "g", *within.values, *alias)
+    values = (*within.values, *bounds, *within.values, *alias)
     return [id_ for (id_,) in ask(f"{begun} UNION {called} ORDER BY 1", values)]
 
 
@@ -138,14 +146,26 @@ def _conditions(which: Filter, within: Within) -> list[Condition] | None:
             return None
         says = within.with_words(whole, begun)
         name = which.search.strip()
-        found += [_either(says, within.called(name))] if _ID_LIKE.search(name) and " " not in name else says
+        found += [_either(says, *_named(name, within))] if _ID_LIKE.match(name) else says
     return found
 
 
-def _either(says: list[Condition], called: Condition) -> Condition:
-    """The words of a query are in the session, or the query is one of its aliases."""
+def _named(name: str, within: Within) -> list[Condition]:
+    """The name is an alias of the session, a part of one, or the beginning of its id."""
+    if len(name) < _SHORTEST_PART:
+        return [within.called(name)]
+    return [within.called_like(name.lower()), _begun(name.lower())]
+
+
+def _begun(start: str) -> Condition:
+    return "id >= ? AND id < ?", (start, start + "g")
+
+
+def _either(says: list[Condition], *others: Condition) -> Condition:
+    """The words of a query are in the session, or one of the other conditions holds."""
     words = " AND ".join(condition for condition, _ in says)
-    return f"(({words}) OR {called[0]})", (*(value for _, values in says for value in values), *called[1])
+    every = " OR ".join(f"({condition})" for condition in (words, *(condition for condition, _ in others)))
+    return f"({every})", tuple(value for _, values in (*says, *others) for value in values)
 
 
 def _marks(values: Sequence[str]) -> str:

@@ -13,9 +13,9 @@ from holdfast.cli.commands.agents import table
 from holdfast.cli.connected import public as public_connection
 from holdfast.cli.paint import Paint, Painted, wrap
 from holdfast.cli.places import places
-from holdfast.cli.project_files import file_notes
 from holdfast.cli.table import FORMAT_NAMES
 from holdfast.core.errors import HoldfastError, Interrupted
+from holdfast.keeper import project_files
 from holdfast.keeper.wording import count
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def run(call: Call) -> int:
     done = _do(call, found, wanted)
     if wanted.connect:
         found = find(call.keeper, where)
-    notes = file_notes(call, at_work=call.keeper.current() is not None, foreign=True)
+    notes = project_files.notes(call.keeper, at_work=call.keeper.current() is not None, foreign=True)
     call.answer(
         {
             "agents": [public_agent(one) for one in found],

@@ -6,7 +6,6 @@ import os
 
 from holdfast.cli.call import Call
 from holdfast.cli.places import places
-from holdfast.cli.project_files import file_notes
 from holdfast.core.errors import HoldfastError, NotFound, Refused
 from holdfast.core.text import shorten
 from holdfast.core.times import millis
@@ -97,7 +96,7 @@ def _says_yes(call: Call, file: ProjectFile, why: str) -> bool:
 
 
 def _nothing_hint(call: Call) -> str:
-    notes = file_notes(call, at_work=False, foreign=True)
+    notes = project_files.notes(call.keeper, at_work=False, foreign=True)
     return "\n".join(["Start one: holdfast start GOAL", *notes])
 
 
@@ -133,7 +132,7 @@ def _go_on(
     call.keeper.places = places(call)
     before = call.keeper.current() if file is not None else None
     resumed = session.resume(device=device, force=force, at=call.at)
-    notes = file_notes(call, at_work=True) if file is None else _mirrored(call, file, session, before)
+    notes = project_files.notes(call.keeper, at_work=True) if file is None else _mirrored(call, file, session, before)
     document = session.document(at=call.at)
     text = session.briefing(reader="person", at=call.at)
     more = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
-from holdfast.cli.project_files import file_notes
+from holdfast.keeper import project_files
 
 
 def run(call: Call) -> None:
@@ -22,7 +22,7 @@ def run(call: Call) -> None:
         at=call.at,
     )
     document = session.document(at=call.at)
-    notes = file_notes(call, at_work=True)
+    notes = project_files.notes(call.keeper, at_work=True)
     call.done(
         document,
         lambda paint: paint.join(

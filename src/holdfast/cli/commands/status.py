@@ -9,15 +9,17 @@ from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.glance import glance
 from holdfast.cli.paint import Paint, Painted
-from holdfast.cli.project_files import file_notes
 from holdfast.core.model import Session
 from holdfast.core.state import State
+from holdfast.keeper import project_files
 
 
 def run(call: Call) -> None:
     reference = call.parsed.text("id") or "@"
     found = call.keeper.current(at=call.at) if reference == "@" else call.keeper.session(reference)
-    files = file_notes(call, at_work=found is not None) if call.at is None and reference == "@" else []
+    files = (
+        project_files.notes(call.keeper, at_work=found is not None) if call.at is None and reference == "@" else []
+    )
     if found is None:
         gone = _deleted(call) if call.at is None else None
         notes = [*([] if gone is None else [gone]), *call.keeper.told, *files]

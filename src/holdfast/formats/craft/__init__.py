@@ -42,7 +42,7 @@ class Craft(Format):
     }
     derived: ClassVar[frozenset[Place]] = frozenset(
         {
-            ("updated_at",), ("device",), ("agents", "*", "duration_seconds"), ("project",), PATHS,
+            ("session_id",), ("updated_at",), ("device",), ("agents", "*", "duration_seconds"), ("project",), PATHS,
             *(("teleportation", key) for key in _TRAVEL),
         }
     )  # fmt: skip

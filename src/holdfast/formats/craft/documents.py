@@ -15,6 +15,9 @@ VERSION: Final = "1.0.0"
 # Who changed a file that no agent changed.
 PERSON: Final = "person"
 
+# The end of the key under which a value is kept that craft cannot use.
+AS_FOUND: Final = "_as_found"
+
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z"
 
 _Said = Annotated[str, msgspec.Meta(pattern=r"\S")]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import posixpath
+from collections.abc import Collection, Mapping
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
@@ -20,20 +21,22 @@ def entries(value: Json) -> list[Document]:
     return found
 
 
-def ids(value: Document) -> set[str]:
-    return {name for entry in entries(value) if (name := _id(entry))} if value else set()
+def names(value: Document) -> set[str]:
+    """How the files of an index are called, without their ending."""
+    return {name for entry in entries(value) if (name := _name(entry))} if value else set()
 
 
-def merged(value: Document, rows: list[Row], ended: Collection[str]) -> Document:
+def merged(value: Document, rows: list[Row], ended: Collection[str], files: Mapping[str, str]) -> Document:
     """An index, or {}, with these sessions brought up to date and without those that ended being shown.
 
-    Entries of other sessions stay, and so do the keys that another program added, to the index or to any entry.
+    `ended` are names of files, `files` those of the sessions. Entries of other sessions stay, and so do the keys that
+    another program added, to the index or to any entry.
     """
-    ours = index(rows)
-    fresh = {_id(entry): entry for entry in entries(ours)}
-    standing = [entry for entry in entries(value) if _id(entry) not in ended] if value else []
-    every = [entry | fresh.get(_id(entry), {}) for entry in standing]
-    listed = {_id(entry) for entry in standing}
+    ours = index(rows, files)
+    fresh = {_name(entry): entry for entry in entries(ours)}
+    standing = [entry for entry in entries(value) if _name(entry) not in ended] if value else []
+    every = [entry | fresh.get(_name(entry), {}) for entry in standing]
+    listed = {_name(entry) for entry in standing}
     every += [entry for name, entry in fresh.items() if name not in listed]
     every.sort(key=lambda entry: str(entry.get("session_id")))
     every.sort(key=lambda entry: str(entry.get("updated_at", "")), reverse=True)
@@ -45,6 +48,9 @@ def is_empty(value: Document) -> bool:
     return not value["sessions"] and value.keys() == index([]).keys()
 
 
-def _id(entry: Document) -> str:
-    name = entry.get("session_id")
-    return name if isinstance(name, str) else ""
+def _name(entry: Document) -> str:
+    """The name of a session's file, without its ending: what an entry is known by."""
+    file, session = entry.get("file"), entry.get("session_id")
+    if isinstance(file, str) and file.endswith(".json"):
+        return posixpath.basename(file).removesuffix(".json")
+    return session if isinstance(session, str) else ""

@@ -14,6 +14,7 @@ from holdfast.core.canonical import LARGEST, Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import shorten
 from holdfast.formats import moments
+from holdfast.formats.craft.documents import AS_FOUND
 from holdfast.formats.interface import Document, Ground, Note, Place
 
 _NUMBER: Final = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*(%?)\s*\Z", re.ASCII)
@@ -44,9 +45,9 @@ class Part:
 
     def set_aside(self, key: str, why: str) -> None:
         """Keep what cannot be used where it disturbs nobody."""
-        self.data[f"{key}_as_found"] = self.data.pop(key)
+        self.data[f"{key}{AS_FOUND}"] = self.data.pop(key)
         self._aside.add(key)
-        self.say(key, f"{why}; kept as {key}_as_found")
+        self.say(key, f"{why}; kept as {key}{AS_FOUND}")
 
     def adopt(self, key: str, *others: str) -> None:
         """Where the key is missing, what another program calls the same thing."""
@@ -159,10 +160,10 @@ class Part:
                 self.notes.append(Note((*self.place, key, index), f"is not text; {taken}"))
             if words is not None:
                 made.append(words)
-        earlier = self.data.get(f"{key}_as_found")
+        earlier = self.data.get(f"{key}{AS_FOUND}")
         if isinstance(earlier, list):  # kept before, next to what is a list of texts since
             found = [*earlier, *(entry for entry in found if not isinstance(entry, str) and entry not in earlier)]
-        self.data[f"{key}_as_found"] = found
+        self.data[f"{key}{AS_FOUND}"] = found
         self.data[key] = made
 
     def listed(self, key: str) -> list[Json] | None:
@@ -175,7 +176,7 @@ class Part:
         elif isinstance(found, dict):
             # A list by name: each entry says its name itself.
             found = [{"id": name, **entry} if isinstance(entry, dict) else entry for name, entry in found.items()]
-            self.data[f"{key}_as_found"] = self.data[key]
+            self.data[f"{key}{AS_FOUND}"] = self.data[key]
         else:
             found = [found]
         self.say(key, "is not a list; taken as one")

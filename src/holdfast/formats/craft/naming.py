@@ -82,3 +82,8 @@ def foreign_id(state: State) -> str | None:
     """The id the session came with, where craft cannot hold it as its own."""
     known = state.aliases.get("craft")
     return None if known is None or naming.is_uuid(known) else known
+
+
+def shown_id(state: State) -> str:
+    """The id that the program which began the session knows it by."""
+    return foreign_id(state) or session_id(state)

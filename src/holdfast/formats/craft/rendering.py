@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from holdfast.core import modes, view
@@ -11,7 +12,7 @@ from holdfast.core.model import Agent, AgentError, AgentFiles, Decision, Row, Se
 from holdfast.core.state import State
 from holdfast.core.times import SECOND, millis
 from holdfast.formats.craft import naming, rules
-from holdfast.formats.craft.documents import PERSON, VERSION
+from holdfast.formats.craft.documents import AS_FOUND, PERSON, VERSION
 from holdfast.formats.interface import Document, Travel
 
 SCHEMA: Final = "https://data-wise.github.io/craft/schemas/session-state-v1.json"
@@ -65,8 +66,11 @@ def render(state: State) -> Document:
     }
 
 
-def index(rows: list[Row]) -> Document:
-    """The file that stands beside the sessions and lists them, the one changed last first."""
+def index(rows: list[Row], names: Mapping[str, str] | None = None) -> Document:
+    """The file that stands beside the sessions and lists them, the one changed last first.
+
+    `names`: how files are called, without their ending, where that is not the session's id.
+    """
     ordered = sorted(sorted(rows, key=lambda row: row.id), key=lambda row: row.updated_at, reverse=True)
     return {
         "schema_version": VERSION,
@@ -79,7 +83,7 @@ def index(rows: list[Row]) -> Document:
                 "created_at": row.created_at,
                 "updated_at": row.updated_at,
                 "device": _device(row.device),
-                "file": f"{row.id}.json",
+                "file": f"{(names or {}).get(row.id, row.id)}.json",
             }
             for row in ordered
         ],
@@ -255,3 +259,35 @@ def _metadata(state: State, session: Session) -> Document:
     if foreign is not None:
         made["holdfast"] = {"alias": foreign}
     return made
+
+
+def as_its_program_has_it(document: Document) -> Document:
+    """The document as the program that began it knows it: under its own id, UUID or not, and with values that craft
+    cannot use where they stood, as long as nothing else has come there.
+    """
+    metadata = document.get("metadata")
+    inner = metadata.get("holdfast") if isinstance(metadata, dict) else None
+    alias = inner.get("alias") if isinstance(inner, dict) else None
+    made = _put_back(document)
+    assert isinstance(made, dict)
+    if isinstance(metadata, dict) and isinstance(inner, dict) and isinstance(alias, str):
+        rest = {key: value for key, value in inner.items() if key != "alias"}
+        more = {key: value for key, value in metadata.items() if key != "holdfast"} | (
+            {"holdfast": rest} if rest else {}
+        )
+        made["session_id"] = alias
+        made["metadata"] = _put_back(more)
+    return made
+
+
+def _put_back(value: Json) -> Json:
+    if isinstance(value, list):
+        return [_put_back(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key for key in value if key.endswith(AS_FOUND) and value.get(key.removesuffix(AS_FOUND), "") is None}
+    return {
+        key: value[f"{key}{AS_FOUND}"] if f"{key}{AS_FOUND}" in kept else _put_back(inner)
+        for key, inner in value.items()
+        if key not in kept
+    }

@@ -20,7 +20,7 @@ from holdfast.formats.text import jsonnodes, nodes
 from holdfast.formats.text.nodes import Node, wrong
 from holdfast.formats.text.plainjson import LIMIT
 
-__all__ = ["LIMIT", "Read", "read", "read_json", "read_lines", "read_yaml"]
+__all__ = ["LIMIT", "Read", "read", "read_json", "read_lines", "read_text", "read_yaml"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 # The byte order marks of what is not read here; the longer first, because the shorter begin them.
@@ -56,13 +56,13 @@ def read(raw: bytes, path: str) -> Read:
 
 
 def read_json(raw: bytes, path: str, first: int = 1) -> Read:
-    text, notes = _text(raw, path, first)
+    text, notes = read_text(raw, path, first)
     value = jsonnodes.loads(text, path, first)
     return Read(value, _finder(lambda: jsonnodes.from_json(text, path, first)), notes)
 
 
 def read_yaml(raw: bytes, path: str) -> Read:
-    text, notes = _text(raw, path, 1)
+    text, notes = read_text(raw, path)
     root = nodes.from_yaml(text, path)
     return Read(_typed(root, path), _finder(lambda: root), notes)
 
@@ -92,7 +92,8 @@ def read_lines(raw: bytes, path: str) -> Iterator[tuple[int, Read | Invalid]]:
 # ── text ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _text(raw: bytes, path: str, first: int) -> tuple[str, list[Note]]:
+def read_text(raw: bytes, path: str, first: int = 1) -> tuple[str, list[Note]]:
+    """The text of a file, and what was remarkable about it. Raises `Invalid`."""
     if len(raw) > LIMIT:
         raise wrong(path, f"it has more than {LIMIT >> 20} MiB", None)
     encoding = next((name for mark, name in _FOREIGN_MARKS if raw.startswith(mark)), None)

@@ -6,6 +6,7 @@ sessions, of phases or of agents it is theirs. Work, decisions and notes count w
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
@@ -15,9 +16,11 @@ from holdfast.formats.unknown.table import OF_GIT, OF_PROGRESS, OF_SESSION, Mean
 
 _DEEPEST: Final = 6
 _TITLE: Final = 3  # a goal of this rank may be the title of anything
+_LAST_RANK: Final = 9
 _WORK: Final = frozenset({"done", "doing", "to do", "blocked", "tasks"})
 # What an object is called, its entries are, unless they have names that mean something else.
 _INHERITED: Final = frozenset({"done", "to do", "blocked", "note", "decision"})
+_FILES: Final = frozenset({"modified files", "created files", "deleted files"})
 # Facts of the session.
 _GIT: Final = frozenset({"branch", "commit"})
 _FACTS: Final = frozenset(
@@ -83,11 +86,11 @@ class _Around(NamedTuple):
             return self.progress
         if row.meaning in _FACTS:
             return self.session
+        if row.meaning == "goal" and row.rank > _TITLE:
+            return self.git
         if self.facts_only:
             return False
-        if row.meaning == "goal" and row.rank >= _TITLE:
-            return self.session if row.rank == _TITLE else self.git
-        return True
+        return self.session if row.meaning == "goal" and row.rank == _TITLE else True
 
 
 def _walk(found: Meanings, holder: dict[str, Json], place: Place, around: _Around) -> None:
@@ -99,7 +102,11 @@ def _walk(found: Meanings, holder: dict[str, Json], place: Place, around: _Aroun
         if row is None and around.inherited is not None and _may_inherit(key) and around.inherited.shape(value):
             row = around.inherited
         if row is not None and row.meaning == "nothing":
+            if words_of(key) == ("file",) and isinstance(value, dict):
+                _take_files(found, value, here)
             continue
+        if row is not None and row.meaning == "doing" and place and _is_done(holder):
+            row = row_of("done", value)
         if row is not None and row.meaning == "sessions":
             _walk_current(found, value, here)
             continue
@@ -111,7 +118,35 @@ def _walk(found: Meanings, holder: dict[str, Json], place: Place, around: _Aroun
             if holds and not (row is not None and values.is_item(value)):
                 continue
         if row is not None and around.allows(row):
-            _take(found, row, here, key, value)
+            _take(found, _of_earlier(row, value) if _names_earlier(key) else row, here, key, value)
+
+
+def _take_files(found: Meanings, holder: dict[str, Json], place: Place) -> None:
+    """Lists of files by what became of them."""
+    for key, value in holder.items():
+        row = row_of(f"{key} files", value)
+        if row is not None and row.meaning in _FILES:
+            _take(found, row, (*place, key), key, value)
+
+
+def _is_done(holder: dict[str, Json]) -> bool:
+    """Whether an object says of itself that it is done: then so is what it names as the one thing at hand."""
+    return values.status_word(holder.get("status"), whole=True) == "done"
+
+
+def _names_earlier(key: str) -> bool:
+    """Whether a key names the session before this one: `last_session_date`, but not `session_last_saved`."""
+    words = words_of(key)
+    return any(word in _EARLIER and after == "session" for word, after in pairwise(words))
+
+
+def _of_earlier(row: Row, value: Json) -> Row | None:
+    """What a fact of the session before this one is here: its summary a note, its goal ours for want of another."""
+    if row.meaning == "summary":
+        return row_of("notes", value)
+    if row.meaning == "goal":
+        return row._replace(rank=_LAST_RANK)
+    return None if row.meaning in _FACTS | _GIT else row
 
 
 def _take(found: Meanings, row: Row | None, place: Place, key: str, value: Json) -> None:

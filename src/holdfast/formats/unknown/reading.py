@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
@@ -14,6 +15,8 @@ from holdfast.formats.unknown.meanings import Found, meanings
 from holdfast.formats.unknown.table import GROUPS, Meaning, words_of
 
 _MOST: Final = 2000  # entries
+# Meanings of lists of work, in the order in which they are believed.
+_LISTED: Final[tuple[Meaning, ...]] = ("done", "doing", "blocked", "to do", "tasks")
 End: TypeAlias = Literal["failed", "paused", "completed", "aborted"]
 _FAILED: Final = frozenset({"error", "failed", "failure", "crashed"})
 _PAUSED: Final = frozenset({"paused", "on hold", "stopped", "suspended", "interrupted"})
@@ -107,14 +110,40 @@ class _Reader:
             candidates = self._goals_of_entries()
         if not candidates:
             project = self._one("project", "the project's name, for want of a goal")
-            return None if project is None else f"Work on {project}"
+            return self._next_step() if project is None else f"Work on {project}"
         best, goal = candidates[0]
+        meant = self._entry_called(goal)
+        if meant is not None:
+            best, goal = meant
         self._say(best.place, "taken as the goal")
         self._found.setdefault("note", []).extend(
             found for found, text in candidates[1:]
             if found.row.meaning == "goal" and text != goal and values.is_prose(text)
         )  # fmt: skip
         return goal
+
+    def _next_step(self) -> str | None:
+        """For want of anything else, the one thing that is to be done next."""
+        for found in self._found.get("to do", []):
+            text = values.goal_of(found.value) if isinstance(found.value, str) else None
+            if text is not None and len(text) <= LONGEST_NAME and values.is_prose(text):
+                self._say(found.place, "taken as the goal, for want of one")
+                return text
+        return None
+
+    def _entry_called(self, name: str) -> tuple[Found, str] | None:
+        """The entry of a list that has this id: whoever names it as the one at hand means what it says."""
+        return None if values.is_prose(name) else self._by_id.get(name)
+
+    @cached_property
+    def _by_id(self) -> dict[str, tuple[Found, str]]:
+        named: dict[str, tuple[Found, str]] = {}
+        for found in [found for meaning in _LISTED for found in self._found.get(meaning, [])]:
+            for item in self._items(found):
+                for key in ("id", "task_id", "key", "number"):
+                    if isinstance(item.more.get(key), (str, int)):
+                        named.setdefault(str(item.more[key]), (found._replace(place=item.place), item.text))
+        return named
 
     def _goals_of_entries(self) -> list[tuple[Found, str]]:
         """Where no goal is stated: what is being worked on, else what was done last, else a short summary."""
@@ -202,13 +231,13 @@ class _Reader:
     def _tasks(self, goal: str | None) -> Iterator[Task]:
         """Each text once, by the first list that has it: what is done stays done."""
         seen: set[str] = set()
-        meanings: tuple[Meaning, ...] = ("done", "doing", "blocked", "to do", "tasks")
-        for meaning in meanings:
+        for meaning in _LISTED:
             for found in self._found.get(meaning, []):
                 for item in self._items(found):
                     status = item.status or ("to do" if meaning == "tasks" else meaning)
                     # What is named as the one thing at hand; an entry of a list is a task, whatever the goal is.
-                    is_goal = status == "doing" and item.text == goal and bool(found.row.rank)
+                    named = status == "doing" and bool(found.row.rank)
+                    is_goal = named and (item.text == goal or self._entry_called(item.text) is not None)
                     if item.text.casefold() in seen or is_goal or len(seen) > _MOST:
                         continue
                     seen.add(item.text.casefold())

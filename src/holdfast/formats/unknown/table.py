@@ -49,11 +49,11 @@ GROUPS: Final[Mapping[str, str]] = {
               "concern|risk|important",
     "earlier": "previous|prior|past|old|earlier|archived|archive",
     "changed": "modified|changed|edited|touched|updated|uncommitted|dirty",
-    "at": "at|on|time|date|timestamp|ts",
+    "at": "at|on|time|date|timestamp|ts|utc",
     # What numbers, places and moments are called: no work is listed under these.
     "measure": "count|total|number|percent|percentage|pct|rate|ratio|minute|hour|ms|second|duration|budget|token|"
                "cost|score|id|url|path|dir|directory|port|version|criteria|definition|threshold|limit|max|min|date|"
-               "time|hash|branch|commit|config|setting|type|mode|flag|enabled",
+               "time|hash|branch|commit|config|setting|type|mode|flag|enabled|level|severity",
     # What holds nothing of the session, whatever its own keys are called.
     "apart": "config|configuration|setting|environment|env|metric|stat|statistic|kpi|threshold|budget|token|cost|"
              "dependency|stack|service|server|database|deployment|documentation|doc|schema|index|tool|test|testing|"
@@ -79,15 +79,15 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("began", "current|last? session? start|started|began|begin|created <at>?, session? date", values.is_moment),
     Row("updated", "last? session|file|state? last? update|updated|modified|saved|save|activity|active|checkpoint|"
                    "seen|change|changed|ended|end|stopped|closed|generated|exported|recorded <at>?, "
-                   "completed|finished <at>, last? session? timestamp|ts|time, last session date", values.is_moment),
+                   "completed|finished <at>, last? session? timestamp|ts|time", values.is_moment),
     Row("model", "ai? model name|id?", values.is_name),
     Row("scope", "scope, area, component, module", values.is_name),
     Row("tags", "tag, label, keyword", values.is_list_of_text),
     Row("progress", "* progress, * completion, completion|progress percentage|percent|pct, "
                     "percent|percentage complete?", values.is_share),
-    Row("status", "session? status|state, overall|current|completion status", values.is_name),
+    Row("status", "session? status|state, overall|current|completion|task|work status", values.is_name),
     # Files.
-    Row("modified files", "<changed> file|path *, * file|path <changed>, recent change, recent file *",
+    Row("modified files", "<changed> file|path *, * file|path <changed>, recent change, recent file *, file change",
         values.is_list_of_paths),
     Row("created files", "created|new|added file|path *, * file|path created|added|new", values.is_list_of_paths),
     Row("deleted files", "deleted|removed file|path *, * file|path deleted|removed", values.is_list_of_paths),
@@ -96,9 +96,9 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("to do", "* not|un <done>|started *", values.is_work),
     Row("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
     Row("done", "* <done> *, recent|latest|last|recently <task>|activity|change *, what was done, what we did, "
-                "what changed, change made, work so far", values.is_work),
+                "what was|we built, what changed, change made, work so far", values.is_work),
     Row("to do", "* <to do> *, * to do *, follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
-                 "* action item, * left, immediate|suggested|recommended|required action *, "
+                 "* action item, * left, what remain, immediate|suggested|recommended|required action *, "
                  "* action needed|required, ready to start", values.is_work),
     Row("blocked", "* blocker *, * blocked, blocked by|on|<task>|issue *, blocking, blocking <task>|issue|problem, "
                    "waiting for|on *, * impediment", values.is_work),
@@ -106,24 +106,25 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("tasks", "<now> *", values.is_list_of_statuses),
     Row("doing", "<now> <task> *", values.is_list_of_text),
     # The goal, best first.
-    Row("goal", "* goal, * objective, user request", values.is_goal, 1),
+    Row("goal", "* goal, * objective, user|original|initial request|prompt|input|ask", values.is_goal, 1),
     Row("goal", "currently? working on, <now>|session|work|main|primary? focus area?, "
                 "<now> work|workstream|effort|initiative", values.is_goal, 2),
-    Row("doing", "<now> <task>|issue *, <now>, task, <task> name|title|description", values.is_one, 3),
-    Row("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what",
-        values.is_one, 3),
+    Row("doing", "<now> <task>|issue *, <now>, now, task, <task> name|title|description", values.is_one, 3),
+    Row("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what, "
+                "request, prompt, input", values.is_one, 3),
     Row("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage "
                 "name|title|goal|description|kind?, session type", values.is_one, 4),
     # Lists that are both: each entry says where it stands.
     Row("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
     Row("tasks", "* <unit>, * <unit> status, roadmap, * issue", values.is_list_of_statuses),
     # What is said besides.
-    Row("error", "* error *, * failure, problem", values.is_text),
+    Row("error", "* error *, * failure, problem, problem encountered|hit|found", values.is_text),
     Row("note", "* <remark> *, known|open|<now>? issue, * known issue", values.is_remark),
-    Row("note", "context, * insight, handoff *, * instruction, resume|recovery|restart prompt|context|message",
+    Row("note", "context, * insight, handoff *, * instruction, "
+                "resume|recovery|restart prompt|context|message|point|summary|hint", values.is_text),
+    Row("summary", "last|latest|current? session|work|progress|status? summary, description, overview",
         values.is_text),
-    Row("summary", "last|current? session|work|progress|status? summary, description, overview", values.is_text),
-    Row("project", "project|app|repo|repository name|title?", values.is_goal),
+    Row("project", "<now>? project|app|repo|repository name|title?", values.is_goal),
     Row("nothing", "<apart> *, * <apart>", values.is_anything),
     Row("tasks", "*", values.is_map_of_statuses),
 )  # fmt: skip
@@ -143,6 +144,7 @@ OF_PROGRESS: Final = OF_SESSION | {"task", "overall", "total", "completion", "pr
 
 _BREAK: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 _LONGEST_KEY: Final = 100
+_THIS: Final = re.compile(r"(?:(?:for|in|during|of) )?this session \Z|\A(?:in )?this session ")
 
 
 @lru_cache(maxsize=4096)
@@ -167,7 +169,9 @@ def row_of(key: str, value: Json) -> Row | None:
 @lru_cache(maxsize=4096)
 def rows_named(key: str) -> tuple[Row, ...]:
     """The rows whose words a key has, whatever its value. The last one is for any key."""
-    said = "".join(f"{word} " for word in words_of(key))
+    # What is said of this session is said.
+    words = "".join(f"{word} " for word in words_of(key))
+    said = _THIS.sub("", words) or words
     return tuple(row for row, pattern in zip(TABLE, _PATTERNS, strict=True) if said and pattern.fullmatch(said))
 
 

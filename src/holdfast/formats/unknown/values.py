@@ -30,7 +30,7 @@ _NONE: Final = re.compile(
     r"|\[[^\]]*\]|<[^>]*>",
     re.IGNORECASE,
 )
-_NUMBER: Final = re.compile(r"#[0-9a-f]{3,8}|[#~≈+-]?\d[\d.,:/ ]*(?:%|/\d+)?", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"(?:#[0-9a-f]{3,8}|[#~≈+-]?\d[\d.,:/ ]*(?:%|/\d+)?)\s*(?:\([^()]*\))?", re.IGNORECASE)
 _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-+][\w.]+)?|v\d+", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?)?|\d{1,2}[./]\d{1,2}[./]\d{4}")
 _FILE: Final = re.compile(
@@ -54,7 +54,7 @@ STATUSES: Final[Mapping[str, str]] = {
     **_words("done", "done complete completed finished closed success successful passed merged shipped resolved "
              "fixed implemented built delivered verified true yes"),
     **_words("doing", "in_progress inprogress active doing started starting wip ongoing current running "
-             "partial partially_complete"),
+             "partial partially_complete needs_review in_review review reviewing testing"),
     **_words("to do", "pending todo to_do open not_started planned planning queued new false no next ready idle "
              "upcoming exploring proposed draft deferred incomplete waiting_for_approval backlog"),
     **_words("blocked", "blocked waiting stuck on_hold"),
@@ -74,6 +74,10 @@ _TEXT: Final = (
 )  # fmt: skip
 _PARTS: Final = ("tasks", "steps", "subtasks", "items")
 _ENDINGS: Final = ("_task", "_name", "_title", "_description", "_text")
+# What is said of one thing, and is none itself.
+_ATTRIBUTES: Final = frozenset(
+    ["priority", "branch", "severity", "owner", "assignee", "type", "category", "level", "worktree", "id", "date"]
+)
 _STATUS: Final = ("status", "state", "done", "completed", "complete", "checked", "passes", "passed")
 
 
@@ -210,7 +214,8 @@ def items(value: Json, place: Place, noun: str = "") -> Iterator[Item]:
     if isinstance(value, (list, tuple)):
         for position, entry in enumerate(value):
             if isinstance(entry, str):
-                yield from _line(" ".join(entry.split()), None, {}, (*place, position))
+                counted = f"{noun} {entry}" if noun and entry.strip().isdecimal() else entry
+                yield from _line(" ".join(counted.split()), None, {}, (*place, position))
             elif isinstance(entry, int) and not isinstance(entry, bool) and noun:
                 yield from _line(f"{noun} {entry}", None, {}, (*place, position))
             elif (
@@ -246,7 +251,7 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
     for key, entry in value.items():
         here = (*place, key)
         said = text_of(entry)
-        if _plain(key) in _STATUS:
+        if _plain(key) in _STATUS or _plain(key).rpartition("_")[2] in _ATTRIBUTES:
             continue  # said of the whole
         if isinstance(entry, bool):
             yield from _line(key, status_word(entry), {}, here)
@@ -356,7 +361,8 @@ def is_several(value: Json) -> bool:
     if isinstance(value, dict):
         kinds = {
             list if isinstance(entry, list) else str if isinstance(entry, (str, bool)) else dict
-            for entry in value.values()
+            for key, entry in value.items()
+            if _plain(key) not in _STATUS
         }
         return kinds in ({list}, {str}) or is_list_of_statuses(value)
     return is_list_of_text(value)

@@ -49,12 +49,13 @@ def absorb(
     known: Container[str | None] = (),
     after: Sequence[str] = (),
     versions: Callable[[], list[Document]] = list,
+    edited: bool = False,
 ) -> Absorbed:
     """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it.
 
     `known` are the keys of the session's events: what came in under one of them is no news. `after` are the events
     that came of the writer's own words before: who goes back and forth says the same anew each time. `versions` are
-    those that the document may have been made from.
+    those that the document may have been made from. `edited`: it is a mirrored file, changed on this device.
     """
     rules = configured(rules, ground.models)
     state = transaction.state(session)
@@ -83,7 +84,7 @@ def absorb(
     heard += [one for one in counted if one not in heard]
     found = [Heard(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
     recorder.hear(transaction, session, [*heard, *found], keys=_keys(f"{rules.name}:{source}"))
-    _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines)
+    _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines, edited=edited)
     return Absorbed(state.count - before, len(found), moved)
 
 
@@ -143,23 +144,33 @@ def _keep_the_rest(
     together: Document,
     rules: Format,
     lines: Json,
+    *,
+    edited: bool,
 ) -> None:
     """What their document says beyond the events. Where an event did speak, what it led to counts."""
     now = shown(state, rules) if lines is None else without_history(shown(state, rules))
     meant = _arranged(merged(ours, now, together, rules, in_their_words=True).document, None, together, rules, ())
     assert isinstance(meant, dict)
-    if _is_broken(meant, rules):
-        # Theirs and ours do not fit into one document: what we know is shown as it is here.
-        meant = {key: now.get(key, value) for key, value in meant.items()}
-    rest = keep(state, rules, meant if lines is None else {**meant, "history": lines})
+    # Where theirs and ours do not fit into one document, what we know is shown as it is here; all of it, if that is
+    # not enough.
+    for everywhere in (False, True):
+        unfit = _broken_keys(meant, rules)
+        if unfit:
+            unfit = {*meant} if everywhere else unfit
+            meant = {key: now.get(key, value) if key in unfit else value for key, value in meant.items()}
+    rest = keep(state, rules, meant if lines is None else {**meant, "history": lines}, edited=edited)
     if rest is not None:
         recorder.hear(transaction, state.session, [Heard(state.updated_at, rest)], keys=None)
 
 
-def _is_broken(document: Document, rules: Format) -> bool:
-    return any(
-        problem.severity == "error" for kind, value in rules.files(document) for problem in rules.broken(value, kind)
-    )
+def _broken_keys(document: Document, rules: Format) -> set[str]:
+    """Where a document breaks the rules; of several files, by their own keys."""
+    return {
+        str(problem.place[0]) if problem.place else ""
+        for kind, value in rules.files(document)
+        for problem in rules.broken(value, kind)
+        if problem.severity == "error"
+    }
 
 
 def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) -> Json:

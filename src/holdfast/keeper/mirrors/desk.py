@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core import view
 from holdfast.core.errors import HoldfastError, Refused
+from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import shorten
+from holdfast.formats.conversion import state_of
+from holdfast.formats.keeping import shown as shown_as
 from holdfast.formats.places import covered, note_words
+from holdfast.keeper.documents.ground import ground
 from holdfast.keeper.mirrors.moved_tasks import PENDING
 from holdfast.keeper.mirrors.taking import take_file
 from holdfast.machine import files
@@ -16,7 +22,7 @@ from holdfast.machine.aside import free_name
 from holdfast.machine.aside import stamp as stamp_of
 from holdfast.mirror import prints
 from holdfast.mirror.layouts import Layout, folder_stamp, inside
-from holdfast.mirror.memory import Memory, Rejected, Tree
+from holdfast.mirror.memory import Memory, Rejected, Tree, Written
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
@@ -24,6 +30,12 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 
+# What becomes of a file that shows a session as unfinished that has ended.
+_BECAME: Final = {
+    "written": "the file was brought up to date",
+    "removed": "the file was removed, and the session stays in history",
+    "left": "the file is left as git has it",
+}
 # What is assumed of one file says enough with so many sentences; `import` lists all of them.
 _MOST_NOTES: Final = 8
 
@@ -71,8 +83,20 @@ class Desk:
     def keep(self, state: State) -> None:
         self._states[state.session] = state
 
-    def record(self, one: Layout, path: str, value: Json, *, made_current: bool, edited: int | None = None) -> bool:
-        """Take in what a file says, which was `edited` then; True when that was news."""
+    def record(
+        self,
+        one: Layout,
+        path: str,
+        value: Json,
+        *,
+        made_current: bool,
+        edited: int | None = None,
+        came_in: str | None = None,
+    ) -> bool:
+        """Take in what a file says, which was `edited` then; True when that was news.
+
+        `came_in`: the file that it stands in.
+        """
         self.forget_log()
         file = self.tree.files[one.name].get(path)
         shown = None if file is None else file.session or None
@@ -86,6 +110,10 @@ class Desk:
         new = taken.session not in sessions
         if new:
             sessions.append(taken.session)
+        if came_in is not None and one.keeps_names:
+            self._keep_name(one, came_in, taken.session)
+        goes = came_in in one.fixed and came_in not in self.tree.files[one.name] and not one.writes_itself
+        self._tell_of_ended(one, came_in or path, value, taken.session, "removed" if goes else "written")
         told = [
             note
             for note in taken.notes
@@ -96,6 +124,43 @@ class Desk:
         if taken.conflicts:
             self.tell(f"{path} was changed on both sides: holdfast status shows the conflict.")
         return new or bool(taken.events)
+
+    def _keep_name(self, one: Layout, path: str, session: str) -> None:
+        """A session stays in the file that its program began it in, unless it has one already."""
+        there, state = self.tree.files[one.name], self.keeper.store().state(session)
+        if path in there or state is None or any(file.session == session for file in there.values()):
+            return
+        usual = one.usual_path(shown_as(state, one.rules))
+        if path == usual or not os.path.lexists(inside(self.root, usual)):
+            there[path] = Written(session, "", prints.Print(0, 0, 0, 0), "", 0)
+
+    # ── sessions that have ended ─────────────────────────────────────────────────────────────────────────
+
+    def tell_of_ended(self, one: Layout, path: str, data: bytes, *, what: str) -> bool:
+        """Whether a file shows a session as unfinished that has ended; that is told, and `what` becomes of it."""
+        found = False
+        with contextlib.suppress(HoldfastError):
+            for _, value in one.gather(self.root, path, data):
+                found |= self._tell_of_ended(one, path, value, None, what)
+        return found
+
+    def _tell_of_ended(self, one: Layout, path: str, value: Json, session: str | None, what: str) -> bool:
+        here, store = ground(self.keeper), self.keeper.store()
+        tidied = None if session is not None else one.rules.tidy(value, here)
+        named = [session or ""] if tidied is None else store.find(one.rules.alias(tidied.document))
+        states = [state for found in named if (state := store.state(found)) is not None and not state.deleted]
+        status = view.status_of(states[0]) if len(states) == 1 else ""
+        if status not in FINISHED:
+            return False
+        document = (tidied or one.rules.tidy(value, here)).document
+        if view.status_of(state_of(document, one.rules, here)) in FINISHED:
+            return False
+        short = states[0].session[:8]
+        self.tell(
+            f"{path} showed session {short} as unfinished, which is {status}: {_BECAME[what]}. "
+            f"To go on from it: holdfast start GOAL --continues {short}"
+        )
+        return True
 
     # ── what is refused ──────────────────────────────────────────────────────────────────────────────────
 

@@ -160,8 +160,13 @@ def _moment(value: Json) -> int | None:
 # ── what was left out ────────────────────────────────────────────────────────────────────────────────────
 
 
-def without_assumptions(raw: Json, made: Json, ours: Json, rules: Format, place: Place = ()) -> Json:
-    """The tidy document with what is true now, wherever it would say something that nobody wrote."""
+def without_assumptions(
+    raw: Json, made: Json, ours: Json, rules: Format, place: Place = (), *, nulls: bool = False
+) -> Json:
+    """The tidy document with what `ours` says, wherever it would say something that nobody wrote.
+
+    `nulls`: who writes null has said that; else nothing is said by it.
+    """
     if isinstance(raw, dict) and isinstance(made, dict) and isinstance(ours, dict):
         renamed = [value for key, value in raw.items() if key not in ours and value is not None]
         found: dict[str, Json] = {}
@@ -169,7 +174,9 @@ def without_assumptions(raw: Json, made: Json, ours: Json, rules: Format, place:
             if key in ours and set_aside(key, raw.get(key), made):
                 found[key] = ours[key]
             elif raw.get(key) is not None:
-                found[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key))
+                found[key] = without_assumptions(raw[key], value, ours.get(key), rules, (*place, key), nulls=nulls)
+            elif nulls and key in raw and value is None:
+                found[key] = None
             elif key.endswith(_KEPT) and raw.get(key.removesuffix(_KEPT)) is not None:
                 found[key] = value  # it was written where the format has no room for it
             elif key in ours and not any(_is_said(value, other) for other in renamed):
@@ -180,7 +187,9 @@ def without_assumptions(raw: Json, made: Json, ours: Json, rules: Format, place:
     if isinstance(raw, list) and isinstance(made, list) and isinstance(ours, list) and len(raw) <= len(made):
         entries = named(made, place, rules.identities)
         return [
-            without_assumptions(raw[position], one, entry, rules, (*place, name)) if position < len(raw) else one
+            without_assumptions(raw[position], one, entry, rules, (*place, name), nulls=nulls)
+            if position < len(raw)
+            else one
             for position, ((name, one), entry) in enumerate(
                 zip(entries, _ours_of(raw, entries, ours, rules, place), strict=True)
             )

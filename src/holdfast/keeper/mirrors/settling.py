@@ -18,6 +18,7 @@ from holdfast.core.vocabulary import SessionPaused
 from holdfast.keeper.mirrors.desk import Desk, refuse_links, stamp
 from holdfast.keeper.mirrors.rewriting import Rewriting
 from holdfast.keeper.mirrors.sweeping import sweep
+from holdfast.keeper.project_files import is_tracked
 from holdfast.keeper.wording import FILE_DELETED
 from holdfast.machine.files import write_atomic
 from holdfast.machine.locks import PATIENCE, locked
@@ -117,6 +118,8 @@ class _Settling:
         self._tree = desk.tree
         self._root = desk.root
         self._writing = Rewriting(desk)
+        # Path -> why it was not taken in, though it may be set aside yet: a session may belong there.
+        self._left_alone: dict[str, str] = {}
         # Files that were lost with their whole folder, before another format makes that again; and those that could
         # not be written, since something else stood there.
         self._lost = {
@@ -136,6 +139,7 @@ class _Settling:
             taken = self._take_in_all(one, everything=everything)
             as_of = self._desk.as_of()
             late = self._writing.write_all(one)
+            self._tell_of_left_alone(one)
             sweep(self._desk, one)
         except (HoldfastError, OSError) as error:
             reason = error.message if isinstance(error, HoldfastError) else str(error)
@@ -228,9 +232,7 @@ class _Settling:
             tree.strange[one.name][path] = Strange(found, stood.reason, hashed)  # as it was, and told already
             return False
         if desk.memory.knows(desk.place.main, hashed):
-            # A checkout or a stash brought an earlier version back: no edit.
-            if file is None:
-                tree.strange[one.name][path] = Strange(found, "", hashed)
+            self._came_back(one, path, data, Strange(found, "", hashed))
             return False
         why = repository.disputed(data)
         if why is not None:
@@ -240,7 +242,7 @@ class _Settling:
             values = self._gathered(one, path, data)
             edited = found.changed // 1_000_000
             taken = [
-                desk.record(one, where, value, made_current=path in one.fixed, edited=edited)
+                desk.record(one, where, value, made_current=path in one.fixed, edited=edited, came_in=path)
                 for where, value in values
             ]
         except Conflict as error:  # another file it belongs with waits for somebody to finish a merge
@@ -251,6 +253,22 @@ class _Settling:
         desk.taken.add(hashed)
         self._taken(one, path, hashed, found)
         return any(taken)
+
+    def _came_back(self, one: Layout, path: str, data: bytes, seen: Strange) -> None:
+        """A checkout, a stash or somebody's copy brought an earlier version back: no edit.
+
+        Where no file belongs any more, since its session has ended, it goes: the log has all of it. What git tracks
+        is left as git has it.
+        """
+        desk, stays = self._desk, one.writes_itself or path not in one.fixed or path in self._tree.files[one.name]
+        tracked = not stays and is_tracked(desk.keeper, inside(self._root, path))
+        if desk.tell_of_ended(one, path, data, what="left" if tracked else "written" if stays else "removed"):
+            if one.writes_itself:
+                self._make_due(one, path)
+            elif not stays and not tracked:
+                desk.taken.add(seen.hash)
+        if path not in self._tree.files[one.name]:
+            self._tree.strange[one.name][path] = seen
 
     def _taken(self, one: Layout, path: str, hashed: str, found: Print) -> None:
         """What was taken in is no news until the file changes again."""
@@ -288,10 +306,12 @@ class _Settling:
         broken = self._meant(one, error) or path
         there = self._tree.files[one.name]
         if not one.may_go(broken) or (broken not in there and broken not in one.fixed):
+            self._tree.strange[one.name][path] = seen
             if path in there:
                 there[path].print = seen.print  # told once
-            self._tree.strange[one.name][path] = seen
-            self._desk.tell(f"{path} is left alone: {error.message}.")
+                self._desk.tell(f"{path} is left alone: {error.message}.")
+            else:
+                self._left_alone[path] = error.message
             return False
         data = one.content(self._root, broken)
         if one.is_shared(broken, data):
@@ -305,6 +325,16 @@ class _Settling:
         if left is not None:
             write_atomic(inside(self._root, broken), left, within=self._root)
         return True
+
+    def _tell_of_left_alone(self, one: Layout) -> None:
+        """Of files that were not taken in, once it is known which of them had to make room."""
+        there, strange = self._tree.files[one.name], self._tree.strange[one.name]
+        for path, why in self._left_alone.items():
+            if path in there:
+                strange.pop(path, None)  # set aside, and told
+            else:
+                self._desk.tell(f"{path} is left alone: {why}.")
+        self._left_alone.clear()
 
     def _meant(self, one: Layout, error: HoldfastError) -> str | None:
         """The file an error speaks of, where one document has several."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from holdfast.core import agents, tasks, view
 from holdfast.core.errors import Refused
 from holdfast.core.lifecycle import FINAL, FINISHED
+from holdfast.core.secret_documents import redact_document
 from holdfast.core.text import shorten
 from holdfast.core.times import SECOND
 from holdfast.formats.interface import Note
@@ -83,10 +84,15 @@ def take_file(
     assert isinstance(tidy, dict)
     _refuse_contradictions(value, tidy, state, rules)
     _refuse(strange(value, tidy, rules, here), file_of)
-    document, notes = readied(keeper, document, rules, here)
     events = list(store.events(shown))
-    version = made_from(events, rules, document, written, lines.get(shown, ()))
+    said, _ = redact_document(without_assumptions(value, tidy, ours, rules, nulls=True))
+    assert isinstance(said, dict)
+    version = made_from(events, rules, said, written, lines.get(shown, ()))
     base = None if version is None else version.document
+    if base is not None:
+        # What was left out is as it was in the version they had: what has changed since need not fit theirs.
+        document = without_assumptions(value, tidy, base, rules)
+    document, notes = readied(keeper, document, rules, here)
     if is_older(document, base, rules):
         raise Refused(OLDER, hint="To look at it beside the session: holdfast convert FILE --to craft")
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
@@ -97,7 +103,7 @@ def take_file(
             keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
             known={event.key for event in events if event.writer not in guests},
             after=() if version is None else version.line[1:],
-            versions=lambda: candidates(events, rules, document, written, lines.get(shown, ())),
+            versions=lambda: candidates(events, rules, document, written, lines.get(shown, ())), edited=True,
         )  # fmt: skip
         last = transaction.state(shown).last
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:

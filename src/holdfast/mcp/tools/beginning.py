@@ -17,7 +17,7 @@ from holdfast.keeper.wording import one_line
 from holdfast.mcp.answers import Receipt, Standing
 from holdfast.mcp.ground import Ground, at_its_place
 from holdfast.mcp.offering import Name, Project, Reference, Text, offer
-from holdfast.mcp.telling import receipt, remarks, standing
+from holdfast.mcp.telling import named_files, receipt, remarks, standing
 
 Mode = Literal["debug", "default", "optimize", "release"]
 LATEST = "latest"
@@ -52,7 +52,7 @@ class Beginning:
                     continues=continues or None, replace=replace,
                 )  # fmt: skip
             self._ground.mine.took(session)
-            return receipt(session, notes, "Started")
+            return receipt(session, [*notes, *named_files(keeper, at_work=True)], "Started")
 
         return await self._ground.ask(project, work)
 
@@ -81,6 +81,7 @@ class Beginning:
                     f"The ground differs, {one.detail}." + (f" {one.fix}" if one.fix else "")
                     for one in resumed.ground
                 )
+            notes += named_files(found.keeper, at_work=True)
             return standing(found, notes, max_chars)
 
         return await self._ground.apart(project, work)
@@ -95,7 +96,9 @@ def _asked(keeper: Keeper, reference: str, *, anywhere: bool) -> KeptSession:
         return at_its_place(keeper, named) if away else named
     found = (keeper.current() if reference == "" else None) or keeper.latest_unfinished()
     if found is None:
-        raise NotFound("there is no unfinished session in this project", hint="Start one: holdfast start GOAL")
+        files = [] if anywhere else named_files(keeper, at_work=False, foreign=True)
+        hint = "\n".join(["Start one: holdfast start GOAL", *files])
+        raise NotFound("there is no unfinished session in this project", hint=hint)
     return found
 
 

@@ -15,7 +15,16 @@ from holdfast.mcp import refusing
 from holdfast.mcp.answers import Found, Standing, result
 from holdfast.mcp.ground import Ground, looked_at
 from holdfast.mcp.offering import Name, Project, Reference, offer
-from holdfast.mcp.telling import NOTHING, NOWHERE, headline, listed, remarks, short_rows, standing
+from holdfast.mcp.telling import (
+    NOTHING,
+    NOWHERE,
+    headline,
+    listed,
+    named_files,
+    remarks,
+    short_rows,
+    standing,
+)
 
 Status = Literal["", "created", "in_progress", "paused", "completed", "error", "aborted"]
 
@@ -36,9 +45,12 @@ class Looking:
                 trouble = None if session else self._ground.mine.displaced(keeper, found)
                 if trouble is not None:
                     notes.append(refusing.told(trouble, self._ground.home(), "mcp get_status"))
+            nowhere = self._ground.stands_nowhere(project)
+            if not session and not nowhere:
+                notes += named_files(keeper, at_work=found is not None)
             if found is not None:
                 return standing(found, notes, max_chars)
-            return _nothing(keeper, notes, nowhere=self._ground.stands_nowhere(project))
+            return _nothing(keeper, notes, nowhere=nowhere)
 
         return await self._ground.look(project, work)
 

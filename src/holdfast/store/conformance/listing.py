@@ -52,14 +52,20 @@ class Listing(Ground):
         return [row.goal[-1] for row in store.rows(Filter(**which))]  # type: ignore[arg-type]
 
     def test_search_finds_an_alias(self) -> None:
-        """The id by which a format knows a session finds it, within the filter; a part of the id does not."""
+        """The id by which a format knows a session finds it, within the filter, and so do a part of it and the
+        beginning of the session's own; what is shorter than four characters is too little.
+        """
         store = self.shelf()
         session = "2aaaaaaa-0000-4000-8000-000000000002"
         put(store, session, AliasGiven(format="orchestrator", id="2025-12-27-abc123"))
         assert self.goals(store, search="2025-12-27-abc123") == ["2"]
         assert self.goals(store, search=" 2025-12-27-abc123 ", projects=("project-1",), limit=1) == ["2"]
         assert self.goals(store, search="2025-12-27-abc123", projects=("project-2",)) == []
-        assert self.goals(store, search="abc123") == []
+        assert self.goals(store, search="2025-12-27-abc124") == []
+        for part in ("abc123", "ABC123", "2025-12", "27-abc1", "2aaaaaaa", "2AAAAAAA-0000", "2aaa"):
+            assert self.goals(store, search=part) == ["2"], part
+        assert self.goals(store, search="abc123", projects=("project-2",)) == []
+        assert self.goals(store, search="c12") == []
 
     def test_listings_come_newest_first_and_filtered(self) -> None:
         """By creation, then by id; by project, status, age and number, alone and together."""

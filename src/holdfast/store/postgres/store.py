@@ -81,6 +81,10 @@ class PostgresStore:
                 ("ref IN (SELECT holdfast.found(?, ?::text[], ?))", (self.vault, list(whole), begun))
             ],
             called=lambda alias: ("ref IN (SELECT holdfast.called(?, ?))", (self.vault, alias)),
+            called_like=lambda part: (
+                "EXISTS (SELECT FROM holdfast.aliases_of(ref) AS named (alias) WHERE strpos(lower(alias), ?) > 0)",
+                (part,),
+            ),
             few=True,
         )
 

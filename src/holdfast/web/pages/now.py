@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core.times import millis
-from holdfast.keeper import overview
+from holdfast.keeper import overview, project_files
 from holdfast.web.charts.strip import small
 from holdfast.web.pages import Asked, Page, Shot
 from holdfast.web.rendering import render
@@ -44,9 +44,10 @@ class Now:
         waiting = sum(bool(one.attention) for one in found)
         shown = {one.session.id for one in found[:CARDS]}
         others = [row for row in rows if row.id not in shown]
+        files = project_files.notes(keeper, at_work=keeper.current() is not None)
         return Shot(
             {
-                "now-heading": render("now-heading.html", total=len(rows), waiting=waiting),
+                "now-heading": render("now-heading.html", total=len(rows), waiting=waiting, files=files),
                 **cards,
                 "others": render("now-others.html", others=others[:OTHERS], left=max(len(others) - OTHERS, 0)),
             },
