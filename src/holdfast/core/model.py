@@ -212,6 +212,8 @@ class Session(Part, kw_only=True):
     mode: str
     model: str | None
     status: str
+    # Whether it began by itself and was left: whoever knows the settings says so.
+    over: bool = False
     progress: float
     scope: str | None
     task: str | None
@@ -257,7 +259,7 @@ class Row(Part, kw_only=True):
     updated_at: str
     working_ms: int
     archived: bool
-    # Whether it began by itself, was left, and waits for nobody. No session counts as that yet.
+    # Whether it began by itself and was left.
     over: bool = False
     # The ids by which the formats know it.
     aliases: Aliases = msgspec.field(default_factory=Aliases)

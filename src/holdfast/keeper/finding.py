@@ -84,7 +84,7 @@ def described(keeper: Keeper, rows: list[Row], wanted: Filter) -> list[Row]:
     for row in rows:
         state = None if store is None else store.state(row.id)
         if state is not None:
-            row.aliases = view.aliases_of(state)
+            row.aliases, row.over = view.aliases_of(state), keeper.is_over(state)
             # Whoever asks for a status means the one that was recorded: idle is a matter of the moment.
             row.status = view.status_at(state, keeper.now()) if wanted.status is None else view.shown_status(state)
     return [row for row in rows if wanted.status in (None, row.status)]

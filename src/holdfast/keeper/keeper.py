@@ -441,6 +441,13 @@ class Keeper:
 
         return restore(self, path, erase=erase)
 
+    def is_over(self, state: State, *, at: int | None = None) -> bool:
+        """Whether a session that began by itself was left: it blocks nothing, and a prompt takes it up again."""
+        if state.disconnected_at is None:  # seen without reading any settings
+            return False
+        now = self.now() if at is None else at
+        return view.is_over(state, now, self.settings.number("capture.join_hours"))
+
     def is_archived(self, state: State, *, at: int | None = None) -> bool:
         """By somebody's word if there is one, else by age."""
         end = view.ended_at(state)

@@ -59,6 +59,7 @@ class Work:
     def described(self, state: State, now: int) -> Session:
         """The same of a state of it that is at hand already."""
         document = view.session(state, now)
+        document.over = self.keeper.is_over(state, at=now)
         document.sync = self.keeper.sync_of(state)
         return document
 
