@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 8
+FOLD_VERSION = 9
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
