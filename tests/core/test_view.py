@@ -86,7 +86,7 @@ CONTRACT: dict[str, Any] = {
     "time": {
         "elapsed_ms": None, "working_ms": None, "paused_ms": None, "idle_since": None,
         "pauses": [{"kind": None, "reason": None, "started_at": None, "ended_at": None, "duration_ms": None}],
-        "reminders": {"break_40": None, "warning_60": None, "timeout_90": None},
+        "reminders": {"break_40": None, "warning_60": None, "timeout_90": None}, "reminder": None,
     },
     "notes": [{"at": None, "text": None}],
     "errors": [{"at": None, "message": None, "category": None, "agent": None}],

@@ -14,6 +14,7 @@ from samples import LONG, rich
 from holdfast.core.times import MINUTE
 from holdfast.formats import registry
 from holdfast.formats.text.reading import read
+from holdfast.keeper.recording import Reached
 from holdfast.web.actions.said import said
 
 TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
@@ -169,7 +170,7 @@ def test_what_else_happened_is_said_once(tmp_path: Path) -> None:
     """Trouble with mirrored files and reminders are told with the action that met them, and not with the next."""
     with Ground(tmp_path).keeper() as keeper:
         keeper.told.append("A mirrored file was left alone.")
-        keeper.recorder.reached.append(("break_40", 40 * MINUTE))
+        keeper.recorder.reached.append(Reached("break_40", 40 * MINUTE, pauses=False, only_resume=False))
         first, second = said("Noted.", keeper, keeper), said("Noted.", keeper)
     assert first.more == ("A mirrored file was left alone.", "40 minutes of work: a good moment for a break.")
     assert second.more == ()

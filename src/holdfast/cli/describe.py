@@ -12,7 +12,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Agent, Session, Task
 from holdfast.core.times import span
-from holdfast.keeper.wording import PAUSES, count, open_pause, pause_words, percent, time_words
+from holdfast.keeper.wording import CROSSED, PAUSES, count, open_pause, pause_words, percent, time_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -254,13 +254,9 @@ def worked(session: Session, clock: Clock) -> str:
 
 
 def reminder(session: Session) -> str | None:
-    """The strongest reminder that working time has reached."""
-    reached = session.time.reminders
-    if reached.timeout_90:
-        return "the working-time limit was reached"
-    if reached.warning_60:
-        return "a break is due"
-    return "a break would do good" if reached.break_40 else None
+    """What the farthest limit of working time that is crossed asks for."""
+    line = session.time.reminder
+    return None if line is None else CROSSED[line]
 
 
 def cut_out(session: Session) -> str:

@@ -162,6 +162,8 @@ class Time(Part, kw_only=True):
     idle_since: str | None
     pauses: list[Pause]
     reminders: Reminders
+    # The farthest limit of working time that is crossed now: whoever knows the settings says so.
+    reminder: Literal["break_40", "warning_60", "timeout_90"] | None = None
 
 
 class Note(Part, kw_only=True):

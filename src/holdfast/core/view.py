@@ -377,18 +377,6 @@ def _time(state: State, work: WorkTime) -> Time:
     )  # fmt: skip
 
 
-def due(state: State, at: int) -> list[str]:
-    """Reminder lines that working time has crossed as of `at` and that are not recorded yet, in order."""
-    timer, reached = state.time.timer, state.time.reached
-    lines = [("break_40", timer.break_40), ("warning_60", timer.warning_60), ("timeout_90", timer.timeout_90)]
-    open_lines = [(name, line) for name, line in lines if name not in reached]
-    # Working time never exceeds elapsed time: most events need no computation at all.
-    if not open_lines or at - state.time.start < min(line for _, line in open_lines):
-        return []
-    working = worktime(state, at).working
-    return [name for name, line in open_lines if working >= line]
-
-
 def plain_command(command: str | None) -> str | None:
     """A command that people paste: a program and its words, whoever recorded it; None for what a shell expands."""
     return command if command is not None and _COMMAND.fullmatch(_QUOTED.sub("q", command)) else None

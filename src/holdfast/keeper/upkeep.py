@@ -86,6 +86,10 @@ class Upkeep:
         if self._mirrors is not None or os.path.isdir(self._keeper.home.mirrors):
             self.mirrors.note_current(session)
 
+    def mirrors_timer(self) -> bool:
+        """Whether the timer's mirror is on in this project."""
+        return os.path.isdir(self._keeper.home.mirrors) and any(one.name == "timer" for one in self.mirrors.formats())
+
     # ── what belongs to others ───────────────────────────────────────────────────────────────────────────
 
     def shared_by_others(self, session: str) -> str | None:
