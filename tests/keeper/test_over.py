@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from agents_speaking import BEGAN, Speaking
 
 from holdfast.core.errors import Refused
-from holdfast.core.times import HOUR, MINUTE
+from holdfast.core.times import HOUR, MINUTE, text
+from holdfast.keeper import overview
 
 CLOSED = 2
 OVER = CLOSED + 12 * 60
@@ -85,3 +89,29 @@ def test_prompt_in_its_conversation_takes_a_session_up_that_was_over(agents: Spe
     agents.prompt("Go on")
     after = agents.session()
     assert (after.id, after.status, after.over) == (before.id, "in_progress", False)
+
+
+def test_session_over_is_not_among_what_is_worked_on_now(agents: Speaking) -> None:
+    """History still lists it, and it comes back with the next prompt."""
+    agents.minute = OVER - 1
+    with agents.keeper() as keeper:
+        assert [row.goal for row in overview.unfinished(keeper)] == ["Add OAuth with PKCE"]
+    agents.minute = OVER
+    with agents.keeper() as keeper:
+        assert overview.unfinished(keeper) == []
+        assert overview.unfinished(keeper) == []
+        agents.prompt("Go on")
+        assert [row.over for row in overview.unfinished(keeper)] == [False]
+
+
+def test_commands_say_that_a_session_is_over(agents: Speaking) -> None:
+    agents.session()
+    then = text(BEGAN + OVER * MINUTE)
+    done = {
+        verb: subprocess.run(
+            [sys.executable, "-m", "holdfast", verb, *words, "--at", then], cwd=agents.project, check=True, text=True,
+            capture_output=True, env=os.environ | {"HOLDFAST_HOME": str(agents.home)},
+        ).stdout
+        for verb, words in (("status", ()), ("history", ()), ("show", ("@",)))
+    }  # fmt: skip
+    assert all("paused (over)" in said for said in done.values()), done

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from holdfast.cli.cells import wrap
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.core.model import Agent, Session, Task
+from holdfast.core.model import Agent, Row, Session, Task
 from holdfast.core.times import span
 from holdfast.keeper.wording import CROSSED, PAUSES, count, open_pause, pause_words, percent, time_words
 
@@ -38,9 +38,10 @@ def mark(paint: Paint, status: str) -> Painted:
     return paint.style(plain if paint.ascii_only else drawn, style)
 
 
-def status_word(paint: Paint, status: str) -> Painted:
-    """The status of a session in words, in its colour."""
-    return paint.style(status.replace("_", " "), _SESSION.get(status, ""))
+def status_word(paint: Paint, session: Session | Row) -> Painted:
+    """The status of a session in words, in its colour; and that it is over, where it is."""
+    word = paint.style(session.status.replace("_", " "), _SESSION.get(session.status, ""))
+    return paint.join(word, paint.dim(" (over)")) if session.over else word
 
 
 def inset(paint: Paint, draw: Callable[[Paint], str]) -> Painted:

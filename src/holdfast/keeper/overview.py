@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
-from holdfast.keeper import elsewhere
+from holdfast.keeper import elsewhere, finding
 from holdfast.keeper.home import default_home
 from holdfast.keeper.wording import CROSSED, count, one_line, open_pause
 from holdfast.store.interface import Filter
@@ -50,10 +50,12 @@ def glance(keeper: Keeper, session_id: str, *, at: int | None = None, state: Sta
 
 
 def unfinished(keeper: Keeper) -> list[Row]:
-    """Every unfinished session of all projects that is not archived; where something happened last, first."""
+    """Every unfinished session of all projects that is neither archived nor over; what happened last, first."""
     keeper.absorb()
     store = keeper.existing_store()
     found = [] if store is None else store.rows(Filter(unfinished=True, archived=False))
+    finding.mark_over(keeper, found)
+    found = [row for row in found if not row.over]
     return sorted(found, key=lambda row: (row.updated_at, row.id), reverse=True)
 
 

@@ -40,6 +40,8 @@ class Upkeep:
         # Whether a status line ever asked here, and when to look again.
         self._watched = False
         self._next_glance = 0.0
+        # Sessions that are over, with their last event: they stay so until something happens in them.
+        self.over: dict[str, str] = {}
         # The sessions that others shared with this device, by the list of remotes as it was seen last.
         self._shares: dict[str, str] = {}
         self._shares_of: tuple[int, int, int] | None = None
