@@ -251,6 +251,8 @@ def _setting(one: settings.Setting) -> tuple[str, ...]:
     default = "empty" if one.default == "" else f"`{one.default}`"
     flag = isinstance(one.default, bool)
     allowed = "true or false" if flag else "a short text" if text else f"{one.low:g} to {one.high:g}"
+    allowed += ", or `off`" if one.can_be_off else ""
+    allowed = ", ".join(f"`{choice}`" for choice in one.choices) or allowed
     return (f"`{one.name}`", default, allowed, _yes(one.project), one.about)
 
 

@@ -283,8 +283,21 @@ def test_pauses_do_not_count_towards_reminders(cli: Calling) -> None:
     assert session["time"]["reminders"]["break_40"] is False
 
 
+def test_ninety_minutes_pause_nothing_by_default(cli: Calling) -> None:
+    """Four hours of messages are four hours of work, and each limit is said once until the next break."""
+    session = tell(cli, (0, "start G"), *kept_busy(240))
+    assert (session["status"], working(session), pauses(session)) == ("in_progress", 240, [])
+    assert session["time"]["reminder"] == "timeout_90"
+    session = tell(cli, (270, "message"), *kept_busy(314, 270))
+    assert (working(session), pauses(session), session["time"]["reminder"]) == (284, [("idle", 30)], "break_40")
+    lines = [event["data"]["line"] for event in cli.document("log", "--type", "reminder.reached")["events"]]
+    assert lines == ["break_40", "warning_60", "timeout_90", "break_40"]
+    assert cli.document("log", "--type", "session.timed_out")["events"] == []
+
+
 def test_ninety_minutes_pause_the_session_once(cli: Calling) -> None:
-    """A forced pause of kind timeout that ends by the person's word, and never comes again."""
+    """Where that was chosen: a pause of kind timeout that ends by the person's word, and never comes again."""
+    cli.document("config", "set", "timer.timeout_action", "pause")
     session = tell(cli, (0, "start G"), *kept_busy(92))
     assert session["status"] == "paused"
     assert session["time"]["reminders"] == {"break_40": True, "warning_60": True, "timeout_90": True}

@@ -15,9 +15,9 @@ KINDS = ("pause", "save", "note x", "message", "edit --progress 0.5", "decide x"
 SESSION: dict[str, Any] = {
     "id": "", "aliases": {"orchestrator": "", "timer": "", "contract": "", "craft": ""},
     "project": {"name": "", "path": "", "git_branch": "", "git_commit": "", "remote": ""},
-    "goal": "", "summary": "", "mode": "", "model": "", "status": "", "progress": "", "scope": "", "task": "",
-    "feature": "", "branch": "", "tags": [], "continues": "", "created_at": "", "updated_at": "", "started_at": "",
-    "ended_at": "", "device": "", "devices": [], "cost_usd": "",
+    "goal": "", "summary": "", "mode": "", "model": "", "status": "", "over": "", "progress": "", "scope": "",
+    "task": "", "feature": "", "branch": "", "tags": [], "continues": "", "created_at": "", "updated_at": "",
+    "started_at": "", "ended_at": "", "device": "", "devices": [], "cost_usd": "",
     "waiting": [{"at": "", "for": "", "text": ""}],
     "native": [{"agent": "", "id": "", "resume": ""}],
     "commits": [{
@@ -47,7 +47,7 @@ SESSION: dict[str, Any] = {
     "time": {
         "elapsed_ms": "", "working_ms": "", "paused_ms": "", "idle_since": "",
         "pauses": [{"kind": "", "reason": "", "started_at": "", "ended_at": "", "duration_ms": ""}],
-        "reminders": {"break_40": "", "warning_60": "", "timeout_90": ""},
+        "reminders": {"break_40": "", "warning_60": "", "timeout_90": ""}, "reminder": "",
     },
     "notes": [{"at": "", "text": ""}],
     "errors": [{"at": "", "message": "", "category": "", "agent": ""}],
@@ -128,7 +128,7 @@ def test_a_bare_session_has_null_for_what_is_not_known(cli: Calling) -> None:
     }  # fmt: skip
     assert session["time"] == {
         "elapsed_ms": 0, "working_ms": 0, "paused_ms": 0, "idle_since": None, "pauses": [],
-        "reminders": {"break_40": False, "warning_60": False, "timeout_90": False},
+        "reminders": {"break_40": False, "warning_60": False, "timeout_90": False}, "reminder": None,
     }  # fmt: skip
     assert session["commands"] == {"total": 0, "failed": 0, "last": None}
     assert session["sync"] == {

@@ -106,7 +106,7 @@ def glance(goal: str = "Add login", **more: Any) -> dict[str, Any]:
         "v": 1,
         "goal": goal,
         "agents": 0,
-        "pieces": [[0, 0, 1, ""], [999 * MINUTE, 0, 0, "idle"]],
+        "pieces": [[0, 0, 1, "", 0], [999 * MINUTE, 0, 0, "idle", 0]],
         "lines": lines,
     } | more
 
@@ -133,7 +133,10 @@ def test_a_reminder_is_shown_once_its_line_is_crossed(line: Line, minutes: int, 
 
 
 def test_a_reminder_that_was_reached_stays(line: Line) -> None:
-    assert "☕ break" in draw(glance(lines=[[40 * MINUTE, "break", True, False]]), line.payload())
+    """Until the break: from then on nothing counts."""
+    found = glance(lines=[[40 * MINUTE, "break", True, False]])
+    assert "☕ break" in draw(found, line.payload(), minutes=1)
+    assert "☕" not in draw(found, line.payload(), minutes=1000)
 
 
 def test_who_is_waited_for_is_told(line: Line) -> None:

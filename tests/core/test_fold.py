@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 import pytest
@@ -25,13 +26,14 @@ from histories import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import view
+from holdfast.core import reminders, view
 from holdfast.core.agents import status_of
 from holdfast.core.canonical import canonical
 from holdfast.core.event import Event, Head
 from holdfast.core.fold import _RULES, apply, fold, in_log_order, pass_over, read
 from holdfast.core.lifecycle import FINAL
 from holdfast.core.model import Conflict, Session
+from holdfast.core.reminders import Rule
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.vocabulary import (
     KINDS,
@@ -143,7 +145,9 @@ def test_every_state_can_be_shown(history: History, now: int) -> None:
     assert msgspec.json.decode(msgspec.json.encode(document), type=Session) == document
     assert document.time.working_ms + document.time.paused_ms == document.time.elapsed_ms
     assert 0 <= document.progress <= 1
-    assert isinstance(view.due(state, now), list)
+    for rule in (Rule(), Rule(pauses=True)):
+        assert reminders.counted(state, now, rule).working <= max(document.time.working_ms, 0)
+        assert isinstance(reminders.due(state, now, partial(Rule, *rule)), list)
 
 
 @given(histories())

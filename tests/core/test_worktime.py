@@ -21,9 +21,10 @@ from histories import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core import view
+from holdfast.core import reminders, view
 from holdfast.core.fold import fold
 from holdfast.core.model import Time
+from holdfast.core.reminders import Rule
 from holdfast.core.state import Mark, Run, State, TimeState
 from holdfast.core.vocabulary import (
     AgentAborted,
@@ -691,29 +692,75 @@ def worked(device: Device, since: int, until: int) -> None:
         after(device, minute * MINUTE, MessageExchanged())
 
 
-def test_reminders_are_due_at_least_at_their_line() -> None:
+RULES = pytest.mark.parametrize("rule", [Rule(pauses=False), Rule(pauses=True)], ids=["remind", "pause"])
+
+
+def due(device: Device, minute: float, rule: Rule) -> list[str]:
+    return [*reminders.due(device.state(), START + int(minute * MINUTE), lambda: rule)]
+
+
+@RULES
+def test_reminders_are_due_at_least_at_their_line(rule: Rule) -> None:
     """At 40, 60 and 90 minutes of working time, not a millisecond before."""
     device = started()
     worked(device, 0, 88)
-    state = device.state()
-    assert view.due(state, START + 40 * MINUTE - 1) == []
-    assert view.due(state, START + 40 * MINUTE) == ["break_40"]
-    assert view.due(state, START + 60 * MINUTE - 1) == ["break_40"]
-    assert view.due(state, START + 60 * MINUTE) == ["break_40", "warning_60"]
-    assert view.due(state, START + 90 * MINUTE) == ["break_40", "warning_60", "timeout_90"]
+    assert due(device, 40 - 1 / MINUTE, rule) == []
+    assert due(device, 40, rule) == ["break_40"]
+    assert due(device, 60 - 1 / MINUTE, rule) == ["break_40"]
+    assert due(device, 60, rule) == ["break_40", "warning_60"]
+    assert due(device, 90, rule) == ["break_40", "warning_60", "timeout_90"]
 
 
-def test_only_working_time_makes_reminders_due() -> None:
-    """A long pause brings no reminder nearer."""
+@RULES
+def test_only_working_time_makes_reminders_due(rule: Rule) -> None:
+    """A long pause brings no reminder nearer; where they count since the last break, it takes them back."""
     device = started()
     worked(device, 0, 36)
     after(device, 36 * MINUTE, SessionPaused())
     after(device, 500 * MINUTE, SessionResumed())
-    assert view.due(device.state(), START + 503 * MINUTE) == []
-    assert view.due(device.state(), START + 504 * MINUTE) == ["break_40"]
+    worked(device, 504, 536)
+    assert due(device, 503, rule) == []
+    assert due(device, 504, rule) == (["break_40"] if rule.pauses else [])
+    assert due(device, 540 - 1 / MINUTE, rule) == (["break_40", "warning_60"] if rule.pauses else [])
+    assert "break_40" in due(device, 540, rule)
 
 
-def test_a_recorded_reminder_stays_true() -> None:
+@pytest.mark.parametrize(("length", "is_break"), [(5 * MINUTE - 1, False), (5 * MINUTE, True)])
+@pytest.mark.parametrize("kind", ["manual", "timeout", "task", "away"])
+def test_a_pause_of_any_kind_is_a_break_once_it_is_as_long_as_the_idle_threshold(
+    kind: str, length: int, is_break: bool
+) -> None:
+    """An idle pause is always one, since it is longer."""
+    device = started(timer=Timer(task=MINUTE))
+    worked(device, 0, 20)
+    begin = 20 * MINUTE
+    match kind:
+        case "task":
+            after(device, begin, AgentStarted(id="a1", type="t"))
+            after(device, begin + length, AgentCompleted(id="a1"))
+        case "away":
+            after(device, begin + length, AwayRecorded(since=START + begin, until=START + begin + length))
+        case _:
+            after(device, begin, SessionPaused() if kind == "manual" else SessionTimedOut())
+            after(device, begin + length, SessionResumed())
+    worked(device, 27, 47)
+    count = reminders.counted(device.state(), START + 47 * MINUTE, Rule())
+    assert count.since == (START + begin + length if is_break else START)
+    assert count.working == 47 * MINUTE - length - (begin if is_break else 0)
+
+
+def test_pauses_in_a_row_are_one_break() -> None:
+    device = started()
+    worked(device, 0, 20)
+    for minute in (20, 23):
+        after(device, minute * MINUTE, SessionPaused())
+        after(device, (minute + 3) * MINUTE, SessionResumed())
+    worked(device, 28, 40)
+    assert reminders.counted(device.state(), START + 40 * MINUTE, Rule()) == (START + 26 * MINUTE, 14 * MINUTE)
+
+
+@RULES
+def test_a_recorded_reminder_stays_true(rule: Rule) -> None:
     """Learning later of a pause makes the working time less, and unsays nothing; no line is due twice."""
     device = started()
     worked(device, 0, 40)
@@ -723,14 +770,55 @@ def test_a_recorded_reminder_stays_true() -> None:
     assert time.working_ms == 10 * MINUTE
     assert time.reminders.break_40
     assert not time.reminders.warning_60
-    assert view.due(device.state(), START + 40 * MINUTE) == []
+    assert due(device, 40, rule) == []
+
+
+def test_a_reminder_is_due_again_after_a_break_and_once_until_the_next() -> None:
+    device = started()
+    worked(device, 0, 40)
+    device.record(ReminderReached(line="break_40"))
+    worked(device, 44, 56)
+    assert due(device, 56, Rule()) == []
+    worked(device, 76, 112)
+    assert due(device, 115.9, Rule()) == []
+    assert due(device, 116, Rule()) == ["break_40"]
+    assert due(device, 116, Rule(pauses=True)) == ["warning_60", "timeout_90"]
+    after(device, 116 * MINUTE, MessageExchanged())
+    device.record(ReminderReached(line="break_40"))
+    assert due(device, 120, Rule()) == []
+    assert device.state().time.reached == {"break_40": START + 40 * MINUTE}
+
+
+@RULES
+def test_a_line_that_is_switched_off_is_never_due(rule: Rule) -> None:
+    """Neither by the session's own timer nor by what the person chose since."""
+    device = started()
+    worked(device, 0, 88)
+    rest = ["warning_60", "timeout_90"]
+    assert due(device, 90, rule._replace(off=frozenset({"break_40"}))) == rest
+    device = started(timer=Timer(break_40=reminders.OFF))
+    worked(device, 0, 88)
+    assert due(device, 90, rule) == rest
+
+
+def test_the_standing_reminder_ends_with_the_break_that_it_asks_for() -> None:
+    device = started()
+    worked(device, 0, 40)
+    device.record(ReminderReached(line="break_40"))
+    standing = {
+        minute: reminders.standing(device.state(), START + minute * MINUTE, Rule) for minute in (40, 45, 46, 60)
+    }
+    assert standing == {40: "break_40", 45: "break_40", 46: None, 60: None}
+    after(device, 60 * MINUTE, MessageExchanged())
+    assert reminders.standing(device.state(), START + 63 * MINUTE, Rule) is None
+    assert reminders.standing(device.state(), START + 63 * MINUTE, lambda: Rule(pauses=True)) == "break_40"
 
 
 def timed_out() -> Device:
     device = started()
     worked(device, 0, 88)
     after(device, 90 * MINUTE, MessageExchanged())
-    for line in view.due(device.state(), START + 90 * MINUTE):
+    for line in due(device, 90, Rule(pauses=True)):
         device.record(ReminderReached(line=line))
     device.record(SessionTimedOut())
     return device
@@ -752,7 +840,7 @@ def test_the_timeout_happens_once() -> None:
     device = timed_out()
     after(device, 91 * MINUTE, SessionResumed())
     worked(device, 92, 400)
-    assert view.due(device.state(), START + 400 * MINUTE) == []
+    assert due(device, 400, Rule(pauses=True)) == []
     assert at(device, 400 * MINUTE).reminders.timeout_90
 
 

@@ -131,6 +131,22 @@ def test_resuming_here_while_another_pauses() -> None:
     assert told(30, one, two) == [("manual", 1, 3), ("manual", 6, 8), ("manual", 24, None)]
 
 
+def test_a_pause_counts_although_a_concurrent_pause_replaced_what_its_writer_went_by() -> None:
+    """The resume that allowed the last pause was replaced by a pause that its writer had not heard of."""
+    one = started()
+    two, three = joined(one), joined(one, "w3", "phone")
+    do(two, 0, SessionPaused(reason="Two"))
+    do(two, 0, SessionResumed())
+    do(three, 0, SessionPaused(reason="Three"))
+    one.hear(two)
+    do(one, 0, SessionPaused(reason="One"))
+    two.hear(three)
+    do(two, 0, SessionPaused(reason="Two again"))
+    do(two, 1, MessageExchanged())
+    assert told(7, one, two, three) == [("manual", 0, None)]
+    assert [clash.field for clash in fold(together(one, two, three)).clashes] == []
+
+
 @pytest.mark.parametrize("heard", [False, True])
 def test_an_agent_of_who_did_not_know_was_waited_for(heard: bool) -> None:
     """A run up to the threshold is work as ever, also when the pause became known while it lasted."""
@@ -342,14 +358,19 @@ def test_what_a_device_counted_as_work_without_knowing_stays_work(steps: list[St
     by_name = {event.hash: event for event in everything}
     stop = max(_minute(event) for event in everything) + 1
     merged = _minutes(fold(everything), stop)
-    began = [_minute(e) for e in everything if e.type in ("session.paused", "session.timed_out")]
+    past = {name: known for device in devices for name, known in device.past.items()}
+    pauses = [event for event in everything if event.type in ("session.paused", "session.timed_out")]
     for device in devices:
         own = [e for e in device.known.values() if e.writer == device.writer and KINDS[e.type].sign]
         for one, two in pairwise(sorted(own, key=lambda event: event.seq)):
             known = fold([*(by_name[name] for name in device.past[two.hash]), two])
             alone = _minutes(known, _minute(two))
             for minute in range(_minute(one), _minute(two)):
-                disturbed = any(_minute(one) < begin <= minute for begin in began)
+                # A pause that began after the first sign, or whose writer knew of it, holds until the second.
+                disturbed = any(
+                    _minute(pause) <= minute and (_minute(one) < _minute(pause) or one.hash in past[pause.hash])
+                    for pause in pauses
+                )
                 is_short = _minute(two) - _minute(one) <= _IDLE
                 if alone[minute] == "work" and is_short and not disturbed:
                     assert merged[minute] in ("work", "task")

@@ -11,6 +11,7 @@ from agents_speaking import Speaking
 
 from holdfast.capture import registry
 from holdfast.capture.interface import Answer
+from holdfast.core.times import MINUTE
 from holdfast.keeper.captures.answering import answer
 from holdfast.keeper.captures.hearing import answered
 from holdfast.keeper.captures.payloads import read
@@ -93,9 +94,34 @@ def work(agents: Speaking, until: float) -> Answer:
     return said
 
 
+def limits_pause(agents: Speaking) -> None:
+    with agents.keeper() as keeper:
+        change(keeper.home.config, setting("timer.timeout_action"), "pause")
+
+
+def test_reminders_are_told_once_after_each_break_and_pause_nothing(agents: Speaking) -> None:
+    """Prompts every four minutes from nine to one: every minute of them is work."""
+    agents.prompt("Add OAuth")
+    assert work(agents, 36) == Answer()
+    assert "40 minutes" in (work(agents, 40).say or "")
+    assert work(agents, 56) == Answer()
+    assert "60 minutes" in (work(agents, 60).say or "")
+    assert work(agents, 88) == Answer()
+    assert work(agents, 92).say == "90 minutes of work without a break: stop for a while."
+    for minute in range(96, 240, 4):
+        assert work(agents, minute) == Answer()
+    assert (agents.session().status, agents.session().time.working_ms) == ("in_progress", 236 * MINUTE)
+    agents.minute = 260
+    assert asked(agents, agents.prompt("After lunch")) == Answer()
+    assert work(agents, 296) == Answer()
+    assert "40 minutes" in (work(agents, 300).say or "")
+    assert agents.session().time.paused_ms == 24 * MINUTE
+
+
 def test_reminders_are_told_once_each_at_a_prompt(agents: Speaking) -> None:
     """At 40, 60 and 90 minutes of work; the last one pauses, and does not block."""
     agents.prompt("Add OAuth")
+    limits_pause(agents)
     assert work(agents, 36) == Answer()
     assert "40 minutes" in (work(agents, 40).say or "")
     assert work(agents, 56) == Answer()
@@ -137,6 +163,7 @@ def test_a_reminder_crossed_between_prompts_is_told_at_the_next(agents: Speaking
 def test_the_pause_at_ninety_minutes_blocks_who_chose_so(agents: Speaking) -> None:
     """Until the person resumes."""
     agents.prompt("Add OAuth")
+    limits_pause(agents)
     with agents.keeper() as keeper:
         change(keeper.home.config, setting("capture.block_at_timeout"), value=True)
     assert "holdfast resume" in (work(agents, 92).block or "")
@@ -155,6 +182,7 @@ def test_the_pause_at_ninety_minutes_blocks_who_chose_so(agents: Speaking) -> No
 def test_who_was_held_back_could_not_resume_from_there(agents: Speaking, prompt: str, held: bool) -> None:
     """Holdfast's own commands pass, or the pause could not be ended from within the agent."""
     agents.prompt("Add OAuth")
+    limits_pause(agents)
     with agents.keeper() as keeper:
         change(keeper.home.config, setting("capture.block_at_timeout"), value=True)
     work(agents, 92)

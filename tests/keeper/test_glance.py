@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.capture import glances
 from holdfast.core import view
+from holdfast.core.reminders import Rule, counted
 from holdfast.core.state import State
 from holdfast.core.vocabulary import AgentStarted, AwayRecorded, MessageExchanged, SessionPaused
 from holdfast.keeper.captures import glance
@@ -48,7 +49,9 @@ def ask(speaking: Speaking, talk: str = "talk-1") -> glances.Fields | None:
 
 def agree(state: State, made: int, now: int) -> None:
     """The glance made at one moment says at another what the rules of working time say."""
-    seen = json.loads(json.dumps(glance.seen(state, made)))
+    for rule in (Rule(), Rule(pauses=True)):
+        seen = json.loads(json.dumps(glance.seen(state, made, rule)))
+        assert glances._at(seen, now)[2] == counted(state, now, rule).working
     work = view.worktime(state, now)
     lasting = [rest.kind for rest in work.pauses if rest.until is None]
     kind = None if view.ended_at(state) is not None or not lasting else min(lasting, key=_STRONGEST.index)
@@ -85,7 +88,7 @@ def test_a_gap_becomes_a_pause_in_retrospect() -> None:
     device = started()
     device.wait(3 * MINUTE)
     device.record(MessageExchanged())
-    seen = glance.seen(device.state(), device.now)
+    seen = glance.seen(device.state(), device.now, Rule())
     assert glances.working(seen, NOON + 8 * MINUTE) == (8 * MINUTE, "")
     assert glances.working(seen, NOON + 8 * MINUTE + 1) == (3 * MINUTE, "idle")
     assert glances.working(seen, NOON + 500 * MINUTE) == (3 * MINUTE, "idle")
@@ -94,7 +97,7 @@ def test_a_gap_becomes_a_pause_in_retrospect() -> None:
 def test_an_agent_at_work_for_long_is_a_pause() -> None:
     device = started()
     device.record(AgentStarted(id="a1", type="coder"))
-    seen = glance.seen(device.state(), device.now)
+    seen = glance.seen(device.state(), device.now, Rule())
     assert seen["agents"] == 1
     assert glances.working(seen, NOON + 10 * MINUTE) == (10 * MINUTE, "")
     assert glances.working(seen, NOON + 11 * MINUTE) == (0, "agent at work")
@@ -107,9 +110,9 @@ def test_most_glances_are_small() -> None:
         device.wait(7 * MINUTE)
         device.record(MessageExchanged())
     device.record(AwayRecorded(since=NOON + MINUTE, until=NOON + 2 * MINUTE))
-    assert len(glance.pieces(device.state(), device.now)) <= 4
+    assert len(glance.pieces(device.state(), device.now, Rule())) <= 4
     device.record(SessionPaused(reason="lunch"))
-    assert [piece[2:] for piece in glance.pieces(device.state(), device.now)] == [(0, "paused")]
+    assert [piece[2:4] for piece in glance.pieces(device.state(), device.now, Rule())] == [(0, "paused")]
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -37,6 +37,7 @@ from holdfast.formats.keeping import keep, shown
 from holdfast.formats.merging import distance
 from holdfast.keeper.mirrors import versions
 from holdfast.keeper.session import KeptSession
+from holdfast.keeper.settings import change, setting
 
 HOUR = 60 * MINUTE
 
@@ -173,13 +174,15 @@ def test_the_lines_that_were_crossed_are_recorded_at_the_end(keeper: Keeper, ses
     start = session.state().time.start
     hear(keeper, session.id, Heard(start + 70 * MINUTE, WorkRecorded(since=start, until=start + 70 * MINUTE)))
     assert set(session.state().time.reached) == {"break_40", "warning_60"}
-    assert [line for line, _ in keeper.recorder.reached] == list(session.state().time.reached)
+    assert [crossed.line for crossed in keeper.recorder.reached] == list(session.state().time.reached)
     assert view.status_of(session.state()) == "in_progress"
 
 
-def test_the_last_line_pauses_the_session(keeper: Keeper, session: KeptSession) -> None:
+def test_the_last_line_pauses_the_session_where_that_was_chosen(keeper: Keeper, session: KeptSession) -> None:
+    change(keeper.home.config, setting("timer.timeout_action"), "pause")
     start = session.state().time.start
-    hear(keeper, session.id, Heard(start + 95 * MINUTE, WorkRecorded(since=start, until=start + 95 * MINUTE)))
+    with Keeper.open(keeper.place.root, home=keeper.home.path) as chosen:
+        hear(chosen, session.id, Heard(start + 95 * MINUTE, WorkRecorded(since=start, until=start + 95 * MINUTE)))
     assert kinds(keeper, session.id)[-1] == "session.timed_out"
     assert view.status_of(session.state()) == "paused"
 

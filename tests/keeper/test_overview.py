@@ -107,7 +107,7 @@ def test_many_of_a_kind_are_told_as_a_number(keeper: Keeper) -> None:
 
 
 def test_reminders_are_told_while_work_goes_on(keeper: Keeper) -> None:
-    """The strongest one; not during a pause, which is what it asks for."""
+    """The strongest one; not during a pause, which is what it asks for, and not after a break."""
     start = keeper.now() - 300 * MINUTE
     session = keeper.start("Build the shop", at=start)
     told = {}
@@ -121,7 +121,10 @@ def test_reminders_are_told_while_work_goes_on(keeper: Keeper) -> None:
     assert overview.glance(keeper, session.id, at=start + 90 * MINUTE).attention == ()
     session.resume(at=start + 91 * MINUTE)
     session.note("on and on", at=start + 93 * MINUTE)
-    assert attention(session)[0].startswith("The working-time limit was reached")
+    reached = overview.glance(keeper, session.id, at=start + 93 * MINUTE).attention
+    assert reached == ("The working-time limit was reached",)
+    session.note("after a break", at=start + 130 * MINUTE)
+    assert overview.glance(keeper, session.id, at=start + 132 * MINUTE).attention == ()
 
 
 def test_a_session_stopped_by_an_error_says_by_which(keeper: Keeper) -> None:

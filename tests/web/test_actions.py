@@ -11,9 +11,11 @@ from dashboard import Ground
 from playwright.sync_api import Browser, expect
 from samples import LONG, rich
 
-from holdfast.core.times import MINUTE
+from holdfast.core.times import MINUTE, millis
 from holdfast.formats import registry
 from holdfast.formats.text.reading import read
+from holdfast.keeper.recording import Reached
+from holdfast.web.actions.correcting import _written as written
 from holdfast.web.actions.said import said
 
 TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
@@ -101,6 +103,50 @@ def test_a_page_that_is_behind_is_told_why_not(room: Room) -> None:
     assert reasons[-1] == "from a terminal"
 
 
+# ── hours ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hours_are_corrected_to_work_and_back(room: Room) -> None:
+    """The form comes with the latest pause; what is refused says why and records nothing."""
+    session = room.begin("hours")
+    before = room.seen(session).time
+    pause = max(before.pauses, key=lambda pause: pause.started_at)
+    shown = room.dialog("hours")
+    expect(shown.get_by_label("From")).to_be_focused()
+    shown.get_by_label("Why? (it may stay empty)").fill("no lunch")
+    shown.get_by_role("button", name="I worked").click()
+    room.said("Worked for ")
+    worked = room.seen(session).time
+    assert [one for one in worked.pauses if one.started_at == pause.started_at and one.duration_ms >= 1000] == []
+    assert worked.working_ms > before.working_ms
+    assert worked.working_ms + worked.paused_ms == worked.elapsed_ms
+    shown = room.dialog("hours")
+    shown.get_by_label("From").fill(written(millis(pause.started_at)))
+    shown.get_by_label("To").fill(written(millis(pause.started_at) + 4 * MINUTE))
+    shown.get_by_role("button", name="I was away").click()
+    room.said("Away for 4 min")
+    assert room.seen(session).time.paused_ms - worked.paused_ms in range(4 * MINUTE - 1000, 4 * MINUTE + 1)
+    shown = room.dialog("hours")
+    shown.get_by_label("From").fill("2020-01-01T09:00:00")
+    shown.get_by_role("button", name="I worked").click()
+    room.told("the session began at")
+
+
+def test_hours_of_a_finished_session_are_corrected_without_scripts(room: Room, browser: Browser) -> None:
+    session = rich(room.ground, "late", "Work that is over")
+    with room.ground.keeper("late") as keeper:
+        keeper.session(session).complete()
+    before = room.seen(session).time
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(room.dashboard.address)
+    page.goto(f"{room.dashboard.origin}/session/{session}/dialog/hours")
+    page.get_by_role("button", name="I worked").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Worked for ")
+    context.close()
+    assert room.seen(session).time.working_ms > before.working_ms
+
+
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -169,7 +215,7 @@ def test_what_else_happened_is_said_once(tmp_path: Path) -> None:
     """Trouble with mirrored files and reminders are told with the action that met them, and not with the next."""
     with Ground(tmp_path).keeper() as keeper:
         keeper.told.append("A mirrored file was left alone.")
-        keeper.recorder.reached.append(("break_40", 40 * MINUTE))
+        keeper.recorder.reached.append(Reached("break_40", 40 * MINUTE, pauses=False, only_resume=False))
         first, second = said("Noted.", keeper, keeper), said("Noted.", keeper)
     assert first.more == ("A mirrored file was left alone.", "40 minutes of work: a good moment for a break.")
     assert second.more == ()

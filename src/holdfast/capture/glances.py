@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Fields: TypeAlias = Mapping[str, object]
 
 DIRECTORY: Final = "glances"
-VERSION: Final = 2
+VERSION: Final = 3
 SESSION, TREE, _CONVERSATION, _TOLD = "s-", "t-", "c-", "told-"
 TIME_LIMIT: Final = "time limit"  # the pause that may hold prompts back
 PAUSED: Final = "paused"  # the one that a person set, and that their prompt ends
@@ -125,10 +125,22 @@ def is_silent(glance: Fields, now: int) -> bool:
     lines = glance.get("lines")
     if glance.get("finished") is not False or not isinstance(lines, list):
         return False
-    worked, pause = working(glance, now)
+    _, pause, counted = _at(glance, now)
     if pause in (TIME_LIMIT, PAUSED):
         return False
-    return all(told if reached else worked < limit for limit, _, reached, told in lines)
+    return all(told or (not reached and counted < limit) for limit, _, reached, told in lines)
+
+
+def crossed(glance: Fields, now: int) -> list[str]:
+    """The lines of working time that are crossed at a moment, in words, whether or not that was recorded yet."""
+    lines = glance.get("lines")
+    _, _, counted = _at(glance, now)
+    # Nothing counts during a break and at its end: what was crossed before it is over.
+    return [
+        str(words)
+        for limit, words, reached, _ in (lines if isinstance(lines, list) else ())
+        if counted >= limit or (reached and counted > 0)
+    ]
 
 
 def made(glance: Fields) -> int:
@@ -140,11 +152,17 @@ def made(glance: Fields) -> int:
 
 def working(glance: Fields, now: int) -> tuple[int, str]:
     """Working time at a moment from the glance on, in milliseconds, and the pause that lasts then."""
+    return _at(glance, now)[:2]
+
+
+def _at(glance: Fields, now: int) -> tuple[int, str, int]:
+    """The same, with the working time that counts towards the limits."""
     pieces = glance["pieces"]
     assert isinstance(pieces, list)
-    time, pause = 0, ""
-    for number, (since, worked, grows, word) in enumerate(pieces):
+    time, pause, counted = 0, "", 0
+    for number, (since, worked, grows, word, count) in enumerate(pieces):
         if since > now and number:
             break
-        time, pause = worked + grows * max(now - since, 0), word
-    return time, pause
+        grown = grows * max(now - since, 0)
+        time, pause, counted = worked + grown, word, count + grown
+    return time, pause, counted

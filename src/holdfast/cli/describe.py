@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from holdfast.cli.cells import wrap
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.core.model import Agent, Session, Task
+from holdfast.core.model import Agent, Row, Session, Task
 from holdfast.core.times import span
-from holdfast.keeper.wording import PAUSES, count, open_pause, pause_words, percent, time_words
+from holdfast.keeper.wording import CROSSED, PAUSES, count, open_pause, pause_words, percent, time_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ def mark(paint: Paint, status: str) -> Painted:
     return paint.style(plain if paint.ascii_only else drawn, style)
 
 
-def status_word(paint: Paint, status: str) -> Painted:
-    """The status of a session in words, in its colour."""
-    return paint.style(status.replace("_", " "), _SESSION.get(status, ""))
+def status_word(paint: Paint, session: Session | Row) -> Painted:
+    """The status of a session in words, in its colour; and that it is over, where it is."""
+    word = paint.style(session.status.replace("_", " "), _SESSION.get(session.status, ""))
+    return paint.join(word, paint.dim(" (over)")) if session.over else word
 
 
 def inset(paint: Paint, draw: Callable[[Paint], str]) -> Painted:
@@ -254,13 +255,9 @@ def worked(session: Session, clock: Clock) -> str:
 
 
 def reminder(session: Session) -> str | None:
-    """The strongest reminder that working time has reached."""
-    reached = session.time.reminders
-    if reached.timeout_90:
-        return "the working-time limit was reached"
-    if reached.warning_60:
-        return "a break is due"
-    return "a break would do good" if reached.break_40 else None
+    """What the farthest limit of working time that is crossed asks for."""
+    line = session.time.reminder
+    return None if line is None else CROSSED[line]
 
 
 def cut_out(session: Session) -> str:

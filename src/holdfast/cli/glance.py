@@ -52,7 +52,7 @@ def glance(
 def _heading(paint: Paint, session: Session) -> Painted:
     where = [session.id[:8], session.project.name, f"scope {session.scope}" if session.scope else ""]
     line = paint.join(
-        status_word(paint, session.status), "  ", progress(paint, session.progress, 20, "normal"), "  ",
+        status_word(paint, session), "  ", progress(paint, session.progress, 20, "normal"), "  ",
         paint.dim(", ".join(part for part in where if part)),
     )  # fmt: skip
     return Painted(f"{title(paint, session.goal)}\n{paint.cut(line, paint.width)}")

@@ -202,13 +202,7 @@ def _cost(payload: Fields, paint: Paint) -> Painted | None:
 
 def _reminder(glance: Fields, paint: Paint, now: int) -> list[Painted]:
     """The farthest line of working time that is crossed, whether or not that was recorded yet."""
-    worked, _ = glances.working(glance, now)
-    lines = glance.get("lines")
-    crossed = [
-        str(words)
-        for line, words, reached, *_ in (lines if isinstance(lines, list) else ())
-        if reached is True or (isinstance(line, int) and worked >= line)
-    ]
+    crossed = glances.crossed(glance, now)
     if not crossed:
         return []
     return [paint.style(f"☕ {crossed[-1]}", "yellow" if len(crossed) == 1 else "red")]

@@ -40,7 +40,7 @@ _MOST_FIELDS: Final = 20
 
 def whole(paint: Paint, session: Session, clock: Clock, names: Sequence[str] = ()) -> Painted:
     """`names` are those that the session has besides the ids of the formats."""
-    line = paint.join(status_word(paint, session.status), "  ", progress(paint, session.progress, 20, "normal"))
+    line = paint.join(status_word(paint, session), "  ", progress(paint, session.progress, 20, "normal"))
     blocks = [
         Painted(f"{title(paint, session.goal, most=99)}\n{line}"),
         paint.pairs(_facts(paint, session, clock, names)),

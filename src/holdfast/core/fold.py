@@ -242,7 +242,7 @@ def _moved(state: State, event: Event, data: Data) -> None:
         case SessionTimedOut():
             if not refused:
                 state.time.marks.append(mark_of(state, event, "timeout", "Working-time limit reached"))
-            state.time.reached.setdefault("timeout_90", event.at)
+            _crossed(state, "timeout_90", event.at)
         case SessionResumed():
             state.time.marks.append(Mark(event.at, "resumed"))
             add_attended(state.time, event.at, event.at)
@@ -256,7 +256,12 @@ def _moved(state: State, event: Event, data: Data) -> None:
 
 def _reminded(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, ReminderReached)
-    state.time.reached.setdefault(data.line, event.at)
+    _crossed(state, data.line, event.at)
+
+
+def _crossed(state: State, line: str, at: int) -> None:
+    state.time.reached.setdefault(line, at)
+    state.time.crossed[line] = max(at, state.time.crossed.get(line, at))
 
 
 def _away(state: State, event: Event, data: Data) -> None:

@@ -162,6 +162,8 @@ class Time(Part, kw_only=True):
     idle_since: str | None
     pauses: list[Pause]
     reminders: Reminders
+    # The farthest limit of working time that is crossed now: whoever knows the settings says so.
+    reminder: Literal["break_40", "warning_60", "timeout_90"] | None = None
 
 
 class Note(Part, kw_only=True):
@@ -212,6 +214,8 @@ class Session(Part, kw_only=True):
     mode: str
     model: str | None
     status: str
+    # Whether it began by itself and was left: whoever knows the settings says so.
+    over: bool = False
     progress: float
     scope: str | None
     task: str | None
@@ -257,7 +261,7 @@ class Row(Part, kw_only=True):
     updated_at: str
     working_ms: int
     archived: bool
-    # Whether it began by itself, was left, and waits for nobody. No session counts as that yet.
+    # Whether it began by itself and was left.
     over: bool = False
     # The ids by which the formats know it.
     aliases: Aliases = msgspec.field(default_factory=Aliases)

@@ -76,11 +76,16 @@ def _beside(writes: list[Write], work: Write) -> None:
 
 
 def forbidding(state: State, table: str, writes: Sequence[Write], event: Event) -> Write | None:
-    """The status that forbids this event although its writer knew it: only a damaged or foreign program does that."""
-    known = standing(table, [earlier for earlier in writes if saw(state, event, earlier)])
+    """The status that forbids this event although its writer knew it: only a damaged or foreign program does that.
+
+    A write that its writer had not seen may have replaced the one it went by. Then only an ending forbids anything,
+    because nothing replaces an ending.
+    """
+    seen = [earlier for earlier in writes if saw(state, event, earlier)]
+    known = standing(table, seen)
     if known is None or allows(TABLES[table], str(known.value), event.type):
         return None
-    return known
+    return known if len(seen) == len(writes) or known.value in FINAL[table] else None
 
 
 def notice(state: State, field: str, stands: Write, other: Json, event: Event) -> None:

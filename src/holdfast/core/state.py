@@ -14,7 +14,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 8
+FOLD_VERSION = 9
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -188,7 +188,9 @@ class TimeState(msgspec.Struct, gc=False):
     # Signs by writer: a pause does not stop the clock of who did not know of it.
     signs: dict[str, list[Signs]] = {}
     marks: list[Mark] = []
+    # When each line of working time was crossed for the first time, and for the last time.
     reached: dict[str, int] = {}
+    crossed: dict[str, int] = {}
 
 
 class State(msgspec.Struct, gc=False):

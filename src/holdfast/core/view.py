@@ -11,7 +11,7 @@ from holdfast.core import agents as agents_of
 from holdfast.core import modes
 from holdfast.core import tasks as tasks_of
 from holdfast.core.canonical import Json
-from holdfast.core.lifecycle import FINISHED
+from holdfast.core.lifecycle import FINAL, FINISHED
 from holdfast.core.model import (
     Agent,
     AgentError,
@@ -41,7 +41,7 @@ from holdfast.core.model import (
 )
 from holdfast.core.registers import Dispute, disputes, standing, value_of
 from holdfast.core.state import AgentState, Mark, State
-from holdfast.core.times import text
+from holdfast.core.times import HOUR, text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
 LONGEST_FOUND = 1_200  # bytes
@@ -78,6 +78,27 @@ def status_at(state: State, now: int) -> str:
 def is_disconnected(state: State) -> bool:
     """Whether all its conversations are closed, nothing was done since, and no agent runs."""
     return state.disconnected_at is not None and not agents_of.running(state)
+
+
+def began_by_itself(state: State) -> bool:
+    """Whether the first prompt of a conversation began the session, and no person's `start`."""
+    return any(native.linked_at == state.created_at for native in state.native.values())
+
+
+def is_over(state: State, now: int, join_hours: float) -> bool:
+    """Whether a session that began by itself was left: nothing in it is open, and it lies disconnected for so long.
+
+    Computed and never recorded, so that the next sign of activity takes the session up again.
+    """
+    since = state.disconnected_at
+    return (
+        since is not None
+        and now - since >= join_hours * HOUR
+        and shown_status(state) == "paused"
+        and began_by_itself(state)
+        and all(agents_of.status_of(agent) in _ENDED for agent in state.agents.values())
+        and all(tasks_of.status_of(task) in FINAL["task"] for task in state.tasks.values())
+    )
 
 
 def ended_at(state: State) -> int | None:
@@ -354,18 +375,6 @@ def _time(state: State, work: WorkTime) -> Time:
             break_40="break_40" in reached, warning_60="warning_60" in reached, timeout_90="timeout_90" in reached
         ),
     )  # fmt: skip
-
-
-def due(state: State, at: int) -> list[str]:
-    """Reminder lines that working time has crossed as of `at` and that are not recorded yet, in order."""
-    timer, reached = state.time.timer, state.time.reached
-    lines = [("break_40", timer.break_40), ("warning_60", timer.warning_60), ("timeout_90", timer.timeout_90)]
-    open_lines = [(name, line) for name, line in lines if name not in reached]
-    # Working time never exceeds elapsed time: most events need no computation at all.
-    if not open_lines or at - state.time.start < min(line for _, line in open_lines):
-        return []
-    working = worktime(state, at).working
-    return [name for name, line in open_lines if working >= line]
 
 
 def plain_command(command: str | None) -> str | None:

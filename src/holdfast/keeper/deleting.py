@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 
-def is_over(state: State) -> bool:  # noqa: ARG001 (nothing computes it yet)
-    """Whether an unfinished session is over by itself, because nobody goes on with it."""
-    return False
-
-
-def needs_force(state: State) -> bool:
+def needs_force(keeper: Keeper, state: State) -> bool:
     """Whether somebody may still be working on the session."""
-    return view.status_of(state) not in FINISHED and not is_over(state)
+    return view.status_of(state) not in FINISHED and not keeper.is_over(state)
 
 
 def delete(keeper: Keeper, session: str, *, force: bool, at: int | None) -> str:
@@ -35,7 +30,7 @@ def delete(keeper: Keeper, session: str, *, force: bool, at: int | None) -> str:
         from holdfast.keeper.teleports import guesting
 
         guesting.refuse_deleting(keeper, session)
-    if needs_force(state) and not force:
+    if needs_force(keeper, state) and not force:
         raise Refused(
             f"session {session[:8]} is unfinished ({view.status_of(state)}): it was not deleted",
             hint=f"Finish it first, or delete it as it is: holdfast delete {session[:8]} --confirm --force",

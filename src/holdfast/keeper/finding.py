@@ -11,7 +11,7 @@ from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.times import DAY, millis
+from holdfast.core.times import DAY, HOUR, millis, text
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
 
@@ -84,10 +84,29 @@ def described(keeper: Keeper, rows: list[Row], wanted: Filter) -> list[Row]:
     for row in rows:
         state = None if store is None else store.state(row.id)
         if state is not None:
-            row.aliases = view.aliases_of(state)
+            row.aliases, row.over = view.aliases_of(state), keeper.is_over(state)
             # Whoever asks for a status means the one that was recorded: idle is a matter of the moment.
             row.status = view.status_at(state, keeper.now()) if wanted.status is None else view.shown_status(state)
     return [row for row in rows if wanted.status in (None, row.status)]
+
+
+def mark_over(keeper: Keeper, rows: Iterable[Row]) -> None:
+    """Note in rows as they are listed which of them began by themselves and were left.
+
+    Only what is old enough is looked at, and what is over only once, until something happens in it.
+    """
+    store = keeper.existing_store()
+    latest = text(keeper.now() - round(keeper.settings.number("capture.join_hours") * HOUR))
+    known = keeper.upkeep.over
+    for row in rows:
+        if store is None or row.status in FINISHED or row.created_at > latest:
+            continue
+        if known.get(row.id) != row.updated_at:
+            state = store.state(row.id)
+            if state is None or not keeper.is_over(state):
+                continue
+            known[row.id] = row.updated_at
+        row.over = True
 
 
 def worked_since(keeper: Keeper, rows: Iterable[Row], now: int) -> dict[str, WorkTime]:

@@ -15,6 +15,7 @@ from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
 from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row, Sync
+from holdfast.core.reminders import Rule, message_ends_pause
 from holdfast.core.state import State
 from holdfast.core.text import clean
 from holdfast.core.times import text
@@ -87,7 +88,7 @@ class Keeper:
         self.recorder = Recorder(
             self.transaction, actor=actor, device=self.device, wall=wall,
             whereabouts=lambda state, here: whereabouts.news(self, state, here=here),
-            allowed=self.upkeep.refuse_reading,
+            allowed=self.upkeep.refuse_reading, limit_rule=self.limit_rule,
         )  # fmt: skip
 
     @classmethod
@@ -440,6 +441,28 @@ class Keeper:
         from holdfast.keeper.restore import restore
 
         return restore(self, path, erase=erase)
+
+    def limit_rule(self) -> Rule:
+        """What crossing a limit of working time does here, by the settings and the timer's mirror."""
+        chosen, settings = None, self.settings
+        if not settings.is_set("timer.timeout_action"):
+            chosen = "pause" if self.upkeep.mirrors_timer() else "remind"
+        only_resume = bool(settings["capture.block_at_timeout"]) or not settings["timer.message_resumes"]
+        return Rule((chosen or settings["timer.timeout_action"]) == "pause", settings.limits_off, only_resume)
+
+    def message_ends_pause(self, state: State) -> bool:
+        """Whether the person's next message ends the pause that lasts, or only `resume` does."""
+        return message_ends_pause(
+            state, message_resumes=bool(self.settings["timer.message_resumes"]),
+            limit_holds=bool(self.settings["capture.block_at_timeout"]),
+        )  # fmt: skip
+
+    def is_over(self, state: State, *, at: int | None = None) -> bool:
+        """Whether a session that began by itself was left: it blocks nothing, and a prompt takes it up again."""
+        if state.disconnected_at is None:  # seen without reading any settings
+            return False
+        now = self.now() if at is None else at
+        return view.is_over(state, now, self.settings.number("capture.join_hours"))
 
     def is_archived(self, state: State, *, at: int | None = None) -> bool:
         """By somebody's word if there is one, else by age."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
-from holdfast.keeper import elsewhere
+from holdfast.keeper import elsewhere, finding
 from holdfast.keeper.home import default_home
-from holdfast.keeper.wording import count, one_line, open_pause
+from holdfast.keeper.wording import CROSSED, count, one_line, open_pause
 from holdfast.store.interface import Filter
 
 if TYPE_CHECKING:
@@ -50,10 +50,12 @@ def glance(keeper: Keeper, session_id: str, *, at: int | None = None, state: Sta
 
 
 def unfinished(keeper: Keeper) -> list[Row]:
-    """Every unfinished session of all projects that is not archived; where something happened last, first."""
+    """Every unfinished session of all projects that is neither archived nor over; what happened last, first."""
     keeper.absorb()
     store = keeper.existing_store()
     found = [] if store is None else store.rows(Filter(unfinished=True, archived=False))
+    finding.mark_over(keeper, found)
+    found = [row for row in found if not row.over]
     return sorted(found, key=lambda row: (row.updated_at, row.id), reverse=True)
 
 
@@ -178,16 +180,11 @@ def _failed(agent: Agent) -> str:
 
 
 def _reminder(session: Session) -> Iterator[str]:
-    reached, rest = session.time.reminders, open_pause(session)
+    line, rest = session.time.reminder, open_pause(session)
     if rest is not None and rest.kind == "timeout":
         yield "The working-time limit was reached: it is paused"
-    elif rest is None and session.status == "in_progress":
-        if reached.timeout_90:
-            yield "The working-time limit was reached"
-        elif reached.warning_60:
-            yield "A break is due"
-        elif reached.break_40:
-            yield "A break would do good"
+    elif rest is None and session.status == "in_progress" and line is not None:
+        yield CROSSED[line].capitalize()
 
 
 def _told(text: str) -> str:

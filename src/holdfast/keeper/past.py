@@ -39,7 +39,7 @@ def rows_at(keeper: Keeper, rows: Iterable[Row], at: int, wanted: Filter) -> lis
                 id=row.id, goal=view.word(state, "goal") or "", status=was, progress=view.progress_of(state),
                 project=row.project, device=view.device_of(state), created_at=row.created_at,
                 updated_at=text(state.updated_at), working_ms=view.worktime(state, at).working,
-                archived=put_away, aliases=view.aliases_of(state),
+                archived=put_away, over=keeper.is_over(state, at=at), aliases=view.aliases_of(state),
             )
         )  # fmt: skip
     return found

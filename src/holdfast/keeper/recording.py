@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
 from holdfast.core.lifecycle import MOVES, refusal, session_allows
+from holdfast.core.reminders import Line, Rule, due, limit_of
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean
 from holdfast.core.times import DAY, text
@@ -54,6 +55,15 @@ _LEAVING = frozenset(
 )
 
 
+class Reached(NamedTuple):
+    """A line of working time that was crossed (milliseconds); whether that paused the session, until a `resume`."""
+
+    line: Line
+    limit: int
+    pauses: bool
+    only_resume: bool
+
+
 class Recorder:
     """Who records, where, and by which clock."""
 
@@ -66,6 +76,7 @@ class Recorder:
         wall: Wall,
         whereabouts: Callable[[State, bool], Data | None] = lambda _state, _here: None,
         allowed: Callable[[str], None] = lambda _session: None,
+        limit_rule: Callable[[], Rule] = Rule,
     ) -> None:
         self._transaction = transaction
         self.actor = clean(actor, "the actor's name", longest=LONGEST_NAME)
@@ -74,9 +85,10 @@ class Recorder:
         self._whereabouts = whereabouts
         # Raises where a person may not record: in what others share to be read.
         self._allowed = allowed
+        self._limit_rule = limit_rule
         # For the surface to tell: secrets cut out and working-time lines crossed while this keeper was open.
         self.redacted: dict[str, int] = {}
-        self.reached: list[tuple[str, int]] = []
+        self.reached: list[Reached] = []
         # The store knows by which rules on secrets it is written from now on: said once.
         self.noted_rules = False
         # Something was recorded that other devices should soon know of.
@@ -205,7 +217,8 @@ class Recorder:
         if writer not in state.heads:
             transaction.record(session, Draft(DeviceJoined(device=self.device()), at, self.actor))
         if status == "in_progress" and kind.name in _LEAVING:
-            for line in view.due(state, at):  # reached by then, though nobody needs the reminder any more
+            # Crossed by then, though nobody needs the reminder any more.
+            for line in due(state, at, self._limit_rule):
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
         self.matters = self.matters or kind.name not in _NOT_SENT_ALONE
@@ -213,13 +226,15 @@ class Recorder:
             self._remind(transaction, state, at)
 
     def _remind(self, transaction: Transaction, state: State, at: int) -> None:
-        """Record the lines of working time that were crossed; the last one pauses the session."""
+        """Record the lines of working time that were crossed; the last one may pause the session."""
         if view.status_of(state) != "in_progress":
             return
-        for line in view.due(state, at):
+        for line in due(state, at, self._limit_rule):
             transaction.record(state.session, Draft(ReminderReached(line=line), at, self.actor))
-            self.reached.append((line, getattr(state.time.timer, line)))
-            if line == "timeout_90":
+            rule = self._limit_rule()
+            pauses = line == "timeout_90" and rule.pauses
+            self.reached.append(Reached(line, limit_of(state, line), pauses, rule.only_resume))
+            if pauses:
                 transaction.record(state.session, Draft(SessionTimedOut(), at, self.actor))
                 self.matters = True
 

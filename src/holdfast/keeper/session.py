@@ -197,8 +197,8 @@ class KeptSession(Work):
 
         def build(state: State) -> list[Data]:
             # Whoever writes is at work.
-            resumes = role == "user" and bool(self.keeper.settings["timer.message_resumes"])
-            ended = [SessionResumed()] if resumes and view.status_of(state) == "paused" else []
+            resumes = role == "user" and view.status_of(state) == "paused" and self.keeper.message_ends_pause(state)
+            ended = [SessionResumed()] if resumes else []
             return [*ended, MessageExchanged(role=role)]
 
         return self._record_with(build, at=at)

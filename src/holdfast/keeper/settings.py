@@ -15,11 +15,14 @@ from typing import NamedTuple
 
 from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, Invalid, NotFound
+from holdfast.core.reminders import LINES
+from holdfast.core.reminders import OFF as NEVER
 from holdfast.core.times import DAY, MINUTE
 from holdfast.core.vocabulary import Timer
 from holdfast.machine import files, planted
 
 PROJECT_FILE = ".holdfast.toml"
+OFF = "off"
 _LEFT_OUT = "Correct the file, or move it away; until then what it sets is left out."
 
 
@@ -31,6 +34,8 @@ class Setting(NamedTuple):
     high: float = 0
     project: bool = True
     choices: tuple[str, ...] = ()
+    # Whether it can be switched off instead: the value is then OFF.
+    can_be_off: bool = False
     # What holds while a file that may set it cannot be read; None for what would hold without that file. Of what is
     # closed then, a project's file may say only that.
     unread: bool | None = None
@@ -39,9 +44,23 @@ class Setting(NamedTuple):
 SETTINGS: tuple[Setting, ...] = (
     Setting("timer.idle_minutes", 5, "a longer gap between two signs of activity is a pause", 0.01, 1440),
     Setting("timer.task_minutes", 10, "an agent's longer run in the foreground is a pause", 0.01, 1440),
-    Setting("timer.break_minutes", 40, "working time at which a break is suggested", 0.01, 10080),
-    Setting("timer.warning_minutes", 60, "working time at which a break is urged", 0.01, 10080),
-    Setting("timer.timeout_minutes", 90, "working time at which the session pauses", 0.01, 10080),
+    Setting("timer.break_minutes", 40, "working time at which a break is suggested", 0.01, 10080, can_be_off=True),
+    Setting("timer.warning_minutes", 60, "working time at which a break is urged", 0.01, 10080, can_be_off=True),
+    Setting(
+        "timer.timeout_minutes",
+        90,
+        "working time at which you are reminded a last time, or the session pauses",
+        0.01,
+        10080,
+        can_be_off=True,
+    ),
+    Setting(
+        "timer.timeout_action",
+        "remind",
+        "at the time limit: `remind` says so, and counts since your last break; `pause` pauses the session, and "
+        "counts all its working time (the default where the timer mirror is on)",
+        choices=("pause", "remind"),
+    ),
     Setting("timer.message_resumes", True, "your next prompt or message ends a pause"),
     Setting("history.archive_after_days", 7, "finished sessions count as archived after this many days", 0, 36500),
     Setting("history.limit", 20, "how many sessions `history` shows", 1, 100_000),
@@ -98,6 +117,10 @@ class Settings:
             return closed
         return self._values.get(name, BY_NAME[name].default)
 
+    def is_set(self, name: str) -> bool:
+        """Whether a file says something about it."""
+        return name in self._values
+
     def certain(self, name: str) -> int | float | str | bool:
         """The value, for what cannot be undone; raises the problem that hides it."""
         if name in self._unread:
@@ -112,11 +135,18 @@ class Settings:
     @property
     def timer(self) -> Timer:
         def ms(name: str) -> int:
-            return round(self.number(f"timer.{name}_minutes") * MINUTE)
+            value = self[f"timer.{name}_minutes"]
+            return NEVER if value == OFF else round(self.number(f"timer.{name}_minutes") * MINUTE)
 
         return Timer(
             idle=ms("idle"), task=ms("task"), break_40=ms("break"), warning_60=ms("warning"), timeout_90=ms("timeout")
         )
+
+    @property
+    def limits_off(self) -> frozenset[str]:
+        """The limits of working time that are switched off."""
+        timer = self.timer
+        return frozenset(line for line in LINES if getattr(timer, line) == NEVER)
 
     @property
     def archive_after(self) -> int:
@@ -175,13 +205,16 @@ def parse(which: Setting, written: str) -> int | float | str | bool:
         return _checked(which, written, which.name)
     if isinstance(which.default, bool):
         return _checked(which, _YES_OR_NO.get(written.strip().lower(), written), which.name)
+    if which.can_be_off and written.strip().lower() == OFF:
+        return OFF
     try:
         # float() alone would also take nan, 1_000, surrounding blanks and the digits of every script.
         if set(written) - set("+-.0123456789eE"):
             raise ValueError
         value: int | float = int(written) if written.lstrip("+-").isdecimal() else float(written)
     except ValueError:
-        raise Invalid(f"{which.name} must be a number, not {written[:40]!a}") from None
+        instead = f" or {OFF}" if which.can_be_off else ""
+        raise Invalid(f"{which.name} must be a number{instead}, not {written[:40]!a}") from None
     return _checked(which, value, which.name)
 
 
@@ -262,6 +295,9 @@ def _checked(which: Setting, value: object, where: str) -> int | float | str | b
         if isinstance(value, str) and len(value) <= 100 and value.isprintable():
             return value
         raise Invalid(f"{which.name} must be a short text", file=where)
+    if which.can_be_off and value == OFF:
+        return OFF
     if isinstance(value, (int, float)) and not isinstance(value, bool) and which.low <= value <= which.high:
         return value
-    raise Invalid(f"{which.name} must be a number from {which.low:g} to {which.high:g}", file=where)
+    instead = f", or {OFF}" if which.can_be_off else ""
+    raise Invalid(f"{which.name} must be a number from {which.low:g} to {which.high:g}{instead}", file=where)

@@ -115,7 +115,7 @@ def new_id() -> str:
 
 def _refuse_unless(keeper: Keeper, *, replace: bool) -> None:
     current = keeper.current()
-    if current is not None and not replace:
+    if current is not None and not replace and not keeper.is_over(current.state()):
         goal = shorten(view.word(current.state(), "goal") or "", 60)
         raise Conflict(
             f"there is an unfinished session here: {goal!r} ({current.id[:8]})",
@@ -128,7 +128,7 @@ def _make_room(keeper: Keeper, transaction: Transaction, *, replace: bool, at: i
     """Put the current session away, resumable; asked again now that nobody else can start one."""
     _refuse_unless(keeper, replace=replace)
     current = keeper.current()
-    if current is None or keeper.upkeep.reads_only(current.id):
+    if current is None or keeper.upkeep.reads_only(current.id) or keeper.is_over(current.state()):
         return
     keeper.recorder.within(transaction, current.id, put_away, at=at)
 

@@ -40,6 +40,8 @@ class Upkeep:
         # Whether a status line ever asked here, and when to look again.
         self._watched = False
         self._next_glance = 0.0
+        # Sessions that are over, with their last event: they stay so until something happens in them.
+        self.over: dict[str, str] = {}
         # The sessions that others shared with this device, by the list of remotes as it was seen last.
         self._shares: dict[str, str] = {}
         self._shares_of: tuple[int, int, int] | None = None
@@ -85,6 +87,10 @@ class Upkeep:
         """Mirrors will show it, whatever comes after it."""
         if self._mirrors is not None or os.path.isdir(self._keeper.home.mirrors):
             self.mirrors.note_current(session)
+
+    def mirrors_timer(self) -> bool:
+        """Whether the timer's mirror is on in this project."""
+        return os.path.isdir(self._keeper.home.mirrors) and any(one.name == "timer" for one in self.mirrors.formats())
 
     # ── what belongs to others ───────────────────────────────────────────────────────────────────────────
 

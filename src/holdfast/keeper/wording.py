@@ -23,21 +23,32 @@ PAUSES = {"manual": "paused", "idle": "idle", "task": "agent at work", "timeout"
 
 # Why a session is paused whose mirrored file another program deleted.
 FILE_DELETED = "its timer file was deleted"
-REMINDED = ".reminded"  # in a session's `extra`: the lines of working time that the person was told of
 _REMINDERS = {
     "break_40": "{} minutes of work: a good moment for a break.",
     "warning_60": "{} minutes of work: a break is due.",
-    "timeout_90": "{} minutes of work: the session is paused. holdfast resume goes on.",
+    "timeout_90": "{} minutes of work without a break: stop for a while.",
 }
+# The same for whoever looks, while it is so.
+CROSSED = {
+    "break_40": "a break would do good", "warning_60": "a break is due",
+    "timeout_90": "the working-time limit was reached",
+}  # fmt: skip
+_PAUSED_BY_LIMIT = "{} minutes of work: the session is paused. "
 
 _JOINERS = "\u200c\u200d"
 # Printable by category, nothing to the eye; with them text can be hidden inside text.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\u2800")
 
 
-def reminder(line: str, limit: int) -> str:
-    """That working time has crossed a line (milliseconds), in a sentence for the person."""
-    return _REMINDERS[line].format(limit // MINUTE)
+def reminder(line: str, limit: int, pauses: bool, only_resume: bool) -> str:
+    """That working time has crossed a line (milliseconds), in a sentence for the person.
+
+    `pauses`: the session is paused by it; `only_resume`: the person's next message does not end that pause.
+    """
+    if pauses:
+        way_on = "holdfast resume goes on." if only_resume else "Your next message goes on, or holdfast resume."
+        return (_PAUSED_BY_LIMIT + way_on).format(f"{limit / MINUTE:g}")
+    return _REMINDERS[line].format(f"{limit / MINUTE:g}")
 
 
 def visible(text: str, *, lines: bool = False) -> str:

@@ -10,6 +10,7 @@ from holdfast.core import tasks, twins, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.lifecycle import TASK, allows, refusal
 from holdfast.core.model import Session
+from holdfast.core.reminders import standing
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten
 from holdfast.core.vocabulary import (
@@ -59,6 +60,8 @@ class Work:
     def described(self, state: State, now: int) -> Session:
         """The same of a state of it that is at hand already."""
         document = view.session(state, now)
+        document.over = self.keeper.is_over(state, at=now)
+        document.time.reminder = None if document.ended_at else standing(state, now, self.keeper.limit_rule)
         document.sync = self.keeper.sync_of(state)
         return document
 

@@ -111,13 +111,17 @@ def local_offset(ms: int) -> timedelta:
 
 def midnight(date: str) -> int:
     """The first moment of a day in this machine's zone, `2026-11-15`."""
+    return local_moment(f"{date}T00:00:00.000")
+
+
+def local_moment(written: str) -> int:
+    """A time of this machine's zone without its offset, `2026-11-15T09:30:00`."""
     from holdfast.core.times import millis
 
-    day = millis(f"{date}T00:00:00.000Z")
-    guess = day
-    for _ in range(3):  # the offset is that of midnight itself, not of some hours before or after
+    as_utc = guess = millis(f"{written}Z")
+    for _ in range(3):  # the offset is that of the moment itself, not of some hours before or after
         offset = local_offset(guess)
-        guess = day - (offset.days * 86_400 + offset.seconds) * 1000
+        guess = as_utc - (offset.days * 86_400 + offset.seconds) * 1000
     return guess
 
 

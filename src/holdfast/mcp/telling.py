@@ -105,15 +105,20 @@ def short_context(context: Context) -> tuple[Context, list[LeftOut]]:
 
 def headline(document: Session) -> str:
     goal = _short(one_line(document.goal), 200)
-    status = STATUS.get(document.status, document.status)
+    status = _status(document)
     return (
         f"{document.id[:8]} ({status}, {percent(document.progress)}, {span(document.time.working_ms)} worked): {goal}"
     )
 
 
+def _status(session: Session | Row) -> str:
+    status = STATUS.get(session.status, session.status)
+    return f"{status}, over" if session.over else status
+
+
 def row_line(row: Row) -> str:
     return (
-        f"{row.id[:8]}  {row.updated_at[:16]}  {STATUS.get(row.status, row.status)}, {percent(row.progress)}  "
+        f"{row.id[:8]}  {row.updated_at[:16]}  {_status(row)}, {percent(row.progress)}  "
         f"{one_line(row.project)[:40]}  {_short(one_line(row.goal), 160)}"
     )
 

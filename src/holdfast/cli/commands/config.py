@@ -9,8 +9,15 @@ from holdfast.keeper import settings
 
 def get(call: Call) -> None:
     which = settings.setting(call.parsed.need("name"))
-    value = call.keeper.settings[which.name]
+    value = _in_force(call, which.name)
     call.answer({"name": which.name, "value": value}, lambda paint: paint.plain(str(value)))
+
+
+def _in_force(call: Call, name: str) -> int | float | str | bool:
+    """The value that holds here. What the time limit does depends on the timer's mirror, unless it is set."""
+    if name == "timer.timeout_action":
+        return "pause" if call.keeper.limit_rule().pauses else "remind"
+    return call.keeper.settings[name]
 
 
 def set_(call: Call) -> None:
@@ -33,7 +40,7 @@ def unset(call: Call) -> None:
 
 
 def list_(call: Call) -> None:
-    chosen = call.keeper.settings
+    chosen = {one.name: _in_force(call, one.name) for one in settings.SETTINGS}
     found = [
         {"name": one.name, "value": chosen[one.name], "default": one.default, "about": one.about}
         for one in settings.SETTINGS

@@ -11,7 +11,7 @@ def run(call: Call) -> None:
     found = call.keeper.session(call.parsed.need("id"))
     force = call.parsed.flag("force")
     if not (call.parsed.flag("confirm") or call.parsed.globals.yes):
-        unfinished = needs_force(found.state())
+        unfinished = needs_force(call.keeper, found.state())
         goal = found.document().goal
         answer = call.ask(
             f"{goal!r} is unfinished ({found.document().status}). Erase it for good, as it is? Type yes:"

@@ -60,7 +60,7 @@ def _table(paint: Paint, rows: Sequence[Row], aliases: Sequence[str], clock: Clo
     ]  # fmt: skip
     cells: list[list[str]] = [
         [paint.bold(row.id[:8]), paint.dim(alias), row.goal,
-         paint.join(status_word(paint, row.status), paint.dim(" (archived)") if row.archived else ""),
+         paint.join(status_word(paint, row), paint.dim(" (archived)") if row.archived else ""),
          percent(row.progress), span(row.working_ms), row.project, clock.age(row.updated_at)]
         for row, alias in zip(rows, aliases, strict=True)
     ]  # fmt: skip

@@ -69,7 +69,7 @@ def _shown(call: Call, paint: Paint, glances: Sequence[Glance], *, alone: bool) 
         Column("Worked", "right"), Column("Project", weight=1, least=8, most=24), Column("Waits for you", weight=3),
     ]  # fmt: skip
     rows: list[list[str]] = [
-        [paint.bold(one.session.id[:8]), one.session.goal, status_word(paint, one.session.status),
+        [paint.bold(one.session.id[:8]), one.session.goal, status_word(paint, one.session),
          percent(one.session.progress), span(one.session.time.working_ms), one.session.project.name,
          one.attention[0] if one.attention else ""]
         for one in glances

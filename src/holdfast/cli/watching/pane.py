@@ -98,7 +98,7 @@ def list_time(session: Session) -> str:
 def _standing(paint: Paint, session: Session) -> Painted:
     where = [session.id[:8], session.project.name, f"scope {session.scope}" if session.scope else ""]
     line = paint.join(
-        status_word(paint, session.status), "  ", progress(paint, session.progress, _bar(paint), "normal"), "  ",
+        status_word(paint, session), "  ", progress(paint, session.progress, _bar(paint), "normal"), "  ",
         paint.dim(", ".join(part for part in where if part)),
     )  # fmt: skip
     return paint.cut(line, paint.width)

@@ -130,7 +130,7 @@ def _list(paint: Paint, scene: Scene, most: int) -> list[Painted]:
         chosen = place == scene.place
         rows.append([
             paint.join(paint.bold(">") if chosen else Painted(" "), sign), paint.bold(goal) if chosen else goal,
-            status_word(paint, session.status), percent(session.progress), list_time(session), session.project.name,
+            status_word(paint, session), percent(session.progress), list_time(session), session.project.name,
         ])  # fmt: skip
     keep = [n for n in range(6) if paint.width >= 60 or n not in (4, 5)]
     table = paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])

@@ -12,10 +12,22 @@ from holdfast.capture.interface import Answer, Heard
 from holdfast.capture.signals import Prompted
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
+from holdfast.core.reminders import (
+    LINES,
+    SAID,
+    Line,
+    Rule,
+    counted,
+    is_recorded,
+    limit_of,
+    said_before,
+    said_mark,
+    was_said,
+)
 from holdfast.core.state import State
 from holdfast.core.times import MINUTE, span
 from holdfast.core.vocabulary import ExtraKept
-from holdfast.keeper.wording import REMINDED, reminder
+from holdfast.keeper.wording import reminder
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -23,7 +35,6 @@ if TYPE_CHECKING:
 
 _BEFORE_COMPRESSION = 4_000  # characters
 _OWN_COMMAND = re.compile(r"\s*/(?:holdfast:[a-z]|(?:session|orchestrate)(?:\s|$))")
-_LINES = ("break_40", "warning_60", "timeout_90")
 
 
 def answer(keeper: Keeper, heard: Heard, *, room: int) -> Answer:
@@ -71,17 +82,20 @@ def _reminded(keeper: Keeper, heard: Heard) -> Answer:
         return Answer()
     state = session.state()
     block = None if _is_own_command(heard) else _held_back(keeper, state)
-    known = state.extra.get(REMINDED)
-    told = [one for one in known if isinstance(one, str)] if isinstance(known, list) else []
-    due = [line for line in _LINES if line in state.time.reached and line not in told]
+    rule = keeper.limit_rule()
+    since = counted(state, keeper.now(), rule).since
+    told = said_before(state)
+    crossed = [line for line in LINES if line not in rule.off and is_recorded(state, line, rule, since)]
+    due = [line for line in crossed if not was_said(state, line)]
     ended = _ended_pause(keeper, state)
     resumed = [f"resumed {ended.at}"] if ended is not None and f"resumed {ended.at}" not in told else []
     if not (due or resumed) or keeper.upkeep.reads_only(session.id):
         return Answer(block=block)
-    kept = [one for one in told if not one.startswith("resumed ")] if resumed else told
-    keeper.recorder.record(session.id, lambda _: [ExtraKept(name=REMINDED, value=[*kept, *due, *resumed])])
+    kept = resumed or [mark for mark in told if mark.startswith("resumed ")]
+    said_now = [said_mark(state, line) for line in LINES if line in due or was_said(state, line)]
+    keeper.recorder.record(session.id, lambda _: [ExtraKept(name=SAID, value=[*said_now, *kept])])
     said = [f"The clock runs again: the session was paused for {span(ended.length)}."] if ended and resumed else []
-    said += [sentence(state, due[-1])] if due else []
+    said += [_sentence(state, due[-1], rule)] if due else []
     return Answer(say=" ".join(said), notify=bool(due and keeper.settings["capture.notify"]), block=block)
 
 
@@ -98,8 +112,15 @@ def _ended_pause(keeper: Keeper, state: State) -> _Ended | None:
     return _Ended(marks[-1].at, max(marks[-1].at - marks[-2].at, 0))
 
 
-def sentence(state: State, line: str) -> str:
-    return reminder(line, getattr(state.time.timer, line))
+def _sentence(state: State, line: Line, rule: Rule) -> str:
+    # The person's message may have ended the pause again by now.
+    paused = line == "timeout_90" and view.status_of(state) == "paused" and _is_limits_pause(state)
+    return reminder(line, limit_of(state, line), paused, rule.only_resume)
+
+
+def _is_limits_pause(state: State) -> bool:
+    mark = view.latest_mark(state)
+    return mark is not None and mark.kind == "timeout"
 
 
 def _is_own_command(heard: Heard) -> bool:
@@ -112,5 +133,4 @@ def _held_back(keeper: Keeper, state: State) -> str | None:
     """Why the prompt must wait: only where the person chose that the limit's pause is a real one."""
     if not keeper.settings["capture.block_at_timeout"] or view.status_of(state) != "paused":
         return None
-    mark = view.latest_mark(state)
-    return sentence(state, "timeout_90") if mark is not None and mark.kind == "timeout" else None
+    return _sentence(state, "timeout_90", keeper.limit_rule()) if _is_limits_pause(state) else None

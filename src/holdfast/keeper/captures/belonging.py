@@ -91,7 +91,7 @@ class Belonging:
         if not was_put_away(known) or self._current == known.session:
             return False
         current = self._unfinished()
-        return current is not None and not begun_by_itself(current)
+        return current is not None and not view.began_by_itself(current)
 
     def _come_back(self, known: State, heard: Heard) -> None:
         """A conversation goes on with its session in a work tree that is at none: now it is at this one."""
@@ -166,7 +166,7 @@ class Belonging:
             return None
         # What a person began goes on until they end it. What began by itself ends by itself: by nothing happening.
         hours = self._keeper.settings.number("capture.join_hours")
-        if begun_by_itself(state) and at - state.updated_at > hours * HOUR:
+        if view.began_by_itself(state) and at - state.updated_at > hours * HOUR:
             self._put_away(state, at)
             return None
         return state.session
@@ -208,11 +208,6 @@ def is_work(heard: Heard) -> bool:
         and not (isinstance(signal, Ran) and signal.command.lstrip().startswith("holdfast "))
         for signal in heard.signals
     )
-
-
-def begun_by_itself(state: State) -> bool:
-    """Whether the first prompt of a conversation began the session, and no person's `start`."""
-    return any(one.linked_at == state.created_at for one in state.native.values())
 
 
 def placeholder(agent: str) -> str:

@@ -202,10 +202,7 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, one: Taken, 
     state = transaction.state(session)
     fresh = f"{one.heard.agent}\n{one.heard.conversation}" not in state.native
     opening = opened.recall(keeper.home.path, name) if fresh else None
-    ground = telling.Ground(
-        keeper.place, _process(one.entry.parent), opening, bool(keeper.settings["timer.message_resumes"]),
-        bool(keeper.settings["capture.block_at_timeout"]),
-    )  # fmt: skip
+    ground = telling.Ground(keeper.place, _process(one.entry.parent), opening, keeper.message_ends_pause)
     said = telling.told(state, one.heard, one.at, ground)
     timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
     numbers, key = counting(), _key(one, 0, count)

@@ -21,30 +21,30 @@ from holdfast.core import view
 from holdfast.core.canonical import Json, digest
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
+from holdfast.core.reminders import LINES, Rule, counted, is_recorded, limit_of, was_said
 from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.keeper.captures.forgetting import forget_old
-from holdfast.keeper.wording import PAUSES, REMINDED
+from holdfast.keeper.wording import PAUSES
 from holdfast.machine import errorlog, files
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
 _LONGEST_GOAL: Final = 200
-_LINES: Final = (("break_40", "break"), ("warning_60", "break due"), ("timeout_90", glances.TIME_LIMIT))
+_WORDS: Final = {"break_40": "break", "warning_60": "break due", "timeout_90": glances.TIME_LIMIT}
 _STRONGEST: Final = ("manual", "timeout", "task", "idle")
 
-Piece = tuple[int, int, int, str]
+Piece = tuple[int, int, int, str, int]
 
 
 # ── what is shown ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def seen(state: State, now: int) -> dict[str, Json]:
+def seen(state: State, now: int, rule: Rule) -> dict[str, Json]:
     """A session as a status line shows it, at any time from `now` on until something is recorded."""
-    timer = state.time.timer
-    told = state.extra.get(REMINDED)
+    since = counted(state, now, rule).since
     return {
         "v": glances.VERSION,
         "session": state.session,
@@ -52,21 +52,23 @@ def seen(state: State, now: int) -> dict[str, Json]:
         "finished": view.status_of(state) in FINISHED,
         "agents": sum(agents_of.status_of(agent) == "running" for agent in state.agents.values()),
         "waits": bool(state.waiting),
-        "pieces": [list(piece) for piece in pieces(state, now)],
+        "pieces": [list(piece) for piece in pieces(state, now, rule)],
         "lines": [
             [
-                getattr(timer, name),
-                f"{words} ({getattr(timer, name) / MINUTE:g} min)",
-                name in state.time.reached,
-                isinstance(told, list) and name in told,
+                limit_of(state, line),
+                f"{_WORDS[line]} ({limit_of(state, line) / MINUTE:g} min)",
+                is_recorded(state, line, rule, since),
+                was_said(state, line),
             ]
-            for name, words in _LINES
+            for line in LINES
+            if line not in rule.off
         ],
     }
 
 
-def pieces(state: State, now: int) -> list[Piece]:
-    """Working time as a function of the time to come: from when on, how much then, 1 while it grows, and the pause.
+def pieces(state: State, now: int, rule: Rule) -> list[Piece]:
+    """Working time as a function of the time to come: from when on, how much then, 1 while it grows, the pause, and
+    how much of it counts towards the limits.
 
     Between two moments that follow from the log (a gap becomes an idle pause, a run a long one, a recorded end comes)
     working time stands still or grows with the clock, so what `core.worktime` says at these moments is enough.
@@ -74,25 +76,28 @@ def pieces(state: State, now: int) -> list[Piece]:
     moments = sorted({now, *(at for at in _turning_points(state) if at > now)})
     found: list[Piece] = []
     for at, following in zip(moments, [*moments[1:], None], strict=True):
-        working, word = _measured(state, at)
+        measured = _measured(state, at, rule)
         # A piece of one millisecond may turn after it: how it would go on says nothing.
-        if found and following == at + 1 and _then(found[-1], at) == (working, word):
+        if found and following == at + 1 and _then(found[-1], at) == measured:
             continue
-        grows = min(max(_measured(state, at + 1)[0] - working, 0), 1)
-        if not found or _then(found[-1], at) != (working, word) or grows != found[-1][2]:
-            found.append((at, working, grows, word))
+        grows = min(max(_measured(state, at + 1, rule)[0] - measured[0], 0), 1)
+        if not found or _then(found[-1], at) != measured or grows != found[-1][2]:
+            working, word, count = measured
+            found.append((at, working, grows, word, count))
     return found
 
 
-def _measured(state: State, at: int) -> tuple[int, str]:
+def _measured(state: State, at: int, rule: Rule) -> tuple[int, str, int]:
     work = view.worktime(state, at)
     lasting = [] if view.ended_at(state) is not None else [rest.kind for rest in work.pauses if rest.until is None]
-    return work.working, PAUSES[min(lasting, key=_STRONGEST.index)] if lasting else ""
+    word = PAUSES[min(lasting, key=_STRONGEST.index)] if lasting else ""
+    return work.working, word, counted(state, at, rule).working
 
 
-def _then(piece: Piece, at: int) -> tuple[int, str]:
-    since, working, grows, word = piece
-    return working + grows * (at - since), word
+def _then(piece: Piece, at: int) -> tuple[int, str, int]:
+    since, working, grows, word, count = piece
+    grown = grows * (at - since)
+    return working + grown, word, count + grown
 
 
 def _turning_points(state: State) -> Iterator[int]:
@@ -107,7 +112,7 @@ def _moments(state: State) -> Iterator[int]:
     idle, task = time.timer.idle, time.timer.task
     yield from (time.start, time.start + idle, state.updated_at, state.updated_at + idle)
     for mark in time.marks:
-        yield from (mark.at, mark.at if mark.until is None else mark.until)
+        yield from (mark.at, mark.at + idle, mark.at if mark.until is None else mark.until)
     for run in time.active:
         last = run.since if run.until is None else run.until
         yield from (run.since, last, last + idle)
@@ -115,10 +120,10 @@ def _moments(state: State) -> Iterator[int]:
         yield from (at for own in time.signs.values() for one in own for at in (one.since, one.until))
     for run in time.attended:
         last = run.since if run.until is None else run.until
-        yield from (run.since, last, last + task)
+        yield from (run.since, last, last + idle, last + task)
     for agent in state.agents.values():
         for run in agent.runs:
-            yield from (run.since, run.since + task)
+            yield from (run.since, run.since + task, run.since + idle)
             if run.until is not None:
                 yield from (run.until, run.until + idle)
 
@@ -158,7 +163,7 @@ def asked(keeper: Keeper, name: str, directory: str, *, store: str) -> dict[str,
     own = _of_conversation(keeper, name)
     current = None if known is None else known.current(keeper.place.root)
     found = {one: state for one in (own, current) if one is not None and (state := _state(keeper, one)) is not None}
-    shown = {one: seen(state, keeper.now()) for one, state in found.items()}
+    shown = {one: seen(state, keeper.now(), keeper.limit_rule()) for one, state in found.items()}
     home = keeper.home.path
     try:
         files.make_private_dir(glances.directory(home))
@@ -254,7 +259,7 @@ def _follow(keeper: Keeper, session: str, *, wanted: bool = False) -> None:
             _write(path, dict(known) | {"session": own})
     path = glances.of_session(home, session)
     if wanted or os.path.lexists(path):
-        _write(path, seen(state, keeper.now()))
+        _write(path, seen(state, keeper.now(), keeper.limit_rule()))
 
 
 def _tree_file(keeper: Keeper) -> str:

@@ -6,7 +6,7 @@ ones did. Nothing is told twice that is so already; agents, files and to-dos hav
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.capture.headless import is_headless
@@ -84,9 +84,8 @@ class Ground(NamedTuple):
     process: Process | None
     # What it said of itself before it had a session.
     opening: Opening | None = None
-    # Whether the person's prompt ends a pause, also that of the time limit.
-    message_resumes: bool = True
-    limit_holds: bool = False
+    # Whether the person's prompt ends the pause that lasts.
+    message_ends_pause: Callable[[State], bool] = lambda _state: True
 
 
 def told(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Data | Timed]:
@@ -205,8 +204,7 @@ def _prompted(state: State, heard: Heard, signal: Prompted, ground: Ground) -> I
 
 def _ends_pause(state: State, heard: Heard, ground: Ground) -> bool:
     """Whether the prompt is the person's own word, in a conversation that somebody sits at."""
-    mark = view.latest_mark(state)
-    if not ground.message_resumes or (ground.limit_holds and mark is not None and mark.kind == "timeout"):
+    if not ground.message_ends_pause(state):
         return False
     return ground.process is None or not is_headless(heard.agent, words_of(ground.process.pid))
 

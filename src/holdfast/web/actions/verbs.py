@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.web.actions import going, hilling, putting_away, settling, sharing, syncing, writing
+from holdfast.web.actions import correcting, going, hilling, putting_away, settling, sharing, syncing, writing
 from holdfast.web.actions.said import Look, Verb
 
 VERBS: Final[dict[str, Verb]] = {
@@ -13,6 +13,7 @@ VERBS: Final[dict[str, Verb]] = {
     "/session/{id}/stop": going.stop,
     "/session/{id}/note": writing.note,
     "/session/{id}/edit": writing.edit,
+    "/session/{id}/hours": correcting.correct,
     "/session/{id}/hill": hilling.move,
     "/session/{id}/archive": putting_away.archive,
     "/session/{id}/unarchive": putting_away.unarchive,
@@ -28,6 +29,7 @@ DIALOGS: Final[dict[str, Look]] = {
     "stop": going.before_stopping,
     "note": writing.of_session,
     "edit": writing.before_editing,
+    "hours": correcting.before_correcting,
     "archive": putting_away.before_putting_away,
     "resolve": settling.before_settling,
     "share": sharing.before_sharing,

@@ -162,6 +162,7 @@ def _address(asked: Asked, last: str) -> str:
 def _as_of_now(keeper: Keeper, rows: list[Row]) -> list[tuple[Row, int | None]]:
     """Rows with what was worked until now; where that grows, with none of it but the moment it grows from."""
     now = keeper.now()
+    finding.mark_over(keeper, rows)
     worked = finding.worked_since(keeper, rows, now)
     found: list[tuple[Row, int | None]] = []
     for row in rows:

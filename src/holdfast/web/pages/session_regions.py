@@ -162,7 +162,7 @@ def _law(sight: Sight) -> str:
     return render(
         "session-law.html", working=kind("working", working, growing == "working"),
         paused=kind("paused", paused, growing == "paused"),
-        elapsed=kind("elapsed", working + paused, growing is not None), kinds=kinds, reminders=s.time.reminders,
+        elapsed=kind("elapsed", working + paused, growing is not None), kinds=kinds,
     )  # fmt: skip
 
 

@@ -1,0 +1,117 @@
+"""A session that began by itself and was left is over: computed, never recorded, and in nobody's way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from agents_speaking import BEGAN, Speaking
+
+from holdfast.core.errors import Refused
+from holdfast.core.times import HOUR, MINUTE, text
+from holdfast.keeper import overview
+
+CLOSED = 2
+OVER = CLOSED + 12 * 60
+
+
+@pytest.fixture
+def agents(tmp_path: Path) -> Speaking:
+    """A conversation with a session, closed after two minutes."""
+    speaking = Speaking(tmp_path)
+    speaking.prompt()
+    speaking.minute = CLOSED
+    speaking.say("SessionEnd", reason="other")
+    return speaking
+
+
+def test_left_session_is_over_once_it_was_disconnected_for_twelve_hours(agents: Speaking) -> None:
+    before = [*agents.types()]
+    agents.minute = OVER - 0.001
+    assert (agents.session().status, agents.session().over) == ("paused", False)
+    agents.minute = OVER
+    assert (agents.session().status, agents.session().over) == ("paused", True)
+    with agents.keeper() as keeper:
+        assert [row.over for row in keeper.history()] == [True]
+        then = BEGAN + CLOSED * MINUTE + 12 * HOUR - 1
+        assert [row.over for row in keeper.history(at=then)] == [False]
+        assert keeper.session().document(at=then).over is False
+    assert agents.types() == before
+
+
+@pytest.mark.parametrize("open_thing", ["task", "agent", "pending agent", "conversation", "person's start"])
+def test_session_is_not_over_while_something_in_it_is_open(tmp_path: Path, open_thing: str) -> None:
+    agents = Speaking(tmp_path)
+    with agents.keeper() as keeper:
+        if open_thing == "person's start":
+            keeper.start("Mine")
+            agents.minute = 0.1
+    agents.prompt()
+    agents.minute = 1
+    with agents.keeper() as keeper:
+        match open_thing:
+            case "task":
+                keeper.session().add_task("Write tests")
+            case "agent":
+                keeper.session().agent("bg-1", type="build", background=True)
+            case "pending agent":
+                keeper.session().add_agent("bg-1", type="build")
+            case "conversation":
+                agents.prompt("Also this", "talk-2")
+    agents.minute = CLOSED
+    agents.say("SessionEnd", reason="other")
+    agents.minute = OVER + 60
+    assert agents.session().over is False
+
+
+def test_session_over_blocks_neither_start_nor_delete(agents: Speaking) -> None:
+    agents.minute = OVER - 1
+    with agents.keeper() as keeper:
+        left = keeper.session().id
+        with pytest.raises(Refused):
+            keeper.delete(left)
+    agents.minute = OVER
+    with agents.keeper() as keeper:
+        count = keeper.state(left).count
+        started = keeper.start("Something else")
+        assert keeper.session().id == started.id
+        assert keeper.state(left).count == count
+        assert keeper.delete(left) == left
+
+
+def test_prompt_in_its_conversation_takes_a_session_up_that_was_over(agents: Speaking) -> None:
+    agents.minute = OVER + 60
+    before = agents.session()
+    assert before.over
+    agents.prompt("Go on")
+    after = agents.session()
+    assert (after.id, after.status, after.over) == (before.id, "in_progress", False)
+
+
+def test_session_over_is_not_among_what_is_worked_on_now(agents: Speaking) -> None:
+    """History still lists it, and it comes back with the next prompt."""
+    agents.minute = OVER - 1
+    with agents.keeper() as keeper:
+        assert [row.goal for row in overview.unfinished(keeper)] == ["Add OAuth with PKCE"]
+    agents.minute = OVER
+    with agents.keeper() as keeper:
+        assert overview.unfinished(keeper) == []
+        assert overview.unfinished(keeper) == []
+        agents.prompt("Go on")
+        assert [row.over for row in overview.unfinished(keeper)] == [False]
+
+
+def test_commands_say_that_a_session_is_over(agents: Speaking) -> None:
+    agents.session()
+    then = text(BEGAN + OVER * MINUTE)
+    done = {
+        verb: subprocess.run(
+            [sys.executable, "-m", "holdfast", verb, *words, "--at", then], cwd=agents.project, check=True, text=True,
+            capture_output=True, env=os.environ | {"HOLDFAST_HOME": str(agents.home)},
+        ).stdout
+        for verb, words in (("status", ()), ("history", ()), ("show", ("@",)))
+    }  # fmt: skip
+    assert all("paused (over)" in said for said in done.values()), done
