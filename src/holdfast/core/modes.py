@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+import re
+from typing import Final, Literal, NamedTuple
 
 Mode = Literal["debug", "default", "optimize", "release"]
 Level = Literal["normal", "shown", "warning", "compress"]
 
-WINDOW = 128_000  # tokens, until the agent says otherwise
+WINDOW = 128_000  # tokens, of a model that is not known
+# The context windows of models, in tokens, by the beginnings of their names: the first that fits counts. Where a
+# second size is given, the model is also offered with that one, under the same name.
+_WINDOWS: Final = tuple(
+    (re.compile(pattern), sizes)
+    for pattern, sizes in (
+        (r".*\[1m\]", (1_000_000,)),
+        (r"claude-(?:2|instant)", (100_000,)),
+        (r"claude|sonnet|opus|haiku", (200_000, 1_000_000)),
+        (r"gpt-5|codex", (272_000, 400_000)),
+        (r"gpt-4\.1", (1_047_576,)),
+        (r"gpt-4o|gpt-4-turbo", (128_000,)),
+        (r"o[134](?:-|$)", (200_000,)),
+        (r"gemini-1\.5-pro", (2_097_152,)),
+        (r"gemini", (1_048_576,)),
+    )
+)
+_PROVIDER: Final = re.compile(r".*/|(?:[a-z]+\.)?anthropic\.")
 
 
 class Limits(NamedTuple):
@@ -31,6 +49,13 @@ def limits(mode: str) -> Limits:
         if known == mode:
             return its_limits
     return LIMITS["default"]
+
+
+def window(model: str | None, tokens: int = 0) -> int:
+    """The context window of a model; of those it has, the smallest that holds so many tokens."""
+    name = _PROVIDER.sub("", (model or "").lower())
+    sizes = next((sizes for pattern, sizes in _WINDOWS if pattern.match(name)), (WINDOW,))
+    return next((size for size in sizes if tokens <= size), sizes[-1])
 
 
 def percent(tokens: int, window: int) -> float:

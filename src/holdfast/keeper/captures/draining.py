@@ -15,7 +15,6 @@ from itertools import count as counting
 from typing import TYPE_CHECKING
 
 from holdfast.capture import absence, spool
-from holdfast.capture.interface import Heard
 from holdfast.capture.plain import fits, kept, plain
 from holdfast.capture.signals import Chosen, Opened
 from holdfast.core import view
@@ -159,7 +158,7 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         silent: list[spool.Entry] = []
         told: set[str] = set()
         expected: set[str] = set()
-        recorded: list[tuple[Heard, int, str]] = []
+        recorded: list[tuple[Taken, str]] = []
         for one in group:
             if not one.entry.is_there():
                 continue  # somebody else took it in since we read it
@@ -175,7 +174,7 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
                 transaction.expect(session, [key for each in group for key in _keys(each)])
             if _known(transaction, session, one, count):
                 continue
-            recorded.append((one.heard, one.at, session))
+            recorded.append((one, session))
             if _record(keeper, transaction, session, one, count):
                 told.add(session)
             else:
@@ -185,7 +184,12 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         if recorded and keeper.place.git:
             from holdfast.keeper.captures import turns
 
-            keeper.upkeep.compares |= turns.note(transaction, keeper.place.root, recorded)
+            turns_of = [(one.heard, one.at, session) for one, session in recorded]
+            keeper.upkeep.compares |= turns.note(transaction, keeper.place.root, turns_of)
+        if recorded:
+            from holdfast.keeper.captures import conversations
+
+            keeper.upkeep.compares |= conversations.note(transaction, recorded)
         # Of what made no event the log knows nothing: heard again after a kill, after what came later, it could.
         spool.done(silent)
     spool.done(one.entry for one in group)

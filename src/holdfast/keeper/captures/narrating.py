@@ -24,7 +24,6 @@ from holdfast.core.vocabulary import (
     TYPE_OF,
     Data,
     DeviceJoined,
-    ExtraKept,
     NativeLinked,
     OfAgent,
     OfTask,
@@ -38,7 +37,8 @@ from holdfast.core.vocabulary import (
 from holdfast.keeper import projects
 from holdfast.keeper.captures import gone
 from holdfast.keeper.captures.belonging import placeholder
-from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part, whole
+from holdfast.keeper.captures.conversations import described, mark_of, share
+from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part
 from holdfast.keeper.captures.story_files import disk, settle
 from holdfast.keeper.documents.importing import session_id
 from holdfast.machine import worktree
@@ -187,7 +187,8 @@ class Narrator:
         for line in told.lines:
             record(line)
         if counted:
-            record(_tokens(story, [transaction.state(one) for one in chain[:-1]], told.ended))
+            updated = share(described(story), (transaction.state(one) for one in chain[:-1]))
+            record(Line(told.ended, updated, mark_of(updated)))
         heard = any(one is not None and one.startswith(_HOOKS) for one in known)
         # Whoever hears a session knows best whether it goes on.
         if not heard and (cut or self._now - told.ended > OVER):
@@ -295,17 +296,3 @@ def _worth(told: Part) -> bool:
     return any(
         TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in told.lines
     )
-
-
-def _tokens(story: Story, before: list[State], at: int) -> Line:
-    """What the conversation used, without what its earlier sessions have."""
-    said = {"input": story.input_tokens, "output": story.output_tokens, "cached": story.cached_tokens}
-    used = {name: whole(max(0, count)) or 0 for name, count in said.items()}
-    for state in before:
-        known = state.extra.get("tokens")
-        if isinstance(known, dict):
-            for name, count in used.items():
-                earlier = known.get(name)
-                used[name] = max(0, count - (earlier if isinstance(earlier, int) else 0))
-    mark = "tokens:" + ":".join(str(count) for count in used.values())
-    return Line(at, ExtraKept(name="tokens", value=dict(used)), mark)
