@@ -20,6 +20,7 @@ from holdfast.cli.describe import (
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
+from holdfast.core.short_names import agent_names, readable
 from holdfast.keeper.wording import FILE_DELETED, limit_words
 
 MOST_AGENTS = 10
@@ -30,6 +31,8 @@ MOST_LINES = 4
 def glance(
     paint: Paint, session: Session, clock: Clock, *, gone: frozenset[str] = frozenset(), hint: bool = True
 ) -> Painted:
+    names = agent_names(session.agents)
+    session, gone = readable(session), frozenset(names.get(id_, id_) for id_ in gone)
     blocks = [
         _heading(paint, session),
         paint.pairs(_facts(paint, session, clock)),

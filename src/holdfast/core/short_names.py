@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -25,15 +25,13 @@ _WORDS: Final = 4  # of a type
 
 
 class _Entry(Protocol):
-    id: str
+    @property
+    def id(self) -> str: ...
 
 
-class _Agent(Protocol):
-    id: str
-    type: str
-
-
-E = TypeVar("E", bound=_Entry)
+class _Agent(_Entry, Protocol):
+    @property
+    def type(self) -> str: ...
 
 
 def is_opaque(id_: str) -> bool:
@@ -91,9 +89,7 @@ def readable(session: Session) -> Session:
             replace(agent, id=agents.get(agent.id, agent.id), blocking_on=named(agent.blocking_on))
             for agent in session.agents
         ],
-        tasks=[
-            replace(task, id=tasks.get(task.id, task.id), agent=named(task.agent)) for task in session.tasks
-        ],
+        tasks=[replace(task, id=tasks.get(task.id, task.id), agent=named(task.agent)) for task in session.tasks],
         files=[replace(change, agent=named(change.agent)) if change.agent else change for change in session.files],
         errors=[replace(error, agent=named(error.agent)) for error in session.errors],
         context=replace(

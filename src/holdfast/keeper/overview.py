@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from holdfast.core.short_names import agent_names, readable
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.keeper import elsewhere
@@ -47,6 +48,12 @@ def glance(keeper: Keeper, session_id: str, *, at: int | None = None, state: Sta
     if state is None:
         state = keeper.state(session_id, at=at)
     return _glance(keeper, keeper.store(), state, at)
+
+
+def with_names(one: Glance) -> Glance:
+    """The same with readable names, for people."""
+    names = agent_names(one.session.agents)
+    return one._replace(session=readable(one.session), gone=frozenset(names.get(id_, id_) for id_ in one.gone))
 
 
 def unfinished(keeper: Keeper) -> list[Row]:
@@ -114,10 +121,11 @@ def _glance(keeper: Keeper, store: Store, state: State, at: int | None) -> Glanc
     lost = gone(state, document) if at is None else frozenset[str]()
     places = tuple(store.places(state.session))
     where = elsewhere.directory(store, state.session, state.project, places=places, prefer=keeper.place.root)
-    return Glance(
-        document, lost, places, where is not None, tuple(_attention(document, lost)),
-        _resume(keeper, store, state.session, where),
+    found = Glance(
+        document, lost, places, where is not None, (), _resume(keeper, store, state.session, where)
     )  # fmt: skip
+    shown = with_names(found)
+    return found._replace(attention=tuple(_attention(shown.session, shown.gone)))
 
 
 def _resume(keeper: Keeper, store: Store, session_id: str, where: str | None) -> str:

@@ -8,7 +8,7 @@ recorded for them. Where another device worked on the session last, the ground i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import astuple
@@ -58,6 +58,15 @@ class Resumed(NamedTuple):
     broken: tuple[Broken, ...] = ()
     # What differs here from what another device left.
     ground: tuple[Difference, ...] = ()
+
+    def renamed(self, names: Mapping[str, str]) -> Resumed:
+        """The same, with these names in the place of agents' ids."""
+        interrupted, unknown = (
+            tuple(agent._replace(id=names.get(agent.id, agent.id)) for agent in found)
+            for found in (self.interrupted, self.unknown)
+        )
+        files = tuple(one._replace(agent=names.get(one.agent or "", one.agent)) for one in self.files)
+        return self._replace(interrupted=interrupted, unknown=unknown, files=files)
 
 
 def look(state: State, root: str) -> Resumed:

@@ -10,6 +10,7 @@ from holdfast.core import tasks, twins, view
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.lifecycle import TASK, allows, refusal
 from holdfast.core.model import Session
+from holdfast.core.short_names import agent_names, id_of, task_names
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten
 from holdfast.core.vocabulary import (
@@ -140,7 +141,7 @@ class Work:
             phase_id = None if phase is None else redact(clean(phase, "the phase", longest=LONGEST_NAME)).text
             if phase is not None and phase_id is not None and phase_id not in state.phases:
                 added.append(PhaseAdded(id=phase_id, name=phase))
-            by = None if agent is None else identifier(agent, "an agent's id")
+            by = None if agent is None else _agent_id(state, agent)
             return [*added, TaskAdded(id=chosen, text=clean(words, "the task"), phase=phase, agent=by)]
 
         self._record_with(build, at=at)
@@ -179,7 +180,8 @@ class Work:
 
         def build(state: State) -> list[Data]:
             event = TYPE_OF[kind].name
-            task = twins.meant(state.tasks.values(), task_id, event, tasks.status_of)
+            own = id_of(task_names(state.tasks.values()), task_id)
+            task = twins.meant(state.tasks.values(), own, event, tasks.status_of)
             if task is None:
                 raise NotFound(f"there is no task {task_id}", hint="holdfast task list shows them.", session=self.id)
             status = tasks.status_of(task)
@@ -230,8 +232,9 @@ class Work:
                     session=self.id,
                 )
             before = next((change.hash_after for change in reversed(state.files) if change.path == tidy), None)
+            by = None if agent is None else _agent_id(state, agent)
             yield FileChanged(
-                path=tidy, action=action, agent=agent, lines_added=seen.lines_added, lines_removed=seen.lines_removed,
+                path=tidy, action=action, agent=by, lines_added=seen.lines_added, lines_removed=seen.lines_removed,
                 hash_before=None if action == "created" else before, hash_after=seen.hash,
             )  # fmt: skip
 
@@ -245,7 +248,12 @@ class Work:
         tokens = int(number(tokens, "the number of tokens", 0, MOST_TOKENS))
         if window is not None:
             window = int(number(window, "the window", 1, MOST_TOKENS))
-        return self._record(ContextMeasured(tokens=tokens, window=window, agent=agent), at=at)
+
+        def build(state: State) -> list[Data]:
+            by = None if agent is None else _agent_id(state, agent)
+            return [ContextMeasured(tokens=tokens, window=window, agent=by)]
+
+        return self._record_with(build, at=at)
 
     def compress(self, to: int | None = None, *, at: int | None = None) -> Self:
         left = None if to is None else int(number(to, "the number of tokens", 0, MOST_TOKENS))
@@ -255,6 +263,11 @@ class Work:
         clean(scope, "the scope", longest=LONGEST_NAME)
         place = int(number(position, "the position on the hill", 0, 10))
         return self._record(HillMoved(scope=scope, position=place), at=at)
+
+
+def _agent_id(state: State, given: str) -> str:
+    """The id of the agent that somebody names, by its id or by what it is shown as."""
+    return id_of(agent_names(state.agents.values()), identifier(given, "an agent's id"))
 
 
 def fraction(value: float) -> float:
