@@ -114,6 +114,18 @@ def gone(state: State, document: Session) -> frozenset[str]:
     return frozenset(agent.id for agent in lost(state)[0])
 
 
+def ended_conversations(state: State, document: Session) -> list[str]:
+    """Conversations whose program is no longer there, though nobody said that they were closed: what people know
+    each by.
+    """
+    if document.ended_at is not None or all(native.process is None for native in state.native.values()):
+        return []
+    from holdfast.keeper.resuming import broken
+
+    known = {(one.agent, one.id): one.title for one in document.conversations}
+    return [f"{one.agent} ({_told(known.get(one) or one.id[:8])})" for one in broken(state)]
+
+
 def _glance(keeper: Keeper, store: Store, state: State, at: int | None) -> Glance:
     from holdfast.keeper.session import KeptSession
 
@@ -125,7 +137,8 @@ def _glance(keeper: Keeper, store: Store, state: State, at: int | None) -> Glanc
         document, lost, places, where is not None, (), _resume(keeper, store, state.session, where)
     )  # fmt: skip
     shown = with_names(found)
-    return found._replace(attention=tuple(_attention(shown.session, shown.gone)))
+    ended = ended_conversations(state, document) if at is None else []
+    return found._replace(attention=tuple(_attention(shown.session, shown.gone, ended)))
 
 
 def _resume(keeper: Keeper, store: Store, session_id: str, where: str | None) -> str:
@@ -149,7 +162,7 @@ def _elsewhere(keeper: Keeper) -> str:
 # ── what waits for the person ────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(session: Session, lost: frozenset[str]) -> Iterator[str]:
+def _attention(session: Session, lost: frozenset[str], ended: Sequence[str]) -> Iterator[str]:
     if session.ended_at is None:
         for wait in session.waiting:
             yield f"Waits for {_told(wait.for_)}" + (f": {_told(wait.text)}" if wait.text else "")
@@ -160,6 +173,8 @@ def _attention(session: Session, lost: frozenset[str]) -> Iterator[str]:
         yield f"Devices disagree on {count(len(disputed) - _MOST, 'more thing')}"
     if session.ended_at is None:
         yield from _trouble(session, lost)
+        for name in ended[:_MOST]:
+            yield f"{name} ended without saying so"
         yield from _reminder(session)
         if session.context.level == "compress":
             yield f"The context is {session.context.percent or 0:g}% full: compress it"

@@ -19,6 +19,7 @@ from holdfast.core.lifecycle import refusal, session_allows
 from holdfast.core.state import AgentState, FileState, State
 from holdfast.core.text import shorten
 from holdfast.core.vocabulary import AgentInterrupted, Data, SessionResumed, SessionUnarchived, WaitingEnded
+from holdfast.keeper.wording import count
 from holdfast.machine import files
 from holdfast.machine.process import Identity, fate
 
@@ -67,6 +68,14 @@ class Resumed(NamedTuple):
         )
         files = tuple(one._replace(agent=names.get(one.agent or "", one.agent)) for one in self.files)
         return self._replace(interrupted=interrupted, unknown=unknown, files=files)
+
+
+class TakenUp(NamedTuple):
+    """The session that goes on: the one that was asked for, or a new one that continues it, which is then said."""
+
+    session: KeptSession
+    resumed: Resumed
+    said: str | None = None
 
 
 def look(state: State, root: str) -> Resumed:
@@ -127,7 +136,7 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
         for agent in list(state.agents.values()):
             if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in gone:
                 yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
-        from holdfast.keeper.captures.telling import waits_of
+        from holdfast.keeper.waits import waits_of
 
         for one in found[0].broken:
             yield from [WaitingEnded(id=name) for name in waits_of(state, one.agent, one.id)]
@@ -143,6 +152,26 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
         keeper.recorder.within(transaction, session.id, build, at=at, here=True)
         keeper.make_current(transaction, session.id)
     return found[0]
+
+
+def take_up(session: KeptSession, *, device: str | None, force: bool, at: int | None) -> TakenUp:
+    """Resume a session; where it has ended, begin one that continues it with what was open."""
+    from holdfast.core.lifecycle import FINISHED
+    from holdfast.keeper import ground
+
+    state = session.state()
+    if device is not None or view.status_of(state) not in FINISHED:
+        return TakenUp(session, session.resume(device=device, force=force, at=at))
+    keeper = session.keeper
+    files_ = tuple(_landings(state, keeper.place.root))
+    differences = ground.check(keeper, state, files_, foreign=ground.left_by_another(keeper, state))
+    if not force:
+        ground.refuse(differences, state)
+    begun = session.fork(at=at)
+    carried = count(len(begun.state().tasks), "open task")
+    said = f"Session {session.id[:8]} is {view.status_of(state)}: {begun.id[:8]} continues it"
+    said += f", with {carried}." if begun.state().tasks else "."
+    return TakenUp(begun, Resumed((), (), files_, ground=differences), said)
 
 
 def _refuse_the_ended(state: State) -> None:

@@ -13,6 +13,7 @@ from holdfast.core.model import Session
 from holdfast.core.short_names import agent_names, id_of, task_names
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten
+from holdfast.core.times import MINUTE
 from holdfast.core.vocabulary import (
     TYPE_OF,
     ContextCompressed,
@@ -61,6 +62,10 @@ class Work:
         """The same of a state of it that is at hand already."""
         document = view.session(state, now)
         document.sync = self.keeper.sync_of(state)
+        if document.waiting and now > self.keeper.now() - MINUTE:  # of the past, nobody knows what ran then
+            from holdfast.keeper.waits import still_waiting
+
+            document.waiting = still_waiting(state, document.waiting)
         return document
 
     def _record(self, *datas: Data, at: int | None = None) -> Self:
