@@ -8,10 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import processes
 import pytest
 from calling import Calling
 
+import processes
 from holdfast.capture import spool
 
 TALK = "11111111-2222-4333-8444-555555555555"

@@ -207,7 +207,7 @@ def _pool() -> list[Data]:
         EventErased(hashes=("00" * 32,)), AliasGiven(format="timer", id="20261115-shop-login"),
         ExtraKept(name="x", value={"deep": [1, 1e17, "é", None]}), NativeLinked(agent="claude", id="1\n2"),
         NativeClosed(agent="claude", id="1\n2", reason="over"),
-        ConversationUpdated(agent="claude", id="1\n2", title="Carts", model="opus", prompts=2, input=7, cost_usd=0.5),
+        ConversationUpdated(agent="claude", id="1\n2", name="Carts", model="opus", prompts=2, input=7, cost_usd=0.5),
         GroundNoted(branch="feat/é", commit="ab" * 20), GroundNoted(commit="cd" * 20), GroundNoted(branch="main"),
         MessageExchanged(), MessageExchanged(role="assistant"), NoteAdded(text="n", redacted={"npm_token": 2}),
         ReminderReached(line="break_40"), ReminderReached(line="anything"),

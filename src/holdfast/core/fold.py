@@ -396,7 +396,7 @@ def _named(state: State, event: Event, data: Data) -> None:
                 _disconnect(state, event)
         case ConversationUpdated():
             state.conversations[f"{data.agent}\n{data.id}"] = ConversationState(
-                data.title, data.model, data.began, data.ended, data.prompts, data.input, data.output,
+                data.name, data.model, data.began, data.ended, data.prompts, data.input, data.output,
                 data.cache_read, data.cache_write, data.cost_usd,
             )  # fmt: skip
         case GroundNoted() if state.project is not None:

@@ -151,7 +151,7 @@ class NativeState(msgspec.Struct, array_like=True, gc=False):
 class ConversationState(msgspec.Struct, array_like=True, gc=False):
     """What the transcript of a conversation says of it: its share in this session."""
 
-    title: str | None = None
+    name: str | None = None
     model: str | None = None
     began: int | None = None
     ended: int | None = None

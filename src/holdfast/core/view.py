@@ -245,7 +245,7 @@ def _conversation(state: State, native: NativeState) -> Conversation:
     if isinstance(counted, (int, float)) and not (known and is_over):
         known.append(float(counted))
     return Conversation(
-        id=native.id, agent=native.agent, title=said.title,
+        id=native.id, agent=native.agent, title=said.name,
         model=said.model or (chosen if isinstance(chosen, str) else None),
         started_at=_when(native.linked_at if said.began is None else said.began),
         ended_at=_when(native.closed_at if said.ended is None else said.ended) if is_over else None,

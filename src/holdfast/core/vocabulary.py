@@ -46,7 +46,6 @@ FREE_TEXT = frozenset(
     [
         "goal",
         "summary",
-        "title",
         "scope",
         "task",
         "feature",
@@ -270,9 +269,9 @@ class NativeClosed(Data, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-@_event("conversation.updated", sign=False, searched="title")
+@_event("conversation.updated", sign=False, searched="name")
 class ConversationUpdated(Data, frozen=True, kw_only=True):
-    """What an agent program's transcript says of a conversation as a whole; the latest counts.
+    """What an agent program's transcript says of a conversation as a whole; the latest counts. `name` is its title.
 
     Of a conversation that went on after its session had ended, each session has its own share of prompts, tokens
     and cost. `began` and `ended` are the times of its first and last message, in milliseconds.
@@ -280,7 +279,7 @@ class ConversationUpdated(Data, frozen=True, kw_only=True):
 
     agent: str
     id: str
-    title: str | None = None
+    name: str | None = None
     model: str | None = None
     began: Whole | None = None
     ended: Whole | None = None

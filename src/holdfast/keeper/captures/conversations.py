@@ -63,7 +63,7 @@ def described(story: Story) -> ConversationUpdated:
     goal = next((goal for one in prompts if (goal := goal_of(one.text))), None)
     cost = story.cost_usd
     return ConversationUpdated(
-        agent=story.agent, id=plain(story.conversation, 200), title=plain(story.title or "", 200).strip() or goal,
+        agent=story.agent, id=plain(story.conversation, 200), name=plain(story.title or "", 200).strip() or goal,
         model=plain(story.model or "", 200) or None, began=_count(story.began) or None,
         ended=_count(story.ended) or None, prompts=len(prompts), input=_count(story.input_tokens),
         output=_count(story.output_tokens), cache_read=_count(story.cache_read_tokens),
