@@ -16,7 +16,7 @@ from holdfast.core.model import Session
 from holdfast.core.text import slug
 
 # A UUID; letters and numbers in turn; many digits; a hash; what capture names an agent's to-dos.
-_OPAQUE: Final = re.compile(
+_OPAQUE: Final = (
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-"
     r"|(?:^|[._-])(?:(?=[0-9A-Za-z]{7})(?:[A-Za-z]*[0-9]+){2}[0-9A-Za-z]*[A-Za-z]|(?=[0-9a-f]*[0-9])[0-9a-f]{8}|[0-9]{8})"
     r"|^[a-z]+-[0-9a-f]{4}-[0-9a-f]{8}(?:-[0-9]+)?$"
@@ -36,7 +36,7 @@ class _Agent(_Entry, Protocol):
 
 def is_opaque(id_: str) -> bool:
     """Whether an id was made by a program: nobody would choose or remember it."""
-    return _OPAQUE.search(id_) is not None
+    return re.search(_OPAQUE, id_) is not None
 
 
 def agent_names(agents: Iterable[_Agent]) -> dict[str, str]:

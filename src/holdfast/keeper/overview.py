@@ -12,6 +12,7 @@ from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.keeper import elsewhere
 from holdfast.keeper.home import default_home
+from holdfast.keeper.resuming import ended_conversations, lost_agents
 from holdfast.keeper.wording import count, one_line, open_pause
 from holdfast.store.interface import Filter
 
@@ -105,32 +106,11 @@ def now(keeper: Keeper, rows: Sequence[Row] | None = None, *, memo: GlanceMemo |
     return sorted(glances, key=lambda one: not one.attention)
 
 
-def gone(state: State, document: Session) -> frozenset[str]:
-    """Agents recorded as at work whose process is not there any more."""
-    if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
-        return frozenset()
-    from holdfast.keeper.resuming import lost
-
-    return frozenset(agent.id for agent in lost(state)[0])
-
-
-def ended_conversations(state: State, document: Session) -> list[str]:
-    """Conversations whose program is no longer there, though nobody said that they were closed: what people know
-    each by.
-    """
-    if document.ended_at is not None or all(native.process is None for native in state.native.values()):
-        return []
-    from holdfast.keeper.resuming import broken
-
-    known = {(one.agent, one.id): one.title for one in document.conversations}
-    return [f"{one.agent} ({_told(known.get(one) or one.id[:8])})" for one in broken(state)]
-
-
 def _glance(keeper: Keeper, store: Store, state: State, at: int | None) -> Glance:
     from holdfast.keeper.session import KeptSession
 
     document = KeptSession(keeper, state.session).described(state, keeper.now() if at is None else at)
-    lost = gone(state, document) if at is None else frozenset[str]()
+    lost = lost_agents(state, document) if at is None else frozenset[str]()
     places = tuple(store.places(state.session))
     where = elsewhere.directory(store, state.session, state.project, places=places, prefer=keeper.place.root)
     found = Glance(

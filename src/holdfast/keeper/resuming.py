@@ -24,6 +24,7 @@ from holdfast.machine import files
 from holdfast.machine.process import Identity, fate
 
 if TYPE_CHECKING:
+    from holdfast.core.model import Session
     from holdfast.keeper.ground import Difference
     from holdfast.keeper.session import KeptSession
 
@@ -187,6 +188,21 @@ def broken(state: State) -> list[Broken]:
         for one in state.native.values()
         if one.closed_at is None and one.process is not None and fate(Identity(*astuple(one.process))) == "gone"
     ]
+
+
+def lost_agents(state: State, document: Session) -> frozenset[str]:
+    """Agents recorded as at work whose process is not there any more."""
+    if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
+        return frozenset()
+    return frozenset(agent.id for agent in lost(state)[0])
+
+
+def ended_conversations(state: State, document: Session) -> list[str]:
+    """Conversations whose program is no longer there, though nobody said so: what people know each by."""
+    if document.ended_at is not None:
+        return []
+    known = {(one.agent, one.id): one.title for one in document.conversations}
+    return [f"{one.agent} ({shorten(known.get(one) or one.id[:8], 60)})" for one in broken(state)]
 
 
 def _lost(agent: AgentState) -> Lost:

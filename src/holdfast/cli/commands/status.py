@@ -51,9 +51,9 @@ def _ended(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
     """The agents and the conversations that ended without saying so."""
     if not document.agents and all(one.closed_at is not None for one in state.native.values()):
         return frozenset(), []
-    from holdfast.keeper.overview import ended_conversations, gone
+    from holdfast.keeper.resuming import ended_conversations, lost_agents
 
-    return gone(state, document), ended_conversations(state, document)
+    return lost_agents(state, document), ended_conversations(state, document)
 
 
 def _ended_silently(document: Session, gone: frozenset[str], ended: list[str]) -> list[str]:

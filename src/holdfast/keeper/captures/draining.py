@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.capture import absence, spool
 from holdfast.capture.plain import fits, kept, plain
-from holdfast.capture.signals import Chosen, Opened
+from holdfast.capture.signals import Chosen, Closed, Erred, Limited, Opened, Replied
 from holdfast.core import view
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused, Unreachable
 from holdfast.core.vocabulary import Process
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Transaction
 
+_TURN_ENDS = (Replied, Limited, Closed, Erred)
 _AT_ONCE = 1_000  # payloads in memory and in one transaction
 _SHELLS = frozenset(
     {"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "busybox", "cmd", "powershell", "pwsh", "env", "timeout"}
@@ -186,7 +187,7 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
 
             turns_of = [(one.heard, one.at, session) for one, session in recorded]
             keeper.upkeep.compares |= turns.note(transaction, keeper.place.root, turns_of)
-        if recorded:
+        if any(isinstance(signal, _TURN_ENDS) for one, _ in recorded for signal in one.heard.signals):
             from holdfast.keeper.captures import conversations
 
             keeper.upkeep.compares |= conversations.note(transaction, recorded)
