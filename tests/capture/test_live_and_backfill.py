@@ -243,3 +243,18 @@ def test_deleted_session_leaves_no_transcript_path_behind(tmp_path: Path) -> Non
         assert keeper.store().remembered_under("transcript:")
         keeper.delete(session.id, force=True)
         assert not keeper.store().remembered_under("transcript:")
+
+
+def test_backfill_completes_a_conversation_that_hooks_reported_without_a_transcript(tmp_path: Path) -> None:
+    """Sessions of earlier versions, and transcripts that lay elsewhere: backfill adds what the hooks did not say."""
+    name = _claude(tmp_path / "person")
+    _hand_over(tmp_path, "claude", _payload("claude", "prompt", name, tmp_path), 0)
+    with _open(tmp_path, "live") as keeper:
+        (session,) = _sessions(keeper)
+        assert session.conversations[0].title is None
+        for _ in range(2):
+            backfill(keeper, Places(str(tmp_path / "person"), str(tmp_path / "project")), ["claude"])
+        (found,) = [one for one in _sessions(keeper) if one.id == session.id]
+        types = [event.type for event in keeper.events(session.id)]
+    assert found.conversations[0].title == "OAuth with PKCE"
+    assert types.count("conversation.updated") == 1

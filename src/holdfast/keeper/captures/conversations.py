@@ -94,6 +94,12 @@ def _known(state: State, known: ConversationState | None, name: str) -> int:
     return found if isinstance(found, int) else 0
 
 
+def is_news(state: State, updated: ConversationUpdated) -> bool:
+    """Whether the session does not know all of it yet."""
+    known = state.conversations.get(f"{updated.agent}\n{updated.id}")
+    return known is None or any(getattr(known, field) != getattr(updated, field) for field in known.__struct_fields__)
+
+
 def _count(number: int) -> int:
     return min(max(number, 0), LARGEST)
 
@@ -216,8 +222,7 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, story: Story
 
 def _news(state: State, updated: ConversationUpdated, story: Story) -> Iterator[Data]:
     """The event, where it says something new, and what follows from it for the session while that goes on."""
-    known = state.conversations.get(f"{updated.agent}\n{updated.id}")
-    if known is None or any(getattr(known, field) != getattr(updated, field) for field in known.__struct_fields__):
+    if is_news(state, updated):
         yield updated
     if view.status_of(state) in FINISHED:
         return
