@@ -23,9 +23,11 @@ import test_opencode_transcripts as opencode
 from holdfast.capture import spool
 from holdfast.capture.places import Places
 from holdfast.capture.registry import NAMES
+from holdfast.core import limits
 from holdfast.core.model import Conversation, Session
 from holdfast.core.times import DAY
 from holdfast.keeper import Keeper
+from holdfast.keeper.captures import conversations
 from holdfast.keeper.captures.backfilling import backfill
 from holdfast.machine.wall import Wall
 
@@ -258,3 +260,26 @@ def test_backfill_completes_a_conversation_that_hooks_reported_without_a_transcr
         types = [event.type for event in keeper.events(session.id)]
     assert found.conversations[0].title == "OAuth with PKCE"
     assert types.count("conversation.updated") == 1
+
+
+@pytest.mark.parametrize("largest", [10, 1 << 30])
+def test_transcript_is_looked_at_once_when_the_conversation_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int
+) -> None:
+    """Also one that is too large to be read here: later drains write nothing because of it."""
+    monkeypatch.setattr(limits, "TRANSCRIPT_LARGEST", largest)
+    name = _claude(tmp_path / "person")
+    (path,) = (tmp_path / "person").rglob("*.jsonl")
+    ending = json.loads(_payload("claude", "session_end", name, tmp_path)) | {"transcript_path": str(path)}
+    _hand_over(tmp_path, "claude", _payload("claude", "prompt", name, tmp_path), 0)
+    _hand_over(tmp_path, "claude", json.dumps(ending).encode(), 1)
+    (session,) = _recorded(tmp_path, "claude", name)
+    assert (session.conversations[0].title is None) == (largest == 10)
+    with _open(tmp_path, "live") as keeper:
+        before = keeper.store().remembered_under("transcript:")
+        read: list[Path] = []
+        monkeypatch.setattr(conversations, "_update", lambda *_: read.append(path))
+        keeper.places = Places(str(tmp_path / "person"), str(tmp_path / "project"))
+        keeper.compare()
+        assert keeper.store().remembered_under("transcript:") == before
+    assert not read

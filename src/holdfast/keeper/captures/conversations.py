@@ -150,12 +150,12 @@ def update_due(keeper: Keeper, places: Places, *, patience: float = 5.0) -> None
         return
     for one in sorted(kept, key=lambda one: one.due or 0):
         # Some programs write a last line after they have said that the conversation is closed.
-        grew = one.closed and one.due is None and one.path is not None and _size(one.path) not in (None, one.size)
-        old = keeper.now() - one.noted > _FORGET_AFTER
-        if one.due is None and not grew and not old:
-            continue
+        grew = one.closed and one.path is not None and _size(one.path) not in (None, one.size)
         try:
-            _update(keeper, places, one, patience)
+            if one.due is not None or grew:
+                _update(keeper, places, one, patience)
+            elif keeper.now() - one.noted > _FORGET_AFTER:
+                _settle(keeper, one, patience)
         except (Busy, Unreachable):
             return
         except Exception as error:  # noqa: BLE001 (whatever one transcript holds, the others are read)
@@ -170,11 +170,12 @@ def _update(keeper: Keeper, places: Places, one: Followed, patience: float) -> N
         size = _size(source.path)
         if size is None or not _worth_reading(one, size, whole=source.conversation is None):
             continue
-        with refusals.noted():
-            found = (story for story in reader(one.agent).read(source) if story.conversation == one.conversation)
-            story = next(found, None)
+        one.size = size
+        if size <= limits.TRANSCRIPT_LARGEST or source.conversation is not None:  # what is larger is left to backfill
+            with refusals.noted():
+                found = (story for story in reader(one.agent).read(source) if story.conversation == one.conversation)
+                story = next(found, None)
         if story is not None:
-            one.size = size
             break
     _settle(keeper, one, patience, story)
 
@@ -182,8 +183,6 @@ def _update(keeper: Keeper, places: Places, one: Followed, patience: float) -> N
 def _worth_reading(one: Followed, size: int, *, whole: bool) -> bool:
     if not whole:
         return True  # one conversation of a database
-    if size > limits.TRANSCRIPT_LARGEST:
-        return False  # left to backfill
     grown = size - one.size
     return one.closed or one.size < 0 or size < limits.TRANSCRIPT_SMALL or grown < 0 or grown * 8 > one.size
 
