@@ -79,10 +79,15 @@ def reader(name: str) -> Reader:
     return found
 
 
+def is_transcript(path: str) -> bool:
+    """Whether what an agent calls its transcript is a file."""
+    # Looking at `\\host\share` would already tell the host who we are.
+    return "\0" not in path and os.path.isabs(path) and path[:2] not in ("\\\\", "//") and os.path.isfile(path)
+
+
 def sources_of(agent: str, conversation: str, path: str | None, places: Places) -> Iterator[Source]:
     """Where one conversation may be: where its hooks say so, or else what the agent has kept under its name."""
-    # Looking at `\\\\host\\share` would already tell the host who we are.
-    if path and "\0" not in path and os.path.isabs(path) and path[:2] not in ("\\\\", "//") and os.path.isfile(path):
+    if path is not None and is_transcript(path):
         yield Source(path, "")
         return
     for source in reader(agent).sources(places):

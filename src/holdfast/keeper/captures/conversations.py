@@ -18,7 +18,7 @@ import msgspec
 from holdfast.capture import refusals
 from holdfast.capture.plain import goal_of, plain
 from holdfast.capture.signals import AnySignal, Closed, Erred, Limited, Measured, Prompted, Replied
-from holdfast.capture.transcripts import Story, reader, sources_of
+from holdfast.capture.transcripts import Story, is_transcript, reader, sources_of
 from holdfast.core import limits, view
 from holdfast.core.canonical import LARGEST, digest
 from holdfast.core.errors import Busy, HoldfastError, Unreachable
@@ -122,7 +122,9 @@ def note(transaction: Transaction, reported: Iterable[tuple[Taken, str]]) -> boo
         name = _name(taken.heard.agent, taken.heard.conversation)
         known = _decoded(transaction.remembered(name))
         known = known or Followed(taken.heard.agent, taken.heard.conversation, session)
-        known.session, known.path = session, taken.transcript or known.path
+        known.session = session
+        if taken.transcript is not None and is_transcript(taken.transcript):  # else it may be anything
+            known.path = taken.transcript
         known.due = known.noted = taken.at
         known.closed = any(isinstance(signal, Closed) for signal in signals)
         transaction.remember(name, msgspec.msgpack.encode(known))
