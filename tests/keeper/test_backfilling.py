@@ -15,6 +15,7 @@ import pytest
 from agents_speaking import BEGAN, Speaking
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from holdfast.capture.places import Places
 from holdfast.capture.signals import (
@@ -116,6 +117,12 @@ class Past:
         return found
 
 
+def tokens(session: Session) -> dict[str, int | None]:
+    """Of its only conversation."""
+    (conversation,) = session.conversations
+    return asdict(conversation.tokens)
+
+
 @pytest.fixture
 def past(tmp_path: Path) -> Past:
     return Past(tmp_path)
@@ -133,7 +140,7 @@ def test_a_conversation_becomes_a_session(past: Past) -> None:
     assert [(one.agent, one.id, one.resume) for one in session.native] == [
         ("claude", TALK, f"claude --resume {TALK}")
     ]
-    assert session.extra["tokens"] == {"input": 20, "output": 40, "cached": 600}
+    assert tokens(session) == {"input": 20, "output": 40, "cache_read": 600, "cache_write": 0}
     assert session.context.tokens == 310
     assert session.tags == ["backfilled"]
     assert (session.time.working_ms, session.time.paused_ms) == (6 * MINUTE, 0)
@@ -226,7 +233,7 @@ def test_what_comes_after_the_end_continues_it(past: Past) -> None:
     first, second = past.sessions()
     assert (second.goal, second.continues, second.status) == ("Now the docs", first.id, "completed")
     assert second.time.working_ms == 3 * MINUTE
-    assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
+    assert tokens(second) == {"input": 10, "output": 20, "cache_read": 300, "cache_write": 0}
     shutil.rmtree(past.home / "backfilled")
     assert past.backfill().events == 0
 
@@ -240,7 +247,7 @@ def test_a_fork_continues_what_it_came_from(past: Past) -> None:
     past.backfill()
     first, second = past.sessions()
     assert (second.goal, second.continues) == ("Another way", first.id)
-    assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
+    assert tokens(second) == {"input": 10, "output": 20, "cache_read": 300, "cache_write": 0}
 
 
 def test_a_fork_without_a_mark_is_not_told_twice(past: Past) -> None:
@@ -265,7 +272,7 @@ def test_a_fork_without_a_mark_is_not_told_twice(past: Past) -> None:
         )  # fmt: skip
         assert (second.goal, second.continues, second.agents) == ("Another way", first.id, [])
         assert (second.time.working_ms, second.commands.total) == (2 * MINUTE, 0)
-        assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
+        assert tokens(second) == {"input": 10, "output": 20, "cache_read": 300, "cache_write": 0}
         assert past.backfill(home=home).events == 0
     (past.transcripts / f"{TALK}.jsonl").unlink()
     past.write(past.prompt(30, "Go on", fork), talk=fork)

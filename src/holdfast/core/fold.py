@@ -21,6 +21,7 @@ from holdfast.core.reading import erasures, read, standing
 from holdfast.core.registers import dispute, forbidding, notice, resolve, value_of, worked, write, write_status
 from holdfast.core.state import (
     CommitState,
+    ConversationState,
     DecisionState,
     Failure,
     FileState,
@@ -41,6 +42,7 @@ from holdfast.core.vocabulary import (
     ConflictResolved,
     ContextCompressed,
     ContextMeasured,
+    ConversationUpdated,
     Data,
     DecisionMade,
     DeviceJoined,
@@ -397,6 +399,11 @@ def _named(state: State, event: Event, data: Data) -> None:
             if found is not None:
                 found.closed_at = event.at
                 _disconnect(state, event)
+        case ConversationUpdated():
+            state.conversations[f"{data.agent}\n{data.id}"] = ConversationState(
+                data.name, data.model, data.began, data.ended, data.prompts, data.input, data.output,
+                data.cache_read, data.cache_write, data.cost_usd,
+            )  # fmt: skip
         case GroundNoted() if state.project is not None:
             state.project = replace(state.project, git_branch=data.branch, git_commit=data.commit)
             state.noted_by = event.writer
@@ -490,7 +497,10 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     (_hill, (HillMoved,)),
     (_phase, (PhaseAdded,)),
     (_waits, (WaitingStarted, WaitingEnded)),
-    (_named, (DeviceJoined, AliasGiven, ExtraKept, NativeLinked, NativeClosed, GroundNoted)),
+    (
+        _named,
+        (DeviceJoined, AliasGiven, ExtraKept, NativeLinked, NativeClosed, ConversationUpdated, GroundNoted),
+    ),
     (_filed, (SessionArchived, SessionUnarchived, SessionDeleted)),
     (_resolved, (ConflictResolved,)),
     (_disputed, (ConflictFound,)),

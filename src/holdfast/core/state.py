@@ -148,6 +148,21 @@ class NativeState(msgspec.Struct, array_like=True, gc=False):
     writers: tuple[str, ...] = ()
 
 
+class ConversationState(msgspec.Struct, array_like=True, gc=False):
+    """What the transcript of a conversation says of it: its share in this session."""
+
+    name: str | None = None
+    model: str | None = None
+    began: int | None = None
+    ended: int | None = None
+    prompts: int | None = None
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cost_usd: float | None = None
+
+
 class Mark(msgspec.Struct, array_like=True, gc=False):
     """Something that opens or ends a pause: `manual`, `timeout`, `resumed`; or, of a time that is past, a whole one
     (`away`) or work in the place of any (`worked`).
@@ -260,6 +275,8 @@ class State(msgspec.Struct, gc=False):
     # When the last open conversation was closed, and by which writer; None after the next sign of activity.
     disconnected_at: int | None = None
     disconnected_by: str = ""
+    # What transcripts say of conversations, under the same names as `native`.
+    conversations: dict[str, ConversationState] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()

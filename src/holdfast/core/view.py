@@ -24,6 +24,7 @@ from holdfast.core.model import (
     Conflict,
     ConflictValue,
     Context,
+    Conversation,
     Decision,
     Error,
     FileChange,
@@ -37,10 +38,11 @@ from holdfast.core.model import (
     Sync,
     Task,
     Time,
+    Tokens,
     Waiting,
 )
 from holdfast.core.registers import Dispute, disputes, standing, value_of
-from holdfast.core.state import AgentState, Mark, State
+from holdfast.core.state import AgentState, ConversationState, Mark, NativeState, State
 from holdfast.core.times import HOUR, text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
@@ -184,7 +186,7 @@ def session(state: State, now: int) -> Session:
     work = worktime(state, now)
     end = ended_at(state)
     created = state.created_at if state.created_at is not None else state.updated_at
-    cost = value_of(state.registers.get("cost_usd", ()))
+    conversations = [_conversation(state, native) for native in state.native.values()]
     return Session(
         id=state.session,
         aliases=aliases_of(state),
@@ -207,13 +209,14 @@ def session(state: State, now: int) -> Session:
         ended_at=None if end is None else text(end),
         device=device_of(state),
         devices=sorted(set(state.devices.values())),
-        cost_usd=float(cost) if isinstance(cost, (int, float)) else None,
+        cost_usd=_cost(state, conversations),
         # Of what has ended, nobody waits for an answer.
         waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values() if end is None],
         native=[
             Native(agent=native.agent, id=native.id, resume=plain_command(native.resume))
             for native in state.native.values()
         ],
+        conversations=conversations,
         commits=_commits(state),
         agents=_agents(state, now if end is None else end),
         phases=[Phase(id=id_, name=name) for id_, name in state.phases.items()],
@@ -249,6 +252,39 @@ def session(state: State, now: int) -> Session:
         sync=Sync(),
         extra=_extra(state),
     )  # fmt: skip
+
+
+def _conversation(state: State, native: NativeState) -> Conversation:
+    said = state.conversations.get(f"{native.agent}\n{native.id}") or ConversationState()
+    models = state.extra.get("models")
+    chosen = models.get(native.agent) if isinstance(models, dict) else None
+    costs = state.extra.get("costs")
+    counted = costs.get(native_name(native.agent, native.id)) if isinstance(costs, dict) else None
+    known = [] if said.cost_usd is None else [said.cost_usd]
+    # While it is open, nobody knows which message is the last, and a status line may be ahead of the transcript.
+    is_over = native.closed_at is not None or status_of(state) in FINISHED
+    if isinstance(counted, (int, float)) and not (known and is_over):
+        known.append(float(counted))
+    return Conversation(
+        id=native.id, agent=native.agent, title=said.name,
+        model=said.model or (chosen if isinstance(chosen, str) else None),
+        started_at=_when(native.linked_at if said.began is None else said.began),
+        ended_at=_when(native.closed_at if said.ended is None else said.ended) if is_over else None,
+        prompts=said.prompts, kept=False, resume=plain_command(native.resume),
+        cost_usd=max(known, default=None),
+        tokens=Tokens(
+            input=said.input, output=said.output, cache_read=said.cache_read, cache_write=said.cache_write
+        ),
+    )  # fmt: skip
+
+
+def _cost(state: State, conversations: list[Conversation]) -> float | None:
+    """What its conversations have cost; where none says, what was recorded of the session."""
+    known = [one.cost_usd for one in conversations if one.cost_usd is not None]
+    if known:
+        return round(sum(known), 6)
+    cost = value_of(state.registers.get("cost_usd", ()))
+    return float(cost) if isinstance(cost, (int, float)) else None
 
 
 def _commits(state: State) -> list[Commit]:
@@ -347,9 +383,16 @@ def tokens_said(state: State) -> int | None:
     return state.tokens if state.tokens is not None else (sum(state.by_agent.values()) or None)
 
 
+def window_of(state: State) -> int:
+    """The context window: as the agent said, or that of the model."""
+    if state.window is not None and state.window > 0:
+        return state.window
+    return modes.window(word(state, "model"), tokens_said(state) or 0)
+
+
 def context_of(state: State) -> Context:
     tokens = None if state.outdated else tokens_said(state)
-    window = state.window or modes.WINDOW
+    window = window_of(state)
     return Context(
         tokens=tokens, window=window, percent=None if tokens is None else modes.percent(tokens, window),
         level=modes.level(tokens, window), compressions=state.compressions,

@@ -269,6 +269,28 @@ class NativeClosed(Data, frozen=True, kw_only=True):
     reason: str | None = None
 
 
+@_event("conversation.updated", sign=False, searched="name")
+class ConversationUpdated(Data, frozen=True, kw_only=True):
+    """What an agent program's transcript says of a conversation as a whole; the latest counts. `name` is its title.
+
+    Of a conversation that went on after its session had ended, each session has its own share of prompts, tokens
+    and cost. `began` and `ended` are the times of its first and last message, in milliseconds.
+    """
+
+    agent: str
+    id: str
+    name: str | None = None
+    model: str | None = None
+    began: Whole | None = None
+    ended: Whole | None = None
+    prompts: Whole = 0
+    input: Whole = 0
+    output: Whole = 0
+    cache_read: Whole = 0
+    cache_write: Whole = 0
+    cost_usd: float | None = None
+
+
 @_event("ground.noted", sign=False)
 class GroundNoted(Data, frozen=True, kw_only=True):
     """Where the work is in git, when that is another place than the log knew: whoever follows looks for it there.

@@ -198,11 +198,18 @@ class Keeper:
         self.upkeep.absorb()
 
     def compare(self) -> None:
-        """Record what was changed in this work tree, if an agent's turn began or ended since that was last done."""
+        """Record what was changed in this work tree, if an agent's turn began or ended since that was last done.
+
+        Where it is known where agents keep their things, their transcripts are read too.
+        """
         from holdfast.keeper.captures.comparison import compare_due
 
         self.absorb()
         compare_due(self, only_here=True)
+        if self.places is not None:
+            from holdfast.keeper.captures.conversations import update_due
+
+            update_due(self, self.places)
 
     def why(self, what: str) -> Found:
         """Which sessions and conversations made a commit, a file or a line (`FILE:LINE`), and how sure that is."""

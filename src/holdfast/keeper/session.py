@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.failures import Category
     from holdfast.core.model import Conflict
     from holdfast.keeper.conflicts import Disagreement
-    from holdfast.keeper.resuming import Resumed
+    from holdfast.keeper.resuming import Resumed, TakenUp
     from holdfast.keeper.running import Ran
     from holdfast.keeper.stopping import Stopped
 
@@ -91,6 +91,12 @@ class KeptSession(Work):
         from holdfast.keeper.resuming import resume
 
         return resume(self, device=device, force=force, at=at)
+
+    def take_up(self, *, device: str | None = None, force: bool = False, at: int | None = None) -> TakenUp:
+        """Resume it; where it has ended, begin a session that continues it, with its open tasks."""
+        from holdfast.keeper.resuming import take_up
+
+        return take_up(self, device=device, force=force, at=at)
 
     def resolve(self, conflict: str, take: int, *, at: int | None = None) -> Conflict:
         """Let one value of a conflict stand, by the number `conflicts` gives it."""

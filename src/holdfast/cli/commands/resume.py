@@ -132,8 +132,9 @@ def _go_on(
 ) -> None:
     call.keeper.places = places(call)
     before = call.keeper.current() if file is not None else None
-    resumed = session.resume(device=device, force=force, at=call.at)
+    session, resumed, continued = session.take_up(device=device, force=force, at=call.at)
     notes = file_notes(call, at_work=True) if file is None else _mirrored(call, file, session, before)
+    notes = notes if continued is None else [continued, *notes]
     document = session.document(at=call.at)
     text = session.briefing(reader="person", at=call.at)
     more = {

@@ -30,9 +30,10 @@ def run(call: Call) -> None:
     now = call.keeper.now() if at is None else at
     state = found.state(at=at)
     document = found.described(state, now)
-    call.answer({"session": document, **_with([*call.keeper.told, *files])}, lambda paint: glance(
-        paint, document, Clock(now), hint=not call.quiet,
-        gone=_gone(state, document) if at is None else frozenset(),
+    agents, ended = _ended(state, document) if at is None else (frozenset[str](), [])
+    silent = _ended_silently(document, agents, ended)
+    call.answer({"session": document, **_with([*call.keeper.told, *files, *silent])}, lambda paint: glance(
+        paint, document, Clock(now), hint=not call.quiet, gone=agents, ended=ended,
     ))  # fmt: skip
     call.tell_of_mirrors()
     for sentence in files:
@@ -46,12 +47,19 @@ def _with(notes: list[str]) -> dict[str, list[str]]:
     return {"notes": notes} if notes else {}
 
 
-def _gone(state: State, document: Session) -> frozenset[str]:
-    if not document.agents:
-        return frozenset()
-    from holdfast.keeper.overview import gone
+def _ended(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
+    """The agents and the conversations that ended without saying so."""
+    if not document.agents and all(one.closed_at is not None for one in state.native.values()):
+        return frozenset(), []
+    from holdfast.keeper.resuming import ended_conversations, lost_agents
 
-    return gone(state, document)
+    return lost_agents(state, document), ended_conversations(state, document)
+
+
+def _ended_silently(document: Session, gone: frozenset[str], ended: list[str]) -> list[str]:
+    """The same in sentences, for programs."""
+    agents = [f"Agent {agent.id}" for agent in document.agents if agent.id in gone]
+    return [f"{name} ended without saying so." for name in (*agents, *ended)]
 
 
 def _deleted(call: Call) -> str | None:

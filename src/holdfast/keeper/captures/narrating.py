@@ -22,9 +22,9 @@ from holdfast.core.state import State
 from holdfast.core.times import HOUR, MINUTE
 from holdfast.core.vocabulary import (
     TYPE_OF,
+    ConversationUpdated,
     Data,
     DeviceJoined,
-    ExtraKept,
     NativeLinked,
     OfAgent,
     OfTask,
@@ -38,7 +38,8 @@ from holdfast.core.vocabulary import (
 from holdfast.keeper import projects
 from holdfast.keeper.captures import gone
 from holdfast.keeper.captures.belonging import placeholder
-from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part, whole
+from holdfast.keeper.captures.conversations import described, is_news, mark_of, share
+from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part
 from holdfast.keeper.captures.story_files import disk, settle
 from holdfast.keeper.documents.importing import session_id
 from holdfast.machine import worktree
@@ -108,6 +109,7 @@ class Narrator:
             story.cost_usd = None
         heard_in = [state for one, state in found.items() if one not in chain]
         self._name(transaction, story, heard_in)
+        self._describe(transaction, story, heard_in, [transaction.state(one) for one in chain])
         cut = min((_linked(state, story) for state in heard_in), default=None)
         known: set[str | None] = set()
         session = chain[-1]
@@ -138,6 +140,19 @@ class Narrator:
             if view.word(state, "goal") == placeholder(story.agent) and view.status_of(state) not in FINISHED:
                 edited = self._keeper.recorder.prepare(SessionEdited(goal=goal))
                 transaction.record(state.session, Draft(edited, state.updated_at, story.agent))
+
+    def _describe(self, transaction: Transaction, story: Story, heard_in: list[State], own: list[State]) -> None:
+        """Of a conversation that hooks reported, the latest of its sessions says what the transcript says of it."""
+        name = f"{story.agent}\n{story.conversation}"
+        linked = [state for state in heard_in if name in state.native and not state.deleted]
+        if not linked:
+            return
+        latest = max(linked, key=lambda state: state.created_at or 0)
+        others = [state for state in (*linked, *own) if state.session != latest.session]
+        updated = self._keeper.recorder.prepare(share(described(story), others))
+        assert isinstance(updated, ConversationUpdated)
+        if is_news(latest, updated) and not self._keeper.upkeep.reads_only(latest.session):
+            transaction.record(latest.session, Draft(updated, latest.updated_at, story.agent))
 
     def _chain(self, transaction: Transaction, story: Story) -> tuple[list[str], Window, State | None]:
         """The sessions of this conversation, the last of which takes what is new; where that begins."""
@@ -187,7 +202,8 @@ class Narrator:
         for line in told.lines:
             record(line)
         if counted:
-            record(_tokens(story, [transaction.state(one) for one in chain[:-1]], told.ended))
+            updated = share(described(story), (transaction.state(one) for one in chain[:-1]))
+            record(Line(told.ended, updated, mark_of(updated)))
         heard = any(one is not None and one.startswith(_HOOKS) for one in known)
         # Whoever hears a session knows best whether it goes on.
         if not heard and (cut or self._now - told.ended > OVER):
@@ -295,17 +311,3 @@ def _worth(told: Part) -> bool:
     return any(
         TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in told.lines
     )
-
-
-def _tokens(story: Story, before: list[State], at: int) -> Line:
-    """What the conversation used, without what its earlier sessions have."""
-    said = {"input": story.input_tokens, "output": story.output_tokens, "cached": story.cached_tokens}
-    used = {name: whole(max(0, count)) or 0 for name, count in said.items()}
-    for state in before:
-        known = state.extra.get("tokens")
-        if isinstance(known, dict):
-            for name, count in used.items():
-                earlier = known.get(name)
-                used[name] = max(0, count - (earlier if isinstance(earlier, int) else 0))
-    mark = "tokens:" + ":".join(str(count) for count in used.values())
-    return Line(at, ExtraKept(name="tokens", value=dict(used)), mark)

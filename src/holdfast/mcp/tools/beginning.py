@@ -73,7 +73,8 @@ class Beginning:
             found = _asked(keeper, session, anywhere=self._ground.stands_nowhere(project))
             with remarks(found.keeper) as notes:
                 notes.extend(heard)
-                resumed = found.resume(force=force)
+                found, resumed, continued = found.take_up(force=force)
+                notes.extend([] if continued is None else [continued])
                 self._ground.mine.took(found)
                 if found.keeper.place.root != keeper.place.root:
                     notes.append(_apart(found))
@@ -126,7 +127,7 @@ def tools(ground: Ground) -> list[Tool]:
         offer(
             verbs.resume_session, Standing, title="Go on with a session",
             description="Take up an unfinished session again: ends its pause, settles what a crash left behind, "
-            "makes it current here, and returns the briefing that says where it stopped. Call it before going on "
-            "with earlier work.",
+            "makes it current here, and returns the briefing that says where it stopped. Of one that has ended, "
+            "begins a session that continues it with its open tasks. Call it before going on with earlier work.",
         ),
     ]  # fmt: skip
