@@ -146,6 +146,8 @@ class NativeState(msgspec.Struct, array_like=True, gc=False):
     closed_at: int | None = None
     # Who said that it belongs to the session.
     writers: tuple[str, ...] = ()
+    # The session that it belongs to by now, if that is another one.
+    moved_to: str | None = None
 
 
 class ConversationState(msgspec.Struct, array_like=True, gc=False):
@@ -275,6 +277,12 @@ class State(msgspec.Struct, gc=False):
     # When the last open conversation was closed, and by which writer; None after the next sign of activity.
     disconnected_at: int | None = None
     disconnected_by: str = ""
+    # When a person last began the session or took it up: then conversations that begin here join it.
+    taken_up_at: int | None = None
+    # Whether a conversation began it, heard by hooks or read in a transcript.
+    captured: bool = False
+    # Whether somebody said another goal than the one that hooks or a transcript gave it.
+    renamed: bool = False
     # What transcripts say of conversations, under the same names as `native`.
     conversations: dict[str, ConversationState] = {}
 

@@ -84,7 +84,7 @@ def is_disconnected(state: State) -> bool:
 
 def began_by_itself(state: State) -> bool:
     """Whether the first prompt of a conversation began the session, and no person's `start`."""
-    return any(native.linked_at == state.created_at for native in state.native.values())
+    return state.captured
 
 
 def is_over(state: State, now: int, join_hours: float) -> bool:
@@ -186,7 +186,11 @@ def session(state: State, now: int) -> Session:
     work = worktime(state, now)
     end = ended_at(state)
     created = state.created_at if state.created_at is not None else state.updated_at
-    conversations = [_conversation(state, native) for native in state.native.values()]
+    conversations = [
+        _conversation(state, native)
+        for name, native in state.native.items()
+        if native.moved_to is None or name in state.conversations  # what it used here stays here
+    ]
     return Session(
         id=state.session,
         aliases=aliases_of(state),
@@ -215,6 +219,7 @@ def session(state: State, now: int) -> Session:
         native=[
             Native(agent=native.agent, id=native.id, resume=plain_command(native.resume))
             for native in state.native.values()
+            if native.moved_to is None
         ],
         conversations=conversations,
         commits=_commits(state),
@@ -434,6 +439,14 @@ def names(state: State) -> list[str]:
 def can_be_found_by(name: str) -> bool:
     """Whether every store can look this up: indexes on a server have no room for longer texts."""
     return len(name) <= LONGEST_FOUND and len(name.encode(errors="surrogatepass")) <= LONGEST_FOUND
+
+
+def last_sign(state: State) -> int:
+    """When something was last done in the session, by a person or an agent."""
+    if not state.time.active:
+        return state.time.start
+    last = state.time.active[-1]
+    return last.since if last.until is None else last.until
 
 
 def native_name(agent: str, conversation: str) -> str:

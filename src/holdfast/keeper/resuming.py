@@ -100,7 +100,7 @@ def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
     return tuple(gone), tuple(unseen)
 
 
-def resume(session: KeptSession, *, device: str | None, force: bool, at: int | None) -> Resumed:
+def resume(session: KeptSession, *, device: str | None, force: bool, gathers: bool, at: int | None) -> Resumed:
     from holdfast.keeper import ground, projects
     from holdfast.keeper.conflicts import in_favour_of
 
@@ -141,7 +141,7 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
 
         for one in found[0].broken:
             yield from [WaitingEnded(id=name) for name in waits_of(state, one.agent, one.id)]
-        yield SessionResumed()
+        yield SessionResumed(gathers=gathers)
         if state.archived:  # what is worked on is not put away
             yield SessionUnarchived()
 
@@ -155,20 +155,20 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
     return found[0]
 
 
-def take_up(session: KeptSession, *, device: str | None, force: bool, at: int | None) -> TakenUp:
+def take_up(session: KeptSession, *, device: str | None, force: bool, gathers: bool, at: int | None) -> TakenUp:
     """Resume a session; where it has ended, begin one that continues it with what was open."""
     from holdfast.core.lifecycle import FINISHED
     from holdfast.keeper import ground
 
     state = session.state()
     if device is not None or view.status_of(state) not in FINISHED:
-        return TakenUp(session, session.resume(device=device, force=force, at=at))
+        return TakenUp(session, session.resume(device=device, force=force, gathers=gathers, at=at))
     keeper = session.keeper
     files_ = tuple(_landings(state, keeper.place.root))
     differences = ground.check(keeper, state, files_, foreign=ground.left_by_another(keeper, state))
     if not force:
         ground.refuse(differences, state)
-    begun = session.fork(at=at)
+    begun = session.fork(gathers=gathers, at=at)
     carried = count(len(begun.state().tasks), "open task")
     said = f"Session {session.id[:8]} is {view.status_of(state)}: {begun.id[:8]} continues it"
     said += f", with {carried}." if begun.state().tasks else "."

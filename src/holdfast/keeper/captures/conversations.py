@@ -26,6 +26,7 @@ from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import ConversationState, State
 from holdfast.core.times import DAY
 from holdfast.core.vocabulary import ContextMeasured, ConversationUpdated, Data, SessionEdited
+from holdfast.keeper.captures.belonging import continued, named
 from holdfast.machine import errorlog
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, story: Story
     updated = share(described(story), (other for other in others if name in other.native and not other.deleted))
     prepared = keeper.recorder.prepare(updated)
     assert isinstance(prepared, ConversationUpdated)
-    news = list(_news(state, prepared, story))
+    news = [*_news(state, prepared, story), *continued(keeper, state, story.agent, story.conversation, story.parent)]
     key = f"live:{digest(name.encode(errors='surrogatepass'))[:16]}:{mark_of(prepared)}"
     keys = (f"{key}:{number}" for number in range(len(news)))
     keeper.recorder.hear(transaction, session, ((at, data) for data in news), keys=keys, actor=story.agent)
@@ -227,6 +228,7 @@ def _news(state: State, updated: ConversationUpdated, story: Story) -> Iterator[
         yield updated
     if view.status_of(state) in FINISHED:
         return
+    yield from named(state, updated.agent, updated.id, story.title)
     if updated.model is not None and view.word(state, "model") is None:
         yield SessionEdited(model=updated.model)
     measured = [one.signal for one in story.told if isinstance(one.signal, Measured) and one.signal.agent is None]

@@ -261,8 +261,7 @@ def _facts(story: Story, told: list[Told], ended: int, now: int) -> Iterator[Lin
             tokens = ContextMeasured(tokens=whole(signal.tokens) or 0, window=whole(signal.window))
             yield Line(min(at, now), tokens, f"context:{at}:{signal.tokens}")
             break
-    title = None if story.title is None else plain(story.title, 200).strip() or None
-    edited = SessionEdited(model=None if story.model is None else plain(story.model, 200) or None, summary=title)
+    edited = SessionEdited(model=None if story.model is None else plain(story.model, 200) or None)
     if edited != SessionEdited():
         said = f"{edited.model}\nNone\n{edited.summary}"  # in between, earlier versions had the cost
         yield Line(ended, edited, f"facts:{digest(said.encode())[:16]}")

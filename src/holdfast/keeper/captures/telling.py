@@ -115,7 +115,7 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
         case Replied():
             yield MessageExchanged(role="assistant")
         case Active():
-            if at - _last_sign(state) >= _SELDOM:
+            if at - view.last_sign(state) >= _SELDOM:
                 yield MessageExchanged(role="assistant")
         case Called() | AgentBegan() | AgentEnded():
             yield from telling_agents.told(state, signal, at, ground.process)
@@ -283,10 +283,3 @@ def _kept(state: State, name: str, value: Json) -> Iterator[Data]:
     clean, found = redact_document(kept(value))
     if state.extra.get(name) != clean and fits(clean):
         yield ExtraKept(name=name, value=clean, redacted=found)
-
-
-def _last_sign(state: State) -> int:
-    if not state.time.active:
-        return state.time.start
-    last = state.time.active[-1]
-    return last.since if last.until is None else last.until

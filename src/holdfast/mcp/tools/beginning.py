@@ -49,7 +49,7 @@ class Beginning:
             with remarks(keeper) as notes:
                 session = keeper.start(
                     goal, scope=scope or None, task=task or None, mode=mode, model=model or None, tags=tags,
-                    continues=continues or None, replace=replace,
+                    continues=continues or None, replace=replace, gathers=False,
                 )  # fmt: skip
             self._ground.mine.took(session)
             return receipt(session, notes, "Started")
@@ -73,7 +73,7 @@ class Beginning:
             found = _asked(keeper, session, anywhere=self._ground.stands_nowhere(project))
             with remarks(found.keeper) as notes:
                 notes.extend(heard)
-                found, resumed, continued = found.take_up(force=force)
+                found, resumed, continued = found.take_up(force=force, gathers=False)
                 notes.extend([] if continued is None else [continued])
                 self._ground.mine.took(found)
                 if found.keeper.place.root != keeper.place.root:
