@@ -228,6 +228,10 @@ COMMANDS: tuple[Command, ...] = (
     # ── Conversations ────────────────────────────────────────────────────────────────────────────────────
     Command("conversation", "the conversations of agents", group=CONVERSATIONS, verbs=(
         Command("list", "those of a session, with model, tokens and cost", (_ID,), _at("conversation", "list_")),
+        Command("move", "let a conversation belong to another session from now on", (
+            Argument("conversation", "its native id, a unique prefix of that, or agent:id"),
+            Option(("--to",), "the session it belongs to", required=True, metavar="SESSION"),
+        ), _at("conversation", "move"), writes=True),
     )),
     # ── Formats ──────────────────────────────────────────────────────────────────────────────────────────
     Command("validate", "check session files against their specifications", (

@@ -1,4 +1,4 @@
-"""`holdfast conversation list`: the conversations of a session, with what their transcripts say of them."""
+"""`holdfast conversation list|move`: the conversations of a session, with what their transcripts say of them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,21 @@ def list_(call: Call) -> None:
     found = session.document(at=call.at).conversations
     clock = Clock(call.keeper.now() if call.at is None else call.at)
     call.answer({"conversations": found}, lambda paint: _table(paint, found, clock))
+
+
+def move(call: Call) -> None:
+    from holdfast.keeper.captures.moving import move as moved_to
+
+    session = call.keeper.session(call.parsed.need("to"))
+    moved = moved_to(call.keeper, call.parsed.need("conversation"), session.id, at=call.at)
+    document = session.document(at=call.at)
+    call.done(
+        document,
+        lambda paint: paint.join(
+            paint.green("Moved "), moved.conversation, " to ", paint.bold(session.id[:8]), "  ", document.goal
+        ),
+        moved=moved._asdict(),
+    )
 
 
 def _session(call: Call) -> KeptSession:

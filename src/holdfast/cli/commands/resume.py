@@ -7,6 +7,7 @@ import os
 from holdfast.cli.call import Call
 from holdfast.cli.places import places
 from holdfast.cli.project_files import file_notes
+from holdfast.core import view
 from holdfast.core.errors import HoldfastError, NotFound, Refused
 from holdfast.core.text import shorten
 from holdfast.core.times import millis
@@ -28,9 +29,20 @@ def run(call: Call) -> None:
     elif device is not None:
         _go_on(call, _left_by(call, device), device=device, force=force)
     elif (current := call.keeper.current()) is not None:
+        _resume_others(call, current)
         _go_on(call, current, force=force)
     else:
         _go_on_with_latest(call, force=force)
+
+
+def _resume_others(call: Call, current: KeptSession) -> None:
+    """A person who comes back to a terminal comes back to everything that they paused in this work tree."""
+    for other in call.keeper.open_sessions() if call.keeper.conversation is None else ():
+        if other.id == current.id or call.keeper.upkeep.reads_only(other.id):
+            continue
+        if view.status_of(other.state()) == "paused":
+            other.go_on(at=call.at)
+            call.note(f"Resumed {other.id[:8]}  {shorten(other.document().goal, 60)}")
 
 
 def latest(call: Call) -> None:

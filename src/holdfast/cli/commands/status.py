@@ -10,8 +10,10 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.glance import glance
 from holdfast.cli.paint import Paint, Painted
 from holdfast.cli.project_files import file_notes
+from holdfast.core import tasks, view
 from holdfast.core.model import Session
 from holdfast.core.state import State
+from holdfast.core.times import text
 
 
 def run(call: Call) -> None:
@@ -30,10 +32,13 @@ def run(call: Call) -> None:
     now = call.keeper.now() if at is None else at
     state = found.state(at=at)
     document = found.described(state, now)
+    others = _others(call, state) if at is None and reference == "@" else []
     agents, ended = _ended(state, document) if at is None else (frozenset[str](), [])
     silent = _ended_silently(document, agents, ended)
-    call.answer({"session": document, **_with([*call.keeper.told, *files, *silent])}, lambda paint: glance(
-        paint, document, Clock(now), hint=not call.quiet, gone=agents, ended=ended,
+    more: dict[str, object] = {"others": others} if others else {}
+    answer = {"session": document, **more, **_with([*call.keeper.told, *files, *silent])}
+    call.answer(answer, lambda paint: glance(
+        paint, document, Clock(now), hint=not call.quiet, gone=agents, ended=ended, others=others,
     ))  # fmt: skip
     call.tell_of_mirrors()
     for sentence in files:
@@ -41,6 +46,21 @@ def run(call: Call) -> None:
     waits = document.sync.status == "error" or (document.sync.status == "pending" and document.sync.error is None)
     if at is None and waits:
         call.keeper.upkeep.travel()  # what could not be sent when it was recorded is tried again
+
+
+def _others(call: Call, shown: State) -> list[dict[str, object]]:
+    """The other sessions that are open in this work tree, with how many of their tasks are."""
+    from holdfast.keeper.open_sessions import open_sessions
+
+    now = call.keeper.now()
+    return [
+        {
+            "id": state.session, "goal": view.word(state, "goal") or "", "status": view.status_at(state, now),
+            "updated_at": text(state.updated_at), "open_tasks": tasks.open_count(state),
+        }
+        for state in open_sessions(call.keeper)
+        if state.session != shown.session
+    ]  # fmt: skip
 
 
 def _with(notes: list[str]) -> dict[str, list[str]]:
