@@ -40,7 +40,7 @@ BEGINNINGS = (
     ("Australia/Lord_Howe", "2026-04-04T12:00:00.000Z"),
 )  # fmt: skip
 ACTS = (
-    "work", "work", "work", "message", "message", "reply", "pause", "resume", "agent", "background", "agent ends",
+    "work", "work", "work", "message", "reply", "pause", "resume", "short pause", "agent", "background", "agent ends",
     "away", "worked", "complete",
 )  # fmt: skip
 
@@ -139,6 +139,12 @@ class Life:
             case "pause" if status == "in_progress":
                 session.pause(at=at)
                 model.pause(minute)
+            case "short pause" if status == "in_progress":  # about as long as a break
+                session.pause(at=at)
+                model.pause(minute)
+                self.minute += 4 + step.since % 3
+                session.message(at=self.at)
+                model.message(self.minute)
             case "resume" if status == "paused":
                 session.keeper.recorder.record(session.id, lambda _: [SessionResumed()], at=at)
                 model.resume(minute)
