@@ -32,6 +32,9 @@ collect_ignore = [] if os.environ.get("HOLDFAST_REAL_AGENTS") else ["real"]
 
 # The caller may keep no bytecode; here hundreds of processes are started, and each would compile all of it anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Whoever runs the tests may be an agent: its conversation is not that of the commands that are tried here.
+for _name in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID"):
+    os.environ.pop(_name, None)
 sys.dont_write_bytecode = False
 
 

@@ -90,7 +90,11 @@ def test_tokens_count_once_for_each_message(past: Past) -> None:
         past.answer({"type": "text", "text": "Done."}, name="m2", usage={"input_tokens": 5, "output_tokens": 10}),
     )
     story = past.story()
-    assert (story.input_tokens, story.output_tokens, story.cached_tokens) == (8, 100, 107)
+    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+        8,
+        100,
+        107,
+    )
     assert [one.tokens for one in only(story, Measured)] == [5]
 
 

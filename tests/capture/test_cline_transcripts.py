@@ -96,7 +96,11 @@ def test_a_conversation_is_told(places: Places, store: Path) -> None:
     (story,) = stories(places)
     assert (story.conversation, story.title, story.cwd, story.model) == (NAME, "Greeting", "/home/anna/shop", "p/m")
     assert story.resume == f"cline --id {NAME}"
-    assert (story.input_tokens, story.output_tokens, story.cached_tokens) == (500, 150, 100)
+    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+        500,
+        150,
+        100,
+    )
     assert (story.messages, story.cost_usd, story.problems) == (11, 0.25, [])
     assert (story.began, story.ended) == (T, T + 8_000)
     told = [one.signal for one in story.told]

@@ -57,7 +57,11 @@ def test_a_conversation_is_told(rollout: Path) -> None:
     assert (story.agent, story.conversation, story.resume) == ("codex", ID, f"codex resume {ID}")
     assert (story.cwd, story.branch, story.title, story.model) == ("/home/anna/shop", "carts", "Carts", "gpt-6.1-sol")
     assert (story.began, story.ended) == (BEGAN + 2_000, BEGAN + 70_000)
-    assert (story.input_tokens, story.cached_tokens, story.output_tokens) == (1200, 800, 100)
+    assert (story.input_tokens, story.cache_read_tokens + story.cache_write_tokens, story.output_tokens) == (
+        1200,
+        800,
+        100,
+    )
     assert (story.messages, story.parent, story.problems) == (3, None, [])
     assert kinds(story, Prompted) == [Prompted(text="Empty the carts"), Prompted(text="")]
     assert kinds(story, Chosen) == [Chosen(model="gpt-6.1-sol", permission="bypassPermissions")]

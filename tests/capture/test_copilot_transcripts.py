@@ -88,7 +88,11 @@ def test_a_conversation_is_told(places: Places, store: Path) -> None:
     (story,) = stories(places)
     assert (story.conversation, story.cwd, story.branch, story.model) == (NAME, SHOP, "main", "m2")
     assert (story.title, story.resume) == ("Anna's greeting", f"copilot --resume={NAME}")
-    assert (story.input_tokens, story.output_tokens, story.cached_tokens) == (200, 60, 40)
+    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+        200,
+        60,
+        40,
+    )
     assert (story.messages, story.problems) == (5, [])
     told = [one.signal for one in story.told]
     assert [one.text for one in told if type(one) is Prompted] == ["Write a greeting", ""]

@@ -105,7 +105,11 @@ def test_a_conversation(tmp_path: Path) -> None:
     assert (story.title, story.model) == ("Faster carts", "gemini-2.5-pro")
     assert story.resume == f"gemini --resume {ID}"
     assert (story.began, story.ended) == (millis(at(0)), millis(at(15)))
-    assert (story.input_tokens, story.output_tokens, story.cached_tokens) == (6_000, 210, 1_200)
+    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+        6_000,
+        210,
+        1_200,
+    )
     assert story.messages == 8
     assert story.problems == []
     assert told(story, Prompted) == [Prompted(text="Make the cart faster"), Prompted(text="")]

@@ -115,7 +115,11 @@ def test_a_conversation_is_told(places: Places, database: apsw.Connection) -> No
     assert story.resume == "goose session --resume --session-id 20261115_1"
     assert (story.began, story.ended, story.messages) == (AT * 1000, (AT + 60) * 1000, 9)
     assert (story.model, story.cost_usd, story.problems) == ("claude-6", 0.5, [])
-    assert (story.input_tokens, story.cached_tokens, story.output_tokens) == (700, 900, 20)
+    assert (story.input_tokens, story.cache_read_tokens + story.cache_write_tokens, story.output_tokens) == (
+        700,
+        900,
+        20,
+    )
     assert [told.signal for told in story.told] == [
         Prompted(text="Empty the carts"),
         Ran(command="make", code=1),

@@ -150,7 +150,11 @@ def test_a_database_is_told(places: Places, store: Path) -> None:
         "p/m",
     )
     assert story.resume == "opencode --session ses_1"
-    assert (story.input_tokens, story.output_tokens, story.cached_tokens) == (30, 15, 15)
+    assert (story.input_tokens, story.output_tokens, story.cache_read_tokens + story.cache_write_tokens) == (
+        30,
+        15,
+        15,
+    )
     assert (story.messages, story.cost_usd, story.problems) == (7, 1.5, [])
     assert (story.began, len(story.signs)) == (T, 5)
     told = [one.signal for one in story.told]

@@ -48,7 +48,7 @@ class Calling:
         self.project.mkdir()
         self.patch = monkeypatch
         self._capsys = capsys
-        for name in [name for name in os.environ if name.startswith(("HOLDFAST_", "GIT_"))]:
+        for name in [name for name in os.environ if name.startswith(("HOLDFAST_", "GIT_", "CLAUDE_CODE_", "CODEX_"))]:
             monkeypatch.delenv(name)
         monkeypatch.setenv("HOLDFAST_HOME", str(self.home))
         for name, value in git_environment(root).items():

@@ -20,6 +20,11 @@ SESSION: dict[str, Any] = {
     "started_at": "", "ended_at": "", "device": "", "devices": [], "cost_usd": "",
     "waiting": [{"at": "", "for": "", "text": ""}],
     "native": [{"agent": "", "id": "", "resume": ""}],
+    "conversations": [{
+        "id": "", "agent": "", "title": "", "model": "", "started_at": "", "ended_at": "", "prompts": "",
+        "kept": "", "resume": "", "cost_usd": "",
+        "tokens": {"input": "", "output": "", "cache_read": "", "cache_write": ""},
+    }],
     "commits": [{
         "sha": "", "at": "", "subject": "", "conversation": "", "branch": "", "certainty": "", "among": [],
         "replaces": "",

@@ -169,14 +169,14 @@ def test_what_the_state_does_not_allow_is_refused(cli: Calling, before: list[str
 
 @pytest.mark.parametrize("end", [["stop"], ["abort", "no"]])
 def test_after_the_end_nothing_follows(cli: Calling, end: list[str]) -> None:
-    """An ended session cannot be resumed, is not current any more, and says how to go on."""
+    """An ended session is not current any more, and stays as it is: resuming it begins one that continues it."""
     session = cli.session("start", "G")["id"]
-    cli.session(*end)
-    error = cli.refused(1, "resume", session)
-    assert f"--continues {session}" in error["hint"]
+    ended = cli.session(*end)["status"]
     for verb in (["pause"], ["note", "x"], ["stop"], ["abort"], ["fail", "x"], ["save"], ["message"]):
         assert cli.refused(3, *verb)["hint"]
     assert cli.document("status")["session"] is None
+    assert cli.session("resume", session)["continues"] == session
+    assert cli.session("show", session)["status"] == ended
 
 
 @pytest.mark.parametrize("before", [[], ["pause"], ["fail", "x"]])

@@ -79,3 +79,32 @@ def test_file_and_commit_of_a_command_are_recorded_by_the_process_that_a_hook_st
     assert (answer["goal"], answer["conversation"], answer["certainty"]) == ("Fix the cart", "talk", "certain")
     assert "command" in agent.run(sys.executable, "-m", "holdfast", "show", "@")
     assert "Fix the total" in agent.run(sys.executable, "-m", "holdfast", "report")
+
+
+def test_transcript_is_read_by_the_process_that_a_hook_starts(tmp_path: Path) -> None:
+    """At the end of a turn, nobody has to ask: `status` reads no transcript."""
+    agent = Agent(tmp_path)
+    message = {
+        "id": "m1", "role": "assistant", "model": "claude-opus-4-5", "content": [{"type": "text", "text": "Done"}],
+        "usage": {"input_tokens": 3, "output_tokens": 5, "cache_read_input_tokens": 70_000},
+    }  # fmt: skip
+    asked = {"role": "user", "content": "Fix the cart"}
+    lines: list[dict[str, Any]] = [
+        {"type": "user", "uuid": "u1", "timestamp": "2026-11-15T09:00:00Z", "message": asked},
+        {"type": "assistant", "uuid": "u2", "timestamp": "2026-11-15T09:00:05Z", "message": message},
+        {"type": "cost-state", "totalCostUSD": 0.25},
+    ]
+    transcript = tmp_path / ".claude" / "projects" / "-shop" / "talk.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("".join(json.dumps({"sessionId": "talk", **line}) + "\n" for line in lines))
+    agent.hook("ask", "UserPromptSubmit", prompt="Fix the cart", prompt_id="p1")
+    agent.hook("stir", "Stop", last_assistant_message="Done", transcript_path=str(transcript))
+    ends = time.monotonic() + 60
+    while not agent.events("conversation.updated") and time.monotonic() < ends:
+        time.sleep(0.2)
+    session = agent.holdfast("status")["session"]
+    (conversation,) = session["conversations"]
+    assert (conversation["title"], conversation["model"]) == ("Fix the cart", "claude-opus-4-5")
+    assert conversation["tokens"] == {"input": 3, "output": 5, "cache_read": 70_000, "cache_write": 0}
+    assert (conversation["cost_usd"], session["cost_usd"], conversation["prompts"]) == (0.25, 0.25, 1)
+    assert (session["context"]["window"], session["context"]["percent"]) == (200_000, 35.0)

@@ -78,7 +78,7 @@ def build(home: Path, project: Path) -> str:
     docs.retry(at=at(75))
     docs.fail("connection reset again", category="transient", at=at(78))
     session.block_task(fourth, outcome="waits for the provider", at=at(80))
-    session.measure_context(93_000, at=at(81))
+    session.measure_context(93_000, window=128_000, at=at(81))
     session.measure_context(41_000, agent="code-1", at=at(81))
     (project / "auth.md").write_text("x\n")
     session.changed("auth.md", "created", agent="arch-1", at=at(82))

@@ -117,8 +117,8 @@ def test_a_finished_session_takes_only_what_is_said_of_it() -> None:
     """After the end: putting away, deleting, erasing, conflicts, naming, keeping, corrections. Nothing of work."""
     after = {
         "session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",
-        "conflict.found", "alias.given", "native.linked", "native.closed", "device.joined", "extra.kept",
-        "away.recorded", "worked.recorded",
+        "conflict.found", "alias.given", "native.linked", "native.closed", "native.moved", "device.joined",
+        "extra.kept", "away.recorded", "worked.recorded", "conversation.updated",
     }  # fmt: skip
     for status in FINISHED:
         assert {event for event in KINDS if session_allows(status, event)} == after

@@ -58,6 +58,11 @@ CONTRACT: dict[str, Any] = {
     "cost_usd": None,
     "waiting": [{"at": None, "for": None, "text": None}],
     "native": [{"agent": None, "id": None, "resume": None}],
+    "conversations": [{
+        "id": None, "agent": None, "title": None, "model": None, "started_at": None, "ended_at": None,
+        "prompts": None, "kept": None, "resume": None, "cost_usd": None,
+        "tokens": {"input": None, "output": None, "cache_read": None, "cache_write": None},
+    }],
     "commits": [{
         "sha": None, "at": None, "subject": None, "conversation": None, "branch": None, "certainty": None,
         "among": None, "replaces": None,

@@ -15,6 +15,7 @@ import pytest
 from agents_speaking import BEGAN, Speaking
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from holdfast.capture.places import Places
 from holdfast.capture.signals import (
@@ -109,11 +110,17 @@ class Past:
         """Oldest first."""
         with self.keeper(home) as keeper:
             rows = keeper.history(limit=None, all_projects=True)
-            return [view.session(keeper.state(row.id), self.now) for row in reversed(rows)]
+            return [keeper.session(row.id).document() for row in reversed(rows)]
 
     def session(self) -> Session:
         (found,) = self.sessions()
         return found
+
+
+def tokens(session: Session) -> dict[str, int | None]:
+    """Of its only conversation."""
+    (conversation,) = session.conversations
+    return asdict(conversation.tokens)
 
 
 @pytest.fixture
@@ -127,16 +134,17 @@ def test_a_conversation_becomes_a_session(past: Past) -> None:
     found = past.backfill()
     assert (found.sources, found.read, found.sessions, found.grown, found.problems) == (1, 1, 1, 0, [])
     session = past.session()
-    assert (session.goal, session.status, session.model) == ("Add OAuth with PKCE", "completed", "claude-opus-5-5")
-    assert (session.created_at, session.ended_at) == (text(BEGAN), text(BEGAN + 6 * MINUTE))
+    assert (session.goal, session.status, session.model) == ("Add OAuth with PKCE", "paused", "claude-opus-5-5")
+    assert (session.created_at, session.updated_at) == (text(BEGAN), text(BEGAN + 6 * MINUTE))
+    assert (session.ended_at, session.over) == (None, True)
     assert (session.project.name, session.project.git_branch) == ("project", "main")
     assert [(one.agent, one.id, one.resume) for one in session.native] == [
         ("claude", TALK, f"claude --resume {TALK}")
     ]
-    assert session.extra["tokens"] == {"input": 20, "output": 40, "cached": 600}
+    assert tokens(session) == {"input": 20, "output": 40, "cache_read": 600, "cache_write": 0}
     assert session.context.tokens == 310
     assert session.tags == ["backfilled"]
-    assert (session.time.working_ms, session.time.paused_ms) == (6 * MINUTE, 0)
+    assert session.time.working_ms == 6 * MINUTE
     assert session.conflicts == []
     with past.keeper() as keeper:
         assert keeper.current() is None
@@ -197,7 +205,7 @@ def test_a_store_made_anew_is_told_everything(past: Past) -> None:
 
 
 def test_what_is_fresh_stays_open_and_grows(past: Past) -> None:
-    """A conversation of today is not over: what it gains is added, and half a day later it ends."""
+    """A conversation of today is not over: what it gains is added, and half a day later it is."""
     past.now = BEGAN + 30 * MINUTE
     past.write(past.prompt(0), *past.tool(1, "Bash", {"command": "make"}))
     past.backfill()
@@ -214,21 +222,49 @@ def test_what_is_fresh_stays_open_and_grows(past: Past) -> None:
     past.now = BEGAN + 13 * HOUR
     past.backfill()
     session = past.session()
-    assert (session.status, session.ended_at, session.commands.total) == ("completed", text(BEGAN + 4 * MINUTE), 2)
+    assert (session.status, session.over, session.commands.total) == ("paused", True, 2)
 
 
-def test_what_comes_after_the_end_continues_it(past: Past) -> None:
-    """A session that is over takes nothing more: the next one names it, and has only what is new."""
+def test_conversation_takes_its_over_session_up_again(past: Past) -> None:
+    """A day later it went on: the same session, as it would be with hooks."""
     past.write(past.prompt(0), past.answer(2))
     past.backfill()
     past.write(past.prompt(26 * 60, "Now the docs"), past.answer(26 * 60 + 3))
-    assert past.backfill().sessions == 1
-    first, second = past.sessions()
-    assert (second.goal, second.continues, second.status) == ("Now the docs", first.id, "completed")
-    assert second.time.working_ms == 3 * MINUTE
-    assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
+    assert past.backfill().grown == 1
+    session = past.session()
+    assert (session.goal, session.over, session.time.working_ms) == ("Add OAuth with PKCE", True, 5 * MINUTE)
     shutil.rmtree(past.home / "backfilled")
     assert past.backfill().events == 0
+
+
+def test_what_comes_after_the_end_continues_it(past: Past) -> None:
+    """A session that a person ended takes nothing more: the next one names it, and has only what is new."""
+    past.write(past.prompt(0), past.answer(2))
+    past.backfill()
+    with past.keeper() as keeper:
+        keeper.session(past.session().id).complete(at=BEGAN + 3 * MINUTE)
+    past.write(past.prompt(26 * 60, "Now the docs"), past.answer(26 * 60 + 3))
+    assert past.backfill().sessions == 1
+    first, second = past.sessions()
+    assert (second.goal, second.continues, second.over) == ("Now the docs", first.id, True)
+    assert second.time.working_ms == 3 * MINUTE
+    assert tokens(second) == {"input": 10, "output": 20, "cache_read": 300, "cache_write": 0}
+    shutil.rmtree(past.home / "backfilled")
+    assert past.backfill().events == 0
+
+
+def test_session_is_named_by_the_agents_own_title(past: Past) -> None:
+    """A search still finds the words of the first prompt; what a person called it stays."""
+    titled = {"type": "ai-title", "aiTitle": "Languages", "sessionId": TALK}
+    past.write(past.prompt(0, "Add French"), past.answer(2), titled)
+    past.backfill()
+    assert past.session().goal == "Languages"
+    with past.keeper() as keeper:
+        assert [row.goal for row in keeper.history(search="French", all_projects=True)] == ["Languages"]
+        keeper.session(past.session().id).edit(goal="French and Danish")
+    past.write(titled | {"aiTitle": "More languages"})
+    past.backfill()
+    assert past.session().goal == "French and Danish"
 
 
 def test_a_fork_continues_what_it_came_from(past: Past) -> None:
@@ -240,7 +276,7 @@ def test_a_fork_continues_what_it_came_from(past: Past) -> None:
     past.backfill()
     first, second = past.sessions()
     assert (second.goal, second.continues) == ("Another way", first.id)
-    assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
+    assert tokens(second) == {"input": 10, "output": 20, "cache_read": 300, "cache_write": 0}
 
 
 def test_a_fork_without_a_mark_is_not_told_twice(past: Past) -> None:
@@ -265,13 +301,13 @@ def test_a_fork_without_a_mark_is_not_told_twice(past: Past) -> None:
         )  # fmt: skip
         assert (second.goal, second.continues, second.agents) == ("Another way", first.id, [])
         assert (second.time.working_ms, second.commands.total) == (2 * MINUTE, 0)
-        assert second.extra["tokens"] == {"input": 10, "output": 20, "cached": 300}
+        assert tokens(second) == {"input": 10, "output": 20, "cache_read": 300, "cache_write": 0}
         assert past.backfill(home=home).events == 0
     (past.transcripts / f"{TALK}.jsonl").unlink()
     past.write(past.prompt(30, "Go on", fork), talk=fork)
     past.backfill()
-    _, second, third = past.sessions()
-    assert (second.time.working_ms, third.goal, third.continues) == (2 * MINUTE, "Go on", second.id)
+    first, second = past.sessions()
+    assert (second.goal, second.continues) == ("Another way", first.id)
     assert sum(one.commands.total for one in past.sessions()) == 1
 
 
@@ -285,7 +321,7 @@ def test_time_is_counted_by_the_rules(past: Past) -> None:
     )  # fmt: skip
     past.backfill()
     session = past.session()
-    assert [(one.kind, one.duration_ms) for one in session.time.pauses] == [
+    assert [(one.kind, one.duration_ms) for one in session.time.pauses[:2]] == [
         ("idle", 10 * MINUTE),
         ("task", 15 * MINUTE),
     ]
@@ -542,8 +578,54 @@ def test_what_hooks_heard_is_not_told_again(speaking: tuple[Past, Speaking]) -> 
         file.write(lines)
     assert past.backfill().sessions == 1
     earlier, heard = past.sessions()
-    assert (earlier.goal, earlier.status, earlier.commands.total) == ("Look at the login", "completed", 0)
+    assert (earlier.goal, earlier.status, earlier.commands.total) == ("Look at the login", "paused", 0)
     assert (heard.goal, heard.commands.total) == ("Add OAuth with PKCE", 1)
+
+
+def _read(past: Past, spoken: Speaking) -> list[Session]:
+    """What the hooks left, with what the transcripts say of it; oldest first."""
+    with spoken.keeper() as keeper:
+        keeper.places = Places(str(past.where / "person"), str(past.project))
+        keeper.compare()
+    return spoken.sessions()
+
+
+def test_fork_continues_its_parent_when_it_is_recorded_live(speaking: tuple[Past, Speaking]) -> None:
+    """Hooks name no parent: the transcript does, and is read at the end of the turn."""
+    past, spoken = speaking
+    lines = [past.prompt(0), past.answer(2)]
+    past.write(*lines)
+    copied = [line | {"sessionId": "talk-2", "forkedFrom": {"sessionId": TALK}} for line in lines]
+    past.write(*copied, past.prompt(9, "Another way", "talk-2"), past.answer(10, talk="talk-2"), talk="talk-2")
+    for minute, talk, words in ((0, TALK, "Add OAuth with PKCE"), (9, "talk-2", "Another way")):
+        spoken.minute = minute
+        spoken.prompt(words, talk)
+        spoken.minute = minute + 1
+        spoken.say("Stop", talk, last_assistant_message="Done.")
+    first, second = _read(past, spoken)
+    assert (first.continues, second.continues) == (None, first.id)
+
+
+def test_session_recorded_live_is_named_by_the_agents_own_title(speaking: tuple[Past, Speaking]) -> None:
+    """Until there is one, by its first prompt, whose words a search still finds; never over a person's own words."""
+    past, spoken = speaking
+    past.write(past.prompt(0, "Add French"), past.answer(1))
+    spoken.prompt("Add French", TALK)
+    spoken.minute = 1
+    spoken.say("Stop", TALK, last_assistant_message="Done.")
+    assert [one.goal for one in _read(past, spoken)] == ["Add French"]
+    titled = {"type": "ai-title", "aiTitle": "Languages", "sessionId": TALK}
+    past.write(titled)
+    spoken.minute = 2
+    spoken.say("Stop", TALK, last_assistant_message="Done again.")
+    assert [one.goal for one in _read(past, spoken)] == ["Languages"]
+    with spoken.keeper() as keeper:
+        assert len(keeper.history(search="French")) == 1
+        keeper.session().edit(goal="French and Danish")
+    past.write(titled | {"aiTitle": "More languages"})
+    spoken.minute = 3
+    spoken.say("Stop", TALK, last_assistant_message="Done once more.")
+    assert [one.goal for one in _read(past, spoken)] == ["French and Danish"]
 
 
 def test_a_prompt_noted_a_moment_before_it_was_heard_is_the_same(speaking: tuple[Past, Speaking]) -> None:

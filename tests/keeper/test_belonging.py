@@ -8,6 +8,13 @@ from pathlib import Path
 import pytest
 from agents_speaking import Speaking
 
+from holdfast.core import view
+from holdfast.formats.registry import named
+from holdfast.keeper import overview
+from holdfast.keeper.documents.exporting import exported
+from holdfast.keeper.documents.importing import take_in
+from holdfast.keeper.open_sessions import open_sessions
+
 
 @pytest.fixture
 def agents(tmp_path: Path) -> Speaking:
@@ -43,11 +50,11 @@ def test_a_bare_slash_command_begins_nothing(agents: Speaking) -> None:
     assert agents.session().goal == "Mend the parser"
 
 
-def test_a_conversation_joins_the_session_its_work_tree_is_at(agents: Speaking) -> None:
-    """A person began it; Claude and Codex both work in it."""
+def test_conversations_join_the_session_that_a_person_began(agents: Speaking) -> None:
+    """Claude and Codex both work in it, within the hours that the settings say."""
     with agents.keeper() as keeper:
         begun = keeper.start("Ship it").id
-    agents.minute = 60 * 24 * 3
+    agents.minute = 60 * 11
     agents.prompt("Look at the tests")
     agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="Look at the docs", turn_id="t1")
     session = agents.session()
@@ -56,12 +63,94 @@ def test_a_conversation_joins_the_session_its_work_tree_is_at(agents: Speaking) 
     assert {(one.agent, one.id) for one in session.native} == {("claude", "talk-1"), ("codex", "codex-1")}
 
 
-def test_two_terminals_at_once_are_one_piece_of_work(agents: Speaking) -> None:
-    """Two conversations in one work tree share its session; neither is lost."""
+def test_session_gathers_nothing_when_its_last_sign_is_old(agents: Speaking) -> None:
+    """What a person began days ago stays as it is, unfinished and not archived; `resume` makes it gather again."""
+    with agents.keeper() as keeper:
+        begun = keeper.start("Ship it").id
+    agents.minute = 60 * 24 * 3
+    agents.prompt("Look at the tests")
+    assert [one.goal for one in agents.sessions()] == ["Ship it", "Look at the tests"]
+    with agents.keeper() as keeper:
+        assert keeper.state(begun).archived is None
+        keeper.session(begun).resume()
+    agents.minute += 1
+    agents.prompt("Look at the docs", "talk-2")
+    assert [one.id for one in agents.session().native] == ["talk-2"]
+    assert agents.session().id == begun
+
+
+def test_two_conversations_at_once_are_two_sessions(agents: Speaking) -> None:
+    """Each is named by its own prompt; the work tree is at the one with the latest prompt."""
+    agents.prompt("Invoices as PDF", "talk-1")
+    agents.minute = 1
+    agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="Add French", turn_id="t1")
+    agents.minute = 2
+    agents.prompt("Clean up the imports", "talk-3")
+    assert [one.goal for one in agents.sessions()] == ["Invoices as PDF", "Add French", "Clean up the imports"]
+    assert [one.continues for one in agents.sessions()] == [None, None, None]
+    with agents.keeper() as keeper:
+        assert [row.goal for row in keeper.history(search="French")] == ["Add French"]
+    agents.minute = 3
+    agents.prompt("Letters, too", "talk-1")
+    assert agents.session().goal == "Invoices as PDF"
+    with agents.keeper() as keeper:
+        found = [view.word(state, "goal") for state in open_sessions(keeper)]
+    assert found == ["Invoices as PDF", "Clean up the imports", "Add French"]
+
+
+def test_conversation_goes_on_in_its_own_session_when_a_person_began_another(agents: Speaking) -> None:
+    """Its prompts make its session current, and new conversations still join what the person began."""
+    agents.prompt("Add OAuth")
+    agents.minute = 13 * 60
+    agents.say("SessionEnd", reason="prompt_input_exit")
+    agents.minute = 26 * 60
+    with agents.keeper() as keeper:
+        begun = keeper.start("Ship it").id
+    agents.minute += 1
+    agents.prompt("Go on with OAuth")
+    assert agents.session().goal == "Add OAuth"
+    agents.prompt("Write the notes", "talk-2")
+    gathered = next(one for one in agents.sessions() if one.id == begun)
+    assert [one.id for one in gathered.native] == ["talk-2"]
+
+
+def test_everything_joins_one_session_while_a_mirror_holds_it(agents: Speaking) -> None:
+    """The orchestrator's file holds one session: until that is stopped, the tree has one."""
+    with agents.keeper() as keeper:
+        keeper.mirrors.switch_on("orchestrator")
     agents.prompt("Add OAuth", "talk-1")
-    agents.prompt("Write the docs for it", "talk-2")
+    agents.minute = 60
+    agents.prompt("Write the docs", "talk-2")
     assert [one.id for one in agents.session().native] == ["talk-1", "talk-2"]
-    assert len(agents.sessions()) == 1
+    with agents.keeper() as keeper:
+        keeper.session().complete()
+    agents.minute = 61
+    agents.prompt("Something else", "talk-3")
+    assert [one.goal for one in agents.sessions()] == ["Add OAuth", "Something else"]
+
+
+@pytest.mark.parametrize("how", ["edit", "import", "agent"])
+def test_session_gathers_nothing_when_no_person_began_or_took_it_up(
+    agents: Speaking, tmp_path: Path, how: str
+) -> None:
+    """Naming it, importing one, and an agent's own start are no taking up."""
+    if how == "edit":
+        agents.prompt("Add OAuth")
+        with agents.keeper() as keeper:
+            keeper.session().edit(goal="OAuth")
+    elif how == "agent":
+        with agents.keeper() as keeper:
+            keeper.start("OAuth", gathers=False)
+    else:
+        with Speaking(tmp_path / "elsewhere").keeper() as keeper:
+            document, _ = exported(keeper, keeper.start("OAuth").state(), named("craft"))
+        with agents.keeper() as keeper:
+            take_in(keeper, document, named("craft"), make_current=True)
+    before = len(agents.sessions())
+    agents.minute = 1
+    agents.prompt("Something else", "talk-2")
+    assert len(agents.sessions()) == before + 1
+    assert agents.session().goal == "Something else"
 
 
 def test_two_work_trees_are_two_sessions(agents: Speaking, tmp_path: Path) -> None:
@@ -98,7 +187,7 @@ def test_a_directory_that_is_gone_belongs_to_the_one_above(agents: Speaking) -> 
 
 
 def test_a_resumed_conversation_goes_on_in_its_session(agents: Speaking) -> None:
-    """`claude --resume` days later: the same session, whatever the work tree is at by then."""
+    """`claude --resume` days later: the same session, which is what the work tree is at from then on."""
     agents.prompt("Add OAuth")
     first = agents.session().id
     agents.minute = 60 * 24 * 3
@@ -108,31 +197,76 @@ def test_a_resumed_conversation_goes_on_in_its_session(agents: Speaking) -> None
     agents.minute += 1
     agents.say("SessionStart", source="resume")
     agents.prompt("Go on with it")
-    assert agents.session().id == second
-    resumed = next(one for one in agents.sessions() if one.id == first)
-    assert resumed.status == "in_progress"
+    resumed = agents.session()
+    assert (resumed.id, resumed.status) == (first, "in_progress")
     assert resumed.time.pauses[-1].ended_at is not None
+    assert len(agents.sessions()) == 2
 
 
-def test_a_forked_conversation_joins_its_parents_session(agents: Speaking) -> None:
-    """A new id in the same place and time is the same work."""
-    agents.prompt("Add OAuth")
-    agents.say("SessionStart", "talk-2", source="fork")
-    agents.prompt("Try it the other way", "talk-2")
-    assert [one.id for one in agents.session().native] == ["talk-1", "talk-2"]
-
-
-def test_what_began_by_itself_ends_by_nothing_happening(agents: Speaking) -> None:
-    """The next morning's conversation is a new session; the old one is put away, and can be resumed."""
+def test_unfinished_session_stays_visible_the_day_after(agents: Speaking) -> None:
+    """The next morning's conversation is a new session; yesterday's keeps its open task, and nobody put it away."""
     agents.prompt("Add OAuth", "talk-1")
-    agents.session()
+    with agents.keeper() as keeper:
+        keeper.session().add_task("Callback page")
+    agents.say("SessionEnd", reason="prompt_input_exit")
     agents.minute = 13 * 60
     agents.prompt("Mend the parser", "talk-2")
     old, new = agents.sessions()
-    assert (old.goal, old.status) == ("Add OAuth", "paused")
+    assert (old.goal, old.status, old.over) == ("Add OAuth", "paused", False)
     assert (new.goal, new.status) == ("Mend the parser", "in_progress")
     with agents.keeper() as keeper:
-        assert keeper.state(old.id).archived is True
+        assert keeper.state(old.id).archived is None
+        assert [state.session for state in open_sessions(keeper)] == [new.id, old.id]
+
+
+def test_overview_shows_what_is_unfinished_and_leaves_out_what_is_over(agents: Speaking) -> None:
+    """The dashboard and `watch`, the day after; `continue` goes on with what is unfinished."""
+    agents.prompt("Add OAuth", "talk-1")
+    with agents.keeper() as keeper:
+        unfinished = keeper.session().id
+        keeper.session().add_task("Callback page")
+    agents.say("SessionEnd", "talk-1", reason="prompt_input_exit")
+    agents.minute = 1
+    agents.prompt("Mend the parser", "talk-2")
+    agents.say("SessionEnd", "talk-2", reason="prompt_input_exit")
+    agents.minute = 13 * 60
+    with agents.keeper() as keeper:
+        assert [row.goal for row in overview.unfinished(keeper)] == ["Add OAuth"]
+        latest = keeper.latest_unfinished()
+        assert latest is not None
+        assert latest.id == unfinished
+
+
+@pytest.mark.parametrize("how", ["prompt", "start"])
+def test_session_that_continues_another_has_its_open_tasks(agents: Speaking, how: str) -> None:
+    """By a prompt after `stop`, and by `start --continues`; what is done stays where it was done."""
+    agents.prompt("Add OAuth")
+    with agents.keeper() as keeper:
+        session = keeper.session()
+        session.add_task("Callback page", task_id="open")
+        session.add_task("Login page", task_id="done")
+        session.finish_task("done")
+        ended = session.complete().id
+    agents.minute = 1
+    if how == "prompt":
+        agents.prompt("One more thing")
+    else:
+        with agents.keeper() as keeper:
+            keeper.start("One more thing", continues=ended)
+    going_on = agents.session()
+    assert going_on.continues == ended
+    assert [(task.id, task.text, task.status) for task in going_on.tasks] == [("open", "Callback page", "pending")]
+
+
+def test_prompt_takes_up_an_over_session_again(agents: Speaking) -> None:
+    """It began by itself and was left: over, until somebody writes in its conversation."""
+    agents.prompt("Add OAuth", "talk-1")
+    agents.say("SessionEnd", reason="prompt_input_exit")
+    agents.minute = 13 * 60
+    assert agents.sessions()[0].over
+    agents.prompt("And tests", "talk-1")
+    (session,) = agents.sessions()
+    assert (session.over, session.status) == (False, "in_progress")
 
 
 def test_after_the_end_comes_a_session_that_continues(agents: Speaking) -> None:
@@ -185,17 +319,19 @@ def test_a_session_the_person_began_is_joined_by_a_conversation_whose_own_has_en
     assert len(agents.sessions()) == 2
 
 
-def test_after_a_stop_two_conversations_stay_together(agents: Speaking) -> None:
-    """The first to go on begins the session that continues; the other joins it."""
-    agents.prompt("Add OAuth", "talk-1")
+def test_each_conversation_continues_a_stopped_session_by_itself(agents: Speaking) -> None:
+    """A person's session gathered two; after its end each goes on in a session of its own that names it."""
+    with agents.keeper() as keeper:
+        keeper.start("Add OAuth")
+    agents.prompt("Begin", "talk-1")
     agents.prompt("And docs", "talk-2")
     with agents.keeper() as keeper:
-        keeper.session().complete()
+        first = keeper.session().complete().id
     agents.minute = 1
     agents.prompt("More of it", "talk-1")
     agents.prompt("More docs", "talk-2")
-    _, second = agents.sessions()
-    assert [one.id for one in second.native] == ["talk-1", "talk-2"]
+    going_on = {one.goal: one.continues for one in agents.sessions() if one.id != first}
+    assert going_on == {"More of it": first, "More docs": first}
 
 
 def test_a_session_put_away_by_the_person_is_left(agents: Speaking) -> None:

@@ -47,7 +47,8 @@ def session(**facts: object) -> model.Session:
         "summary": None, "mode": "default", "model": None, "status": "in_progress", "progress": 0.6, "scope": None,
         "task": None, "feature": None, "branch": None, "tags": [], "continues": None, "created_at": text(BEGAN),
         "updated_at": text(NOW), "started_at": text(BEGAN), "ended_at": None, "device": None, "devices": [],
-        "cost_usd": None, "waiting": [], "native": [], "agents": [], "phases": [], "tasks": [], "decisions": [],
+        "cost_usd": None, "waiting": [], "native": [], "conversations": [],
+            "agents": [], "phases": [], "tasks": [], "decisions": [],
         "files": [], "commits": [],
         "context": model.Context(tokens=25_000, window=128_000, percent=19.5, level="normal", compressions=0,
                                  last_compression=None, by_agent={}),
@@ -81,6 +82,11 @@ FULL = session(
     errors=[model.Error(at=text(NOW), message="reset", category="transient", agent="docs-1")],
     waiting=[model.Waiting(at=text(NOW), for_="permission", text="npm install")],
     native=[model.Native(agent="claude", id="0a1b", resume="claude --resume 0a1b")],
+    conversations=[model.Conversation(
+        id="0a1b", agent="claude", title="Hybrid tokens", model=None, started_at=text(BEGAN), ended_at=None,
+        prompts=3, kept=False, resume="claude --resume 0a1b", cost_usd=None,
+        tokens=model.Tokens(input=None, output=None, cache_read=None, cache_write=None),
+    )],
     conflicts=[
         model.Conflict(id="c1", field="goal", chosen=None, values=[
             model.ConflictValue(value="a", device="laptop", at=text(NOW)),
@@ -149,7 +155,7 @@ Notes
     ## RESUMING SESSION
 
 Reopen The Conversation
-  - claude: claude --resume 0a1b
+  - claude: claude --resume 0a1b (Hybrid tokens, 2026-10-05 09:00Z)
 
 Limits
   - mode default: 2 agents at once, compress at 70%, 3 retries

@@ -133,9 +133,10 @@ def test_odd_text_is_kept_as_far_as_it_is_text(agents: Speaking) -> None:
 
 def test_hostile_ids_stay_text(agents: Speaking) -> None:
     """An id that looks like a path is an id; nothing outside the home is written."""
-    for talk in ("../../../etc/passwd", "a/b", "..", "C:\\x", "x" * 199, "$(touch x)", "'; DROP TABLE events; --"):
+    talks = ("../../../etc/passwd", "a/b", "..", "C:\\x", "x" * 199, "$(touch x)", "'; DROP TABLE events; --")
+    for talk in talks:
         agents.prompt("Add OAuth", talk)
-    assert len(agents.session().native) == 7
+    assert sorted(one.native[0].id for one in agents.sessions()) == sorted(talks)
     outside = {path.name for path in agents.home.parent.iterdir()}
     assert outside == {"home", "project"}
 

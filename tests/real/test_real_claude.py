@@ -45,7 +45,7 @@ def test_a_model_nobody_can_reach_is_a_transient_failure(tmp_path: Path) -> None
     session = _until_told(stage, None, lambda session: bool(session["errors"]))
     assert session["goal"] == "hi"
     assert {error["category"] for error in session["errors"]} == {"transient"}
-    assert stage.events("@")[-1]["type"] == "native.closed"
+    assert "native.closed" in [event["type"] for event in stage.events("@")]
 
 
 def test_a_usage_limit_pauses_the_session(tmp_path: Path) -> None:
@@ -106,4 +106,4 @@ def test_plugin_and_connection_together_hear_everything_once(tmp_path: Path) -> 
         assert kinds.count(kind) == 2, kinds
     stage.holdfast("disconnect", "claude")
     CLAUDE.speaks(stage, "Once more")
-    assert len(stage.events("@")) > len(kinds)
+    assert [one["goal"] for one in stage.sessions()].count("Once more") == 1

@@ -43,7 +43,7 @@ def test_trust_is_read_as_codex_reads_it(tmp_path: Path) -> None:
             config.write(f'\n[hooks.state."{hooks}:{":".join(hook.key)}"]\ntrusted_hash = "{hook.hash}"\n')
     CODEX.speaks(stage, GOAL, *UNTRUSTING)
     assert [one["goal"] for one in stage.sessions()] == [GOAL]
-    assert stage.events("@")[-1]["type"] == "native.closed"
+    assert "native.closed" in [event["type"] for event in stage.events("@")]
     assert _listed(stage)["obstacles"] == []
 
 

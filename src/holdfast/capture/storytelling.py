@@ -71,5 +71,6 @@ def join(story: Story, part: Story) -> None:
     story.ended = max(story.ended, part.ended)
     story.input_tokens += part.input_tokens
     story.output_tokens += part.output_tokens
-    story.cached_tokens += part.cached_tokens
+    story.cache_read_tokens += part.cache_read_tokens
+    story.cache_write_tokens += part.cache_write_tokens
     story.messages += part.messages

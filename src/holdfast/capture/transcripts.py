@@ -6,14 +6,17 @@ It copes with whatever stands there (cut or glued lines, NULs, unknown records) 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib import import_module
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from holdfast.capture.places import Places
 from holdfast.capture.signals import AnySignal
+
+_BEGINNING: Final = 8  # characters of a conversation's id that are in the names of its files at least
 
 
 class Source(NamedTuple):
@@ -21,6 +24,8 @@ class Source(NamedTuple):
 
     path: str
     stamp: str
+    # Of a database: the only conversation in it that is wanted.
+    conversation: str | None = None
 
 
 class Told(NamedTuple):
@@ -51,7 +56,8 @@ class Story(msgspec.Struct, kw_only=True, gc=False):
     # Tokens of all messages, each message counted once.
     input_tokens: int = 0
     output_tokens: int = 0
-    cached_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
     messages: int = 0
     cost_usd: float | None = None
     # Sentences on what could not be read.
@@ -71,3 +77,22 @@ class Reader(Protocol):
 def reader(name: str) -> Reader:
     found: Reader = import_module(f"holdfast.capture.{name}.transcripts").READER
     return found
+
+
+def is_transcript(path: str) -> bool:
+    """Whether what an agent calls its transcript is a file."""
+    # Looking at `\\host\share` would already tell the host who we are.
+    return "\0" not in path and os.path.isabs(path) and path[:2] not in ("\\\\", "//") and os.path.isfile(path)
+
+
+def sources_of(agent: str, conversation: str, path: str | None, places: Places) -> Iterator[Source]:
+    """Where one conversation may be: where its hooks say so, or else what the agent has kept under its name."""
+    if path is not None and is_transcript(path):
+        yield Source(path, "")
+        return
+    for source in reader(agent).sources(places):
+        directory, name = os.path.split(source.path)
+        if name.endswith(".db"):
+            yield source._replace(conversation=conversation)
+        elif conversation[:_BEGINNING] in name or os.path.basename(directory) == conversation:
+            yield source

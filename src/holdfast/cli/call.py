@@ -40,6 +40,7 @@ class Call:
     def keeper(self) -> Keeper:
         if self._keeper is None:
             self._keeper = self.open_keeper()
+            self._keeper.runs_commands = True
         return self._keeper
 
     def open_keeper(self) -> Keeper:
@@ -135,6 +136,22 @@ class Call:
         """The answer of a verb that changed something; `--quiet` needs no confirmation."""
         self.answer({"session": session, **more}, lambda paint: "" if self.quiet else human(paint))
         self.tell()
+        if "others" not in more:
+            self._name_session(session)
+
+    def _name_session(self, session: Session) -> None:
+        """Which session it was, where several are open in the work tree and nobody said which one."""
+        command = self.parsed.command
+        begins = command is not None and command.name in ("start", "fork")  # these say themselves which it is
+        if begins or self.quiet or self.json or self.keeper.conversation is not None:
+            return
+        open_here = self.keeper.open_sessions()
+        others = [other for other in open_here if other.id != session.id]
+        if others and open_here[0].id == session.id:
+            from holdfast.core.text import shorten
+
+            count = f"{len(others)} more {'is' if len(others) == 1 else 'are'} open here"
+            self.note(f"In session {session.id[:8]}, {shorten(session.goal, 60)!r}; {count}: holdfast status")
 
     def failed(self, errors: Sequence[HoldfastError]) -> int:
         """What went wrong in a command that did what else it could, each in the form that all errors have; the code.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from holdfast.cli.clock import Clock
 from holdfast.cli.describe import (
     agents_glance,
@@ -20,21 +22,31 @@ from holdfast.cli.describe import (
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
-from holdfast.keeper.wording import FILE_DELETED, limit_words
+from holdfast.core.short_names import agent_names, readable
+from holdfast.keeper.wording import FILE_DELETED, count, limit_words
 
 MOST_AGENTS = 10
 MOST_TASKS = 6
 MOST_LINES = 4
+MOST_OTHERS = 6
 
 
 def glance(
-    paint: Paint, session: Session, clock: Clock, *, gone: frozenset[str] = frozenset(), hint: bool = True
-) -> Painted:
+    paint: Paint, session: Session, clock: Clock, *, gone: frozenset[str] = frozenset(),
+    ended: Sequence[str] = (), hint: bool = True, others: Sequence[Mapping[str, object]] = (),
+) -> Painted:  # fmt: skip
+    """`gone` are agents, `ended` conversations that ended without saying so; `others` are open here, too."""
+    names = agent_names(session.agents)
+    session, gone = readable(session), frozenset(names.get(id_, id_) for id_ in gone)
     blocks = [
         _heading(paint, session),
         paint.pairs(_facts(paint, session, clock)),
         *_attention(paint, session, clock),
     ]
+    silent = [*(agent.id for agent in session.agents if agent.id in gone), *ended]
+    if silent:
+        lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MOST_LINES])))
+        blocks.append(_block(paint, "Ended without saying so", "", lines, len(silent) - MOST_LINES))
     if session.agents:
         lines = agents_glance(paint, session.agents, MOST_AGENTS, gone)
         blocks.append(
@@ -43,10 +55,25 @@ def glance(
     if session.tasks:
         lines = tasks_glance(paint, session.tasks, MOST_TASKS)
         blocks.append(_block(paint, "Plan", tasks_summary(session.tasks), lines))
-    what = next_step(session, gone) if hint else ""
+    if others:
+        rows = [
+            [str(other["id"])[:8], str(other["goal"]), paint.dim(_other_words(other, clock))]
+            for other in others[:MOST_OTHERS]
+        ]
+        columns = [Column(""), Column("", weight=3, least=12), Column("", weight=1)]
+        lines = inset(paint, lambda inner: inner.table(rows, columns))
+        blocks.append(_block(paint, "Also open here", "", lines, len(others) - len(rows)))
+    what = next_step(session, frozenset(silent)) if hint else ""
     if what:
         blocks.append(paint.pairs([("Next", what)]))
     return Painted("\n\n".join(blocks))
+
+
+def _other_words(other: Mapping[str, object], clock: Clock) -> str:
+    """How another session of the work tree stands."""
+    open_tasks = other["open_tasks"]
+    tasks = [count(open_tasks, "open task")] if isinstance(open_tasks, int) and open_tasks else []
+    return ", ".join([str(other["status"]).replace("_", " "), *tasks, clock.ago(str(other["updated_at"]))])
 
 
 def _heading(paint: Paint, session: Session) -> Painted:

@@ -184,11 +184,13 @@ def _drain(home: str, made: str = "") -> int:
     """`made` is the format of the script that calls; the first one did not say it."""
     import holdfast.cli.quick  # noqa: F401
     from holdfast.capture import spool
+    from holdfast.capture.places import Places
     from holdfast.keeper.captures.hearing import drained
 
     if made != spool.FORMAT:
         _renew_scripts(home)
-    drained(home, store=os.environ.get("HOLDFAST_STORE") or None)
+    places = Places(os.path.expanduser("~"), os.curdir, os.environ, sys.platform)
+    drained(home, store=os.environ.get("HOLDFAST_STORE") or None, places=places)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.cli.declare import Argument, Command, Option
 
 SESSIONS, WORK, LOOKING, FORMATS, AGENTS = "Sessions", "Work", "Looking", "Formats", "Agents"
-DEVICES, KEEPING = "Devices and people", "Keeping"
+CONVERSATIONS, DEVICES, KEEPING = "Conversations", "Devices and people", "Keeping"
 MODES = ("debug", "default", "optimize", "release")
 CATEGORIES = ("transient", "resource", "configuration", "logical", "permanent")
 FORMAT_NAMES = ("orchestrator", "timer", "contract", "craft")
@@ -225,6 +225,14 @@ COMMANDS: tuple[Command, ...] = (
         Argument("id", _ID.help), Option(("--confirm",), "really", kind="flag"),
         Option(("--force",), "even if it is unfinished", kind="flag"),
     ), _at("delete"), group=LOOKING, writes=True),
+    # ── Conversations ────────────────────────────────────────────────────────────────────────────────────
+    Command("conversation", "the conversations of agents", group=CONVERSATIONS, verbs=(
+        Command("list", "those of a session, with model, tokens and cost", (_ID,), _at("conversation", "list_")),
+        Command("move", "let a conversation belong to another session from now on", (
+            Argument("conversation", "its native id, a unique prefix of that, or agent:id"),
+            Option(("--to",), "the session it belongs to", required=True, metavar="SESSION"),
+        ), _at("conversation", "move"), writes=True),
+    )),
     # ── Formats ──────────────────────────────────────────────────────────────────────────────────────────
     Command("validate", "check session files against their specifications", (
         Argument("paths", "files and directories; - for standard input", required=False, many=True, kind="path",

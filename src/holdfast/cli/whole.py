@@ -24,7 +24,8 @@ from holdfast.cli.describe import (
 )
 from holdfast.cli.glance import context_line, travel_words
 from holdfast.cli.paint import Column, Paint, Painted
-from holdfast.core.model import Session, Task
+from holdfast.core.model import Conversation, Session, Task
+from holdfast.core.short_names import readable
 from holdfast.core.text import shorten
 from holdfast.core.times import span
 from holdfast.keeper.wording import changed_by, count, limit_words, made_by, pause_words, time_words
@@ -35,11 +36,13 @@ _FORMATS: Final = frozenset(("orchestrator", "timer", "contract", "craft"))
 # Keys under which Holdfast itself sends things along.
 _LUGGAGE: Final = frozenset(("x-holdfast", "holdfast"))
 _LONGEST_FIELD: Final = 80
+_LONGEST_TITLE: Final = 60
 _MOST_FIELDS: Final = 20
 
 
 def whole(paint: Paint, session: Session, clock: Clock, names: Sequence[str] = ()) -> Painted:
     """`names` are those that the session has besides the ids of the formats."""
+    session = readable(session)
     line = paint.join(status_word(paint, session), "  ", progress(paint, session.progress, 20, "normal"))
     blocks = [
         Painted(f"{title(paint, session.goal, most=99)}\n{line}"),
@@ -94,8 +97,15 @@ def _facts(paint: Paint, session: Session, clock: Clock, names: Sequence[str]) -
         facts.append(("Sync", travel_words(session, clock)))
     secrets = cut_out(session)
     facts += [("Secrets", secrets)] if secrets else []
-    facts += [("Reopen", f"{one.resume or one.id}  ({one.agent})") for one in session.native]
+    facts += [("Reopen", _reopen(one, clock)) for one in session.conversations]
     return facts
+
+
+def _reopen(one: Conversation, clock: Clock) -> str:
+    """The command that reopens a conversation, with what people know it by."""
+    since = clock.at(one.started_at) if one.started_at else ""
+    known_by = ", ".join(part for part in (one.agent, shorten(one.title or "", _LONGEST_TITLE), since) if part)
+    return f"{one.resume or one.id}  ({known_by})"
 
 
 def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:

@@ -21,6 +21,7 @@ from holdfast.core.reading import erasures, read, standing
 from holdfast.core.registers import dispute, forbidding, notice, resolve, value_of, worked, write, write_status
 from holdfast.core.state import (
     CommitState,
+    ConversationState,
     DecisionState,
     Failure,
     FileState,
@@ -41,6 +42,7 @@ from holdfast.core.vocabulary import (
     ConflictResolved,
     ContextCompressed,
     ContextMeasured,
+    ConversationUpdated,
     Data,
     DecisionMade,
     DeviceJoined,
@@ -53,6 +55,7 @@ from holdfast.core.vocabulary import (
     MessageExchanged,
     NativeClosed,
     NativeLinked,
+    NativeMoved,
     NoteAdded,
     PhaseAdded,
     ReminderReached,
@@ -81,7 +84,7 @@ Rule = Callable[[State, Event, Data], None]
 
 _AGENT_ENDS = frozenset({"agent.completed", "agent.failed", "agent.timed_out", "agent.aborted"})
 # Keys of what agents reported: before changes said by what they were made, these were the edits of their tools.
-_TOOL_KEYS = ("hook:", "story:")
+_CAPTURED = ("hook:", "story:", "live:")
 
 _EDITABLE = ("goal", "mode", "model", "progress", "scope", "task", "feature", "summary", "branch", "cost_usd")
 
@@ -210,6 +213,8 @@ def _started(state: State, event: Event, data: Data) -> None:
         value = getattr(data, name)
         if value is not None:
             write(state, name, value, event)
+    _taken_up(state, event, gathers=data.gathers)
+    state.captured = _is_captured(event)
     _begin(state, event, data.status if data.status in ("created", "in_progress") else "in_progress")
 
 
@@ -220,12 +225,25 @@ def _begin(state: State, event: Event, status: str) -> None:
         write(state, "status", status, event)
 
 
+def _is_captured(event: Event) -> bool:
+    return event.key is not None and event.key.startswith(_CAPTURED)
+
+
+def _taken_up(state: State, event: Event, *, gathers: bool) -> None:
+    """Note that a person took the session up: what hooks, transcripts, imports and mirrors say has a key."""
+    if gathers and event.key is None:
+        state.taken_up_at = event.at if state.taken_up_at is None else max(state.taken_up_at, event.at)
+
+
 def _edited(state: State, event: Event, data: Data) -> None:
     for name in _EDITABLE:
         value = getattr(data, name)
         if value is not None:
             write(state, name, value, event)
     assert isinstance(data, SessionEdited)
+    if data.goal is not None and not _is_captured(event):
+        state.renamed = True
+    state.continues = state.continues or data.continues
     state.tags.extend(tag for tag in dict.fromkeys(data.tags) if tag not in state.tags)
 
 
@@ -244,6 +262,7 @@ def _moved(state: State, event: Event, data: Data) -> None:
                 state.time.marks.append(mark_of(state, event, "timeout", "Working-time limit reached"))
             _crossed(state, "timeout_90", event.at)
         case SessionResumed():
+            _taken_up(state, event, gathers=data.gathers)
             state.time.marks.append(Mark(event.at, "resumed"))
             add_attended(state.time, event.at, event.at)
         case SessionCompleted():
@@ -313,7 +332,7 @@ def _file(state: State, event: Event, data: Data) -> None:
         FileState(
             event.at, data.path, data.action, data.agent,
             data.lines_added, data.lines_removed, data.hash_before, data.hash_after,
-            data.by or ("tool" if event.key is not None and event.key.startswith(_TOOL_KEYS) else None), data.among,
+            data.by or ("tool" if _is_captured(event) else None), data.among,
         )
     )  # fmt: skip
 
@@ -397,6 +416,17 @@ def _named(state: State, event: Event, data: Data) -> None:
             if found is not None:
                 found.closed_at = event.at
                 _disconnect(state, event)
+        case NativeMoved():
+            found = state.native.get(f"{data.agent}\n{data.id}")
+            if found is not None:
+                found.moved_to = data.to
+                found.closed_at = found.closed_at or event.at
+                _disconnect(state, event)
+        case ConversationUpdated():
+            state.conversations[f"{data.agent}\n{data.id}"] = ConversationState(
+                data.name, data.model, data.began, data.ended, data.prompts, data.input, data.output,
+                data.cache_read, data.cache_write, data.cost_usd,
+            )  # fmt: skip
         case GroundNoted() if state.project is not None:
             state.project = replace(state.project, git_branch=data.branch, git_commit=data.commit)
             state.noted_by = event.writer
@@ -490,7 +520,19 @@ _BY_DATA: tuple[tuple[Rule, tuple[type[Data], ...]], ...] = (
     (_hill, (HillMoved,)),
     (_phase, (PhaseAdded,)),
     (_waits, (WaitingStarted, WaitingEnded)),
-    (_named, (DeviceJoined, AliasGiven, ExtraKept, NativeLinked, NativeClosed, GroundNoted)),
+    (
+        _named,
+        (
+            DeviceJoined,
+            AliasGiven,
+            ExtraKept,
+            NativeLinked,
+            NativeClosed,
+            NativeMoved,
+            ConversationUpdated,
+            GroundNoted,
+        ),
+    ),
     (_filed, (SessionArchived, SessionUnarchived, SessionDeleted)),
     (_resolved, (ConflictResolved,)),
     (_disputed, (ConflictFound,)),

@@ -62,7 +62,7 @@ FINAL = {"session": FINISHED, "agent": FINISHED, "task": frozenset({"completed",
 _AFTER_THE_END = frozenset(
     {"session.archived", "session.unarchived", "session.deleted", "event.erased", "conflict.resolved",
      "conflict.found", "away.recorded", "worked.recorded", "alias.given", "native.linked", "native.closed",
-     "device.joined", "extra.kept"}
+     "native.moved", "conversation.updated", "device.joined", "extra.kept"}
 )  # fmt: skip
 
 

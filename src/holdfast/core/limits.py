@@ -30,6 +30,8 @@ TREE_FILE: Final = 16 * MIB  # of one file; a larger one has no hash
 TREE_COMMITS: Final = 200  # entries of HEAD's log that one comparison looks at
 TURNS: Final = 200  # turns of a work tree that are remembered until it is compared
 TURN_COMMANDS: Final = 100  # commands of one turn, the latest
+TRANSCRIPT_SMALL: Final = 8 * MIB  # a transcript that is read at the end of every turn; a larger one as it grows
+TRANSCRIPT_LARGEST: Final = 256 * MIB  # a larger one is left to backfill
 
 # Parts of a document, all together, and within one another.
 PARTS: Final = 100_000

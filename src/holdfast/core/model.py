@@ -48,6 +48,28 @@ class Native(Part, kw_only=True):
     resume: str | None
 
 
+class Tokens(Part, kw_only=True):
+    input: int | None
+    output: int | None
+    cache_read: int | None
+    cache_write: int | None
+
+
+class Conversation(Part, kw_only=True):
+    id: str
+    agent: str
+    title: str | None
+    model: str | None
+    started_at: str | None
+    ended_at: str | None
+    prompts: int | None
+    # Whether its transcript is kept. No conversation's is yet.
+    kept: bool
+    resume: str | None
+    cost_usd: float | None
+    tokens: Tokens
+
+
 class AgentError(Part, kw_only=True):
     category: str
     message: str
@@ -232,6 +254,7 @@ class Session(Part, kw_only=True):
     cost_usd: float | None
     waiting: list[Waiting]
     native: list[Native]
+    conversations: list[Conversation]
     commits: list[Commit]
     agents: list[Agent]
     phases: list[Phase]

@@ -146,6 +146,23 @@ class NativeState(msgspec.Struct, array_like=True, gc=False):
     closed_at: int | None = None
     # Who said that it belongs to the session.
     writers: tuple[str, ...] = ()
+    # The session that it belongs to by now, if that is another one.
+    moved_to: str | None = None
+
+
+class ConversationState(msgspec.Struct, array_like=True, gc=False):
+    """What the transcript of a conversation says of it: its share in this session."""
+
+    name: str | None = None
+    model: str | None = None
+    began: int | None = None
+    ended: int | None = None
+    prompts: int | None = None
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    cost_usd: float | None = None
 
 
 class Mark(msgspec.Struct, array_like=True, gc=False):
@@ -260,6 +277,14 @@ class State(msgspec.Struct, gc=False):
     # When the last open conversation was closed, and by which writer; None after the next sign of activity.
     disconnected_at: int | None = None
     disconnected_by: str = ""
+    # When a person last began the session or took it up: then conversations that begin here join it.
+    taken_up_at: int | None = None
+    # Whether a conversation began it, heard by hooks or read in a transcript.
+    captured: bool = False
+    # Whether somebody said another goal than the one that hooks or a transcript gave it.
+    renamed: bool = False
+    # What transcripts say of conversations, under the same names as `native`.
+    conversations: dict[str, ConversationState] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.core.event import Event
+from holdfast.core.lifecycle import FINAL
 from holdfast.core.registers import notice, standing, write_status
 from holdfast.core.state import State, TaskState, Write
 from holdfast.core.vocabulary import (
@@ -91,3 +92,8 @@ def changed(state: State, event: Event, data: Data) -> None:
         case TaskReopened():
             task.completed_at = None
             task.outcome = data.outcome  # what came of it before no longer holds
+
+
+def open_count(state: State) -> int:
+    """How many tasks are neither completed nor dropped."""
+    return sum(status_of(task) not in FINAL["task"] for task in state.tasks.values())

@@ -24,6 +24,7 @@ from holdfast.core.model import (
     Conflict,
     ConflictValue,
     Context,
+    Conversation,
     Decision,
     Error,
     FileChange,
@@ -37,10 +38,11 @@ from holdfast.core.model import (
     Sync,
     Task,
     Time,
+    Tokens,
     Waiting,
 )
 from holdfast.core.registers import Dispute, disputes, standing, value_of
-from holdfast.core.state import AgentState, Mark, State
+from holdfast.core.state import AgentState, ConversationState, Mark, NativeState, State
 from holdfast.core.times import HOUR, text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
@@ -82,7 +84,7 @@ def is_disconnected(state: State) -> bool:
 
 def began_by_itself(state: State) -> bool:
     """Whether the first prompt of a conversation began the session, and no person's `start`."""
-    return any(native.linked_at == state.created_at for native in state.native.values())
+    return state.captured
 
 
 def is_over(state: State, now: int, join_hours: float) -> bool:
@@ -184,7 +186,11 @@ def session(state: State, now: int) -> Session:
     work = worktime(state, now)
     end = ended_at(state)
     created = state.created_at if state.created_at is not None else state.updated_at
-    cost = value_of(state.registers.get("cost_usd", ()))
+    conversations = [
+        _conversation(state, native)
+        for name, native in state.native.items()
+        if native.moved_to is None or name in state.conversations  # what it used here stays here
+    ]
     return Session(
         id=state.session,
         aliases=aliases_of(state),
@@ -207,13 +213,15 @@ def session(state: State, now: int) -> Session:
         ended_at=None if end is None else text(end),
         device=device_of(state),
         devices=sorted(set(state.devices.values())),
-        cost_usd=float(cost) if isinstance(cost, (int, float)) else None,
+        cost_usd=_cost(state, conversations),
         # Of what has ended, nobody waits for an answer.
         waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values() if end is None],
         native=[
             Native(agent=native.agent, id=native.id, resume=plain_command(native.resume))
             for native in state.native.values()
+            if native.moved_to is None
         ],
+        conversations=conversations,
         commits=_commits(state),
         agents=_agents(state, now if end is None else end),
         phases=[Phase(id=id_, name=name) for id_, name in state.phases.items()],
@@ -249,6 +257,39 @@ def session(state: State, now: int) -> Session:
         sync=Sync(),
         extra=_extra(state),
     )  # fmt: skip
+
+
+def _conversation(state: State, native: NativeState) -> Conversation:
+    said = state.conversations.get(f"{native.agent}\n{native.id}") or ConversationState()
+    models = state.extra.get("models")
+    chosen = models.get(native.agent) if isinstance(models, dict) else None
+    costs = state.extra.get("costs")
+    counted = costs.get(native_name(native.agent, native.id)) if isinstance(costs, dict) else None
+    known = [] if said.cost_usd is None else [said.cost_usd]
+    # While it is open, nobody knows which message is the last, and a status line may be ahead of the transcript.
+    is_over = native.closed_at is not None or status_of(state) in FINISHED
+    if isinstance(counted, (int, float)) and not (known and is_over):
+        known.append(float(counted))
+    return Conversation(
+        id=native.id, agent=native.agent, title=said.name,
+        model=said.model or (chosen if isinstance(chosen, str) else None),
+        started_at=_when(native.linked_at if said.began is None else said.began),
+        ended_at=_when(native.closed_at if said.ended is None else said.ended) if is_over else None,
+        prompts=said.prompts, kept=False, resume=plain_command(native.resume),
+        cost_usd=max(known, default=None),
+        tokens=Tokens(
+            input=said.input, output=said.output, cache_read=said.cache_read, cache_write=said.cache_write
+        ),
+    )  # fmt: skip
+
+
+def _cost(state: State, conversations: list[Conversation]) -> float | None:
+    """What its conversations have cost; where none says, what was recorded of the session."""
+    known = [one.cost_usd for one in conversations if one.cost_usd is not None]
+    if known:
+        return round(sum(known), 6)
+    cost = value_of(state.registers.get("cost_usd", ()))
+    return float(cost) if isinstance(cost, (int, float)) else None
 
 
 def _commits(state: State) -> list[Commit]:
@@ -347,9 +388,16 @@ def tokens_said(state: State) -> int | None:
     return state.tokens if state.tokens is not None else (sum(state.by_agent.values()) or None)
 
 
+def window_of(state: State) -> int:
+    """The context window: as the agent said, or that of the model."""
+    if state.window is not None and state.window > 0:
+        return state.window
+    return modes.window(word(state, "model"), tokens_said(state) or 0)
+
+
 def context_of(state: State) -> Context:
     tokens = None if state.outdated else tokens_said(state)
-    window = state.window or modes.WINDOW
+    window = window_of(state)
     return Context(
         tokens=tokens, window=window, percent=None if tokens is None else modes.percent(tokens, window),
         level=modes.level(tokens, window), compressions=state.compressions,
@@ -391,6 +439,14 @@ def names(state: State) -> list[str]:
 def can_be_found_by(name: str) -> bool:
     """Whether every store can look this up: indexes on a server have no room for longer texts."""
     return len(name) <= LONGEST_FOUND and len(name.encode(errors="surrogatepass")) <= LONGEST_FOUND
+
+
+def last_sign(state: State) -> int:
+    """When something was last done in the session, by a person or an agent."""
+    if not state.time.active:
+        return state.time.start
+    last = state.time.active[-1]
+    return last.since if last.until is None else last.until
 
 
 def native_name(agent: str, conversation: str) -> str:

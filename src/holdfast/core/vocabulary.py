@@ -107,7 +107,10 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 @_event("session.started", searched="goal task")
 class SessionStarted(Data, frozen=True, kw_only=True):
-    """A piece of work begins. `status` is `created` only for imports; `devices` are those that an import names."""
+    """A piece of work begins. `status` is `created` only for imports; `devices` are those that an import names.
+
+    Not `gathers`: conversations that begin in its work tree do not join it.
+    """
 
     goal: str
     project: Project
@@ -126,11 +129,15 @@ class SessionStarted(Data, frozen=True, kw_only=True):
     continues: str | None = None
     aliases: dict[str, str] = {}
     timer: Timer = Timer()
+    gathers: bool = True
 
 
 @_event("session.edited", searched="goal summary task")
 class SessionEdited(Data, frozen=True, kw_only=True):
-    """Facts about the session changed. Only what is named changes; tags are added."""
+    """Facts about the session changed. Only what is named changes; tags are added.
+
+    `continues` is for a session of which it was learned late what it goes on from.
+    """
 
     goal: str | None = None
     mode: str | None = None
@@ -143,6 +150,7 @@ class SessionEdited(Data, frozen=True, kw_only=True):
     branch: str | None = None
     cost_usd: float | None = None
     tags: tuple[str, ...] = ()
+    continues: str | None = None
 
 
 @_event("session.paused")
@@ -154,7 +162,9 @@ class SessionPaused(Data, frozen=True, kw_only=True):
 
 @_event("session.resumed")
 class SessionResumed(Data, frozen=True, kw_only=True):
-    """Work goes on, here."""
+    """Work goes on, here. Not `gathers`: nobody took the session up to gather what begins in its work tree."""
+
+    gathers: bool = True
 
 
 @_event("session.saved")
@@ -267,6 +277,37 @@ class NativeClosed(Data, frozen=True, kw_only=True):
     agent: str
     id: str
     reason: str | None = None
+
+
+@_event("native.moved", sign=False)
+class NativeMoved(Data, frozen=True, kw_only=True):
+    """The conversation belongs to another session from now on. What was recorded of it here stays here."""
+
+    agent: str
+    id: str
+    to: str
+
+
+@_event("conversation.updated", sign=False, searched="name")
+class ConversationUpdated(Data, frozen=True, kw_only=True):
+    """What an agent program's transcript says of a conversation as a whole; the latest counts. `name` is its title.
+
+    Of a conversation that went on after its session had ended, each session has its own share of prompts, tokens
+    and cost. `began` and `ended` are the times of its first and last message, in milliseconds.
+    """
+
+    agent: str
+    id: str
+    name: str | None = None
+    model: str | None = None
+    began: Whole | None = None
+    ended: Whole | None = None
+    prompts: Whole = 0
+    input: Whole = 0
+    output: Whole = 0
+    cache_read: Whole = 0
+    cache_write: Whole = 0
+    cost_usd: float | None = None
 
 
 @_event("ground.noted", sign=False)

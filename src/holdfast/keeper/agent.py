@@ -9,6 +9,7 @@ from holdfast.core import agents, twins
 from holdfast.core.errors import Conflict, HoldfastError, Invalid, NotFound
 from holdfast.core.failures import CATEGORIES, Category
 from holdfast.core.lifecycle import AGENT, allows, refusal
+from holdfast.core.short_names import agent_names, id_of
 from holdfast.core.state import AgentState, State
 from holdfast.core.text import clean, identifier, shorten
 from holdfast.core.vocabulary import (
@@ -77,7 +78,8 @@ class KeptAgent:
         return self
 
     def state(self) -> AgentState:
-        found = agents.find(self.session.state(), self.id, self.ref)
+        state = self.session.state()
+        found = agents.find(state, id_of(agent_names(state.agents.values()), self.id), self.ref)
         if found is None:
             raise self._unknown()
         return found
@@ -109,6 +111,7 @@ class KeptAgent:
         found: list[str] = []
 
         def build(state: State) -> list[Data]:
+            self.id = id_of(agent_names(state.agents.values()), self.id)
             agent = twins.meant(state.agents.values(), self.id, event, agents.status_of, self.ref)
             if agent is None:
                 raise self._unknown()
@@ -149,11 +152,12 @@ def start(
 
     def build(state: State) -> list[Data]:
         known = agents.find(state, agent_id)
-        if blocking_on is not None and agents.find(state, blocking_on) is None:
+        awaited = None if blocking_on is None else id_of(agent_names(state.agents.values()), blocking_on)
+        if awaited is not None and agents.find(state, awaited) is None:
             raise NotFound(f"there is no agent {blocking_on} to wait for", session=session.id)
         if known is not None and not pending and agents.status_of(known) == "pending" and known.process is None:
             # It was only planned: now it begins.
-            said = {"type": type, "task": task, "blocking_on": blocking_on, "background": background or None}
+            said = {"type": type, "task": task, "blocking_on": awaited, "background": background or None}
             news = {name: value for name, value in said.items() if value not in (None, getattr(known, name))}
             edited = [AgentEdited(id=known.id, ref=known.ref, **news)] if news else []  # type: ignore[arg-type]
             return [*edited, AgentResumed(id=known.id, ref=known.ref, pid=pid, process=process(pid))]
@@ -164,7 +168,7 @@ def start(
                 session=session.id,
             )
         started = AgentStarted(
-            id=agent_id, type=type, task=task, blocking_on=blocking_on, background=background, pending=pending,
+            id=agent_id, type=type, task=task, blocking_on=awaited, background=background, pending=pending,
             pid=pid, process=process(pid),
         )  # fmt: skip
         return [started]

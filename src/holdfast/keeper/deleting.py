@@ -39,9 +39,10 @@ def delete(keeper: Keeper, session: str, *, force: bool, at: int | None) -> str:
         )
     moment = keeper.recorder.moment(at, state.latest.get(keeper.home.writer(keeper.address)), session)
     if state.native:
-        from holdfast.keeper.captures import comparison, glance, gone
+        from holdfast.keeper.captures import comparison, conversations, glance, gone
 
         comparison.forget(keeper, session)
+        conversations.forget(keeper, state)
         gone.remember(keeper.home.path, view.names(state))
         glance.forget_talks(keeper.home.path, view.names(state))
     if keeper.upkeep.shared_by_others(session) is not None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.session import KeptSession
 
 
-def fork(session: KeptSession, *, at: int | None = None) -> str:
+def fork(session: KeptSession, *, gathers: bool = True, at: int | None = None) -> str:
     """Begin a session that continues this one with what is open of it, and make it current here; gives its id."""
     keeper = session.keeper
     keeper.existing_store()  # which knows the time where the machine's clock does not
@@ -57,13 +57,19 @@ def fork(session: KeptSession, *, at: int | None = None) -> str:
         names = device_names(state, origin.guests(transaction, session.id))
         taken = _Taken(state, transaction.writer(), keeper.device(), names)
         project = projects.found(keeper.store(), seen)
-        begins = taken.start(project, keeper.settings.timer)
+        begins = taken.start(project, keeper.settings.timer, gathers=gathers)
         begins = _storable(begins)
         transaction.record(forked, Draft(keeper.recorder.prepare(begins), moment, keeper.recorder.actor))
         transaction.know_project(project)
         keeper.recorder.within(transaction, forked, lambda _: map(_storable, taken.rest()), at=at)
         keeper.make_current(transaction, forked)
     return forked
+
+
+def carried(state: State, writer: str, device: str) -> Iterator[Data]:
+    """What a session that continues this one takes over: the part of the plan that is still open."""
+    if tasks.open_count(state):
+        yield from map(_storable, _Taken(state, writer, device, device_names(state)).plan())
 
 
 _Kind = TypeVar("_Kind", bound=Data)
@@ -95,12 +101,12 @@ class _Taken:
         self._writer = writer
         self._device = device
 
-    def start(self, project: Project, timer: Timer) -> SessionStarted:
+    def start(self, project: Project, timer: Timer, *, gathers: bool) -> SessionStarted:
         mode = self._word("mode")
         return SessionStarted(
             goal=self._word("goal") or "", project=project, device=self._device, continues=self._state.session,
             mode=mode if mode in MODES else "default", model=self._word("model"), scope=self._word("scope"),
-            task=self._word("task"), tags=tuple(self._state.tags), timer=timer,
+            task=self._word("task"), tags=tuple(self._state.tags), timer=timer, gathers=gathers,
         )  # fmt: skip
 
     def rest(self) -> Iterator[Data]:
@@ -110,16 +116,16 @@ class _Taken:
             yield SessionEdited(
                 summary=summary, progress=float(progress) if isinstance(progress, (int, float)) else None
             )
-        for id_, name in state.phases.items():
-            yield PhaseAdded(id=id_, name=name)
-        yield from self._plan()
+        yield from self.plan()
         for made in state.decisions:
             yield DecisionMade(chosen=made.chosen, context=made.context, options=made.options, why=made.why)
         for note in state.notes:
             yield NoteAdded(text=note.text)
 
-    def _plan(self) -> Iterator[Data]:
+    def plan(self) -> Iterator[Data]:
         """Open tasks, under their ids; of twins made at once, this device's, or both under ids of their own."""
+        for id_, name in self._state.phases.items():
+            yield PhaseAdded(id=id_, name=name)
         alike = Counter(task.id for task in self._state.tasks.values())
         ours = {task.id for task in self._state.tasks.values() if alike[task.id] > 1 and self._own([task.made])}
         given = set(alike)

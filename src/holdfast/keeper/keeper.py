@@ -25,7 +25,7 @@ from holdfast.core.vocabulary import (
     SessionStarted,
     SessionUnarchived,
 )
-from holdfast.keeper import finding, whereabouts
+from holdfast.keeper import finding, open_sessions, whereabouts
 from holdfast.keeper.home import Home, default_home
 from holdfast.keeper.recording import Recorder
 from holdfast.keeper.session import KeptSession
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from holdfast.store.interface import Copied, LeftOut
 
 _NOT_YET = Project(id="", name="")  # found once the session really starts
+_LOOKED_AT = 20  # sessions that are asked whether they are over, for the latest that is not
 
 
 class Keeper:
@@ -83,6 +84,9 @@ class Keeper:
         self.places: Places | None = None
         # Told by the surface, for remotes: the library reads no environment.
         self.environ: Mapping[str, str] = {}
+        # Told by the surface: whether to look for the conversation that this process runs in.
+        self.runs_commands = False
+        self._conversation: tuple[str | None] | None = None
         # For the surface to tell: sentences about mirrored files that were set aside or could not be written.
         self.told: list[str] = []
         self.recorder = Recorder(
@@ -188,6 +192,7 @@ class Keeper:
         """Point this work tree at a session; mirrors will show it, whatever comes after it."""
         self.upkeep.about_to_be_current(session)
         transaction.set_current(self.place.root, session)
+        open_sessions.note(self, transaction, session)
 
     @property
     def mirrors(self) -> Mirrors:
@@ -198,11 +203,18 @@ class Keeper:
         self.upkeep.absorb()
 
     def compare(self) -> None:
-        """Record what was changed in this work tree, if an agent's turn began or ended since that was last done."""
+        """Record what was changed in this work tree, if an agent's turn began or ended since that was last done.
+
+        Where it is known where agents keep their things, their transcripts are read too.
+        """
         from holdfast.keeper.captures.comparison import compare_due
 
         self.absorb()
         compare_due(self, only_here=True)
+        if self.places is not None:
+            from holdfast.keeper.captures.conversations import update_due
+
+            update_due(self, self.places)
 
     def why(self, what: str) -> Found:
         """Which sessions and conversations made a commit, a file or a line (`FILE:LINE`), and how sure that is."""
@@ -260,7 +272,10 @@ class Keeper:
     # ── finding sessions ─────────────────────────────────────────────────────────────────────────────────
 
     def current(self, *, at: int | None = None) -> KeptSession | None:
-        """The session this work tree is at, while it is unfinished; at a moment, the one that was worked on then."""
+        """The session this work tree is at, while it is unfinished; at a moment, the one that was worked on then.
+
+        For a command that runs in a conversation, it is that conversation's session.
+        """
         self.absorb()
         if at is not None:
             latest = max(
@@ -270,11 +285,38 @@ class Keeper:
             )
             return None if latest is None else KeptSession(self, latest.id)
         store = self.existing_store()
-        found = store.current(self.place.root) if store else None
-        state = store.state(found) if store and found else None
+        state = self._own_session()
+        if state is None:
+            found = store.current(self.place.root) if store else None
+            state = store.state(found) if store and found else None
         if state is None or state.deleted or view.status_of(state) in FINISHED:
             return None
         return KeptSession(self, state.session)
+
+    def open_sessions(self) -> list[KeptSession]:
+        """The unfinished sessions of this work tree that nobody put away and that are not over, latest first."""
+        return [KeptSession(self, state.session) for state in open_sessions.open_sessions(self)]
+
+    @property
+    def conversation(self) -> str | None:
+        """The conversation that this command runs in, as `agent:id`; None in a terminal."""
+        if not self.runs_commands:
+            return None
+        if self._conversation is None:
+            from holdfast.keeper.captures.inside import conversation
+
+            self._conversation = (None,)  # for whoever asks while it is looked for
+            self._conversation = (conversation(self),)
+        return self._conversation[0]
+
+    def _own_session(self) -> State | None:
+        """The session of the conversation that this command runs in."""
+        name = self.conversation
+        if name is None:
+            return None
+        from holdfast.keeper.captures.inside import session_of
+
+        return session_of(self, name)
 
     def session(self, reference: str = "@", *, at: int | None = None) -> KeptSession:
         """The session that a UUID, a unique prefix, an alias or `@` (the current one, now or then) means."""
@@ -287,9 +329,14 @@ class Keeper:
         return KeptSession(self, finding.meant(self.existing_store(), reference))
 
     def latest_unfinished(self) -> KeptSession | None:
-        """The unfinished session of this project that was worked on last."""
+        """The unfinished session of this project that was worked on last: one that is not over before those that
+        are.
+        """
         unfinished = self.history(limit=None, unfinished=True, aliases=False)
-        return finding.latest(self, [row for row in unfinished if not row.archived] or unfinished)
+        shown = [row for row in unfinished if not row.archived]
+        latest = sorted(shown, key=lambda row: row.updated_at, reverse=True)[:_LOOKED_AT]
+        finding.mark_over(self, latest)
+        return finding.latest(self, [row for row in latest if not row.over] or shown or unfinished)
 
     def history(
         self,
@@ -383,15 +430,21 @@ class Keeper:
         model: str | None = None,
         replace: bool = False,
         continues: str | None = None,
+        gathers: bool = True,
         at: int | None = None,
     ) -> KeptSession:
-        """Begin a session and make it current here. Refused while another one is current, unless `replace`."""
+        """Begin a session and make it current here. Refused while another one is current, unless `replace`.
+
+        Conversations that begin here join it, unless an agent begins it for itself: then it `gathers` nothing.
+        """
         from holdfast.keeper.starting import start
 
         earlier = None if continues is None else self.session(continues).id
+        gathers = gathers and self.conversation is None
         wanted = SessionStarted(
             goal=goal, project=_NOT_YET, device=self.device(), mode=mode, model=model, scope=scope, task=task,
             feature=feature, tags=tuple(dict.fromkeys(tags)), continues=earlier, timer=self.settings.timer,
+            gathers=gathers,
         )  # fmt: skip
         return KeptSession(self, start(self, wanted, branch=branch, replace=replace, at=at))
 

@@ -7,10 +7,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from holdfast.core.short_names import agent_names, readable
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.keeper import elsewhere, finding
 from holdfast.keeper.home import default_home
+from holdfast.keeper.resuming import ended_conversations, lost_agents
 from holdfast.keeper.wording import CROSSED, count, one_line, open_pause
 from holdfast.store.interface import Filter
 
@@ -47,6 +49,12 @@ def glance(keeper: Keeper, session_id: str, *, at: int | None = None, state: Sta
     if state is None:
         state = keeper.state(session_id, at=at)
     return _glance(keeper, keeper.store(), state, at)
+
+
+def with_names(one: Glance) -> Glance:
+    """The same with readable names, for people."""
+    names = agent_names(one.session.agents)
+    return one._replace(session=readable(one.session), gone=frozenset(names.get(id_, id_) for id_ in one.gone))
 
 
 def unfinished(keeper: Keeper) -> list[Row]:
@@ -100,26 +108,19 @@ def now(keeper: Keeper, rows: Sequence[Row] | None = None, *, memo: GlanceMemo |
     return sorted(glances, key=lambda one: not one.attention)
 
 
-def gone(state: State, document: Session) -> frozenset[str]:
-    """Agents recorded as at work whose process is not there any more."""
-    if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
-        return frozenset()
-    from holdfast.keeper.resuming import lost
-
-    return frozenset(agent.id for agent in lost(state)[0])
-
-
 def _glance(keeper: Keeper, store: Store, state: State, at: int | None) -> Glance:
     from holdfast.keeper.session import KeptSession
 
     document = KeptSession(keeper, state.session).described(state, keeper.now() if at is None else at)
-    lost = gone(state, document) if at is None else frozenset[str]()
+    lost = lost_agents(state, document) if at is None else frozenset[str]()
     places = tuple(store.places(state.session))
     where = elsewhere.directory(store, state.session, state.project, places=places, prefer=keeper.place.root)
-    return Glance(
-        document, lost, places, where is not None, tuple(_attention(document, lost)),
-        _resume(keeper, store, state.session, where),
+    found = Glance(
+        document, lost, places, where is not None, (), _resume(keeper, store, state.session, where)
     )  # fmt: skip
+    shown = with_names(found)
+    ended = ended_conversations(state, document) if at is None else []
+    return found._replace(attention=tuple(_attention(shown.session, shown.gone, ended)))
 
 
 def _resume(keeper: Keeper, store: Store, session_id: str, where: str | None) -> str:
@@ -143,7 +144,7 @@ def _elsewhere(keeper: Keeper) -> str:
 # ── what waits for the person ────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(session: Session, lost: frozenset[str]) -> Iterator[str]:
+def _attention(session: Session, lost: frozenset[str], ended: Sequence[str]) -> Iterator[str]:
     if session.ended_at is None:
         for wait in session.waiting:
             yield f"Waits for {_told(wait.for_)}" + (f": {_told(wait.text)}" if wait.text else "")
@@ -154,6 +155,8 @@ def _attention(session: Session, lost: frozenset[str]) -> Iterator[str]:
         yield f"Devices disagree on {count(len(disputed) - _MOST, 'more thing')}"
     if session.ended_at is None:
         yield from _trouble(session, lost)
+        for name in ended[:_MOST]:
+            yield f"{name} ended without saying so"
         yield from _reminder(session)
         if session.context.level == "compress":
             yield f"The context is {session.context.percent or 0:g}% full: compress it"

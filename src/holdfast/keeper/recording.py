@@ -42,7 +42,7 @@ class Transacting(Protocol):
 # Measurements and bookkeeping: they travel with what is recorded next. After anything else, a sync happens by itself.
 _NOT_SENT_ALONE = frozenset({
     "message.exchanged", "command.ran", "context.measured", "extra.kept", "ground.noted", "device.joined",
-    "native.linked", "alias.given", "reminder.reached",
+    "native.linked", "alias.given", "reminder.reached", "conversation.updated",
 })  # fmt: skip
 # With these, and with a pause or an end, where the work is by then: others may follow it there.
 _FOLLOWED = frozenset({

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from holdfast.core.model import Session, Task
+from holdfast.core.short_names import readable
 from holdfast.core.times import millis, span, text
 from holdfast.keeper.wording import (
     STATUS,
@@ -29,14 +30,14 @@ _AUTOLINK = re.compile(r"(?i)\b(https?|ftp|mailto|www)([:.])")
 
 def markdown(session: Session) -> str:
     """The session as a Markdown document."""
-    return "\n".join(_lines(session)).rstrip() + "\n"
+    return "\n".join(_lines(readable(session))).rstrip() + "\n"
 
 
 def html(session: Session) -> str:
     """The session as one self-contained HTML file."""
     from holdfast.keeper.report_page import page
 
-    return page(session)
+    return page(readable(session))
 
 
 def escape(stored: str) -> str:

@@ -8,7 +8,7 @@ recorded for them. Where another device worked on the session last, the ground i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import astuple
@@ -20,10 +20,12 @@ from holdfast.core.lifecycle import refusal, session_allows
 from holdfast.core.state import AgentState, FileState, State
 from holdfast.core.text import shorten
 from holdfast.core.vocabulary import AgentInterrupted, Data, SessionResumed, SessionUnarchived, WaitingEnded
+from holdfast.keeper.wording import count
 from holdfast.machine import files
 from holdfast.machine.process import Identity, fate
 
 if TYPE_CHECKING:
+    from holdfast.core.model import Session
     from holdfast.keeper.ground import Difference
     from holdfast.keeper.session import KeptSession
 
@@ -60,6 +62,23 @@ class Resumed(NamedTuple):
     # What differs here from what another device left.
     ground: tuple[Difference, ...] = ()
 
+    def renamed(self, names: Mapping[str, str]) -> Resumed:
+        """The same, with these names in the place of agents' ids."""
+        interrupted, unknown = (
+            tuple(agent._replace(id=names.get(agent.id, agent.id)) for agent in found)
+            for found in (self.interrupted, self.unknown)
+        )
+        files = tuple(one._replace(agent=names.get(one.agent or "", one.agent)) for one in self.files)
+        return self._replace(interrupted=interrupted, unknown=unknown, files=files)
+
+
+class TakenUp(NamedTuple):
+    """The session that goes on: the one that was asked for, or a new one that continues it, which is then said."""
+
+    session: KeptSession
+    resumed: Resumed
+    said: str | None = None
+
 
 def look(state: State, root: str) -> Resumed:
     """What a resume here would find. Records nothing."""
@@ -82,7 +101,7 @@ def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:
     return tuple(gone), tuple(unseen)
 
 
-def resume(session: KeptSession, *, device: str | None, force: bool, at: int | None) -> Resumed:
+def resume(session: KeptSession, *, device: str | None, force: bool, gathers: bool, at: int | None) -> Resumed:
     from holdfast.keeper import ground, projects
     from holdfast.keeper.conflicts import in_favour_of
 
@@ -119,11 +138,11 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
         for agent in list(state.agents.values()):
             if agents.status_of(agent) in ("pending", "running", "paused") and _lost(agent) in gone:
                 yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
-        from holdfast.keeper.captures.telling import waits_of
+        from holdfast.keeper.waits import waits_of
 
         for one in found[0].broken:
             yield from [WaitingEnded(id=name) for name in waits_of(state, one.agent, one.id)]
-        yield SessionResumed()
+        yield SessionResumed(gathers=gathers)
         if state.archived:  # what is worked on is not put away
             yield SessionUnarchived()
 
@@ -135,6 +154,26 @@ def resume(session: KeptSession, *, device: str | None, force: bool, at: int | N
         keeper.recorder.within(transaction, session.id, build, at=at, here=True)
         keeper.make_current(transaction, session.id)
     return found[0]
+
+
+def take_up(session: KeptSession, *, device: str | None, force: bool, gathers: bool, at: int | None) -> TakenUp:
+    """Resume a session; where it has ended, begin one that continues it with what was open."""
+    from holdfast.core.lifecycle import FINISHED
+    from holdfast.keeper import ground
+
+    state = session.state()
+    if device is not None or view.status_of(state) not in FINISHED:
+        return TakenUp(session, session.resume(device=device, force=force, gathers=gathers, at=at))
+    keeper = session.keeper
+    files_ = tuple(_landings(state, keeper.place.root))
+    differences = ground.check(keeper, state, files_, foreign=ground.left_by_another(keeper, state))
+    if not force:
+        ground.refuse(differences, state)
+    begun = session.fork(gathers=gathers, at=at)
+    carried = count(len(begun.state().tasks), "open task")
+    said = f"Session {session.id[:8]} is {view.status_of(state)}: {begun.id[:8]} continues it"
+    said += f", with {carried}." if begun.state().tasks else "."
+    return TakenUp(begun, Resumed((), (), files_, ground=differences), said)
 
 
 def _refuse_the_ended(state: State) -> None:
@@ -150,6 +189,21 @@ def broken(state: State) -> list[Broken]:
         for one in state.native.values()
         if one.closed_at is None and one.process is not None and fate(Identity(*astuple(one.process))) == "gone"
     ]
+
+
+def lost_agents(state: State, document: Session) -> frozenset[str]:
+    """Agents recorded as at work whose process is not there any more."""
+    if document.ended_at is not None or all(agent.status not in ("running", "paused") for agent in document.agents):
+        return frozenset()
+    return frozenset(agent.id for agent in lost(state)[0])
+
+
+def ended_conversations(state: State, document: Session) -> list[str]:
+    """Conversations whose program is no longer there, though nobody said so: what people know each by."""
+    if document.ended_at is not None:
+        return []
+    known = {(one.agent, one.id): one.title for one in document.conversations}
+    return [f"{one.agent} ({shorten(known.get(one) or one.id[:8], 60)})" for one in broken(state)]
 
 
 def _lost(agent: AgentState) -> Lost:

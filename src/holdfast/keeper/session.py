@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.core.failures import Category
     from holdfast.core.model import Conflict
     from holdfast.keeper.conflicts import Disagreement
-    from holdfast.keeper.resuming import Resumed
+    from holdfast.keeper.resuming import Resumed, TakenUp
     from holdfast.keeper.running import Ran
     from holdfast.keeper.stopping import Stopped
 
@@ -88,15 +88,32 @@ class KeptSession(Work):
     def pause(self, reason: str | None = None, *, at: int | None = None) -> Self:
         return self._record(SessionPaused(reason=reason), at=at)
 
-    def resume(self, *, device: str | None = None, force: bool = False, at: int | None = None) -> Resumed:
-        """Go on here: settle what a crash left behind, and make the session current.
+    def resume(
+        self, *, device: str | None = None, force: bool = False, gathers: bool = True, at: int | None = None
+    ) -> Resumed:
+        """Go on here: settle what a crash left behind, and make the session current. Conversations that begin here
+        join it, unless an agent resumes it for itself: then it `gathers` nothing more.
 
         With `device`, that device's values stand wherever devices disagree. Refused where the ground differs from
         what another device left so much that going on is not safe, unless `force`.
         """
         from holdfast.keeper.resuming import resume
 
-        return resume(self, device=device, force=force, at=at)
+        gathers = gathers and self.keeper.conversation is None
+        return resume(self, device=device, force=force, gathers=gathers, at=at)
+
+    def go_on(self, *, at: int | None = None) -> Self:
+        """End its pause, and no more: it neither becomes current nor gathers what begins here."""
+        return self._record(SessionResumed(gathers=False), at=at)
+
+    def take_up(
+        self, *, device: str | None = None, force: bool = False, gathers: bool = True, at: int | None = None
+    ) -> TakenUp:
+        """Resume it; where it has ended, begin a session that continues it, with its open tasks."""
+        from holdfast.keeper.resuming import take_up
+
+        gathers = gathers and self.keeper.conversation is None
+        return take_up(self, device=device, force=force, gathers=gathers, at=at)
 
     def resolve(self, conflict: str, take: int, *, at: int | None = None) -> Conflict:
         """Let one value of a conflict stand, by the number `conflicts` gives it."""
@@ -104,11 +121,11 @@ class KeptSession(Work):
 
         return resolve(self, conflict, take, at=at)
 
-    def fork(self, *, at: int | None = None) -> KeptSession:
+    def fork(self, *, gathers: bool = True, at: int | None = None) -> KeptSession:
         """A session of its own that goes on from here, current in this work tree; this one stays as it is."""
         from holdfast.keeper.forking import fork
 
-        return KeptSession(self.keeper, fork(self, at=at))
+        return KeptSession(self.keeper, fork(self, gathers=gathers and self.keeper.conversation is None, at=at))
 
     def save(self, *, at: int | None = None) -> Self:
         return self._record(SessionSaved(), at=at)
@@ -198,7 +215,7 @@ class KeptSession(Work):
         def build(state: State) -> list[Data]:
             # Whoever writes is at work.
             resumes = role == "user" and view.status_of(state) == "paused" and self.keeper.message_ends_pause(state)
-            ended = [SessionResumed()] if resumes else []
+            ended = [SessionResumed(gathers=False)] if resumes else []
             return [*ended, MessageExchanged(role=role)]
 
         return self._record_with(build, at=at)

@@ -70,7 +70,7 @@ SETTINGS: tuple[Setting, ...] = (
         "what a model that contract 1.0 does not list is mirrored as",
         choices=("gemini", "opus", "sonnet"),
     ),
-    Setting("capture.join_hours", 12, "a new conversation joins a session that was active within this time", 0, 8760),
+    Setting("capture.join_hours", 12, "a new conversation joins what a person took up, if active so lately", 0, 8760),
     Setting(
         "capture.briefing",
         True,

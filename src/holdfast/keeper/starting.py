@@ -25,6 +25,7 @@ from holdfast.machine import files
 from holdfast.store.interface import Draft, Transaction
 
 if TYPE_CHECKING:
+    from holdfast.core.state import State
     from holdfast.keeper.branches import Opened
     from holdfast.keeper.keeper import Keeper
 
@@ -69,8 +70,17 @@ def start(keeper: Keeper, wanted: SessionStarted, *, branch: bool, replace: bool
             begins = msgspec.structs.replace(data, project=project)
             transaction.record(session, Draft(begins, moment, keeper.recorder.actor))
             keeper.recorder.matters = True
+            if begins.continues is not None:
+                from holdfast.keeper.forking import carried
+
+                plan = carried(transaction.state(begins.continues), transaction.writer(), keeper.device())
+                keeper.recorder.within(transaction, session, lambda _: plan, at=at)
             transaction.know_project(project)
             keeper.make_current(transaction, session)
+            if keeper.conversation is not None:
+                from holdfast.keeper.captures.moving import move_within
+
+                move_within(keeper, transaction, keeper.conversation, session)
     except BaseException:
         if opened is not None:
             with suppress(HoldfastError):  # what went wrong first is told; the next start undoes what is left
@@ -115,7 +125,7 @@ def new_id() -> str:
 
 def _refuse_unless(keeper: Keeper, *, replace: bool) -> None:
     current = keeper.current()
-    if current is not None and not replace and not keeper.is_over(current.state()):
+    if current is not None and not replace and not _gives_way(keeper, current.state()):
         goal = shorten(view.word(current.state(), "goal") or "", 60)
         raise Conflict(
             f"there is an unfinished session here: {goal!r} ({current.id[:8]})",
@@ -124,11 +134,18 @@ def _refuse_unless(keeper: Keeper, *, replace: bool) -> None:
         )
 
 
+def _gives_way(keeper: Keeper, state: State) -> bool:
+    """Whether another session begins without putting this one away: it is over, or it began by itself with the very
+    conversation that begins another one now.
+    """
+    return keeper.is_over(state) or (keeper.conversation is not None and state.captured and state.taken_up_at is None)
+
+
 def _make_room(keeper: Keeper, transaction: Transaction, *, replace: bool, at: int | None) -> None:
     """Put the current session away, resumable; asked again now that nobody else can start one."""
     _refuse_unless(keeper, replace=replace)
     current = keeper.current()
-    if current is None or keeper.upkeep.reads_only(current.id) or keeper.is_over(current.state()):
+    if current is None or keeper.upkeep.reads_only(current.id) or _gives_way(keeper, current.state()):
         return
     keeper.recorder.within(transaction, current.id, put_away, at=at)
 

@@ -28,14 +28,26 @@ class Stopped(NamedTuple):
     branch: str | None = None
     commit: str | None = None
     tip: str | None = None
+    # The agents that were still at work, by their ids: nobody stops them.
+    at_work: tuple[str, ...] = ()
+
+
+def still_at_work(state: State) -> tuple[str, ...]:
+    """The agents that run, as far as that can be seen from here."""
+    return tuple(
+        agent.id
+        for agent in agents.running(state)
+        if agent.process is None or fate(Identity(*astuple(agent.process))) != "gone"
+    )
 
 
 def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None, at: int | None) -> Stopped:
     if keep and discard:
         raise Invalid("a branch cannot be both kept and discarded")
     if not keep and not discard:
+        at_work = still_at_work(session.state())
         session.complete(reason=reason, at=at)
-        return Stopped()
+        return Stopped(at_work=at_work)
     from holdfast.keeper import branches
     from holdfast.keeper.captures.comparison import commit_of, compare_at_end
     from holdfast.machine.git import Git
@@ -67,8 +79,9 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
         gone = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
         stopped = Stopped(branch, None, gone.tip)
     made = [] if stopped.commit is None else commit_of(keeper, stopped.commit, state.came_from)
+    at_work = still_at_work(session.state())
     session.end_with([*made, SessionCompleted(outcome="kept" if keep else "discarded", reason=reason)], at)
-    return stopped
+    return stopped._replace(at_work=at_work)
 
 
 def ended_with(state: State) -> Iterator[Data]:

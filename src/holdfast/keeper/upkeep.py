@@ -32,7 +32,8 @@ class Upkeep:
         self.writing = False
         # Payloads are being taken in: what is asked meanwhile must not begin that again.
         self.draining = False
-        # Payloads were taken in by which a turn began or ended: a work tree is to be compared, by who has the time.
+        # Payloads were taken in by which a turn began or ended: a work tree is to be compared, and a transcript to be
+        # read, by who has the time.
         self.compares = False
         # Whether what somebody asked for was recorded, for when the server goes away before it is answered.
         self.recorded = Recorded()

@@ -11,8 +11,10 @@ from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.lifecycle import TASK, allows, refusal
 from holdfast.core.model import Session
 from holdfast.core.reminders import standing
+from holdfast.core.short_names import agent_names, id_of, task_names
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean, identifier, relative_path, shorten
+from holdfast.core.times import MINUTE
 from holdfast.core.vocabulary import (
     TYPE_OF,
     ContextCompressed,
@@ -63,6 +65,10 @@ class Work:
         document.over = self.keeper.is_over(state, at=now)
         document.time.reminder = None if document.ended_at else standing(state, now, self.keeper.limit_rule)
         document.sync = self.keeper.sync_of(state)
+        if document.waiting and now > self.keeper.now() - MINUTE:  # of the past, nobody knows what ran then
+            from holdfast.keeper.waits import still_waiting
+
+            document.waiting = still_waiting(state, document.waiting)
         return document
 
     def _record(self, *datas: Data, at: int | None = None) -> Self:
@@ -143,7 +149,7 @@ class Work:
             phase_id = None if phase is None else redact(clean(phase, "the phase", longest=LONGEST_NAME)).text
             if phase is not None and phase_id is not None and phase_id not in state.phases:
                 added.append(PhaseAdded(id=phase_id, name=phase))
-            by = None if agent is None else identifier(agent, "an agent's id")
+            by = None if agent is None else _agent_id(state, agent)
             return [*added, TaskAdded(id=chosen, text=clean(words, "the task"), phase=phase, agent=by)]
 
         self._record_with(build, at=at)
@@ -182,7 +188,8 @@ class Work:
 
         def build(state: State) -> list[Data]:
             event = TYPE_OF[kind].name
-            task = twins.meant(state.tasks.values(), task_id, event, tasks.status_of)
+            own = id_of(task_names(state.tasks.values()), task_id)
+            task = twins.meant(state.tasks.values(), own, event, tasks.status_of)
             if task is None:
                 raise NotFound(f"there is no task {task_id}", hint="holdfast task list shows them.", session=self.id)
             status = tasks.status_of(task)
@@ -233,8 +240,9 @@ class Work:
                     session=self.id,
                 )
             before = next((change.hash_after for change in reversed(state.files) if change.path == tidy), None)
+            by = None if agent is None else _agent_id(state, agent)
             yield FileChanged(
-                path=tidy, action=action, agent=agent, lines_added=seen.lines_added, lines_removed=seen.lines_removed,
+                path=tidy, action=action, agent=by, lines_added=seen.lines_added, lines_removed=seen.lines_removed,
                 hash_before=None if action == "created" else before, hash_after=seen.hash,
             )  # fmt: skip
 
@@ -248,7 +256,12 @@ class Work:
         tokens = int(number(tokens, "the number of tokens", 0, MOST_TOKENS))
         if window is not None:
             window = int(number(window, "the window", 1, MOST_TOKENS))
-        return self._record(ContextMeasured(tokens=tokens, window=window, agent=agent), at=at)
+
+        def build(state: State) -> list[Data]:
+            by = None if agent is None else _agent_id(state, agent)
+            return [ContextMeasured(tokens=tokens, window=window, agent=by)]
+
+        return self._record_with(build, at=at)
 
     def compress(self, to: int | None = None, *, at: int | None = None) -> Self:
         left = None if to is None else int(number(to, "the number of tokens", 0, MOST_TOKENS))
@@ -258,6 +271,11 @@ class Work:
         clean(scope, "the scope", longest=LONGEST_NAME)
         place = int(number(position, "the position on the hill", 0, 10))
         return self._record(HillMoved(scope=scope, position=place), at=at)
+
+
+def _agent_id(state: State, given: str) -> str:
+    """The id of the agent that somebody names, by its id or by what it is shown as."""
+    return id_of(agent_names(state.agents.values()), identifier(given, "an agent's id"))
 
 
 def fraction(value: float) -> float:

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 
 from holdfast.machine import host
 
+_MOST_ANCESTORS: Final = 64
 _LONGEST_WORDS: Final = 64 << 10  # bytes of a command line
 _DEAD: Final = frozenset("ZXx")  # it ended, and only its parent's attention is missing
 
@@ -154,3 +155,38 @@ def _from_psutil(pid: int) -> _Entry | None:
         return None
     except psutil.Error:
         return _Entry(started="", dead=False)
+
+
+def ancestors(pid: int) -> list[Identity]:
+    """The processes that a process was started by, the nearest first, as far as this system tells."""
+    found: list[Identity] = []
+    above = _parent(pid)
+    while above > 1 and len(found) < _MOST_ANCESTORS and all(one.pid != above for one in found):
+        identity = identify(above)
+        if identity is None:
+            break
+        found.append(identity)
+        above = _parent(above)
+    return found
+
+
+def _parent(pid: int) -> int:
+    if sys.platform == "linux":
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                line = file.read()
+            return int(line[line.rfind(b")") + 1 :].split()[1])
+        except (OSError, ValueError, IndexError):
+            return 0
+    if pid == os.getpid():
+        return os.getppid()
+    from importlib import import_module
+
+    try:
+        psutil = import_module("psutil")
+    except ImportError:
+        return 0
+    try:
+        return int(psutil.Process(pid).ppid())
+    except psutil.Error:
+        return 0

@@ -278,7 +278,8 @@ class Telling:
             signs=sorted(self._signs),
             input_tokens=sum(one.input_tokens or 0 for one in usage),
             output_tokens=sum(one.output_tokens or 0 for one in usage),
-            cached_tokens=sum(one.cached for one in usage),
+            cache_read_tokens=sum(one.cache_read_input_tokens or 0 for one in usage),
+            cache_write_tokens=sum(one.cache_creation_input_tokens or 0 for one in usage),
             messages=self._messages,
             cost_usd=self._own_cost(),
         )

@@ -25,7 +25,7 @@ class Telling:
         self._signs: list[int] = []
         self._seen: set[str] = set()
         self._calls: dict[str, Block] = {}
-        self._used = [0, 0, 0]
+        self._used = [0, 0, 0, 0]
         self._context: tuple[int, int, str] | None = None
         self._model: str | None = None
         self._messages = 0
@@ -71,7 +71,8 @@ class Telling:
             # All that was sent is counted as one, from the cache or not.
             self._used[0] += max(int(used.input_tokens or 0) - used.cached, 0)
             self._used[1] += int(used.output_tokens or 0)
-            self._used[2] += used.cached
+            self._used[2] += int(used.cache_read_tokens or 0)
+            self._used[3] += int(used.cache_write_tokens or 0)
             if agent is None and used.context:
                 self._context = (at, used.context, mark)
         model = message.model
@@ -138,7 +139,8 @@ class Telling:
             signs=sorted(self._signs),
             input_tokens=self._used[0],
             output_tokens=self._used[1],
-            cached_tokens=self._used[2],
+            cache_read_tokens=self._used[2],
+            cache_write_tokens=self._used[3],
             messages=self._messages,
             cost_usd=(whole.total_cost if whole is not None else None) or known.total_cost or None,
         )

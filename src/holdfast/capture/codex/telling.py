@@ -256,7 +256,7 @@ class Telling:
             signs=sorted(self._signs),
             input_tokens=max(sum(one.input_tokens for one in usage) - cached, 0),
             output_tokens=sum(one.output_tokens for one in usage),
-            cached_tokens=cached,
+            cache_read_tokens=cached,
             messages=self._messages,
         )
 

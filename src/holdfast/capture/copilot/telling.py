@@ -58,7 +58,7 @@ class Telling:
         self._seen: set[str] = set()
         self._calls: dict[str, _Call] = {}
         self._runs: dict[str, _Run] = {}  # by the call
-        self._used = [0, 0, 0]
+        self._used = [0, 0, 0, 0]
         self._unreckoned = 0  # tokens of answers, from versions that tell no more
         self._context: tuple[int, int, str] | None = None
         self._messages = 0
@@ -125,7 +125,8 @@ class Telling:
             self._seen.add(f"call {call}")
         self._used[0] += used.fresh
         self._used[1] += int(used.output_tokens or 0)
-        self._used[2] += used.cached
+        self._used[2] += int(used.cache_read_tokens or 0)
+        self._used[3] += int(used.cache_write_tokens or 0)
         context = int((used.input_tokens or 0) + (used.output_tokens or 0))
         if record.agent is None and context:
             self._context = (at, context, mark)
@@ -250,7 +251,8 @@ class Telling:
             signs=sorted(self._signs),
             input_tokens=self._used[0],
             output_tokens=self._used[1] or self._unreckoned,
-            cached_tokens=self._used[2],
+            cache_read_tokens=self._used[2],
+            cache_write_tokens=self._used[3],
             messages=self._messages,
         )
 

@@ -205,7 +205,7 @@ class Telling:
             signs=signs,
             input_tokens=sums[0],
             output_tokens=sums[1],
-            cached_tokens=sums[2],
+            cache_read_tokens=sums[2],
             messages=len(self._messages),
         )
 

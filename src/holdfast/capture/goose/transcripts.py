@@ -65,6 +65,8 @@ class Sessions:
                 raise ValueError("it is not a regular file")
             with closing(Database(source.path)) as database:
                 for session, agents in _conversations(list(database.rows("sessions", _SESSION, order="id"))):
+                    if source.conversation not in (None, session.text("id")):
+                        continue
                     story = _conversation(database, session, agents)
                     if story is not None:
                         told = True
@@ -142,12 +144,14 @@ def _spent(database: Database, session: Row, telling: Telling, name: str) -> Non
     rows = 0
     for row in database.rows("usage_ledger", _LEDGER, of=name, order="id"):
         rows += 1
-        cached = (row.number("cache_read_tokens") or 0) + (row.number("cache_write_tokens") or 0)
+        from_cache, to_cache = row.number("cache_read_tokens") or 0, row.number("cache_write_tokens") or 0
+        cached = from_cache + to_cache
         given = row.number("input_tokens") or 0
         # Some providers count what was cached as given, some do not.
         story.input_tokens += given - cached if given >= cached else given
         story.output_tokens += row.number("output_tokens") or 0
-        story.cached_tokens += cached
+        story.cache_read_tokens += from_cache
+        story.cache_write_tokens += to_cache
         story.model = row.text("model") or story.model
         cost += row.amount("cost") or 0.0
         if row.number("is_compaction"):

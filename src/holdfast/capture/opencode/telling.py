@@ -111,7 +111,7 @@ class Telling:
         self._seen: set[str] = set()
         self._model: str | None = None
         self._context: tuple[int, int, str] | None = None
-        self._used = [0, 0, 0]
+        self._used = [0, 0, 0, 0]
         self._cost = 0.0
         self._messages = 0
         self._prompts = 0
@@ -185,7 +185,9 @@ class Telling:
         if used is not None:
             self._used[0] += int(used.input or 0)
             self._used[1] += int((used.output or 0) + (used.reasoning or 0))
-            self._used[2] += used.cached
+            if used.cache:
+                self._used[2] += int(used.cache.read or 0)
+                self._used[3] += int(used.cache.write or 0)
             context = int(used.input or 0) + used.cached + int(used.output or 0)
             if agent is None and context:
                 self._context = (at, context, message.id)
@@ -233,7 +235,8 @@ class Telling:
             signs=sorted(self._signs),
             input_tokens=self._used[0],
             output_tokens=self._used[1],
-            cached_tokens=self._used[2],
+            cache_read_tokens=self._used[2],
+            cache_write_tokens=self._used[3],
             messages=self._messages,
             cost_usd=self._cost or None,
             problems=self.problems,

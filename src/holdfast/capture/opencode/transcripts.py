@@ -66,7 +66,7 @@ class Transcripts:
             yield from _from_files(source.path)
             return
         problems = Problems()
-        yield from _from_database(source.path, problems)
+        yield from _from_database(source.path, problems, source.conversation)
         if problems:
             name = os.path.basename(source.path)
             yield Story(agent=self.name, conversation=name, began=0, ended=0, problems=problems.sentences())
@@ -75,7 +75,7 @@ class Transcripts:
 # ── the database ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _from_database(path: str, problems: Problems) -> Iterator[Story]:
+def _from_database(path: str, problems: Problems, only: str | None) -> Iterator[Story]:
     try:
         if not stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode):
             problems.add("is not a regular file")
@@ -102,7 +102,7 @@ def _from_database(path: str, problems: Problems) -> Iterator[Story]:
             problems.add(f"cannot be read ({error})")
             return
         for one in conversations.values():
-            if one.parent in conversations:
+            if one.parent in conversations or only not in (None, one.id):
                 continue
             telling = Telling(one)
             try:

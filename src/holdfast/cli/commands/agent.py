@@ -7,6 +7,7 @@ from holdfast.cli.call import Call
 from holdfast.core import agents, twins
 from holdfast.core.model import Agent
 from holdfast.core.modes import limits
+from holdfast.core.short_names import readable
 from holdfast.keeper.agent import KeptAgent
 
 
@@ -20,7 +21,8 @@ def _done(call: Call, agent_: KeptAgent, event: str | None = None) -> None:
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
     place = alike.place_of(state.agents.values(), agent_.id, agent_.ref)
     agent = document.agents[place]
-    call.done(document, lambda paint: paint.join(paint.bold(agent.id), "  ", _status(agent)), agent=agent)
+    name = readable(document).agents[place].id
+    call.done(document, lambda paint: paint.join(paint.bold(name), "  ", _status(agent)), agent=agent)
     if event is not None:
         alike.tell(call, state, state.agents.values(), place, event, agents.status_of)
 
@@ -97,6 +99,6 @@ def list_(call: Call) -> None:
 
     session = call.keeper.session(at=call.at)
     state = session.state(at=call.at)
-    found = session.described(state, call.keeper.now() if call.at is None else call.at).agents
+    document = session.described(state, call.keeper.now() if call.at is None else call.at)
     apart = twins.told_apart(state, state.agents.values())
-    call.answer({"agents": found}, lambda paint: agents_table(paint, found, apart))
+    call.answer({"agents": document.agents}, lambda paint: agents_table(paint, readable(document).agents, apart))

@@ -9,6 +9,7 @@ from holdfast.cli.glance import context_line
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
+from holdfast.core.short_names import readable
 from holdfast.keeper.wording import count
 
 
@@ -39,7 +40,7 @@ def _shown(paint: Paint, session: Session, clock: Clock) -> Painted:
 
 
 def _by_agent(paint: Paint, session: Session) -> Painted:
-    by_agent = session.context.by_agent
+    by_agent = readable(session).context.by_agent
     total = max(sum(by_agent.values()), 1)
     rows = [
         [agent, f"{tokens:,}", progress(paint, tokens / total, 20)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from holdfast.cli.call import Call
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core.model import Phase, Task
+from holdfast.core.short_names import readable
 
 _MARKS = {"completed": "[x]", "in_progress": "[>]", "blocked": "[!]", "dropped": "[-]"}
 
@@ -36,7 +37,7 @@ def show(call: Call) -> None:
     document = call.keeper.session(at=call.at).document(at=call.at)
     call.answer(
         {"phases": document.phases, "tasks": document.tasks},
-        lambda paint: _plan(paint, document.phases, document.tasks),
+        lambda paint: _plan(paint, document.phases, readable(document).tasks),
     )
 
 

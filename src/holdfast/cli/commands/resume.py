@@ -6,6 +6,7 @@ import os
 
 from holdfast.cli.call import Call
 from holdfast.cli.places import places
+from holdfast.core import view
 from holdfast.core.errors import HoldfastError, NotFound, Refused
 from holdfast.core.text import shorten
 from holdfast.core.times import millis
@@ -27,9 +28,20 @@ def run(call: Call) -> None:
     elif device is not None:
         _go_on(call, _left_by(call, device), device=device, force=force)
     elif (current := call.keeper.current()) is not None:
+        _resume_others(call, current)
         _go_on(call, current, force=force)
     else:
         _go_on_with_latest(call, force=force)
+
+
+def _resume_others(call: Call, current: KeptSession) -> None:
+    """A person who comes back to a terminal comes back to everything that they paused in this work tree."""
+    for other in call.keeper.open_sessions() if call.keeper.conversation is None else ():
+        if other.id == current.id or call.keeper.upkeep.reads_only(other.id):
+            continue
+        if view.status_of(other.state()) == "paused":
+            other.go_on(at=call.at)
+            call.note(f"Resumed {other.id[:8]}  {shorten(other.document().goal, 60)}")
 
 
 def latest(call: Call) -> None:
@@ -131,8 +143,9 @@ def _go_on(
 ) -> None:
     call.keeper.places = places(call)
     before = call.keeper.current() if file is not None else None
-    resumed = session.resume(device=device, force=force, at=call.at)
+    session, resumed, continued = session.take_up(device=device, force=force, at=call.at)
     notes = project_files.notes(call.keeper, at_work=True) if file is None else _mirrored(call, file, session, before)
+    notes = notes if continued is None else [continued, *notes]
     document = session.document(at=call.at)
     text = session.briefing(reader="person", at=call.at)
     more = {

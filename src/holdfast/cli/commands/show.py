@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
+from holdfast.cli.places import places
 
 
 def run(call: Call) -> None:
     at = call.at
+    call.keeper.places = places(call)
     call.keeper.compare()
     session = call.keeper.session(call.parsed.need("id"), at=at)
     document = session.document(at=at)

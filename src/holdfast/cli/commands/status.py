@@ -9,8 +9,10 @@ from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.glance import glance
 from holdfast.cli.paint import Paint, Painted
+from holdfast.core import tasks, view
 from holdfast.core.model import Session
 from holdfast.core.state import State
+from holdfast.core.times import text
 from holdfast.keeper import project_files
 
 
@@ -32,9 +34,13 @@ def run(call: Call) -> None:
     now = call.keeper.now() if at is None else at
     state = found.state(at=at)
     document = found.described(state, now)
-    call.answer({"session": document, **_with([*call.keeper.told, *files])}, lambda paint: glance(
-        paint, document, Clock(now), hint=not call.quiet,
-        gone=_gone(state, document) if at is None else frozenset(),
+    others = _others(call, state) if at is None and reference == "@" else []
+    agents, ended = _ended(state, document) if at is None else (frozenset[str](), [])
+    silent = _ended_silently(document, agents, ended)
+    more: dict[str, object] = {"others": others} if others else {}
+    answer = {"session": document, **more, **_with([*call.keeper.told, *files, *silent])}
+    call.answer(answer, lambda paint: glance(
+        paint, document, Clock(now), hint=not call.quiet, gone=agents, ended=ended, others=others,
     ))  # fmt: skip
     call.tell_of_mirrors()
     for sentence in files:
@@ -44,16 +50,38 @@ def run(call: Call) -> None:
         call.keeper.upkeep.travel()  # what could not be sent when it was recorded is tried again
 
 
+def _others(call: Call, shown: State) -> list[dict[str, object]]:
+    """The other sessions that are open in this work tree, with how many of their tasks are."""
+    from holdfast.keeper.open_sessions import open_sessions
+
+    now = call.keeper.now()
+    return [
+        {
+            "id": state.session, "goal": view.word(state, "goal") or "", "status": view.status_at(state, now),
+            "updated_at": text(state.updated_at), "open_tasks": tasks.open_count(state),
+        }
+        for state in open_sessions(call.keeper)
+        if state.session != shown.session
+    ]  # fmt: skip
+
+
 def _with(notes: list[str]) -> dict[str, list[str]]:
     return {"notes": notes} if notes else {}
 
 
-def _gone(state: State, document: Session) -> frozenset[str]:
-    if not document.agents:
-        return frozenset()
-    from holdfast.keeper.overview import gone
+def _ended(state: State, document: Session) -> tuple[frozenset[str], list[str]]:
+    """The agents and the conversations that ended without saying so."""
+    if not document.agents and all(one.closed_at is not None for one in state.native.values()):
+        return frozenset(), []
+    from holdfast.keeper.resuming import ended_conversations, lost_agents
 
-    return gone(state, document)
+    return lost_agents(state, document), ended_conversations(state, document)
+
+
+def _ended_silently(document: Session, gone: frozenset[str], ended: list[str]) -> list[str]:
+    """The same in sentences, for programs."""
+    agents = [f"Agent {agent.id}" for agent in document.agents if agent.id in gone]
+    return [f"{name} ended without saying so." for name in (*agents, *ended)]
 
 
 def _deleted(call: Call) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.cli.call import Call
+from holdfast.core.short_names import agent_names
 from holdfast.keeper.wording import time_words
 
 
@@ -20,8 +21,13 @@ def run(call: Call) -> None:
             paint.green("Completed "), paint.bold(session.id[:8]), "  ", document.goal, "  ",
             paint.dim(time_words(document.time)),
         ),
-        branch=stopped._asdict(),
+        branch={"branch": stopped.branch, "commit": stopped.commit, "tip": stopped.tip},
+        at_work=list(stopped.at_work),
     )  # fmt: skip
+    if stopped.at_work:
+        names = agent_names(document.agents)
+        running = ", ".join(names.get(id_, id_) for id_ in stopped.at_work)
+        call.note(f"Still at work, and not stopped by this: {running}.")
     if stopped.commit is not None:
         call.note(f"Merged as {stopped.commit[:12]}; {stopped.branch} is deleted.")
     elif stopped.tip is not None:

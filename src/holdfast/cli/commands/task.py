@@ -7,15 +7,18 @@ from collections.abc import Callable
 from holdfast.cli import alike
 from holdfast.cli.call import Call
 from holdfast.core import tasks, twins
+from holdfast.core.short_names import id_of, readable, task_names
 from holdfast.keeper.session import KeptSession
 
 
 def _done(call: Call, session: KeptSession, task_id: str, event: str | None = None) -> None:
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
-    place = alike.place_of(state.tasks.values(), task_id, session.moved)
+    names = task_names(state.tasks.values())
+    place = alike.place_of(state.tasks.values(), id_of(names, task_id), session.moved)
     task = document.tasks[place]
-    call.done(document, lambda paint: paint.join(paint.bold(task.id), "  ", task.status, "  ", task.text), task=task)
+    name = names.get(task.id, task.id)
+    call.done(document, lambda paint: paint.join(paint.bold(name), "  ", task.status, "  ", task.text), task=task)
     if event is not None:
         alike.tell(call, state, state.tasks.values(), place, event, tasks.status_of)
 
@@ -61,6 +64,6 @@ def list_(call: Call) -> None:
 
     session = call.keeper.session(at=call.at)
     state = session.state(at=call.at)
-    found = session.described(state, call.keeper.now() if call.at is None else call.at).tasks
+    document = session.described(state, call.keeper.now() if call.at is None else call.at)
     apart = twins.told_apart(state, state.tasks.values())
-    call.answer({"tasks": found}, lambda paint: tasks_table(paint, found, apart))
+    call.answer({"tasks": document.tasks}, lambda paint: tasks_table(paint, readable(document).tasks, apart))

@@ -7,6 +7,7 @@ from holdfast.cli.describe import title
 from holdfast.cli.gantt import Lane, Pause, Timeline, chart
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core import agents, view
+from holdfast.core.short_names import agent_names
 from holdfast.core.state import AgentState, State
 from holdfast.core.times import text
 from holdfast.core.worktime import WorkTime
@@ -37,13 +38,19 @@ def _runs(agent: AgentState, stop: int) -> tuple[tuple[int, int], ...]:
 
 
 def _line(state: State, work: WorkTime, stop: int) -> Timeline:
+    names = agent_names(state.agents.values())
     return Timeline(
         since=stop - work.elapsed,
         until=stop,
         live=view.ended_at(state) is None,
         pauses=tuple(Pause(rest.kind, rest.since, rest.since + rest.length, rest.reason) for rest in work.pauses),
         lanes=tuple(
-            Lane(agent.id, agents.status_of(agent), _runs(agent, stop), tuple(agent.failed_attempts))
+            Lane(
+                names.get(agent.id, agent.id),
+                agents.status_of(agent),
+                _runs(agent, stop),
+                tuple(agent.failed_attempts),
+            )
             for agent in state.agents.values()
         ),
     )

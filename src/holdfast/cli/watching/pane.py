@@ -23,6 +23,7 @@ from holdfast.cli.watching.scene import Happening
 from holdfast.cli.whole import whole
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
+from holdfast.keeper.overview import with_names
 
 if TYPE_CHECKING:
     from holdfast.keeper.overview import Glance
@@ -35,6 +36,7 @@ Block = tuple[Painted, int, Callable[[int], Painted]]  # its heading, the rows i
 
 def pane(paint: Paint, glance: Glance, events: Sequence[Happening], now: int, room: int) -> list[Painted]:
     """The session in at most so many lines."""
+    glance = with_names(glance)
     session, clock, roomy = glance.session, Clock(now), room >= _ROOMY
     lines = _lines(title(paint, session.goal, most=2 if roomy else 1))
     lines.append(_standing(paint, session))

@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.core.canonical import Json
 from holdfast.core.modes import WINDOW
 from holdfast.core.state import State
+from holdfast.core.view import window_of
 
 # Windows that models have. Others are not read out of a rounded percentage: it would be a guess.
 _KNOWN_WINDOWS: Final = (200_000, 1_000_000, 2_000_000, 400_000, 256_000, 100_000, 64_000, 32_000)
@@ -29,8 +30,7 @@ def tokens(state: State) -> int:
 
 
 def percentage(state: State) -> int:
-    size = state.window if state.window is not None and state.window > 0 else WINDOW
-    return min(100, _share(tokens(state), size))
+    return min(100, _share(tokens(state), window_of(state)))
 
 
 def _share(used: int, size: int) -> int:

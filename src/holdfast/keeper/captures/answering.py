@@ -27,6 +27,7 @@ from holdfast.core.reminders import (
 from holdfast.core.state import State
 from holdfast.core.times import MINUTE, span
 from holdfast.core.vocabulary import ExtraKept
+from holdfast.keeper.captures.inside import session_of
 from holdfast.keeper.wording import reminder
 
 if TYPE_CHECKING:
@@ -67,12 +68,8 @@ def _own(keeper: Keeper, heard: Heard) -> KeptSession | None:
     """The session of this conversation, while it is unfinished."""
     from holdfast.keeper.session import KeptSession
 
-    store = keeper.existing_store()
-    for session in store.find(view.native_name(heard.agent, heard.conversation)) if store else ():
-        state = store.state(session) if store else None
-        if state is not None and view.status_of(state) not in FINISHED:
-            return KeptSession(keeper, session)
-    return None
+    state = session_of(keeper, view.native_name(heard.agent, heard.conversation))
+    return None if state is None or view.status_of(state) in FINISHED else KeptSession(keeper, state.session)
 
 
 def _reminded(keeper: Keeper, heard: Heard) -> Answer:

@@ -1,14 +1,16 @@
 """Which session a conversation belongs to.
 
 By the agent program's own id of the conversation, wherever that was heard before: a `cd`, another terminal or a
-resumed conversation changes nothing. A conversation heard for the first time joins the session its work tree is at,
-and starts one where there is none. What a session cannot take any more, because it has ended or because others share
-it with us to read, goes to a new one that continues it.
+resumed conversation changes nothing. A conversation heard for the first time joins the session that a person took up
+in its work tree, and begins one where there is none (`core.routing` has the rule). What a session cannot take any
+more, because it has ended or because others share it with us to read, goes to a new one that continues it.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from itertools import count as counting
 from typing import TYPE_CHECKING
 
 from holdfast.capture.interface import Heard
@@ -29,14 +31,15 @@ from holdfast.capture.signals import (
     Replied,
     Waits,
 )
-from holdfast.core import view
+from holdfast.core import routing, view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 from holdfast.core.times import HOUR
-from holdfast.core.vocabulary import Project, SessionStarted
-from holdfast.keeper import projects
+from holdfast.core.vocabulary import NativeMoved, Project, SessionEdited, SessionStarted
+from holdfast.keeper import open_sessions, projects
 from holdfast.keeper.captures import opened
-from holdfast.keeper.replacing import put_away, was_put_away
+from holdfast.keeper.captures.inside import session_of
+from holdfast.keeper.replacing import was_put_away
 from holdfast.store import origin
 from holdfast.store.interface import Draft, Transaction
 
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
 _NO_WORK = (
     Opened, Closed, Measured, Chosen, Active, Replied, Waits, AgentEnded, Compacting, Compacted, Erred, Limited
 )  # fmt: skip
+
+_SINGLE = frozenset({"orchestrator", "timer"})  # formats that hold one session
 
 
 class Belonging:
@@ -61,45 +66,71 @@ class Belonging:
         # What the store finds, which is the same until the end of the transaction.
         self._found: dict[str, list[str]] = {}
         self._current = keeper.store().current(keeper.place.root)
+        self._join = round(keeper.settings.number("capture.join_hours") * HOUR)
+        self._single: bool | None = None
 
     def session(self, heard: Heard, at: int, key: str) -> str | None:
         """The session to record this in, begun if need be; None when it tells of no work and of no known session."""
         name = view.native_name(heard.agent, heard.conversation)
         known = self._known(name)
-        if (
-            known is not None
-            and (
-                not self._is_closed(known)
-                # Told already, by a process that was killed before the payload went: nothing begins because of it.
-                or self._transaction.knows(known.session, f"{key}:0")
-            )
-            and not self._left(known)
-        ):
-            self._come_back(known, heard)
+        # Told already, by a process that was killed before the payload went: nothing begins because of it.
+        if known is not None and self._transaction.knows(known.session, f"{key}:0"):
             return known.session
-        if not is_work(heard):
+        own = None if known is None or self._is_closed(known) or self._left(known, at) else known.session
+        if own is None and not is_work(heard):
             return None
-        # Also when its own session has ended: what the work tree is at now is what is worked on.
-        found = self._joined(at)
+        current = None if own is not None and not self._is_single() else self._candidate(at)
+        found = routing.session_for(own, current, single=self._is_single(), at=at, join=self._join)
         if found is None:
             found = self._begin(heard, at, key, continues=known or self._only_read())
-        self.linked[name] = found
+        elif known is not None and found == own:
+            self._prompted(known, heard)
+        if known is None or found != known.session:
+            self.linked[name] = found
+        if known is not None and found != known.session and not self._is_closed(known):
+            moved = NativeMoved(agent=heard.agent, id=heard.conversation, to=found)
+            self._keeper.recorder.hear(self._transaction, known.session, [(at, moved)], keys=None, actor=heard.agent)
         return found
 
-    def _left(self, known: State) -> bool:
-        """Whether a person put this session away for another one, which the work tree is at."""
+    def _left(self, known: State, at: int) -> bool:
+        """Whether a person put this session away for another one, which gathers what is worked on here."""
         if not was_put_away(known) or self._current == known.session:
             return False
-        current = self._unfinished()
-        return current is not None and not view.began_by_itself(current)
+        other = self._candidate(at)
+        return other is not None and routing.gathers(other, at, self._join)
 
-    def _come_back(self, known: State, heard: Heard) -> None:
-        """A conversation goes on with its session in a work tree that is at none: now it is at this one."""
+    def _candidate(self, at: int) -> routing.Candidate | None:
+        """The session that a conversation could join: the one that a person took up last in this work tree, or the
+        current one while a mirror holds it.
+        """
+        if self._is_single():
+            state = self._unfinished()
+            return None if state is None else routing.candidate(state, over=self._keeper.is_over(state, at=at))
+        open_here = open_sessions.among(self._keeper, self._transaction, self._current, self._transaction.state)
+        taken_up = [
+            (state.taken_up_at, state.session == self._current, state)
+            for state in open_here
+            if state.taken_up_at is not None and not self._is_closed(state)
+        ]
+        return routing.candidate(max(taken_up, key=lambda one: one[:2])[2]) if taken_up else None
+
+    def _is_single(self) -> bool:
+        """Whether a mirror is on whose format holds one session."""
+        if self._single is None:
+            self._single = any(layout.name in _SINGLE for layout in self._keeper.mirrors.formats())
+        return self._single
+
+    def _prompted(self, known: State, heard: Heard) -> None:
+        """The work tree is at the session of the latest prompt, and at one that goes on where it is at none."""
+        if known.session == self._current or not is_work(heard):
+            return
+        if not any(isinstance(signal, Prompted) for signal in heard.signals) and self._unfinished() is not None:
+            return
         own = known.project
         here = own is not None and (
             own.path == self._keeper.place.main or own.id in projects.known(self._keeper.store(), self._keeper.place)
         )
-        if here and is_work(heard) and not self._is_closed(known) and self._unfinished() is None:
+        if here:
             self._keeper.make_current(self._transaction, known.session)
             self._current = known.session
 
@@ -113,9 +144,10 @@ class Belonging:
         return None if state is None or self._is_closed(state) else state
 
     def _only_read(self) -> State | None:
-        """The same, where it could go on if it were ours to write."""
+        """The same, where others share it with us to read: the session that we begin instead continues it."""
         state = self._at()
-        return None if state is None or view.status_of(state) in FINISHED else state
+        only_read = state is not None and self._keeper.upkeep.reads_only(state.session)
+        return state if state is not None and only_read and view.status_of(state) not in FINISHED else None
 
     def _at(self) -> State | None:
         state = None if self._current is None else self._transaction.state(self._current)
@@ -145,7 +177,7 @@ class Belonging:
         Anybody who may write in a session can say so of any conversation: that must not draw our work there.
         """
         native = state.native.get(name.replace(":", "\n", 1))
-        writers = () if native is None else native.writers
+        writers = () if native is None or native.moved_to is not None else native.writers
         keeper = self._keeper
         if not writers or self._transaction.writer() in writers:
             return bool(writers)
@@ -158,22 +190,6 @@ class Belonging:
         shared = origin.share_of(self._transaction, state.session) is not None
         is_ours = opening.here(keeper).is_ours
         return any(is_ours(writer) or not (shared or is_certified(writer)) for writer in writers)
-
-    def _joined(self, at: int) -> str | None:
-        """The session this work tree is at, if a new conversation may join it."""
-        state = self._unfinished()
-        if state is None:
-            return None
-        # What a person began goes on until they end it. What began by itself ends by itself: by nothing happening.
-        hours = self._keeper.settings.number("capture.join_hours")
-        if view.began_by_itself(state) and at - state.updated_at > hours * HOUR:
-            self._put_away(state, at)
-            return None
-        return state.session
-
-    def _put_away(self, state: State, at: int) -> None:
-        away = [(at, data) for data in put_away(state)]
-        self._keeper.recorder.hear(self._transaction, state.session, away, keys=None)
 
     def _begin(self, heard: Heard, at: int, key: str, *, continues: State | None) -> str:
         from holdfast.keeper.starting import new_id
@@ -193,6 +209,14 @@ class Belonging:
         moment = min(at, keeper.now())
         draft = Draft(keeper.recorder.prepare(begins), moment, heard.agent, f"{key}:start")
         self._transaction.record(session, draft)
+        if continues is not None:
+            from holdfast.keeper.forking import carried
+
+            plan = carried(continues, self._transaction.writer(), keeper.device())
+            keys = (f"{key}:carried:{number}" for number in counting())
+            keeper.recorder.hear(
+                self._transaction, session, ((moment, data) for data in plan), keys=keys, actor=heard.agent
+            )
         self._transaction.know_project(project)
         keeper.make_current(self._transaction, session)
         self._current = session
@@ -213,6 +237,32 @@ def is_work(heard: Heard) -> bool:
 def placeholder(agent: str) -> str:
     """The goal of a session whose first prompt was not heard."""
     return f"Work with {agent}"
+
+
+def named(state: State, agent: str, conversation: str, title: str | None) -> Iterator[SessionEdited]:
+    """The name of a session that a conversation began is the agent's own title of it, unless somebody renamed it."""
+    name = plain(title or "", 200).strip()
+    if state.renamed or not _began(state, agent, conversation):
+        return
+    if name and name != view.word(state, "goal") and view.status_of(state) not in FINISHED:
+        yield SessionEdited(goal=name)
+
+
+def continued(
+    keeper: Keeper, state: State, agent: str, conversation: str, parent: str | None
+) -> Iterator[SessionEdited]:
+    """The session that a forked conversation began continues its parent's: only the transcript says which that is."""
+    if parent in (None, conversation) or state.continues is not None or not _began(state, agent, conversation):
+        return
+    origin_of = session_of(keeper, view.native_name(agent, plain(parent or "", 200)))
+    if origin_of is not None and origin_of.session != state.session and view.status_of(state) not in FINISHED:
+        yield SessionEdited(continues=origin_of.session)
+
+
+def _began(state: State, agent: str, conversation: str) -> bool:
+    """Whether the session began with this conversation, and with nothing else."""
+    first = next(iter(state.native.values()), None)
+    return state.captured and first is not None and (first.agent, first.id) == (agent, conversation)
 
 
 def _goal(heard: Heard, said: opened.Opening) -> str | None:
@@ -237,4 +287,4 @@ def needs_project(keeper: Keeper, told: list[tuple[Heard, int]]) -> bool:
         return True
     if all(store.find(name) for name in names):
         return False
-    return state is None or view.status_of(state) in FINISHED
+    return state is None or view.status_of(state) in FINISHED or state.taken_up_at is None

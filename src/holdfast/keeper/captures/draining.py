@@ -15,9 +15,8 @@ from itertools import count as counting
 from typing import TYPE_CHECKING
 
 from holdfast.capture import absence, spool
-from holdfast.capture.interface import Heard
 from holdfast.capture.plain import fits, kept, plain
-from holdfast.capture.signals import Chosen, Opened
+from holdfast.capture.signals import Chosen, Closed, Erred, Limited, Opened, Replied
 from holdfast.core import view
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused, Unreachable
 from holdfast.core.vocabulary import Process
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Transaction
 
+_TURN_ENDS = (Replied, Limited, Closed, Erred)
 _AT_ONCE = 1_000  # payloads in memory and in one transaction
 _SHELLS = frozenset(
     {"sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "busybox", "cmd", "powershell", "pwsh", "env", "timeout"}
@@ -159,7 +159,7 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         silent: list[spool.Entry] = []
         told: set[str] = set()
         expected: set[str] = set()
-        recorded: list[tuple[Heard, int, str]] = []
+        recorded: list[tuple[Taken, str]] = []
         for one in group:
             if not one.entry.is_there():
                 continue  # somebody else took it in since we read it
@@ -175,7 +175,7 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
                 transaction.expect(session, [key for each in group for key in _keys(each)])
             if _known(transaction, session, one, count):
                 continue
-            recorded.append((one.heard, one.at, session))
+            recorded.append((one, session))
             if _record(keeper, transaction, session, one, count):
                 told.add(session)
             else:
@@ -185,7 +185,12 @@ def _take_in(keeper: Keeper, group: list[Taken], patience: float) -> None:
         if recorded and keeper.place.git:
             from holdfast.keeper.captures import turns
 
-            keeper.upkeep.compares |= turns.note(transaction, keeper.place.root, recorded)
+            turns_of = [(one.heard, one.at, session) for one, session in recorded]
+            keeper.upkeep.compares |= turns.note(transaction, keeper.place.root, turns_of)
+        if any(isinstance(signal, _TURN_ENDS) for one, _ in recorded for signal in one.heard.signals):
+            from holdfast.keeper.captures import conversations
+
+            keeper.upkeep.compares |= conversations.note(transaction, recorded)
         # Of what made no event the log knows nothing: heard again after a kill, after what came later, it could.
         spool.done(silent)
     spool.done(one.entry for one in group)

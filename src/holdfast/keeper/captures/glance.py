@@ -26,6 +26,7 @@ from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.keeper.captures.forgetting import forget_old
+from holdfast.keeper.captures.inside import session_of
 from holdfast.keeper.wording import PAUSES
 from holdfast.machine import errorlog, files
 
@@ -186,10 +187,8 @@ def _of_conversation(keeper: Keeper, name: str) -> str | None:
     store = keeper.existing_store()
     if store is None or name.startswith(glances.NOBODY):
         return None
-    found = {one: state for one in store.find(name) if (state := _state(keeper, one)) is not None}
-    return max(
-        found, key=lambda one: (view.status_of(found[one]) not in FINISHED, found[one].created_at or 0), default=None
-    )
+    found = session_of(keeper, name)
+    return None if found is None else found.session
 
 
 def _state(keeper: Keeper, session: str) -> State | None:

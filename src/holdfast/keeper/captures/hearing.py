@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from holdfast.capture import absence, glances, registry, spool
 from holdfast.capture.interface import Heard, Reply
+from holdfast.capture.places import Places
 from holdfast.core import view
 from holdfast.core.errors import Busy, HoldfastError, Unreachable
 from holdfast.keeper.captures import glance
@@ -65,23 +66,28 @@ def named_in_commit(home: str, path: str, *, store: str | None) -> None:
         _briefly(home, None, store, absence.HURRY, lambda keeper: add_trailer(keeper, path))
 
 
-def drained(home: str, *, store: str | None) -> None:
-    """Take in what waits, for nobody in particular, and compare work trees in which a turn began or ended."""
+def drained(home: str, *, store: str | None, places: Places | None = None) -> None:
+    """Take in what waits, for nobody in particular; where a turn began or ended, compare the work tree and read the
+    transcript.
+    """
     if not absence.is_on_a_server(store):
-        _briefly(home, None, store, absence.LEISURE, _drained)
+        _briefly(home, None, store, absence.LEISURE, lambda keeper: _drained(keeper, places))
     elif not absence.is_away(home, store, absence.LEISURE):
         with suppress(Busy):
-            _in_turn(home, store)
+            _in_turn(home, store, places)
 
 
-def _drained(keeper: Keeper) -> None:
+def _drained(keeper: Keeper, places: Places | None) -> None:
     from holdfast.keeper.captures.comparison import compare_due
+    from holdfast.keeper.captures.conversations import update_due
 
     keeper.absorb()
     compare_due(keeper)
+    if places is not None:
+        update_due(keeper, places)
 
 
-def _in_turn(home: str, store: str | None) -> None:
+def _in_turn(home: str, store: str | None, places: Places | None) -> None:
     """A server may take its time, and hooks keep sending processes for what they left. One of them is at work and one
     waits: begun later than that, it finds all that was left before it began. The others are not needed.
     """
@@ -90,7 +96,7 @@ def _in_turn(home: str, store: str | None) -> None:
         with locked(os.path.join(home, _AT_WORK), patience=_SOON, what="draining"):
             waiting.close()
             if not absence.is_away(home, store, absence.LEISURE):
-                _briefly(home, None, store, absence.LEISURE, _drained)
+                _briefly(home, None, store, absence.LEISURE, lambda keeper: _drained(keeper, places))
 
 
 def _briefly(

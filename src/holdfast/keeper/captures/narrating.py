@@ -1,6 +1,7 @@
 """Into which sessions a story goes. A conversation of the past is one session, whose id follows from the
-conversation; what it gained after that session had ended is another one that continues it. What hooks heard
-themselves is not told a second time, and what a person deleted stays deleted.
+conversation, named as a conversation that hooks report; what it gained after a person had ended that session is
+another one that continues it. Left alone for long enough, it is closed, and its session is over by itself. What hooks
+heard themselves is not told a second time, and what a person deleted stays deleted.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from holdfast.capture.transcripts import Story
 from holdfast.core import agents, tasks, view
 from holdfast.core.canonical import digest
 from holdfast.core.errors import HoldfastError
-from holdfast.core.lifecycle import AGENT, FINAL, FINISHED, SESSION, TASK, allows
+from holdfast.core.lifecycle import AGENT, FINAL, FINISHED, TASK, allows
 from holdfast.core.state import State
 from holdfast.core.times import HOUR, MINUTE
 from holdfast.core.vocabulary import (
     TYPE_OF,
+    ConversationUpdated,
     Data,
     DeviceJoined,
-    ExtraKept,
+    NativeClosed,
     NativeLinked,
+    NativeMoved,
     OfAgent,
     OfTask,
     Project,
-    SessionCompleted,
     SessionEdited,
     SessionStarted,
     TaskReopened,
@@ -37,8 +39,9 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.keeper import projects
 from holdfast.keeper.captures import gone
-from holdfast.keeper.captures.belonging import placeholder
-from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part, whole
+from holdfast.keeper.captures.belonging import named, placeholder
+from holdfast.keeper.captures.conversations import described, is_news, mark_of, share
+from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part
 from holdfast.keeper.captures.story_files import disk, settle
 from holdfast.keeper.documents.importing import session_id
 from holdfast.machine import worktree
@@ -48,7 +51,6 @@ from holdfast.store.interface import Draft, Transaction
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
 
-OVER: Final = 12 * HOUR  # a conversation nobody touched for so long is over
 TAG: Final = "backfilled"
 _HOOKS: Final = "hook:"
 _MOMENT: Final = MINUTE
@@ -82,9 +84,11 @@ class Narrator:
         self._timer: Timer = keeper.settings.timer
         self._now = keeper.now()
         self._gone = gone.those(keeper.home.path)
+        self._join = round(keeper.settings.number("capture.join_hours") * HOUR)
 
     def over(self, story: Story) -> bool:
-        return self._now - story.ended > OVER
+        """Whether nobody has touched the conversation for so long that it counts as closed."""
+        return self._now - story.ended > self._join
 
     def look_around(self, story: Story) -> None:
         """Ask git about the story's project and the disk about its files, before anybody waits for us."""
@@ -109,6 +113,7 @@ class Narrator:
             story.cost_usd = None
         heard_in = [state for one, state in found.items() if one not in chain]
         self._name(transaction, story, heard_in)
+        self._describe(transaction, story, heard_in, [transaction.state(one) for one in chain])
         cut = min((_linked(state, story) for state in heard_in), default=None)
         known: set[str | None] = set()
         session = chain[-1]
@@ -128,20 +133,42 @@ class Narrator:
             return Outcome()
         if not known and told.goal is None and not _worth(told):
             return Outcome()
+        goes_on_in = heard_in[0].session if heard_in else None
         return self._record(
-            transaction, story, chain, told, ground, known, cut=cut is not None, counted=cut is None and not inherited
-        )
+            transaction, story, chain, told, ground, known, goes_on_in=goes_on_in,
+            counted=cut is None and not inherited,
+        )  # fmt: skip
 
     def _name(self, transaction: Transaction, story: Story, heard_in: list[State]) -> None:
-        """A session that heard work and no prompt (some hooks tell none) has its goal from what the agent noted."""
+        """A session that heard work and no prompt (some hooks tell none) has its goal from what the agent noted; one
+        that the conversation began has the agent's own title.
+        """
         goal = next(
             (found for one in story.told if isinstance(one.signal, Prompted) and (found := goal_of(one.signal.text))),
             None,
         )
-        for state in heard_in if goal is not None else ():
-            if view.word(state, "goal") == placeholder(story.agent) and view.status_of(state) not in FINISHED:
-                edited = self._keeper.recorder.prepare(SessionEdited(goal=goal))
-                transaction.record(state.session, Draft(edited, state.updated_at, story.agent))
+        for state in heard_in:
+            edits = [*named(state, story.agent, story.conversation, story.title)]
+            unnamed = view.word(state, "goal") == placeholder(story.agent)
+            if goal is not None and not edits and unnamed and view.status_of(state) not in FINISHED:
+                edits = [SessionEdited(goal=goal)]
+            for edit in edits:
+                said = f"{_key(story)}named:{digest(msgspec.json.encode(edit))[:16]}"
+                draft = Draft(self._keeper.recorder.prepare(edit), state.updated_at, story.agent, said)
+                transaction.record(state.session, draft)
+
+    def _describe(self, transaction: Transaction, story: Story, heard_in: list[State], own: list[State]) -> None:
+        """Of a conversation that hooks reported, the latest of its sessions says what the transcript says of it."""
+        name = f"{story.agent}\n{story.conversation}"
+        linked = [state for state in heard_in if name in state.native and not state.deleted]
+        if not linked:
+            return
+        latest = max(linked, key=lambda state: (state.native[name].moved_to is None, state.created_at or 0))
+        others = [state for state in (*linked, *own) if state.session != latest.session]
+        updated = self._keeper.recorder.prepare(share(described(story), others))
+        assert isinstance(updated, ConversationUpdated)
+        if is_news(latest, updated) and not self._keeper.upkeep.reads_only(latest.session):
+            transaction.record(latest.session, Draft(updated, latest.updated_at, story.agent))
 
     def _chain(self, transaction: Transaction, story: Story) -> tuple[list[str], Window, State | None]:
         """The sessions of this conversation, the last of which takes what is new; where that begins."""
@@ -160,10 +187,10 @@ class Narrator:
 
     def _record(
         self, transaction: Transaction, story: Story, chain: list[str], told: Part, ground: Ground,
-        known: set[str | None], *, cut: bool, counted: bool,
+        known: set[str | None], *, goes_on_in: str | None, counted: bool,
     ) -> Outcome:  # fmt: skip
         session, fresh = chain[-1], not known
-        key = f"story:{story.agent}:{digest(story.conversation.encode())[:16]}:"
+        key = _key(story)
         events = 0
         state = transaction.state(session)
         before = 0 if fresh else view.worktime(state, state.updated_at).working
@@ -188,16 +215,22 @@ class Narrator:
             linked = NativeLinked(agent=story.agent, id=story.conversation, resume=resume)
             record(Line(told.began, linked, "native"))
             transaction.know_project(ground.project)
+        for data in named(transaction.state(session), story.agent, story.conversation, story.title):
+            record(Line(told.began if fresh else told.ended, data, f"named:{digest(msgspec.json.encode(data))[:16]}"))
         for line in told.lines:
             record(line)
         if counted:
-            record(_tokens(story, [transaction.state(one) for one in chain[:-1]], told.ended))
+            updated = share(described(story), (transaction.state(one) for one in chain[:-1]))
+            record(Line(told.ended, updated, mark_of(updated)))
         heard = any(one is not None and one.startswith(_HOOKS) for one in known)
         # Whoever hears a session knows best whether it goes on.
-        if not heard and (cut or self._now - told.ended > OVER):
+        if not heard and (goes_on_in is not None or self._now - told.ended > self._join):
             for line in interrupted(told):
                 record(line)
-            record(Line(told.ended, SessionCompleted(), "done"))
+            native: Data = NativeClosed(agent=story.agent, id=story.conversation)
+            if goes_on_in is not None:
+                native = NativeMoved(agent=story.agent, id=story.conversation, to=goes_on_in)
+            record(Line(told.ended, native, f"closed:{told.ended}"))
         if not events:
             return Outcome()
         state = transaction.state(session)
@@ -275,8 +308,13 @@ def _fitting(state: State, line: Line) -> Iterator[tuple[Data, str]]:
         agent = agents.find(state, data.id)
         if agent is not None and allows(AGENT, agents.status_of(agent), kind):
             yield data, ""
-    elif not isinstance(data, SessionCompleted) or allows(SESSION, view.status_of(state), kind):
+    else:
         yield data, ""
+
+
+def _key(story: Story) -> str:
+    """What the key of everything that is told of a story begins with."""
+    return f"story:{story.agent}:{digest(story.conversation.encode())[:16]}:"
 
 
 def _bounded(mark: str) -> str:
@@ -299,17 +337,3 @@ def _worth(told: Part) -> bool:
     return any(
         TYPE_OF[type(line.data)].name in ("file.changed", "command.ran", "agent.started") for line in told.lines
     )
-
-
-def _tokens(story: Story, before: list[State], at: int) -> Line:
-    """What the conversation used, without what its earlier sessions have."""
-    said = {"input": story.input_tokens, "output": story.output_tokens, "cached": story.cached_tokens}
-    used = {name: whole(max(0, count)) or 0 for name, count in said.items()}
-    for state in before:
-        known = state.extra.get("tokens")
-        if isinstance(known, dict):
-            for name, count in used.items():
-                earlier = known.get(name)
-                used[name] = max(0, count - (earlier if isinstance(earlier, int) else 0))
-    mark = "tokens:" + ":".join(str(count) for count in used.values())
-    return Line(at, ExtraKept(name="tokens", value=dict(used)), mark)

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.capture import registry, spool
 from holdfast.capture.interface import Heard
+from holdfast.capture.payload import word
 from holdfast.core.canonical import Json, digest
 from holdfast.machine.process import identify
 
@@ -30,6 +31,8 @@ class Taken(NamedTuple):
     # What makes it the same event, and whether that is certain or only while it was just heard.
     same: str
     certain: bool
+    # Where the agent says that the conversation's transcript is.
+    transcript: str | None = None
 
     @property
     def at(self) -> int:
@@ -77,7 +80,8 @@ def read(entry: spool.Entry, now: int) -> Read:
     if heard is None:
         return Read(None, f"a payload of {entry.agent} names no conversation")
     said = f"{heard.agent}\n{heard.conversation}\n{heard.event}\n{heard.mark}" if heard.mark else _canonical(payload)
-    return Read(Taken(entry, heard, digest(said.encode(errors="surrogatepass"))[:24], bool(heard.mark)))
+    same = digest(said.encode(errors="surrogatepass"))[:24]
+    return Read(Taken(entry, heard, same, bool(heard.mark), word(payload, "transcript_path", "transcriptPath")))
 
 
 def decoded(raw: bytes) -> dict[str, Json] | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DIRECTORY: Final = "backfilled"
 # Raised when stories are told better than before: everything is read again.
-TELLING: Final = 1
+TELLING: Final = 2
 _LARGEST: Final = 256 << 20
 
 

@@ -261,16 +261,9 @@ def _facts(story: Story, told: list[Told], ended: int, now: int) -> Iterator[Lin
             tokens = ContextMeasured(tokens=whole(signal.tokens) or 0, window=whole(signal.window))
             yield Line(min(at, now), tokens, f"context:{at}:{signal.tokens}")
             break
-    cost = story.cost_usd
-    if cost is None:
-        cost = next((signal.cost_usd for _, signal in reversed(measured) if signal.cost_usd is not None), None)
-    cost = cost if cost is not None and 0 <= cost < LARGEST else None  # nor is NaN
-    title = None if story.title is None else plain(story.title, 200).strip() or None
-    edited = SessionEdited(
-        model=None if story.model is None else plain(story.model, 200) or None, cost_usd=cost, summary=title
-    )
+    edited = SessionEdited(model=None if story.model is None else plain(story.model, 200) or None)
     if edited != SessionEdited():
-        said = f"{edited.model}\n{edited.cost_usd}\n{edited.summary}"
+        said = f"{edited.model}\nNone\n{edited.summary}"  # in between, earlier versions had the cost
         yield Line(ended, edited, f"facts:{digest(said.encode())[:16]}")
 
 

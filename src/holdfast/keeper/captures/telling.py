@@ -34,7 +34,7 @@ from holdfast.capture.signals import (
     Waits,
 )
 from holdfast.core import agents, view
-from holdfast.core.canonical import Json, digest
+from holdfast.core.canonical import Json
 from holdfast.core.failures import CATEGORIES
 from holdfast.core.registers import value_of
 from holdfast.core.state import State
@@ -64,6 +64,7 @@ from holdfast.keeper.captures.belonging import placeholder
 from holdfast.keeper.captures.opened import Opening
 from holdfast.keeper.captures.telling_agents import Timed
 from holdfast.keeper.replacing import was_put_away
+from holdfast.keeper.waits import wait_name, waits_of
 from holdfast.machine.process import words_of
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
         case Replied():
             yield MessageExchanged(role="assistant")
         case Active():
-            if at - _last_sign(state) >= _SELDOM:
+            if at - view.last_sign(state) >= _SELDOM:
                 yield MessageExchanged(role="assistant")
         case Called() | AgentBegan() | AgentEnded():
             yield from telling_agents.told(state, signal, at, ground.process)
@@ -234,7 +235,11 @@ def _chosen(state: State, heard: Heard, signal: Chosen) -> Iterator[Data]:
 
 
 def _waited(state: State, heard: Heard, signal: AnySignal) -> Iterator[Data]:
-    """Something else is heard of whoever waited: the person has answered."""
+    """Something else is heard of whoever waited: the person has answered. With a prompt, everything is."""
+    if isinstance(signal, Prompted) and signal.agent is None and signal.person:
+        for name in waits_of(state, heard.agent, heard.conversation):
+            yield WaitingEnded(id=name)
+        return
     name = _wait_name(heard, signal.agent)
     if name not in state.waiting:
         return
@@ -247,20 +252,7 @@ def _waited(state: State, heard: Heard, signal: AnySignal) -> Iterator[Data]:
 
 
 def _wait_name(heard: Heard, agent: str | None) -> str:
-    return _waits(heard.agent, heard.conversation) + _short(agent or "")
-
-
-def waits_of(state: State, agent: str, conversation: str) -> list[str]:
-    """What a conversation waits for."""
-    return [name for name in state.waiting if name.startswith(_waits(agent, conversation))]
-
-
-def _waits(agent: str, conversation: str) -> str:
-    return f"{agent}-{_short(conversation)}-"
-
-
-def _short(words: str) -> str:
-    return digest(words.encode(errors="surrogatepass"))[:8]
+    return wait_name(heard.agent, heard.conversation, agent)
 
 
 def _measured(state: State, heard: Heard, signal: Measured) -> Iterator[Data]:
@@ -291,10 +283,3 @@ def _kept(state: State, name: str, value: Json) -> Iterator[Data]:
     clean, found = redact_document(kept(value))
     if state.extra.get(name) != clean and fits(clean):
         yield ExtraKept(name=name, value=clean, redacted=found)
-
-
-def _last_sign(state: State) -> int:
-    if not state.time.active:
-        return state.time.start
-    last = state.time.active[-1]
-    return last.since if last.until is None else last.until

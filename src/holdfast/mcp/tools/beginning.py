@@ -49,7 +49,7 @@ class Beginning:
             with remarks(keeper) as notes:
                 session = keeper.start(
                     goal, scope=scope or None, task=task or None, mode=mode, model=model or None, tags=tags,
-                    continues=continues or None, replace=replace,
+                    continues=continues or None, replace=replace, gathers=False,
                 )  # fmt: skip
             self._ground.mine.took(session)
             return receipt(session, [*notes, *named_files(keeper, at_work=True)], "Started")
@@ -73,7 +73,8 @@ class Beginning:
             found = _asked(keeper, session, anywhere=self._ground.stands_nowhere(project))
             with remarks(found.keeper) as notes:
                 notes.extend(heard)
-                resumed = found.resume(force=force)
+                found, resumed, continued = found.take_up(force=force, gathers=False)
+                notes.extend([] if continued is None else [continued])
                 self._ground.mine.took(found)
                 if found.keeper.place.root != keeper.place.root:
                     notes.append(_apart(found))
@@ -129,7 +130,7 @@ def tools(ground: Ground) -> list[Tool]:
         offer(
             verbs.resume_session, Standing, title="Go on with a session",
             description="Take up an unfinished session again: ends its pause, settles what a crash left behind, "
-            "makes it current here, and returns the briefing that says where it stopped. Call it before going on "
-            "with earlier work.",
+            "makes it current here, and returns the briefing that says where it stopped. Of one that has ended, "
+            "begins a session that continues it with its open tasks. Call it before going on with earlier work.",
         ),
     ]  # fmt: skip

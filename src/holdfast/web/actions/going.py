@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid, Refused
+from holdfast.core.short_names import agent_names
 from holdfast.core.times import span
 from holdfast.keeper import ground
 from holdfast.keeper.elsewhere import at_its_place
@@ -78,6 +79,10 @@ def stop(keeper: Keeper, reference: str, form: Form) -> Said:
         more = (f"Merged as {done.commit[:12]}; {done.branch} is deleted.",)
     elif done.tip is not None:
         more = (f"{done.branch} is deleted; git branch {done.branch} {done.tip[:12]} brings it back.",)
+    if done.at_work:
+        names = agent_names(kept.document().agents)
+        running = ", ".join(names.get(id_, id_) for id_ in done.at_work)
+        more = (*more, f"Still at work, and not stopped by this: {running}.")
     return said(
         f"Completed: {span(time.working_ms)} worked, {span(time.paused_ms)} paused.", keeper, there, more=more
     )

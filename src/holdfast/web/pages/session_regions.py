@@ -88,7 +88,7 @@ def _lanes(sight: Sight) -> list[tuple[str, AgentState, Agent, gantt.Lane]]:
         if shown.id in sight.one.gone and status in ("running", "paused"):
             status = "gone"
         lane = gantt.Lane(
-            kept.id, kept.task or kept.type, status, tuple((run.since, run.until) for run in kept.runs),
+            shown.id, kept.task or kept.type, status, tuple((run.since, run.until) for run in kept.runs),
             tuple(kept.failed_attempts),
         )  # fmt: skip
         found.append((f"agent-{ref[:16]}", kept, shown, lane))

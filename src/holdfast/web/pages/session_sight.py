@@ -65,7 +65,7 @@ def sight(keeper: Keeper, reference: str, at: int | None) -> Sight:
     """One look at a session. Raises `NotFound` where it is not, or had not begun."""
     session = keeper.session(reference, at=at)
     state = keeper.state(session.id, at=at)
-    one = overview.glance(keeper, session.id, at=at, state=state)
+    one = overview.with_names(overview.glance(keeper, session.id, at=at, state=state))
     found = log.latest(keeper, state) if at is None else log.as_of(keeper, session.id, at)
     disputed = session.conflicts(at=at) if one.session.conflicts else []
     return Sight(one, state, at, _now(keeper, one, state, at), found, disputed, _root(keeper, session.id, one, at))

@@ -1,0 +1,74 @@
+"""`holdfast conversation list|move`: the conversations of a session, with what their transcripts say of them."""
+
+from __future__ import annotations
+
+from holdfast.cli.call import Call
+from holdfast.cli.clock import Clock
+from holdfast.cli.paint import Column, Paint, Painted
+from holdfast.cli.places import places
+from holdfast.core.errors import NotFound
+from holdfast.core.model import Conversation
+from holdfast.keeper.session import KeptSession
+
+
+def list_(call: Call) -> None:
+    call.keeper.places = places(call)
+    call.keeper.compare()
+    session = _session(call)
+    found = session.document(at=call.at).conversations
+    clock = Clock(call.keeper.now() if call.at is None else call.at)
+    call.answer({"conversations": found}, lambda paint: _table(paint, found, clock))
+
+
+def move(call: Call) -> None:
+    from holdfast.keeper.captures.moving import move as moved_to
+
+    session = call.keeper.session(call.parsed.need("to"))
+    moved = moved_to(call.keeper, call.parsed.need("conversation"), session.id, at=call.at)
+    document = session.document(at=call.at)
+    call.done(
+        document,
+        lambda paint: paint.join(
+            paint.green("Moved "), moved.conversation, " to ", paint.bold(session.id[:8]), "  ", document.goal
+        ),
+        moved=moved._asdict(),
+    )
+
+
+def _session(call: Call) -> KeptSession:
+    """The one that is asked for; else the current one, else the latest of the project, which is then named."""
+    reference = call.parsed.text("id")
+    if reference is not None:
+        return call.keeper.session(reference, at=call.at)
+    current = call.keeper.current(at=call.at)
+    if current is not None:
+        return current
+    rows = call.keeper.history(limit=1, at=call.at)
+    if not rows:
+        raise NotFound("there is no session here yet", hint="Start one: holdfast start GOAL")
+    call.note(f"No session is in progress here; the latest is {rows[0].id[:8]}, {rows[0].goal}.")
+    return call.keeper.session(rows[0].id)
+
+
+def _table(paint: Paint, found: list[Conversation], clock: Clock) -> Painted:
+    if not found:
+        return paint.dim("The session has no conversations.")
+    columns = [
+        Column("Agent"), Column("Conversation"), Column("Title", weight=3, least=12),
+        Column("Model", weight=1, least=8), Column("Started"), Column("Prompts", "right"), Column("Tokens", "right"),
+        Column("Cost", "right"),
+    ]  # fmt: skip
+    rows = [
+        [one.agent, one.id[:8], one.title or "", one.model or "", clock.at(one.started_at) if one.started_at else "",
+         "" if one.prompts is None else str(one.prompts), _tokens(one),
+         "" if one.cost_usd is None else f"{one.cost_usd:,.2f} USD"]
+        for one in found
+    ]  # fmt: skip
+    keep = [n for n in range(len(columns)) if n < 3 or any(row[n] for row in rows)]
+    return paint.table([[row[n] for n in keep] for row in rows], [columns[n] for n in keep])
+
+
+def _tokens(one: Conversation) -> str:
+    used = one.tokens
+    known = [number for number in (used.input, used.output, used.cache_read, used.cache_write) if number]
+    return f"{sum(known):,}" if known else ""

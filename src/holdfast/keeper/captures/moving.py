@@ -1,0 +1,92 @@
+"""Moves a conversation to another session: what it says from then on goes there. What was recorded of it stays where
+it is, because what happened there did happen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from holdfast.core import view
+from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.text import LONGEST_NAME, clean, shorten
+from holdfast.core.vocabulary import NativeLinked, NativeMoved
+from holdfast.keeper.captures.inside import native_of, session_of
+from holdfast.keeper.finding import SHORTEST_PREFIX
+from holdfast.store.interface import Filter
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+    from holdfast.store.interface import Transaction
+
+
+class Moved(NamedTuple):
+    """A conversation, as `agent:id`, the session it belonged to, and the one it belongs to now."""
+
+    conversation: str
+    before: str | None
+    session: str
+
+
+def move(keeper: Keeper, reference: str, to: str, *, at: int | None = None) -> Moved:
+    """Let a conversation, by its native id, a unique prefix of that, or `agent:id`, belong to a session."""
+    keeper.absorb()
+    name = meant(keeper, reference)
+    state = keeper.state(to)
+    if view.status_of(state) in FINISHED:
+        raise Refused(
+            f"session {to[:8]} has ended, so nothing more goes to it",
+            hint=f"Begin one that continues it: holdfast start GOAL --continues {to[:8]}",
+            session=to,
+        )
+    keeper.upkeep.refuse_reading(to)
+    with keeper.transaction(about=to) as transaction:
+        return move_within(keeper, transaction, name, to, at=at)
+
+
+def move_within(keeper: Keeper, transaction: Transaction, name: str, to: str, *, at: int | None = None) -> Moved:
+    """The same as part of a transaction that does more."""
+    agent, _, id_ = name.partition(":")
+    before = session_of(keeper, name)
+    if before is not None and before.session == to:
+        raise Conflict(f"conversation {shorten(name, 60)} belongs to session {to[:8]} already", session=to)
+    native = None if before is None else native_of(before, name)
+    linked = NativeLinked(
+        agent=agent, id=id_, resume=None if native is None else native.resume,
+        process=None if native is None else native.process,
+    )  # fmt: skip
+    keeper.recorder.within(transaction, to, lambda _: [linked], at=at)
+    if before is not None and not keeper.upkeep.reads_only(before.session):
+        moved = NativeMoved(agent=agent, id=id_, to=to)
+        keeper.recorder.within(transaction, before.session, lambda _: [moved], at=at)
+    return Moved(name, None if before is None else before.session, to)
+
+
+def meant(keeper: Keeper, reference: str) -> str:
+    """The one conversation that a native id, a unique prefix of it, or `agent:id` means."""
+    clean(reference, "the conversation's id", longest=LONGEST_NAME)
+    store = keeper.existing_store()
+    if store is not None and session_of(keeper, reference) is not None:
+        return reference
+    wanted = reference.lower()
+    found: dict[str, bool] = {}  # whether it is the whole id
+    for row in store.rows(Filter()) if store is not None else ():
+        state = store.state(row.id) if store is not None else None
+        for native in state.native.values() if state is not None and not state.deleted else ():
+            if native.moved_to is None and native.id.lower().startswith(wanted):
+                found[view.native_name(native.agent, native.id)] = native.id.lower() == wanted
+    candidates = [name for name, whole in found.items() if whole] or [
+        name for name in found if len(reference) >= SHORTEST_PREFIX
+    ]
+    if not candidates:
+        raise NotFound(
+            f"no conversation matches {shorten(reference, 60)!a}",
+            hint="holdfast show names the conversations of a session.",
+        )
+    if len(candidates) > 1:
+        listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
+        raise Invalid(
+            f"{shorten(reference, 60)!a} matches {len(candidates)} conversations: {listed}",
+            hint="Give more of the id, or the agent with it: agent:id",
+        )
+    return candidates[0]

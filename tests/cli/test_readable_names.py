@@ -1,0 +1,80 @@
+"""What programs call their agents and to-dos is shown readable, and may be typed that way; JSON keeps the ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from calling import Calling
+
+from holdfast.keeper import Keeper
+
+OPAQUE = "a55cae90-daa8-4ec4-9b81-a177f4ac06a7"
+OTHER = "toolu_01A09q90qw90lq917835lq9"
+TODO = "claude-ab12-1234abcd"
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Calling:
+    cli = Calling(tmp_path, monkeypatch, capsys)
+    assert cli("start", "Carts").code == 0
+    with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:
+        session = keeper.session()
+        session.agent(OPAQUE, type="reviewer", task="Look at carts")
+        session.agent(OTHER, type="reviewer", task="Look at tests")
+        session.agent("mine", type="tester")
+        session.add_task("Empty carts", task_id=TODO, agent=OPAQUE)
+        session.add_task("Fill carts")
+        session.changed("cart.py", "deleted", agent=OPAQUE)
+        session.measure_context(1_000, agent=OPAQUE)
+    return cli
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("status",), ("show", "@"), ("agent", "list"), ("timeline",), ("budget",), ("report",), ("briefing",),
+     ("task", "list"), ("plan", "show"), ("resume",)],
+    ids=" ".join,
+)  # fmt: skip
+def test_output_names_agents_and_tasks_readable_when_a_program_made_their_ids(
+    cli: Calling, words: tuple[str, ...]
+) -> None:
+    """No screen shows an id that nobody would choose."""
+    code, shown, _ = cli(*words)
+    assert code == 0
+    for id_ in (OPAQUE, OTHER, TODO):
+        assert id_ not in shown
+        assert id_[:12] not in shown
+
+
+def test_status_names_agents_by_type_and_number(cli: Calling) -> None:
+    """In the order in which they began; an id that somebody chose stays."""
+    shown = cli("status").out
+    assert "reviewer-1" in shown
+    assert "reviewer-2" in shown
+    assert "mine" in shown
+
+
+def test_readable_names_are_accepted_as_arguments(cli: Calling) -> None:
+    """Wherever an agent or a task is named; the ids themselves still are."""
+    assert cli.document("agent", "done", "reviewer-1", "--summary", "Fine")["agent"]["id"] == OPAQUE
+    assert cli.document("agent", "progress", OTHER, "0.5")["agent"]["id"] == OTHER
+    assert (
+        cli.document("agent", "start", "next", "--type", "tester", "--blocking-on", "reviewer-2")["agent"][
+            "blocking_on"
+        ]
+        == OTHER
+    )
+    assert cli.document("task", "done", "1")["task"]["id"] == TODO
+    cli.document("task", "reopen", TODO)
+    assert cli.document("task", "add", "More", "--agent", "reviewer-2")["task"]["agent"] == OTHER
+    cli.document("context", "--tokens", "5", "--agent", "reviewer-2")
+    session = cli.document("status")["session"]
+    assert session["context"]["by_agent"] == {OPAQUE: 1_000, OTHER: 5}
+    assert [agent["id"] for agent in session["agents"]] == [OPAQUE, OTHER, "mine", "next"]
+
+
+def test_unknown_names_are_refused(cli: Calling) -> None:
+    """A name that nothing is shown as is not found."""
+    cli.refused(3, "agent", "done", "reviewer-3")
+    cli.refused(3, "task", "done", "2")
