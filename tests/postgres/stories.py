@@ -229,7 +229,7 @@ class Story:
         with self._store.transaction() as transaction:
             session = self._session()
             writer = self._chance.choice((ANNA, "b" * 20, "W\0"))
-            gone = {one.hash for one in transaction.withdraw(session, writer, self._chance.randint(0, 6))}
+            gone = {one.hash for one in transaction.withdraw(session, {writer: self._chance.randint(0, 6)})}
         self._known = [one for one in self._known if one.hash not in gone]
         self._foreign = {key: one for key, one in self._foreign.items() if one.hash not in gone}
 

@@ -329,7 +329,7 @@ def test_what_was_taken_out_of_the_target_comes_again(source: SqliteStore, targe
     """Though the copy was there already; as it does from another source at the same address."""
     copy(source, target)
     with target.transaction() as transaction:
-        gone = transaction.withdraw(SESSION, ANNA, 3)
+        gone = transaction.withdraw(SESSION, {ANNA: 3})
     assert copy(source, target).events == len(gone) > 0
     assert_copied(source, target)
     with target.transaction() as transaction:

@@ -147,7 +147,7 @@ def test_a_withdrawn_session_is_no_loss(path: Path) -> None:
     store = opened(path)
     take(store, chain(BEN, 3, session="9" * 8 + "-2222-4333-8444-555555555555"))
     with store.transaction() as transaction:
-        transaction.withdraw("9" * 8 + "-2222-4333-8444-555555555555", BEN, 0)
+        transaction.withdraw("9" * 8 + "-2222-4333-8444-555555555555", {BEN: 0})
     assert store.repair() == []
     assert store.remembered_under("").items() >= KEPT.items()
     assert list(store.check()) == []

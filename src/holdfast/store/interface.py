@@ -9,7 +9,7 @@ Whatever implements this passes `holdfast.store.conformance`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -172,8 +172,10 @@ class Transaction(Protocol):
     def miss(self, session: str, names: Iterable[str]) -> None:
         """Note that a repair, elsewhere, could not bring these back; a session of somebody else is left as it is."""
 
-    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
-        """Take the events of a stream beyond a number out of the log, as if they had never arrived; gives them."""
+    def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
+        """Take the events of these writers beyond a number each out of the log, as if they had never arrived; gives
+        them, stream by stream.
+        """
 
 
 class Store(Protocol):

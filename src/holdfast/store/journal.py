@@ -288,16 +288,17 @@ class Journal:
             self._tables.add_words(state.session, sorted(found))
         return True
 
-    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
-        """Take the end of a stream out of the log. Rare, so everything is derived anew from what is left."""
-        gone = self._tables.stream(session, writer, after + 1, LARGEST)
+    def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
+        """Take the ends of streams out of the log. Rare, so everything is derived anew from what is left."""
+        tail = self._tables.tail(session, 0)
+        gone = [event for event, _ in tail if event.seq > after.get(event.writer, LARGEST)]
         if not gone:
             return []
         self._tables.take_out(gone)
         self.refold(session)
         if self._kept[session].state.last is None:
             self._tables.leave(session)
-        return gone
+        return sorted(gone, key=lambda event: (event.writer, event.seq))
 
     def refold(self, session: str, clock: int = 0) -> None:
         """Derive everything of a session again: the state from the last snapshot before `clock`, words from there."""

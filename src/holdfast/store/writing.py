@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from holdfast.core.event import Event
@@ -42,8 +42,8 @@ class Writing:
     def expect(self, session: str, keys: Iterable[str]) -> None:
         self._kept.expect(session, keys)
 
-    def withdraw(self, session: str, writer: str, after: int) -> list[Event]:
-        return self._journal.withdraw(session, writer, after)
+    def withdraw(self, session: str, after: Mapping[str, int]) -> list[Event]:
+        return self._journal.withdraw(session, after)
 
     def changed(self) -> frozenset[str]:
         return self._journal.changed()

@@ -264,8 +264,9 @@ def settle_guests(share: Vault) -> None:
     with here.transaction() as transaction:
         origin.record_guests(transaction, session, guests)
         share.memory.write(transaction, tips, "guests")
-        for writer, first in _displacing(here.store.events(session), guests).items():
-            transaction.withdraw(session, writer, first - 1)
+        displacing = _displacing(here.store.events(session), guests)
+        transaction.withdraw(session, {writer: first - 1 for writer, first in displacing.items()})
+        for writer in displacing:
             device = share.membership.author_of(writer)
             share.report.reject("", "" if device is None else name_of(share, device.keys.id), _DISPLACES)
 

@@ -125,9 +125,8 @@ def agree(vault: Vault) -> None:
 def give_up(vault: Vault, session: str, share: str | None) -> None:
     """A session of this id belongs to the vault: what came through the share goes, what our devices wrote stays."""
     with vault.here.transaction() as transaction:
-        for writer in list(transaction.state(session).heads):
-            if not belongs(vault, session, writer):
-                transaction.withdraw(session, writer, 0)
+        writers = transaction.state(session).heads
+        transaction.withdraw(session, {writer: 0 for writer in writers if not belongs(vault, session, writer)})
         if share is None:
             record_own(transaction, session, vault.id)
         else:

@@ -6,7 +6,9 @@ so that all devices end up with the same; an admin can let it in later (`letting
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -73,6 +75,7 @@ def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
     if before == wanted or (before is None and not cuts) or not members.is_member(vault.me):
         return
     others, aside = list(beside()), list(held.kept(memory))
+    withdrawn: dict[str, dict[str, int]] = {}
     with vault.here.transaction() as transaction:
         for session, writer, known in list(memory.streams()):
             if not cuts.keys() & known.by.keys() or certifies(writer, vault.here.keys.public.signing):
@@ -82,7 +85,8 @@ def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
                 there = other.memory.vouched(session, writer)
                 last = max(last, there.accepted(other.membership, session, writer))
             if last < max(known.by.values()):
-                _hold_back(vault, transaction, session, writer, last)
+                withdrawn.setdefault(session, {})[writer] = last
+        _hold_back(vault, transaction, withdrawn)
         for session, writer, back in aside:
             last = memory.vouched(session, writer).accepted(members, session, writer)
             _take_back(vault, transaction, session, writer, back, last)
@@ -92,23 +96,27 @@ def obey(vault: Vault, beside: Callable[[], Iterable[Vault]] = tuple) -> None:
         memory.write_raw(transaction, wanted, "obeyed")
 
 
-def _hold_back(vault: Vault, transaction: Transaction, session: str, writer: str, last: int) -> None:
-    events = transaction.withdraw(session, writer, last)
-    if not events:
-        return
+def _hold_back(vault: Vault, transaction: Transaction, withdrawn: dict[str, dict[str, int]]) -> None:
+    """Keep events out of the log, apart: of these sessions and writers, what is beyond a number each."""
     memory, removed = vault.memory, vault.membership.removed
-    by = memory.vouched(session, writer).by
-    device = max((one for one in by if one in removed), key=lambda one: by[one])
-    held.add(memory, transaction, session, writer, device, events)
-    for life, cursor in memory.cursors().items():
-        if cursor.device == device:
+    counts: Counter[str] = Counter()
+    for session, after in withdrawn.items():
+        for writer, events in groupby(transaction.withdraw(session, after), key=lambda event: event.writer):
+            by = memory.vouched(session, writer).by
+            device = max((one for one in by if one in removed), key=lambda one: by[one])
+            some = list(events)
+            held.add(memory, transaction, session, writer, device, some)
+            counts[device] += len(some)
+    for life, cursor in memory.cursors().items() if counts else ():
+        if cursor.device in counts:
             # Should the device be let in again, all of it is read anew.
             again = replace(cursor, applied=0, read=max(cursor.read, cursor.applied), holes=(), held=True)
             memory.write(transaction, again, "life", life)
-    vault.report.reject(
-        "", name_of(vault, device),
-        f"{len(events)} events were not yet accepted when the device was removed, and are held back",
-    )  # fmt: skip
+    for device, count in counts.items():
+        vault.report.reject(
+            "", name_of(vault, device),
+            f"{count} events were not yet accepted when the device was removed, and are held back",
+        )  # fmt: skip
 
 
 def _take_back(vault: Vault, transaction: Transaction, session: str, writer: str, back: Stretch, last: int) -> None:

@@ -91,7 +91,7 @@ class Durability(Ground):
             assert transaction.record(SESSION, draft(note("new"), key="hook:1")) is None
             assert transaction.knows(SESSION, "hook:1")
             assert transaction.record(OTHER, draft(started("Other"), key="hook:1")) is not None
-            gone = transaction.withdraw(SESSION, ANNA, 1)
+            gone = transaction.withdraw(SESSION, {ANNA: 1})
             assert [event.key for event in gone] == ["hook:1"]
             assert not transaction.knows(SESSION, "hook:1")
             assert transaction.knows(OTHER, "hook:1")

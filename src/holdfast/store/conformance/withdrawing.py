@@ -32,7 +32,7 @@ from holdfast.store.interface import Filter, Store
 
 def withdraw(store: Store, writer: str, after: int, session: str = SESSION) -> list[Event]:
     with store.transaction() as transaction:
-        return transaction.withdraw(session, writer, after)
+        return transaction.withdraw(session, {writer: after})
 
 
 class Withdrawing(Ground):
@@ -61,9 +61,9 @@ class Withdrawing(Ground):
         put(store, SESSION, started(), note("a"))
         before = everything(store)
         with store.transaction() as transaction:
-            assert transaction.withdraw(SESSION, ANNA, 2) == []
-            assert transaction.withdraw(SESSION, BEN, 0) == []
-            assert transaction.withdraw(OTHER, ANNA, 0) == []
+            assert transaction.withdraw(SESSION, {ANNA: 2}) == []
+            assert transaction.withdraw(SESSION, {BEN: 0}) == []
+            assert transaction.withdraw(OTHER, {ANNA: 0}) == []
         assert transaction.changed() == frozenset()
         assert everything(store) == before
 
@@ -150,8 +150,8 @@ class Withdrawing(Ground):
         take(store, self.history())
         before, arrived = everything(store), store.arrived(0, 1000)
         with pytest.raises(RuntimeError), store.transaction() as transaction:  # noqa: PT012
-            assert transaction.withdraw(SESSION, CARO, 0)
-            assert transaction.withdraw(OTHER, CARO, 0)
+            assert transaction.withdraw(SESSION, {CARO: 0})
+            assert transaction.withdraw(OTHER, {CARO: 0})
             assert transaction.state(OTHER).count == 0
             raise RuntimeError
         assert everything(store) == before
@@ -166,10 +166,10 @@ class Withdrawing(Ground):
         theirs = chain(BEN, 5)
         take(store, theirs)
         with store.transaction() as transaction:
-            assert transaction.withdraw(SESSION, BEN, 3) == theirs[3:]
+            assert transaction.withdraw(SESSION, {BEN: 3}) == theirs[3:]
             assert transaction.state(SESSION).heads[BEN].seq == 3
             assert transaction.receive(theirs[:4]) == 1
-            transaction.withdraw(SESSION, BEN, 0)
+            transaction.withdraw(SESSION, {BEN: 0})
             transaction.receive(theirs[:2])
         assert transaction.changed() == {SESSION}
         assert store.stream(SESSION, BEN, 1, 9) == theirs[:2]
