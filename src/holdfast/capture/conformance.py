@@ -29,6 +29,7 @@ from holdfast.capture.interface import Agent, Answer, Heard, Payload, Reply
 from holdfast.capture.private import is_private
 from holdfast.capture.registry import NAMES
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 from holdfast.core.failures import CATEGORIES
 
 LONGEST = 10_000  # characters; beyond it agents cut answers or put them elsewhere
@@ -285,7 +286,7 @@ class AgentConformance:
                 encoded = msgspec.json.encode(signal)
             except (UnicodeEncodeError, ValueError):
                 continue  # a lone surrogate; whoever records it takes care of that
-            msgspec.json.decode(encoded, type=type(signal))
+            msgspec.json.decode(encoded, type=decodable(type(signal)))
             assert getattr(signal, "category", "logical") in CATEGORIES
 
     def _checked(self, reply: Reply) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.core.canonical import Json, too_deep
+from holdfast.core.decoding import decodable
 from holdfast.core.event import Event
 from holdfast.core.vocabulary import KINDS, Data, EventErased
 
@@ -25,7 +26,7 @@ def read(event: Event) -> Data | None:
         return None
     decoder = _decoders.get(event.type)
     if decoder is None:
-        decoder = _decoders[event.type] = msgspec.json.Decoder(kind.data)
+        decoder = _decoders[event.type] = msgspec.json.Decoder(decodable(kind.data))
     try:
         return decoder.decode(event.data)
     except (msgspec.MsgspecError, UnicodeDecodeError):

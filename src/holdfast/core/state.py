@@ -10,6 +10,7 @@ from binascii import crc32
 import msgspec
 
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
@@ -300,7 +301,7 @@ def freeze(state: State) -> bytes:
 def thaw(frozen: bytes) -> State:
     """The inverse of `freeze`. Raises `msgspec.MsgspecError` when the bytes are no state."""
     if not _decoders:  # built on first use: describing the type costs a millisecond
-        _decoders.append(msgspec.msgpack.Decoder(State))
+        _decoders.append(msgspec.msgpack.Decoder(decodable(State)))
     if frozen[:4] != crc32(frozen[4:]).to_bytes(4, "big"):
         raise msgspec.DecodeError("the checksum does not fit")
     return _decoders[0].decode(frozen[4:])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.core import agents
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.times import DAY
@@ -160,7 +161,9 @@ def _writer(keeper: Keeper, store: Store | None) -> Check:
     if store is None or not os.path.lexists(path):
         return Check("writer", "ok", "none yet: the first event makes one")
     try:
-        bound = msgspec.json.decode(files.read_limited(path, 4096, what="the writer's binding"), type=Binding)
+        bound = msgspec.json.decode(
+            files.read_limited(path, 4096, what="the writer's binding"), type=decodable(Binding)
+        )
     except msgspec.MsgspecError:
         return Check("writer", "warning", f"{path} cannot be read: a new writer begins with the next event", None)
     file = keeper.address.path

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.capture import spool
 from holdfast.core.canonical import digest
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files, host
 from holdfast.machine.wall import Wall
@@ -137,7 +138,9 @@ class Home:
         if not os.path.lexists(path):
             return None
         try:
-            found = msgspec.json.decode(files.read_limited(path, 4096, what="the installation"), type=Installation)
+            found = msgspec.json.decode(
+                files.read_limited(path, 4096, what="the installation"), type=decodable(Installation)
+            )
         except msgspec.MsgspecError:
             return None
         fits = (found.machine, found.home) == (host.machine_id(), host.inode(self.path))
@@ -236,7 +239,9 @@ def _read_binding(path: str) -> Binding | None:
     if not os.path.lexists(path):
         return None
     try:
-        return msgspec.json.decode(files.read_limited(path, 4096, what="the writer's binding"), type=Binding)
+        return msgspec.json.decode(
+            files.read_limited(path, 4096, what="the writer's binding"), type=decodable(Binding)
+        )
     except msgspec.MsgspecError:
         # A new writer costs nothing; using a doubtful id could fork a stream.
         return None

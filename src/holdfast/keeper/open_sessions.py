@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.core import view
 from holdfast.core.canonical import digest
+from holdfast.core.decoding import decodable
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import State
 
@@ -64,6 +65,6 @@ def _name(keeper: Keeper) -> str:
 
 def _decoded(kept: bytes | None) -> list[str]:
     try:
-        return [] if kept is None else msgspec.msgpack.decode(kept, type=list[str])
+        return [] if kept is None else msgspec.msgpack.decode(kept, type=decodable(list[str]))
     except msgspec.MsgspecError:  # of another version
         return []

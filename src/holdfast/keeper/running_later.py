@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.capture import spool
 from holdfast.core import agents
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.lifecycle import AGENT, allows
 from holdfast.core.state import State
@@ -82,14 +83,14 @@ def read(entry: spool.Entry) -> Later:
     """Raises `Invalid` for what is none, or not yet: somebody may still be writing it."""
     raw = files.read_limited(entry.path, spool.LARGEST, what="what became of a command")
     try:
-        return msgspec.json.decode(entry.payload(raw), type=Later)
+        return msgspec.json.decode(entry.payload(raw), type=decodable(Later))
     except msgspec.MsgspecError:
         raise Invalid("it says nothing of a command that ran") from None
 
 
 def take_in(keeper: Keeper, later: Later, patience: float) -> None:
     try:
-        said = [msgspec.convert(data, KINDS[kind].data) for kind, data in later.said]
+        said = [msgspec.convert(data, decodable(KINDS[kind].data)) for kind, data in later.said]
     except (msgspec.MsgspecError, KeyError):
         raise Invalid("it says nothing of a command that ran") from None
     with keeper.transaction(patience=patience, about=later.session) as transaction:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Busy, HoldfastError
 from holdfast.machine import host, process
 from holdfast.machine.private import open_private
@@ -77,7 +78,7 @@ def holder(path: str) -> Holder | None:
     except HoldfastError:
         return None
     try:
-        told = msgspec.json.decode(os.read(fd, _MOST), type=Holder)
+        told = msgspec.json.decode(os.read(fd, _MOST), type=decodable(Holder))
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
     finally:

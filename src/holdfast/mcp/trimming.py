@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.model import Session
 from holdfast.mcp.answers import LeftOut
 
@@ -37,7 +38,7 @@ def trim(session: Session, room: int) -> Trimmed:
             short["extra"] = {}
         if _length(short) <= room:
             break
-    return Trimmed(msgspec.convert(short, Session), list(_named(left)))
+    return Trimmed(msgspec.convert(short, decodable(Session)), list(_named(left)))
 
 
 def _cut(value: Any, path: str, entries: int, longest: int, left: list[LeftOut]) -> Any:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.core.canonical import digest
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
 from holdfast.machine.locks import locked
@@ -236,6 +237,8 @@ def _read(path: str, kind: type[_T]) -> _T | None:
     if not os.path.lexists(path):
         return None
     try:
-        return msgspec.json.decode(files.read_limited(path, _MOST, what="what mirrors remember"), type=kind)
+        return msgspec.json.decode(
+            files.read_limited(path, _MOST, what="what mirrors remember"), type=decodable(kind)
+        )
     except (msgspec.MsgspecError, UnicodeDecodeError, HoldfastError):
         return None

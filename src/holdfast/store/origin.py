@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from holdfast.core.decoding import decodable
+
 if TYPE_CHECKING:
     from holdfast.store.interface import Store, Transaction
 
@@ -43,7 +45,7 @@ def owned(memory: Memory, session: str) -> Owned | None:
     """What is recorded of one of our own; None where nothing is: begun here, or received by an earlier version."""
     found = memory.remembered(OWN + session)
     try:
-        return None if found is None else msgspec.json.decode(found, type=Owned)
+        return None if found is None else msgspec.json.decode(found, type=decodable(Owned))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 
@@ -52,7 +54,7 @@ def guests(memory: Memory, session: str) -> frozenset[str]:
     """The writers of a session that are guests of its share, but this device: their keys take nobody's place."""
     found = memory.remembered(_GUESTS + session)
     try:
-        return frozenset() if found is None else msgspec.json.decode(found, type=frozenset[str])
+        return frozenset() if found is None else msgspec.json.decode(found, type=decodable(frozenset[str]))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return frozenset()
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 from holdfast.core.event import Event
 from holdfast.core.reading import read
 from holdfast.core.vocabulary import EventErased
@@ -340,6 +341,6 @@ def has_strangers(share: Vault) -> bool:
 
 def _inner(data: Json) -> EventErased | None:
     try:
-        return msgspec.convert(data, EventErased)
+        return msgspec.convert(data, decodable(EventErased))
     except msgspec.MsgspecError:
         return None

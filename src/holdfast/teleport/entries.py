@@ -15,6 +15,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Invalid
 from holdfast.teleport.keys import ENTRY, DeviceKeys, PublicKeys, verify
 
@@ -129,11 +130,11 @@ class Uninvite(Entry, frozen=True, kw_only=True, tag="uninvite"):
     invite: Hash
 
 
-_HEADER: Final = msgspec.msgpack.Decoder(Header)
+_HEADER: Final = msgspec.msgpack.Decoder(decodable(Header))
 _ENTRY: Final = msgspec.msgpack.Decoder(
-    Found | Admit | Rename | Remove | Restore | NewKey | Share | Origin | Invite | Uninvite
+    decodable(Found | Admit | Rename | Remove | Restore | NewKey | Share | Origin | Invite | Uninvite)
 )
-_PACKED: Final = msgspec.msgpack.Decoder(tuple[bytes, bytes])
+_PACKED: Final = msgspec.msgpack.Decoder(decodable(tuple[bytes, bytes]))
 
 
 class Signed(NamedTuple):
@@ -228,10 +229,10 @@ def read_founding(data: bytes) -> Signed:
     if len(data) > FOUNDING_LIMIT:
         raise Invalid("the vault at this remote has a founding entry larger than any can be", hint=hint)
     try:
-        version = msgspec.json.decode(data, type=dict[str, object]).get("holdfast")
+        version = msgspec.json.decode(data, type=decodable(dict[str, object])).get("holdfast")
         if isinstance(version, int) and version > 1:
             raise Invalid("the vault at this remote was written by a newer Holdfast", hint="Update Holdfast.")
-        document = msgspec.json.decode(data, type=_Document)
+        document = msgspec.json.decode(data, type=decodable(_Document))
         if document.holdfast != 1:
             raise Invalid("what stands at this remote is no vault of Holdfast", hint=hint)
         signed = Signed(

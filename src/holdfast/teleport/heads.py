@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Invalid
 from holdfast.teleport.keys import HEAD, DeviceKeys, verify
 from holdfast.teleport.sealing import life_tag, vault_tag
@@ -90,9 +91,9 @@ class Listed(NamedTuple):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_read = msgspec.msgpack.Decoder(Head)
-_read_version = msgspec.msgpack.Decoder(_Version)
-_read_signed = msgspec.msgpack.Decoder(tuple[bytes, bytes])
+_read = msgspec.msgpack.Decoder(decodable(Head))
+_read_version = msgspec.msgpack.Decoder(decodable(_Version))
+_read_signed = msgspec.msgpack.Decoder(decodable(tuple[bytes, bytes]))
 
 
 def name_of(vault: str, writer: str, counter: int) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Invalid
 from holdfast.core.text import LONGEST_NAME, printable
 from holdfast.teleport import age, entries, founding, heads, wraps
@@ -158,7 +159,7 @@ def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
     if plain is None:
         return None  # for another vault at this remote, or no request at all
     try:
-        letter = msgspec.json.decode(plain, type=_Letter)
+        letter = msgspec.json.decode(plain, type=decodable(_Letter))
         keys = PublicKeys(letter.signing, letter.age)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
         vault.report.reject(name, "", "a request to join is malformed")

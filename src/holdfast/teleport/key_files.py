@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.core import extras
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Damaged, Failed, HoldfastError, Invalid, Refused
 from holdfast.core.text import clean
 from holdfast.machine.private import make_private_dir, open_private
@@ -131,7 +132,7 @@ def set_name(home: str, name: str) -> None:
         if data is None:
             raise Refused("this device has no keys yet", hint="They are made with the first: holdfast remote add.")
         found = _decoded(path, data)
-        before = msgspec.json.decode(data, type=dict[str, object])
+        before = msgspec.json.decode(data, type=decodable(dict[str, object]))
         _write(path, msgspec.structs.replace(found, name=name), before)
 
 
@@ -181,7 +182,7 @@ def _bytes(path: str, *, secrets: bool) -> bytes | None:
 
 def _decoded(path: str, data: bytes) -> Device:
     try:
-        found = msgspec.json.decode(data, type=Device)
+        found = msgspec.json.decode(data, type=decodable(Device))
         if found.holdfast == 1:
             PublicKeys(found.signing, found.age)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -199,7 +200,7 @@ class _Version(msgspec.Struct):
 
 def _version(data: bytes) -> int:
     try:
-        return msgspec.json.decode(data, type=_Version).holdfast
+        return msgspec.json.decode(data, type=decodable(_Version)).holdfast
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return 0
 
@@ -269,7 +270,7 @@ def _from_keyring(account: str) -> _Secrets:
             operation="use the keyring",
         )
     try:
-        return msgspec.json.decode(kept, type=_Secrets)
+        return msgspec.json.decode(kept, type=decodable(_Secrets))
     except (msgspec.MsgspecError, ValueError):
         raise Damaged(
             "this device's keys in the OS keyring are damaged", hint=_RESTORE, operation="use the keyring"

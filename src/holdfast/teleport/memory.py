@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.store.interface import Store, Transaction
 from holdfast.teleport.heads import Indexed, Wanted
 
@@ -218,6 +219,6 @@ class Memory:
 def decoded(kind: type[_D], value: bytes) -> _D | None:
     """What was remembered; None where an older or newer program wrote it otherwise: it can be asked for again."""
     try:
-        return msgspec.msgpack.decode(value, type=kind)
+        return msgspec.msgpack.decode(value, type=decodable(kind))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from holdfast.core import times
 from holdfast.core.canonical import LARGEST
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Invalid
 from holdfast.core.event import SALT_BYTES, Event, Head, body_of, linked
 
@@ -76,9 +77,9 @@ class _Pack(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_read_version = msgspec.msgpack.Decoder(_Version)
-_read = msgspec.msgpack.Decoder(_Pack)
-_read_stretch = msgspec.msgpack.Decoder(_Stretch)
+_read_version = msgspec.msgpack.Decoder(decodable(_Version))
+_read = msgspec.msgpack.Decoder(decodable(_Pack))
+_read_stretch = msgspec.msgpack.Decoder(decodable(_Stretch))
 
 
 def unfolded_limit(sealed: int, *, foreign: bool) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.text import printable
 from holdfast.store.interface import Store, Transaction
@@ -387,7 +388,7 @@ class Vault:
     def waiting(self) -> list[tuple[str, bytes]]:
         """What was said here and is not sent yet, in its order."""
         found = self.memory.raw_under("out").values()
-        return [msgspec.msgpack.decode(packed, type=tuple[str, bytes]) for packed in found]
+        return [msgspec.msgpack.decode(packed, type=decodable(tuple[str, bytes])) for packed in found]
 
     def flush(self, *, remove: Iterable[str] = ()) -> None:
         """Send what is still waiting to be sent, in its order."""

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.teleport import age, sealing
 from holdfast.teleport.keys import checked_recipient
@@ -98,7 +99,7 @@ def unwrap(blob: bytes, identities: Sequence[str | bytes]) -> Wrapped | None:
     if plain is None:
         return None
     try:
-        inside = msgspec.json.decode(plain, type=_Inside)
+        inside = msgspec.json.decode(plain, type=decodable(_Inside))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     if inside.holdfast != 1 or not _VAULT.match(inside.vault) or any(len(key) != 32 for key in inside.keys):

@@ -20,6 +20,7 @@ from holdfast.capture.claude.transcripts import AGENT, END
 from holdfast.capture.lines import Problems, chunks, records, records_in
 from holdfast.capture.moments import moment
 from holdfast.capture.sources import files
+from holdfast.core.decoding import decodable
 
 _HEAD: Final = 1 << 15  # bytes at a time, to see how a file begins
 _HEADS: Final = 1 << 11  # of them at the most
@@ -37,7 +38,7 @@ class _Record(msgspec.Struct, gc=False):
     forked: msgspec.Raw = msgspec.field(name="forkedFrom", default_factory=msgspec.Raw)
 
 
-_DECODER: Final = msgspec.json.Decoder(_Record)
+_DECODER: Final = msgspec.json.Decoder(decodable(_Record))
 
 
 class Copied(NamedTuple):

@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.capture.values import NOTHING, read
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 
 
 class Usage(msgspec.Struct, gc=False):
@@ -91,8 +92,8 @@ class Shell(msgspec.Struct, gc=False):
     exit_code: int | None = msgspec.field(name="exitCode", default=None)
 
 
-DECODER: Final = msgspec.json.Decoder(Record)
-_SHELL: Final = msgspec.json.Decoder(Shell)
+DECODER: Final = msgspec.json.Decoder(decodable(Record))
+_SHELL: Final = msgspec.json.Decoder(decodable(Shell))
 
 
 def shell(raw: msgspec.Raw) -> Json:

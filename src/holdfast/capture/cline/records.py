@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.capture.lines import Problems, whole
 from holdfast.capture.values import NOTHING, WRONG, read
+from holdfast.core.decoding import decodable
 
 T = TypeVar("T")
 
@@ -83,10 +84,10 @@ class Messages(msgspec.Struct, gc=False):
     messages: list[msgspec.Raw] = []
 
 
-MANIFEST: Final = msgspec.json.Decoder(Manifest)
-MESSAGES: Final = msgspec.json.Decoder(Messages)
-_MESSAGE: Final = msgspec.json.Decoder(Message)
-FACTS: Final = msgspec.json.Decoder(Facts)
+MANIFEST: Final = msgspec.json.Decoder(decodable(Manifest))
+MESSAGES: Final = msgspec.json.Decoder(decodable(Messages))
+_MESSAGE: Final = msgspec.json.Decoder(decodable(Message))
+FACTS: Final = msgspec.json.Decoder(decodable(Facts))
 
 
 def document(path: str, decoder: msgspec.json.Decoder[T], problems: Problems) -> T | None:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.capture.values import NOTHING, read
+from holdfast.core.decoding import decodable
 
 
 class Line(msgspec.Struct, gc=False):
@@ -130,16 +131,16 @@ class Response(msgspec.Struct, gc=False):
     content: msgspec.Raw = NOTHING
 
 
-LINE: Final = msgspec.json.Decoder(Line)
-META: Final = msgspec.json.Decoder(Meta)
-TURN: Final = msgspec.json.Decoder(Turn)
-SPENT: Final = msgspec.json.Decoder(Spent)
-COUNT: Final = msgspec.json.Decoder(Count)
-EVENT: Final = msgspec.json.Decoder(Event)
-ITEM: Final = msgspec.json.Decoder(Item)
-RESPONSE: Final = msgspec.json.Decoder(Response)
-DURATION: Final = msgspec.json.Decoder(Duration)
-TEXTS: Final = msgspec.json.Decoder(list[Text])
+LINE: Final = msgspec.json.Decoder(decodable(Line))
+META: Final = msgspec.json.Decoder(decodable(Meta))
+TURN: Final = msgspec.json.Decoder(decodable(Turn))
+SPENT: Final = msgspec.json.Decoder(decodable(Spent))
+COUNT: Final = msgspec.json.Decoder(decodable(Count))
+EVENT: Final = msgspec.json.Decoder(decodable(Event))
+ITEM: Final = msgspec.json.Decoder(decodable(Item))
+RESPONSE: Final = msgspec.json.Decoder(decodable(Response))
+DURATION: Final = msgspec.json.Decoder(decodable(Duration))
+TEXTS: Final = msgspec.json.Decoder(decodable(list[Text]))
 
 
 def texts(raw: msgspec.Raw) -> str:

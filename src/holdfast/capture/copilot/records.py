@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from holdfast.capture.values import NOTHING, read, value
+from holdfast.core.decoding import decodable
 
 
 class Where(msgspec.Struct, gc=False):
@@ -75,8 +76,8 @@ class Record(msgspec.Struct, gc=False):
     data: msgspec.Raw = NOTHING
 
 
-DECODER: Final = msgspec.json.Decoder(Record)
-_DATA: Final = msgspec.json.Decoder(Data)
+DECODER: Final = msgspec.json.Decoder(decodable(Record))
+_DATA: Final = msgspec.json.Decoder(decodable(Data))
 
 
 def data_of(record: Record) -> Data | None:

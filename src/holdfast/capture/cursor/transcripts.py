@@ -21,10 +21,11 @@ from holdfast.capture.sources import Found, directories, files
 from holdfast.capture.storytelling import with_problems
 from holdfast.capture.transcripts import Source, Story
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 
 _END: Final = ".jsonl"
 _MOST_CHATS: Final = 10_000
-_DECODER: Final = msgspec.json.Decoder(dict[str, Json])
+_DECODER: Final = msgspec.json.Decoder(decodable(dict[str, Json]))
 
 
 class _Noted(NamedTuple):

@@ -25,13 +25,14 @@ from holdfast.capture.storytelling import with_problems
 from holdfast.capture.transcripts import Source, Story
 from holdfast.capture.values import WRONG
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 
 LARGEST: Final = 256 << 20  # bytes of a conversation that is one document
 _NOTE: Final = 64 << 10
 _LINES: Final = ".jsonl"
 _WHOLE: Final = ".json"
 _BEGINNING: Final = 8
-_DECODER: Final = msgspec.json.Decoder(dict[str, Json])
+_DECODER: Final = msgspec.json.Decoder(decodable(dict[str, Json]))
 _MESSAGES: Final = re.compile(r'"messages"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[\s,]*")
 _READ: Final = json.JSONDecoder(strict=False)

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from holdfast.capture.values import NOTHING
+from holdfast.core.decoding import decodable
 
 # Times are whole seconds in some versions and milliseconds in others; seconds reach this in the year 2286.
 _SECONDS_END: Final = 10_000_000_000
@@ -63,10 +64,10 @@ class Message(msgspec.Struct, gc=False):
     accumulated_output_tokens: int | None = None
 
 
-PARTS: Final = msgspec.json.Decoder(list[Part])
-SEEN: Final = msgspec.json.Decoder(Seen)
-RESULT: Final = msgspec.json.Decoder(Result)
-MESSAGE: Final = msgspec.json.Decoder(Message)
+PARTS: Final = msgspec.json.Decoder(decodable(list[Part]))
+SEEN: Final = msgspec.json.Decoder(decodable(Seen))
+RESULT: Final = msgspec.json.Decoder(decodable(Result))
+MESSAGE: Final = msgspec.json.Decoder(decodable(Message))
 
 
 def millis(stamp: object) -> int:

@@ -28,6 +28,7 @@ from holdfast.capture.tools import signals_of
 from holdfast.capture.transcripts import Story, Told
 from holdfast.capture.troubles import trouble
 from holdfast.capture.values import NOTHING, value
+from holdfast.core.decoding import decodable
 
 
 class Cache(msgspec.Struct, gc=False):
@@ -97,9 +98,9 @@ class Conversation(msgspec.Struct, gc=False):
     time: Span | None = None
 
 
-MESSAGES: Final = msgspec.json.Decoder(Message)
-PARTS: Final = msgspec.json.Decoder(Part)
-CONVERSATIONS: Final = msgspec.json.Decoder(Conversation)
+MESSAGES: Final = msgspec.json.Decoder(decodable(Message))
+PARTS: Final = msgspec.json.Decoder(decodable(Part))
+CONVERSATIONS: Final = msgspec.json.Decoder(decodable(Conversation))
 
 
 class Telling:

@@ -32,6 +32,7 @@ from holdfast.capture.places import Places
 from holdfast.capture.sources import names, stamp
 from holdfast.capture.transcripts import Source, Story
 from holdfast.capture.values import read
+from holdfast.core.decoding import decodable
 
 T = TypeVar("T")
 
@@ -198,7 +199,7 @@ class _Todo(msgspec.Struct, gc=False):
     status: str = ""
 
 
-_TODOS: Final = msgspec.json.Decoder(list[_Todo])
+_TODOS: Final = msgspec.json.Decoder(decodable(list[_Todo]))
 
 
 def _message_files(storage: str, name: str, problems: list[str]) -> Iterator[tuple[Message, list[Part]]]:

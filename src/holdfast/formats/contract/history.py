@@ -16,6 +16,7 @@ import msgspec
 from holdfast.core import agents, times, view
 from holdfast.core.canonical import Json, canonical
 from holdfast.core.clock import moved, place
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event, Head, public, trouble
 from holdfast.core.fold import apply, fold, in_log_order, pass_over
@@ -183,7 +184,7 @@ def event_of(line: Json) -> Event | None:
     if not isinstance(line, dict) or OWN not in line:
         return None
     try:
-        carried = msgspec.convert(line[OWN], _Carried)
+        carried = msgspec.convert(line[OWN], decodable(_Carried))
         at = times.millis(carried.at)
         salt = None if carried.salt is None else bytes.fromhex(carried.salt)
         data = _data(carried)

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.times import millis
 from holdfast.formats.contract.documents import HISTORY, PLAN, REGISTRY, STATE, is_feature_id, is_task_name
 from holdfast.formats.moments import is_utc
@@ -149,7 +150,7 @@ def _said(text: str) -> bool:
 
 
 def _checker(shape: type[_T], rule: Callable[[_T], bool]) -> Callable[[bytes], bool]:
-    decoder = msgspec.json.Decoder(shape)
+    decoder = msgspec.json.Decoder(decodable(shape))
     return lambda raw: rule(decoder.decode(raw))
 
 

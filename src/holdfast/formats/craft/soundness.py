@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.formats.craft.documents import Agent, Craft
 from holdfast.formats.craft.rules import MOST_SENTENCES, RESULTS, circles, is_among, sentences
 
@@ -20,7 +21,7 @@ _decoders: list[msgspec.json.Decoder[Craft]] = []
 
 def is_sound(raw: bytes) -> bool:
     if not _decoders:  # built on first use: describing the types costs a millisecond
-        _decoders.append(msgspec.json.Decoder(Craft))
+        _decoders.append(msgspec.json.Decoder(decodable(Craft)))
     try:
         return _fits(_decoders[0].decode(raw))
     except (ValueError, RecursionError):  # msgspec's errors and wrong dates are ValueErrors

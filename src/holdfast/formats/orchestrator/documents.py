@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from holdfast.core.canonical import LARGEST, Json
+from holdfast.core.decoding import decodable
 
 Words = Annotated[str, msgspec.Meta(pattern=r"\S")]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
@@ -74,4 +75,4 @@ class SessionDocument(msgspec.Struct, gc=False):
     errors: list[str | dict[str, msgspec.Raw]]
 
 
-decoder: Final = msgspec.json.Decoder(SessionDocument)
+decoder: Final = msgspec.json.Decoder(decodable(SessionDocument))

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Invalid
 from holdfast.core.times import millis
 from holdfast.formats.timer.names import REMINDERS
@@ -118,7 +119,7 @@ class Reading(NamedTuple):
 def reading(document: Json) -> Reading | None:
     """The document as data; None when its shape does not allow it."""
     try:
-        timed = msgspec.convert(document, _Timed)
+        timed = msgspec.convert(document, decodable(_Timed))
         flags = timed.reminders or {}
         reminders = tuple(flags.get(name) for name, _, _ in REMINDERS)
         return Reading(
@@ -144,7 +145,7 @@ _decoders: list[msgspec.json.Decoder[_Whole]] = []
 def quickly(raw: bytes) -> Reading | None:
     """JSON text as data, when it has the shape of the schema and all its times are in UTC; else None."""
     if not _decoders:  # built on first use: describing the type costs a millisecond
-        _decoders.append(msgspec.json.Decoder(_Whole))
+        _decoders.append(msgspec.json.Decoder(decodable(_Whole)))
     try:
         whole = _decoders[0].decode(raw)
         flags = whole.reminders

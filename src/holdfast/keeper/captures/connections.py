@@ -17,6 +17,7 @@ from holdfast.capture.interface import Scope
 from holdfast.capture.jsonedit import Receipt
 from holdfast.core import limits
 from holdfast.core.canonical import digest
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Damaged
 from holdfast.machine import files
 
@@ -114,7 +115,7 @@ class Connections:
 def _read(path: str) -> Connection:
     data = files.read_limited(path, 2 * limits.AGENT_SETTINGS, what="the memory of a connection")
     try:
-        return msgspec.json.decode(data, type=Connection)
+        return msgspec.json.decode(data, type=decodable(Connection))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(
             f"{files.shown(path)} cannot be read, so what it connected is not known",

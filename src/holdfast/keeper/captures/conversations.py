@@ -21,6 +21,7 @@ from holdfast.capture.signals import AnySignal, Closed, Erred, Limited, Measured
 from holdfast.capture.transcripts import Story, is_transcript, reader, sources_of
 from holdfast.core import limits, view
 from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Busy, HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import ConversationState, State
@@ -254,7 +255,7 @@ def _name(agent: str, conversation: str) -> str:
 
 def _decoded(kept: bytes | None) -> Followed | None:
     try:
-        return None if kept is None else msgspec.msgpack.decode(kept, type=Followed)
+        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(Followed))
     except msgspec.MsgspecError:  # of another version
         return None
 

@@ -16,6 +16,7 @@ import msgspec
 from holdfast.capture import script
 from holdfast.capture.interface import Scope
 from holdfast.core import limits, view
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Conflict, HoldfastError, Refused
 from holdfast.keeper.captures import installing
 from holdfast.keeper.captures.connecting import Connected, Touched
@@ -221,7 +222,7 @@ def _memory(home: str) -> str:
 def _remembered(home: str) -> list[_Installed]:
     try:
         data = files.read_limited(_memory(home), limits.SETTINGS, what="the memory of git hooks")
-        return msgspec.json.decode(data, type=list[_Installed])
+        return msgspec.json.decode(data, type=decodable(list[_Installed]))
     except (FileNotFoundError, HoldfastError, msgspec.MsgspecError):
         return []  # hooks are found by what stands in them too
 

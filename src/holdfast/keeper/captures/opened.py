@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.canonical import Json, digest
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError
 from holdfast.keeper.captures.forgetting import forget_old
 from holdfast.machine import files
@@ -46,7 +47,9 @@ def recall(home: str, name: str) -> Opening | None:
     if not os.path.lexists(path):
         return None
     try:
-        return msgspec.json.decode(files.read_limited(path, 1 << 20, what="an opened conversation"), type=Opening)
+        return msgspec.json.decode(
+            files.read_limited(path, 1 << 20, what="an opened conversation"), type=decodable(Opening)
+        )
     except (msgspec.MsgspecError, HoldfastError):
         return None
 

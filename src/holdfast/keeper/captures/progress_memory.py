@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.core.canonical import digest
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
 
@@ -67,7 +68,9 @@ class Memory:
         if not os.path.lexists(self._path):
             return {}
         try:
-            kept = msgspec.json.decode(files.read_limited(self._path, _LARGEST, what="what was read"), type=_Kept)
+            kept = msgspec.json.decode(
+                files.read_limited(self._path, _LARGEST, what="what was read"), type=decodable(_Kept)
+            )
         except (msgspec.MsgspecError, HoldfastError, ValueError):
             return {}
         store, size = self._store()

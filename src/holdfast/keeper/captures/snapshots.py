@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.core import limits
 from holdfast.core.canonical import digest
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.text import relative_path
 from holdfast.machine import files, worktree
@@ -109,7 +110,7 @@ def name_of(root: str) -> str:
 
 def decoded(kept: bytes | None) -> Snapshot | None:
     try:
-        return None if kept is None else msgspec.msgpack.decode(kept, type=Snapshot)
+        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(Snapshot))
     except msgspec.MsgspecError:  # of another version
         return None
 

@@ -27,6 +27,7 @@ from holdfast.capture.signals import (
 from holdfast.core import limits, view
 from holdfast.core.attribution import RanCommand, Turn
 from holdfast.core.canonical import digest
+from holdfast.core.decoding import decodable
 
 if TYPE_CHECKING:
     from holdfast.capture.interface import Heard
@@ -54,7 +55,7 @@ def name_of(root: str) -> str:
 
 def decoded(kept: bytes | None, root: str) -> TreeTurns:
     try:
-        return TreeTurns(root) if kept is None else msgspec.msgpack.decode(kept, type=TreeTurns)
+        return TreeTurns(root) if kept is None else msgspec.msgpack.decode(kept, type=decodable(TreeTurns))
     except msgspec.MsgspecError:  # of another version
         return TreeTurns(root)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError
 from holdfast.machine import files
 from holdfast.mirror.layouts import inside
@@ -70,7 +71,7 @@ class Everywhere:
                     written = files.read_limited(
                         os.path.join(memory.folder, name), _MOST, what="what mirrors remember"
                     )
-                    self._roots[name] = msgspec.json.decode(written, type=_Remembered).root
+                    self._roots[name] = msgspec.json.decode(written, type=decodable(_Remembered)).root
         return sorted({*memory.switch().on, *self._roots.values()})
 
 

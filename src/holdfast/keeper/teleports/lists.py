@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.machine import files
 
 
@@ -17,7 +18,8 @@ def save(path: str, rows: Sequence[msgspec.Struct], *, by: str, largest: int, wh
     """Write the list. Rows are the same when their field `by` is."""
     before: dict[object, dict[str, object]] = {}
     if os.path.lexists(path):
-        found = msgspec.json.decode(files.read_limited(path, largest, what=what), type=list[dict[str, object]])
+        written = files.read_limited(path, largest, what=what)
+        found = msgspec.json.decode(written, type=decodable(list[dict[str, object]]))
         before = {one.get(by): one for one in found}
     told = [msgspec.to_builtins(one) for one in rows]
     data = msgspec.json.encode([{**before.get(one[by], {}), **one} for one in told])

@@ -7,6 +7,7 @@ import re
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Conflict, Damaged, Invalid, NotFound
 from holdfast.keeper.home import Home
 from holdfast.keeper.teleports import lists
@@ -33,7 +34,9 @@ def load(home: Home) -> list[Person]:
     if not os.path.lexists(home.people):
         return []
     try:
-        return msgspec.json.decode(files.read_limited(home.people, _LARGEST, what=_WHAT), type=list[Person])
+        return msgspec.json.decode(
+            files.read_limited(home.people, _LARGEST, what=_WHAT), type=decodable(list[Person])
+        )
     except msgspec.MsgspecError:
         raise Damaged(
             "the list of people is damaged", hint="Move it away and add them again: holdfast people add EMAIL KEY",

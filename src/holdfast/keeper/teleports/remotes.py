@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Conflict, Damaged, HoldfastError, Invalid, NotFound
 from holdfast.core.state import State
 from holdfast.core.text import clean
@@ -58,7 +59,7 @@ def load(home: Home) -> list[Remote]:
         return []
     try:
         data = files.read_limited(home.remotes, _LARGEST, what=_WHAT)
-        return msgspec.json.decode(data, type=list[Remote])
+        return msgspec.json.decode(data, type=decodable(list[Remote]))
     except msgspec.MsgspecError:
         raise Damaged(
             "the list of remotes is damaged",

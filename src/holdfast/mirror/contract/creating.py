@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Busy, Conflict, Damaged, HoldfastError, Invalid
 from holdfast.machine.files import PREFIX, SUFFIX, sync_directory, write_atomic
 from holdfast.machine.locks import locked
@@ -210,7 +211,7 @@ def _settle(root: str) -> list[str]:
 def _kept_entry(feature: Feature) -> Mapping | None:
     raw = documents.raw_of(feature.unregistered)
     try:
-        entry = msgspec.json.decode(raw or b"", type=dict[str, Json])
+        entry = msgspec.json.decode(raw or b"", type=decodable(dict[str, Json]))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None  # not ours; restoring adds what the registry lacks
     return {**entry, "feature_id": feature.id}

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 from holdfast.core.vocabulary import KINDS
 from holdfast.formats.contract.documents import OWN
 from holdfast.machine import files
@@ -29,7 +30,7 @@ _MARK: Final = f'"{OWN}"'.encode()
 # How a line of ours begins: what a crash cut off has no mark yet, but words of the session.
 _BEGUN: Final = re.compile(rb'\{"timestamp":"[^"]{0,40}","command":"([a-z_.]+)"')
 
-_objects = msgspec.json.Decoder(dict[str, Json])
+_objects = msgspec.json.Decoder(decodable(dict[str, Json]))
 
 
 def erase(feature: Feature) -> bool:

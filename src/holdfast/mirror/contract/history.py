@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core import limits
 from holdfast.core.canonical import Json
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.formats.contract.documents import OWN
 from holdfast.machine.files import sync_directory
@@ -31,7 +32,7 @@ _MOST_CUT: Final = 50  # lines that were cut off within: one for each writer tha
 
 Line = dict[str, Json]
 
-_objects = msgspec.json.Decoder(dict[str, Json])
+_objects = msgspec.json.Decoder(decodable(dict[str, Json]))
 _encode = msgspec.json.Encoder().encode
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head
 
@@ -14,7 +15,7 @@ OWN: Final = (
     "e.writer, e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
 )
 ORDER: Final = "ORDER BY e.clock, e.writer, e.seq, e.hash"
-_heads = msgspec.json.Decoder(tuple[Head, ...])
+_heads = msgspec.json.Decoder(decodable(tuple[Head, ...]))
 _write_heads = msgspec.json.Encoder().encode
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.event import Event, Head, trouble
 from holdfast.store.verify import mended
 
@@ -33,7 +34,7 @@ _WRONG = " OR ".join(
 # The rows that hold another type than their columns: whatever they say, the store does not read it as that.
 SELECT_MISTYPED = f"SELECT ord FROM events WHERE {_WRONG}"  # noqa: S608 (constants)
 
-_heads = msgspec.json.Decoder(tuple[Head, ...])
+_heads = msgspec.json.Decoder(decodable(tuple[Head, ...]))
 
 
 class Mender:

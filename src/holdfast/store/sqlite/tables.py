@@ -9,6 +9,7 @@ import apsw
 import msgspec
 
 from holdfast.core.canonical import LARGEST, digest
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Damaged
 from holdfast.core.event import Event, Head
 from holdfast.core.state import FOLD_VERSION
@@ -20,7 +21,7 @@ from holdfast.store.summary import Summary
 _OWN = "e.seq, e.clock, e.at, e.v, e.type, e.actor, e.key, e.seen, e.body, e.prev, e.hash, e.data, e.salt"
 COLUMNS = f"w.id, {_OWN}"
 NO_PLACE = f"(typeof(value) <> 'integer' OR value NOT BETWEEN 0 AND {LARGEST})"
-_heads = msgspec.json.Decoder(tuple[Head, ...])
+_heads = msgspec.json.Decoder(decodable(tuple[Head, ...]))
 _write_heads = msgspec.json.Encoder().encode
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import Invalid
 from holdfast.core.times import millis
 from holdfast.machine.wall import midnight
@@ -85,7 +86,7 @@ def read(kind: type[T], given: Iterable[tuple[str, str]]) -> T:
             raise Invalid(f"{name[:40]!a} is given twice")
         words[name] = value
     try:
-        return msgspec.convert(words, kind, strict=False)
+        return msgspec.convert(words, decodable(kind), strict=False)
     except msgspec.ValidationError as error:
         takes = ", ".join(kind.__struct_encode_fields__) or "nothing"
         raise Invalid(f"that cannot be asked: {error}", hint=f"This address takes {takes}.") from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import msgspec
 
+from holdfast.core.decoding import decodable
 from holdfast.core.errors import NotFound
 from holdfast.core.event import public
 from holdfast.core.times import text
@@ -67,7 +68,7 @@ def events(keeper: Keeper, path: Path, words: asked.Asked) -> d.EventList:
     log = [event for event in log if kind in (None, event.type) and (at is None or event.at <= at)]
     if limit is not None:
         log = log[-limit:] if after is None else log[:limit]
-    return d.EventList(events=msgspec.convert([public(event) for event in log], list[d.LoggedEvent]))
+    return d.EventList(events=msgspec.convert([public(event) for event in log], decodable(list[d.LoggedEvent])))
 
 
 def briefing(keeper: Keeper, path: Path, words: asked.Asked) -> d.BriefingText:
