@@ -178,6 +178,10 @@ def test_a_drain_that_is_refused(room: Room) -> None:
     tell(fault="F3", verb="drain", injections=len(chosen))
 
 
+def _sessions(hooked: Hooked) -> set[str]:
+    return {row["id"] for row in hooked.call("history", "--json").document["sessions"]}
+
+
 def test_what_was_taken_in_and_did_not_go_begins_nothing_new(tmp_path: Path) -> None:
     """Killed before the files went, and the session stopped meanwhile: they are still what was told already."""
     hooked = Hooked(tmp_path)
@@ -186,12 +190,16 @@ def test_what_was_taken_in_and_did_not_go_begins_nothing_new(tmp_path: Path) -> 
     aside = tmp_path / "aside"
     shutil.copytree(hooked.home / "spool", aside, copy_function=shutil.copy2)
     before = hooked.commands()
-    assert hooked.call("stop").code == 0
+    kept = _sessions(hooked)
+    assert len(kept) == 2
+    for session in kept:
+        assert hooked.call("resume", session).code == 0
+        assert hooked.call("stop").code == 0
     # Without the opening, which left no trace in the log and so goes before it is written.
     for path in sorted(aside.iterdir())[1:]:
         shutil.copy2(path, hooked.home / "spool" / path.name)
     assert hooked.commands() == before
-    assert len(hooked.call("history", "--json").document["sessions"]) == 1
+    assert _sessions(hooked) == kept
     hooked.settled()
 
 

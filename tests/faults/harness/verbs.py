@@ -150,6 +150,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(("uninstall",), _CONNECTED, in_parts=True),
     Verb(("init", "--connect", "claude", "--mirror", "craft", "--backfill", "no"), _SETTINGS, in_parts=True),
     Verb(("backfill", "claude"), _TRANSCRIPTS, in_parts=True),
+    Verb(("conversation", "move", "claude:other", "--to", "@"), (*_TRANSCRIPTS, ("backfill", "claude"))),
     Verb(("store", "init", "sqlite:///{project}/fresh.db"), _BEGUN, in_parts=True),
     Verb(("store", "copy", "home", "sqlite:///{project}/fresh.db", "--quiet"), _BEGUN, in_parts=True),
 )

@@ -81,7 +81,7 @@ def meant(keeper: Keeper, reference: str) -> str:
     if not candidates:
         raise NotFound(
             f"no conversation matches {shorten(reference, 60)!a}",
-            hint="holdfast show names the conversations of a session.",
+            hint="holdfast conversation list ID names the conversations of a session.",
         )
     if len(candidates) > 1:
         listed = ", ".join(candidates[:10]) + (", …" if len(candidates) > 10 else "")
