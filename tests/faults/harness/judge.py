@@ -32,6 +32,7 @@ class View(NamedTuple):
     log: dict[str, tuple[tuple[str, str], ...]]  # session -> (type, hash) of each event, in log order
     erased: dict[str, bool]  # session -> whether its data is gone
     current: str | None
+    projects: int  # that are known to be at this place
     config: bytes | None
     backup: int | None  # events in the copy at fresh.db
     mirrored: tuple[str, ...]  # formats that are mirrored
@@ -48,7 +49,7 @@ class View(NamedTuple):
     def shape(self) -> tuple[object, ...]:
         """What is the same whenever the same command has run: no ids, no times."""
         return (
-            self.kinds, self.current is not None, self.config, self.backup, self.mirrored, self.acknowledged,
+            self.kinds, self.current is not None, self.projects, self.config, self.backup, self.mirrored, self.acknowledged,
             self.agents,
         )  # fmt: skip
 
@@ -64,10 +65,11 @@ def look(home: str, project: str, place: str) -> View:
     log: dict[str, tuple[tuple[str, str], ...]] = {}
     erased: dict[str, bool] = {}
     current: str | None = None
+    projects = 0
     if os.path.lexists(path):
-        log, erased, current = _read(path, place)
+        log, erased, current, projects = _read(path, place)
     return View(
-        log, erased, current, _bytes(config), complete_copy(copied) if os.path.lexists(copied) else None,
+        log, erased, current, projects, _bytes(config), complete_copy(copied) if os.path.lexists(copied) else None,
         _mirrored(home), os.path.lexists(os.path.join(project, ".ai-session", "contract-acknowledgment.md")),
         agents_files(os.path.dirname(home)),
     )  # fmt: skip
@@ -90,7 +92,7 @@ def _mirrored(home: str) -> tuple[str, ...]:
     return tuple(sorted(name for formats in Memory(home).switch().on.values() for name in formats))
 
 
-def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]], dict[str, bool], str | None]:
+def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]], dict[str, bool], str | None, int]:
     store = SqliteStore(path, writer=lambda: "0" * 20, wall=lambda: 0, create=False)
     try:
         found = list(store.check())
@@ -102,14 +104,14 @@ def _read(path: str, place: str) -> tuple[dict[str, tuple[tuple[str, str], ...]]
             assert not broken, f"the chain is broken: {broken}"
             log[session] = tuple((event.type, event.hash) for event in events)
             erased[session] = all(event.data is None for event in events if event.type != "session.deleted")
-        return log, erased, store.current(place)
+        return log, erased, store.current(place), len(store.project_at("path", place))
     finally:
         store.close()
 
 
 def complete_copy(path: str) -> int:
     """A backup that has its name is complete, or it would not have it."""
-    log, _, _ = _read(path, "")
+    log, *_ = _read(path, "")
     return sum(len(events) for events in log.values())
 
 

@@ -152,7 +152,9 @@ class Room:
         self.put(self._templates[wanted])
 
     def _step(self, step: tuple[str, ...]) -> None:
-        """A command of Holdfast, or of `git`, `write FILE TEXT` from the project on, or `lose` the home."""
+        """A command of Holdfast, or of `git`, `write FILE TEXT` or `remove DIRECTORY` from the project on, or
+        `lose` the home.
+        """
         if step[0] == "git":
             subprocess.run(step, cwd=self.project, env=self.environ, check=True, capture_output=True)
         elif step[0] == "write":
@@ -160,6 +162,8 @@ class Room:
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(step[2])
+        elif step[0] == "remove":
+            shutil.rmtree(os.path.join(self.project, step[1]))
         elif step[0] == "lose":
             shutil.rmtree(self.home)
         else:

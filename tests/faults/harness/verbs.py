@@ -40,6 +40,12 @@ _PAUSED: Steps = (*_BEGUN, ("pause", "lunch"))
 _STOPPED: Steps = (*_BEGUN, ("stop",))
 _BACKED_UP: Steps = (*_BEGUN, ("backup", "copy.db"))
 _LOST: Steps = (*_BACKED_UP, ("lose",))
+_MOVED: Steps = (
+    *_BEGUN,
+    ("write", "../old/work.txt", "work\n"),
+    ("start", "begun where it was", "--project", "../old"),
+    ("remove", "../old"),
+)
 _LONG_AGO: Steps = (("start", "the goal", "--at", "2026-01-01T00:00:00Z"),)
 _DOCUMENT = (
     '{"schema_version": "1.0", "session_id": "2026-11-01-abc123", "created": "2026-11-01T10:00:00Z", "goal": "x",'
@@ -94,7 +100,7 @@ VERBS: tuple[Verb, ...] = (
     Verb(("backup", "fresh.db"), _BEGUN),
     Verb(("config", "set", "history.limit", "30"), _BEGUN),
     Verb(("config", "unset", "history.limit"), (*_BEGUN, ("config", "set", "history.limit", "30"))),
-    Verb(("project", "reconnect", "."), _BEGUN),
+    Verb(("project", "reconnect", "../old"), _MOVED),
     Verb(("start", "another goal", "--replace"), _BEGUN),
     Verb(("start", "the next goal"), _STOPPED),
     Verb(("pause", "lunch"), _BEGUN),
