@@ -166,9 +166,12 @@ class Call:
         return errors[0].exit_code if errors else 0
 
     def note(self, text: str) -> None:
-        """Something worth knowing that is not the result."""
+        """Something worth knowing that is not the result: what was done is done, should nobody be able to read it."""
         if not self.quiet and not self.json:
-            sys.stderr.write(str(self.paint.plain(text, lines=True)) + "\n")
+            try:
+                sys.stderr.write(str(self.paint.plain(text, lines=True)) + "\n")
+            except OSError:
+                return
 
     def tell(self) -> None:
         """What the person should know besides the result: secrets cut out, a break due."""

@@ -78,7 +78,7 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
     else:
         gone = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
         stopped = Stopped(branch, None, gone.tip)
-    made = [] if stopped.commit is None else commit_of(keeper, stopped.commit, state.came_from)
+    made = [] if stopped.commit is None else [commit_of(keeper, stopped.commit, state.came_from)]
     at_work = still_at_work(session.state())
     session.end_with([*made, SessionCompleted(outcome="kept" if keep else "discarded", reason=reason)], at)
     return stopped._replace(at_work=at_work)

@@ -41,8 +41,10 @@ class View(NamedTuple):
 
     @property
     def kinds(self) -> list[tuple[tuple[str, ...], bool]]:
+        """What is recorded, but for the place in git, which is left out where git cannot be read."""
         return sorted(
-            (tuple(kind for kind, _ in events), self.erased[session]) for session, events in self.log.items()
+            (tuple(kind for kind, _ in events if kind != "ground.noted"), self.erased[session])
+            for session, events in self.log.items()
         )
 
     @property

@@ -63,7 +63,7 @@ def _child(request: dict[str, Any], go: int, ready: int) -> NoReturn:
         _limit(request)
         sys.stdin = open(0, closefd=False)  # noqa: SIM115
         sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115 (by lines, as Python has it)
         os.write(ready, b"!")
         os.close(ready)
         while not select.select([go], [], [], 0.0003 if request.get("strace") else None)[0]:

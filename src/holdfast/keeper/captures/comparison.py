@@ -93,13 +93,13 @@ def _names(root: str) -> tuple[str, str]:
     return turns.name_of(root), snapshots.name_of(root)
 
 
-def commit_of(keeper: Keeper, sha: str, branch: str | None) -> list[CommitRecorded]:
-    """What is recorded of a commit that Holdfast made itself."""
+def commit_of(keeper: Keeper, sha: str, branch: str | None) -> CommitRecorded:
+    """What is recorded of a commit that Holdfast made itself: that there is one, even where git cannot be read now."""
     try:
         found = GitHistory(keeper.place.root).commit(sha)
     except HoldfastError:
-        return []
-    return [] if found is None else [_recorded(found, branch)]
+        found = None
+    return CommitRecorded(sha=sha) if found is None else _recorded(found, branch)
 
 
 class Ending(NamedTuple):
