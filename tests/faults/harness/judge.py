@@ -51,8 +51,8 @@ class View(NamedTuple):
     def shape(self) -> tuple[object, ...]:
         """What is the same whenever the same command has run: no ids, no times."""
         return (
-            self.kinds, self.current is not None, self.projects, self.config, self.backup, self.mirrored, self.acknowledged,
-            self.agents,
+            self.kinds, self.current is not None, self.projects, self.config, self.backup, self.mirrored,
+            self.acknowledged, self.agents,
         )  # fmt: skip
 
 

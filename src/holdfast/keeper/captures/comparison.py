@@ -94,7 +94,7 @@ def _names(root: str) -> tuple[str, str]:
 
 
 def commit_of(keeper: Keeper, sha: str, branch: str | None) -> CommitRecorded:
-    """What is recorded of a commit that Holdfast made itself: that there is one, even where git cannot be read now."""
+    """What is recorded of a commit that Holdfast made itself, even where git cannot be read now."""
     try:
         found = GitHistory(keeper.place.root).commit(sha)
     except HoldfastError:
