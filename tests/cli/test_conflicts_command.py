@@ -45,7 +45,7 @@ class Pair(Calling):
                 with target.store().transaction() as transaction:
                     transaction.receive(event for one in sessions for event in source.store().events(one))
                     for one in sessions:
-                        projects.learn(transaction, transaction.state(one))
+                        projects.learn(target, transaction, transaction.state(one))
 
 
 @pytest.fixture

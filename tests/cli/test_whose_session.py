@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 import sqlite3
+import uuid
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from several_devices import Several
 
 from holdfast.core.event import seal
-from holdfast.core.vocabulary import AliasGiven, NoteAdded, SessionEdited
+from holdfast.core.vocabulary import AliasGiven, NoteAdded, Project, SessionEdited, SessionStarted
 from holdfast.keeper import Keeper
 from holdfast.keeper.teleports import offers
 from holdfast.store.interface import Draft
@@ -524,3 +525,33 @@ def test_guest_with_the_name_of_the_owners_device_is_told_apart(attacked: Attack
     for command in ("show", "conflicts"):
         assert "laptop (guest)" in attacked(command, attacked.victim).out
     assert attacked.session("resume", attacked.victim, "--device", "laptop", "--force")["goal"] == "The owner's goal"
+
+
+def test_project_is_not_joined_to_another_by_who_shares_a_session_of_it(attacked: Attacked) -> None:
+    """A shared session that claims the owner's project, under another name and with another repository's address."""
+    attacked.at("laptop")
+    own = Keeper.open(str(attacked.project), home=str(attacked.root / "home-laptop"))
+    with own as keeper:
+        project = keeper.state(attacked.victim).project
+        assert project is not None
+        keeper.start("Elsewhere", replace=True)  # the store knows another project by its address
+        with keeper.transaction() as transaction:
+            transaction.know_project(Project(id="other", name="public", remote="example.org/public", path="/public"))
+    attacked.at("mallory")
+    claimed = Project(id=project.id, name="joined", remote="example.org/public", roots=("c" * 40,))
+    with Keeper.open(str(attacked.project), home=str(attacked.root / "home-mallory")) as keeper:
+        session = str(uuid.uuid4())
+        begins = SessionStarted(goal="Joint work", device="mallory", project=claimed)
+        with keeper.transaction() as transaction:
+            transaction.record(session, Draft(begins, keeper.now(), "mallory"))
+    attacked.document("people", "add", OWNER, attacked.key)
+    attacked.document("remote", "add", "evil", attacked.evil)
+    attacked.document("share", session, "--with", OWNER)
+    attacked.at("laptop")
+    name = attacked.document("accept", attacked.evil, "--list")["offers"][0]["name"]
+    attacked.document("accept", attacked.evil, name)
+    attacked.document("sync")
+    with Keeper.open(str(attacked.project), home=str(attacked.root / "home-laptop")) as keeper:
+        store = keeper.store()
+        assert store.project_at("remote", "example.org/public") == ["other"]
+        assert ("remote", "example.org/public") not in store.evidence(project.id)

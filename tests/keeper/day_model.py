@@ -84,7 +84,6 @@ class SessionModel:
 
     def correct(self, what: str, since: int, until: int, minute: int) -> None:
         self._corrections.append((what, since, until))
-        self._sign(minute)
 
     def complete(self, minute: int, at_work: list[str]) -> None:
         for agent in at_work:  # they end with their session

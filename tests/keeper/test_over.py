@@ -115,3 +115,29 @@ def test_commands_say_that_a_session_is_over(agents: Speaking) -> None:
         for verb, words in (("status", ()), ("history", ()), ("show", ("@",)))
     }  # fmt: skip
     assert all("paused (over)" in said for said in done.values()), done
+
+
+def test_correcting_the_hours_of_a_left_session_is_no_work_in_it(tmp_path: Path) -> None:
+    """Three corrections on the next day, four minutes apart: nobody worked then, and the session stays over."""
+    agents = Speaking(tmp_path)
+    agents.prompt()
+    agents.minute = 4
+    agents.prompt("And this")
+    agents.minute = 5
+    agents.say("SessionEnd", reason="other")
+    for number in range(3):
+        agents.minute = OVER + 60 + 4 * number
+        with agents.keeper() as keeper:
+            correct = keeper.session().worked if number == 2 else keeper.session().away
+            correct(BEGAN + 1 * MINUTE, BEGAN + 2 * MINUTE)
+    agents.minute += 60
+    session = agents.session()
+    assert (session.status, session.over, session.time.working_ms) == ("paused", True, 4 * MINUTE)
+
+
+def test_history_counts_as_show_does_when_a_session_was_closed_a_day_ago(agents: Speaking) -> None:
+    """The two minutes from the last prompt to the end of the conversation are no work, however long ago that was."""
+    for minute in (CLOSED, 60, OVER, 3 * 24 * 60):
+        agents.minute = minute
+        with agents.keeper() as keeper:
+            assert [row.working_ms for row in keeper.history()] == [keeper.session().document().time.working_ms]

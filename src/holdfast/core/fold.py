@@ -75,6 +75,7 @@ from holdfast.core.vocabulary import (
     WaitingStarted,
     WorkedRecorded,
     WorkRecorded,
+    is_sign,
 )
 from holdfast.core.worktime import add_attended, add_own, add_sign, add_stretch, learn, mark_of
 
@@ -142,14 +143,14 @@ def apply(state: State, event: Event, data: Data | None = None, *, clock: int | 
     if kind is None:
         state.not_applied += 1
         return
-    if kind.sign and (state.created_at is None or event.at >= state.time.start):
-        add_sign(state.time, event.at)
-        add_own(state.time, event, event.at, event.at)
-    if kind.sign:
-        worked(state, event)
-        _reconnect(state, event)
     if data is None:
         data = read(event)
+    if is_sign(kind, data):
+        if state.created_at is None or event.at >= state.time.start:
+            add_sign(state.time, event.at)
+            add_own(state.time, event, event.at, event.at)
+        worked(state, event)
+        _reconnect(state, event)
     if data is None:
         # Erased: what it did to the lifecycle is in the envelope and stays; what it said is gone.
         bare = _BARE.get(event.type)

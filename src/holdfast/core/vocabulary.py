@@ -341,21 +341,27 @@ class AwayRecorded(Data, frozen=True, kw_only=True):
     """A pause nobody recorded at the time. Milliseconds since 1970.
 
     `kind` is another than `manual` only for pauses that another program counted (`idle`, `task`, `timeout`).
+    `activity` is false where it corrects hours: then it is no sign that anybody is at work when it is recorded.
     """
 
     since: Whole
     until: Whole
     reason: str | None = None
     kind: str = "manual"
+    activity: bool = True
 
 
 @_event("worked.recorded")
 class WorkedRecorded(Data, frozen=True, kw_only=True):
-    """Work that was counted as a pause: no pause is left in this span. Milliseconds since 1970."""
+    """Work that was counted as a pause: no pause is left in this span. Milliseconds since 1970.
+
+    `activity` is false unless an early version recorded it, which took it for a sign of activity.
+    """
 
     since: Whole
     until: Whole
     reason: str | None = None
+    activity: bool = True
 
 
 @_event("work.recorded")
@@ -667,6 +673,11 @@ class ConflictFound(Data, frozen=True, kw_only=True):
     field: str
     value: Json = None
     stood: Json = None
+
+
+def is_sign(kind: Kind, data: Data | None) -> bool:
+    """Whether an event is a sign of activity: by its type, unless it corrects hours. Erased data is None."""
+    return kind.sign and (not isinstance(data, (AwayRecorded, WorkedRecorded)) or data.activity)
 
 
 def searched_text(kind: Kind, data: Data) -> str:

@@ -11,7 +11,7 @@ from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.times import DAY, HOUR, millis, text
+from holdfast.core.times import HOUR, text
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
 
@@ -110,13 +110,13 @@ def mark_over(keeper: Keeper, rows: Iterable[Row]) -> None:
 
 
 def worked_since(keeper: Keeper, rows: Iterable[Row], now: int) -> dict[str, WorkTime]:
-    """By session, the work time as of now of what is worked on today: `listed` knows only that of the last event."""
+    """By session, the work time as of now of what is unfinished: `listed` knows only that of the last event."""
     store = keeper.existing_store()
     found: dict[str, WorkTime] = {}
     if store is None:
         return found
     for row in rows:
-        if row.status in FINISHED or millis(row.updated_at) <= now - DAY:
+        if row.status in FINISHED:
             continue
         state = store.state(row.id)
         if state is not None and not state.deleted:

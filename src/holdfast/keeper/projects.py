@@ -17,7 +17,8 @@ from holdfast.core.state import State
 from holdfast.core.vocabulary import Project
 from holdfast.machine import files
 from holdfast.machine.worktree import Place
-from holdfast.store.interface import Store, Transaction
+from holdfast.store import origin
+from holdfast.store.interface import Filter, Store, Transaction
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -71,14 +72,17 @@ def _remotes(seen: Project) -> tuple[str, ...]:
 
 
 def _by_evidence(store: Store, seen: Project) -> str | None:
+    """A project of ours with this address, or else with this first commit.
+
+    Work here gets no id that somebody chose who shares a session with us: they could say of it what they like.
+    """
     if seen.remote:
-        found = store.project_at("remote", seen.remote)
-        return found[0] if found else None
-    for root in seen.roots:
-        found = store.project_at("root", root)
-        if found:
-            return found[0]
-    return None
+        return _ours(store, store.project_at("remote", seen.remote))
+    return next((one for root in seen.roots if (one := _ours(store, store.project_at("root", root)))), None)
+
+
+def _ours(store: Store, found: Iterable[str]) -> str | None:
+    return next((one for one in found if not _is_shared(store, one)), None)
 
 
 def observe(place: Place, project_id: str, notices: list[str] | None = None) -> Project:
@@ -170,14 +174,27 @@ def reconnect(keeper: Keeper, old: str) -> list[KnownProject]:
 # ── projects of other devices ────────────────────────────────────────────────────────────────────────────
 
 
-def learn(transaction: Transaction, state: State) -> None:
+def learn(keeper: Keeper, transaction: Transaction, state: State) -> None:
     """Know the project of a session that another device sent, by what is true everywhere.
 
     Its path is one of that device: here the same path may be anything, or nothing. A project of which nothing but a
-    path is known is found here once a person goes on with one of its sessions (`claim`).
+    path is known is found here once a person goes on with one of its sessions (`claim`). Of a project of ours, nobody
+    who shares a session with us says what it is called or which repositories belong to it.
     """
-    if state.project is not None and not state.deleted:
-        transaction.know_project(msgspec.structs.replace(state.project, path=None))
+    project = state.project
+    if project is None or state.deleted:
+        return
+    if origin.share_of(transaction, state.session) is not None and not _is_shared(keeper.store(), project.id):
+        return
+    transaction.know_project(msgspec.structs.replace(project, path=None))
+
+
+def _is_shared(store: Store, project: str) -> bool:
+    """Whether a project is known only through shares: it was seen nowhere here, and no session of ours is of it."""
+    if _of("path", store.evidence(project)):
+        return False
+    shared = origin.through_shares(store)
+    return all(row.id in shared for row in store.rows(Filter(projects=(project,))))
 
 
 def claim(transaction: Transaction, place: Place, project: Project) -> None:

@@ -28,6 +28,7 @@ from holdfast.core.vocabulary import (
     ExtraKept,
     ReminderReached,
     SessionTimedOut,
+    is_sign,
 )
 from holdfast.machine.wall import Wall
 from holdfast.store.interface import UNSEEN, Draft, Store, Transaction
@@ -171,7 +172,7 @@ class Recorder:
         writer = transaction.writer()
         active = False
         for at, data in heard:
-            active |= TYPE_OF[type(data)].sign
+            active |= is_sign(TYPE_OF[type(data)], data)
             key = None if keys is None else next(keys)
             moment = max(min(at, self.wall.now()), state.time.start)
             self._append(transaction, state, self.prepare(data), moment, writer, key, heard=True, actor=actor)
@@ -222,7 +223,7 @@ class Recorder:
                 transaction.record(session, Draft(ReminderReached(line=line), at, self.actor))
         transaction.record(session, Draft(data, at, actor or self.actor, key))
         self.matters = self.matters or kind.name not in _NOT_SENT_ALONE
-        if kind.sign and not heard:
+        if is_sign(kind, data) and not heard:
             self._remind(transaction, state, at)
 
     def _remind(self, transaction: Transaction, state: State, at: int) -> None:

@@ -148,7 +148,7 @@ def resume(session: KeptSession, *, device: str | None, force: bool, gathers: bo
 
     with keeper.transaction(about=session.id) as transaction:
         if foreign:
-            projects.learn(transaction, state)
+            projects.learn(keeper, transaction, state)
         if claimed and project is not None:
             projects.claim(transaction, keeper.place, project)
         keeper.recorder.within(transaction, session.id, build, at=at, here=True)

@@ -222,12 +222,12 @@ class KeptSession(Work):
 
     def away(self, since: int, until: int, reason: str | None = None, *, at: int | None = None) -> Self:
         """A pause nobody recorded at the time."""
-        correction = AwayRecorded(since=since, until=until, reason=reason)
+        correction = AwayRecorded(since=since, until=until, reason=reason, activity=False)
         return self._correct(correction, since, until, "the pause", at=at)
 
     def worked(self, since: int, until: int, reason: str | None = None, *, at: int | None = None) -> Self:
         """Work that was counted as a pause: the opposite of `away`. Of the two, what is said later counts."""
-        correction = WorkedRecorded(since=since, until=until, reason=reason)
+        correction = WorkedRecorded(since=since, until=until, reason=reason, activity=False)
         return self._correct(correction, since, until, "the work", at=at)
 
     def _correct(self, correction: Data, since: int, until: int, what: str, *, at: int | None) -> Self:

@@ -71,7 +71,7 @@ def here(keeper: Keeper) -> Here:
 
     def received(transaction: Transaction, sessions: Iterable[str]) -> None:
         for session in sessions:
-            projects.learn(transaction, transaction.state(session))
+            projects.learn(keeper, transaction, transaction.state(session))
         cleansing.take_in(keeper, transaction)
 
     def is_ours(writer: str) -> bool:
