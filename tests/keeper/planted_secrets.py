@@ -34,7 +34,10 @@ class Fleet:
     def keeper(self, name: str) -> Keeper:
         place = self.root / name / "shop"
         place.mkdir(parents=True, exist_ok=True)
-        keeper = Keeper.open(str(place), home=str(self.root / name / "home"), actor="ada", device=name)
+        home = self.root / name / "home"
+        home.mkdir(mode=0o700, exist_ok=True)
+        (home / "config.toml").write_text("[sync]\nbackground = false\n")  # a process of its own would be sooner
+        keeper = Keeper.open(str(place), home=str(home), actor="ada", device=name)
         self._open.append(keeper)
         return keeper
 
