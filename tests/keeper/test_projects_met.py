@@ -199,10 +199,13 @@ def test_clones_are_one_project_when_they_have_one_remote(tmp_path: Path) -> Non
     assert sorted(listed(one)) == ["Mine", "Theirs"]
 
 
-def test_clone_is_the_same_project_when_its_remote_is_the_directory_it_was_cloned_from(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["", "/.git", "/."])
+def test_clone_is_the_same_project_when_its_remote_is_the_directory_it_was_cloned_from(
+    tmp_path: Path, ending: str
+) -> None:
     copies = Copies(tmp_path)
     copies.devices.laptop.start("Mine")
-    git_at(tmp_path, "clone", "-q", str(copies.devices.here), "clone")
+    git_at(tmp_path, "clone", "-q", f"{copies.devices.here}{ending}", "clone")
     clone = copies.opened("clone")
     assert listed(clone) == ["Mine"]
     clone.start("Theirs", replace=True)

@@ -77,14 +77,18 @@ def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Col
     theirs = _of("path", evidence)
     if not theirs or not paths or any(_is_one(path, other) for path in paths for other in theirs):
         return False
-    from holdfast.machine.git_remote import normalise_remote
-
     # A clone of a directory has its path for an address.
-    if not {*map(normalise_remote, theirs)}.isdisjoint(addresses):
-        return False
-    if not {*map(normalise_remote, paths)}.isdisjoint(_of("remote", evidence)):
+    if _is_address(theirs, addresses) or _is_address(paths, _of("remote", evidence)):
         return False
     return any(store.project_at("path", path) for path in paths) or any(map(os.path.isdir, theirs))
+
+
+def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
+    from holdfast.machine.git_remote import normalise_remote
+
+    # `git clone .` writes the path with a dot at its end.
+    written = {os.path.normpath(normalise_remote(path)) for path in paths}
+    return not written.isdisjoint(map(os.path.normpath, addresses))
 
 
 def _is_one(path: str, other: str) -> bool:
