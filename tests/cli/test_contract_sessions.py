@@ -397,3 +397,10 @@ def test_delete_needs_confirmation_and_leaves_nothing(cli: Calling) -> None:
     raw = b"".join(path.read_bytes() for path in cli.home.rglob("*") if path.is_file())
     assert b"unmistakable" not in raw
     assert b"xylophone" not in raw
+
+
+def test_feature_is_free_when_only_the_id_of_a_session_begins_with_its_name(cli: Calling) -> None:
+    """`--feature add` is a name, and `add` may begin the id of another session."""
+    begun = cli.session("start", "First")["id"]
+    cli.session("stop")
+    assert cli.session("start", "Second", "--feature", begun[:4])["feature"] == begun[:4]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from two_devices import Devices, carry, git_at
 
+from holdfast import Keeper
 from holdfast.core.errors import Refused
+from holdfast.core.vocabulary import Project
 from holdfast.keeper import projects
 
 
@@ -133,3 +136,92 @@ def test_a_directory_beside_is_not_claimed_while_the_project_is_there(tmp_path: 
     resumed = keeper.session(mine.id).resume()
     assert [(one.what, one.blocking) for one in resumed.ground] == [("project", False)]
     assert keeper.history() == []
+
+
+class Copies:
+    """Directories of one device that were copied from one template, each a repository with the same first commit."""
+
+    def __init__(self, root: Path, *names: str, remote: str | None = None) -> None:
+        self.devices = Devices(root, git=True, remote=None)
+        self.root = root
+        self.keepers = [self.copied(name, remote) for name in names]
+
+    def copied(self, name: str, remote: str | None = None) -> Keeper:
+        git_at(self.root, "clone", "-q", str(self.devices.here), name)
+        git_at(self.root / name, "remote", "remove", "origin")
+        if remote is not None:
+            git_at(self.root / name, "remote", "add", "origin", remote)
+        return self.opened(name)
+
+    def opened(self, name: str) -> Keeper:
+        return self.devices.opened("laptop", self.root / name)
+
+
+def listed(keeper: Keeper) -> list[str]:
+    return [row.goal for row in keeper.history()]
+
+
+def project_of(keeper: Keeper, session: str) -> Project:
+    found = keeper.state(session).project
+    assert found is not None
+    return found
+
+
+def project_ids(keeper: Keeper, *, all_projects: bool = False) -> set[str]:
+    return {project_of(keeper, row.id).id for row in keeper.history(all_projects=all_projects)}
+
+
+def test_projects_stay_apart_when_both_were_copied_from_one_template(tmp_path: Path) -> None:
+    """Both directories are there and no address connects them: no listing and no briefing mixes them."""
+    copies = Copies(tmp_path, "customer-a", "customer-b")
+    template, one, other = copies.devices.laptop, *copies.keepers
+    started = [keeper.start(f"Work {number}") for number, keeper in enumerate((one, other, template))]
+    assert [listed(keeper) for keeper in (one, other, template)] == [["Work 0"], ["Work 1"], ["Work 2"]]
+    assert len(project_ids(one, all_projects=True)) == 3
+    for keeper, session in zip((one, other, template), started, strict=True):
+        latest = keeper.latest_unfinished()
+        assert latest is not None
+        assert latest.id == session.id
+        for each in started:
+            is_same = projects.same(keeper.store(), keeper.place, project_of(keeper, each.id))
+            assert is_same == (each is session)
+    # The project of a directory that was removed later is still another one.
+    shutil.rmtree(tmp_path / "customer-a")
+    assert listed(other) == ["Work 1"]
+
+
+def test_clones_are_one_project_when_they_have_one_remote(tmp_path: Path) -> None:
+    one, other = Copies(tmp_path, "main", "second", remote="https://example.org/shop.git").keepers
+    one.start("Mine")
+    assert listed(other) == ["Mine"]
+    other.start("Theirs", replace=True)
+    assert len(project_ids(one)) == 1
+    assert sorted(listed(one)) == ["Mine", "Theirs"]
+
+
+@pytest.mark.parametrize("ending", ["", "/.git", "/."])
+def test_clone_is_the_same_project_when_its_remote_is_the_directory_it_was_cloned_from(
+    tmp_path: Path, ending: str
+) -> None:
+    copies = Copies(tmp_path)
+    copies.devices.laptop.start("Mine")
+    git_at(tmp_path, "clone", "-q", f"{copies.devices.here}{ending}", "clone")
+    clone = copies.opened("clone")
+    assert listed(clone) == ["Mine"]
+    clone.start("Theirs", replace=True)
+    assert sorted(listed(clone)) == sorted(listed(copies.devices.laptop)) == ["Mine", "Theirs"]
+
+
+def test_repository_is_found_again_when_it_was_moved_and_a_copy_of_it_is_there(tmp_path: Path) -> None:
+    copies = Copies(tmp_path, "customer-a", "customer-b")
+    for keeper, goal in zip(copies.keepers, ("Mine", "Theirs"), strict=True):
+        keeper.start(goal)
+        keeper.close()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "customer-a").rename(tmp_path / "old" / "customer-a")
+    moved = copies.opened("old/customer-a")
+    assert listed(moved) == ["Mine"]
+    moved.start("Go on", replace=True)
+    assert sorted(listed(moved)) == ["Go on", "Mine"]
+    assert len(project_ids(moved)) == 1
+    assert listed(copies.opened("customer-b")) == ["Theirs"]

@@ -164,3 +164,95 @@ def test_nothing_that_the_repository_names_is_run(shop: Workplace, tmp_path: Pat
     assert said(shop, "cart.py:2") == said(shop, "cart.py") == [("Fix the cart", "talk-1", "certain")]
     assert said(shop, "HEAD")
     assert not proof.exists()
+
+
+def same_answer(shop: Workplace, what: str) -> str:
+    """The reason that two sessions are both given, uncertainly and without a conversation."""
+    answers = why(shop, what).sessions
+    assert len({one.id for one in answers}) == 2
+    (said_of_both,) = {(one.conversation, one.certainty, one.because) for one in answers}
+    assert said_of_both[:2] == (None, "uncertain")
+    return said_of_both[2]
+
+
+def test_why_gives_two_sessions_the_same_uncertain_answer_when_either_changed_the_file(shop: Workplace) -> None:
+    """Both conversations were at work in one tree when the file was made, and nobody touched it again."""
+    shop.prompt("Rework the cart")
+    shop.prompt("Write tests", "talk-2")
+    shop.write("both.txt", "both\n")
+    shop.ran("echo both > both.txt")
+    shop.stop()
+    shop.stop("talk-2")
+    assert len(shop.sessions()) == 2
+    assert [(one.path, one.by, one.among) for one in shop.files()] == [
+        ("both.txt", "unknown", ["claude:talk-1", "claude:talk-2"])
+    ] * 2
+    for what in ("both.txt", "both.txt:1"):
+        assert "claude:talk-1 or claude:talk-2 may have done it" in same_answer(shop, what)
+    shop.git("add", ".")
+    shop.git("commit", "-qm", "Both")
+    for what in ("both.txt", "both.txt:1"):
+        because = same_answer(shop, what)
+        assert "claude:talk-1 or claude:talk-2 may have done it" in because
+        assert "this session left" not in because
+
+
+def by_person(shop: Workplace) -> None:
+    """A person adds the second line of a file between two turns."""
+    shop.prompt("Look around")
+    shop.stop()
+    shop.write("cart.py", "total = 1\ntax = 19\n")
+    shop.prompt("Commit what is there")
+
+
+def commit_by_agent(shop: Workplace) -> None:
+    shop.git("commit", "-qam", "Save")
+    shop.ran("git commit -qam Save")
+    shop.stop()
+
+
+def test_why_is_not_certain_of_the_agent_when_it_committed_the_line_of_a_person(shop: Workplace) -> None:
+    by_person(shop)
+    commit_by_agent(shop)
+    assert said(shop, "HEAD") == [("Look around", "talk-1", "certain")]
+    (one,) = why(shop, "cart.py:2").sessions
+    assert (one.conversation, one.certainty) == (None, "uncertain")
+    assert "a person modified it" in one.because
+    assert "claude:talk-1 ran the command that made it" in one.because
+    (one,) = why(shop, "cart.py").sessions
+    assert (one.conversation, one.certainty) == (None, "certain")
+    assert "a person modified it" in one.because
+    assert "it left it" not in one.because
+
+
+def test_why_is_not_certain_of_the_agent_when_it_changed_the_file_of_a_person_further(shop: Workplace) -> None:
+    by_person(shop)
+    shop.wrote("cart.py", "total = 1\ntax = 19\nsum = 20\n")
+    commit_by_agent(shop)
+    (one,) = why(shop, "cart.py:2").sessions
+    assert (one.conversation, one.certainty) == (None, "uncertain")
+    assert "a person modified it" in one.because
+    assert "an agent's tool modified it" in one.because
+
+
+def test_why_is_likely_when_the_agent_committed_what_was_there_before_its_session(shop: Workplace) -> None:
+    """Nothing is recorded of the change itself."""
+    shop.write("cart.py", "total = 1\ntax = 19\n")
+    shop.prompt("Commit what is there")
+    commit_by_agent(shop)
+    (one,) = why(shop, "cart.py:2").sessions
+    assert (one.conversation, one.certainty) == ("talk-1", "likely")
+    assert "nothing recorded says who changed cart.py" in one.because
+
+
+def test_why_names_the_agent_when_a_person_committed_its_line(shop: Workplace) -> None:
+    shop.prompt()
+    shop.wrote("cart.py", "total = 1\ntax = 19\n")
+    shop.stop()
+    shop.git("commit", "-qam", "By hand")
+    shop.prompt("Go on")
+    shop.stop()
+    (one,) = why(shop, "cart.py:2").sessions
+    assert (one.conversation, one.certainty) == ("talk-1", "likely")
+    assert "an agent's tool modified it" in one.because
+    assert "a person made it" in one.because

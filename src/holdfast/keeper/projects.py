@@ -2,12 +2,14 @@
 
 A project is a repository, not a path: two devices that gave one repository an id each, before they met, have two ids
 for it, and what is known of both (addresses, first commits) makes them one. Paths count only where they were seen.
+On one device, two directories that began with the same commit are one project only if an address says so: they may
+have been made from one template.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -30,37 +32,70 @@ def known(store: Store, place: Place) -> tuple[str, ...]:
     evidence = [(kind, value) for one in here for kind, value in store.evidence(one) if kind != "path"]
     if not evidence and place.git:
         seen = observe(place, "")
-        return tuple(sorted({*here, *_alike(store, _remotes(seen), seen.roots)}))
-    return tuple(sorted({*here, *_alike(store, _of("remote", evidence), _of("root", evidence))}))
+        return tuple(sorted({*here, *_alike(store, _remotes(seen), seen.roots, [place.main])}))
+    return tuple(sorted({*here, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}))
 
 
 def seen_at(store: Store, place: Place) -> set[str]:
     """Ids of the project at this place as far as the store alone knows: no program is asked."""
     here = store.project_at("path", place.main)
     evidence = [(kind, value) for one in here for kind, value in store.evidence(one) if kind != "path"]
-    return {*here, *_alike(store, _of("remote", evidence), _of("root", evidence))}
+    return {*here, *_alike(store, _of("remote", evidence), _of("root", evidence), [place.main])}
 
 
 def directories(store: Store, project: Project) -> list[str]:
     """The directories on this machine where a project was seen, whichever of its ids it has here."""
     evidence = store.evidence(project.id)
     remotes = {*_of("remote", evidence), *_remotes(project)}
-    alike = _alike(store, remotes, {*_of("root", evidence), *project.roots})
+    alike = _alike(store, remotes, {*_of("root", evidence), *project.roots}, _of("path", evidence))
     return list(dict.fromkeys(
         path for one in (project.id, *sorted(alike)) for path in _of("path", store.evidence(one))
     ))  # fmt: skip
 
 
-def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str]) -> set[str]:
-    """Projects of one of these addresses; and those that began with the same commit and have no other address."""
+def _alike(store: Store, remotes: Iterable[str], roots: Iterable[str], paths: Sequence[str]) -> set[str]:
+    """Projects of one of these addresses; and those that began with the same commit and have no other address.
+
+    `paths`: the directories on this machine of the project that they are compared with.
+    """
     addresses = set(remotes)
     found = {one for remote in addresses for one in store.project_at("remote", remote)}
     for one in {one for root in roots for one in store.project_at("root", root)} - found:
         theirs = set(_of("remote", store.evidence(one)))
         # A fork begins with the same commit: what tells the two apart is where they are.
-        if not addresses or not theirs:
+        if (not addresses or not theirs) and not _is_another(store, one, paths, addresses):
             found.add(one)
     return found
+
+
+def _is_another(store: Store, project: str, paths: Sequence[str], addresses: Collection[str] = ()) -> bool:
+    """Whether a project that began with the same commit as the one at these paths has a directory of its own here.
+
+    A directory that is gone was moved, perhaps to one of these paths, unless they are known as another project's.
+    """
+    evidence = store.evidence(project)
+    theirs = _of("path", evidence)
+    if not theirs or not paths or any(_is_one(path, other) for path in paths for other in theirs):
+        return False
+    # A clone of a directory has its path for an address.
+    if _is_address(theirs, addresses) or _is_address(paths, _of("remote", evidence)):
+        return False
+    return any(store.project_at("path", path) for path in paths) or any(map(os.path.isdir, theirs))
+
+
+def _is_address(paths: Iterable[str], addresses: Iterable[str]) -> bool:
+    from holdfast.machine.git_remote import normalise_remote
+
+    # `git clone .` writes the path with a dot at its end.
+    written = {os.path.normpath(normalise_remote(path)) for path in paths}
+    return not written.isdisjoint(map(os.path.normpath, addresses))
+
+
+def _is_one(path: str, other: str) -> bool:
+    try:
+        return path == other or os.path.samefile(path, other)
+    except (OSError, ValueError):
+        return False
 
 
 def _of(kind: str, evidence: Iterable[tuple[str, str]]) -> list[str]:
@@ -78,7 +113,15 @@ def _by_evidence(store: Store, seen: Project) -> str | None:
     """
     if seen.remote:
         return _ours(store, store.project_at("remote", seen.remote))
-    return next((one for root in seen.roots if (one := _ours(store, store.project_at("root", root)))), None)
+    alike = list(dict.fromkeys(one for root in seen.roots for one in store.project_at("root", root)))
+    paths = [seen.path] if seen.path else []
+    possible = [one for one in alike if not _is_another(store, one, paths)]
+    if len(possible) < len(alike):
+        # A copy of what is here already is new, but for one whose directory is gone: that one was moved.
+        possible = [one for one in possible if _of("path", store.evidence(one))]
+    name = os.path.basename(seen.path or "")
+    possible.sort(key=lambda one: all(os.path.basename(path) != name for path in _of("path", store.evidence(one))))
+    return _ours(store, possible)
 
 
 def _ours(store: Store, found: Iterable[str]) -> str | None:
@@ -216,4 +259,5 @@ def same(store: Store, place: Place, project: Project) -> bool:
     here = observe(place, "")
     if here.remote and project.remote:
         return here.remote == project.remote
-    return bool(set(here.roots) & set(project.roots))
+    remotes = {*_remotes(here), *_remotes(project)}
+    return not set(here.roots).isdisjoint(project.roots) and not _is_another(store, project.id, [place.main], remotes)

@@ -156,7 +156,9 @@ def _refuse_existing_feature(keeper: Keeper, feature_id: str, project: Project) 
 
     store = keeper.store()
     states = (store.state(session) for session in store.find(feature_id))
-    taken = next((state for state in states if state and state.project and state.project.id == project.id), None)
+    # What is found by the beginning of its id has no feature of this name.
+    named = (state for state in states if state is not None and feature_id in state.aliases.values())
+    taken = next((state for state in named if state.project is not None and state.project.id == project.id), None)
     root = layout.root_of(keeper.place.root)
     path = os.path.join(root, feature_id)
     there = os.path.lexists(path)

@@ -51,6 +51,13 @@ class Found(NamedTuple):
     sessions: list[Answer]
 
 
+class _Recorded(NamedTuple):
+    """A change to a file, and the session that it is recorded in."""
+
+    state: State
+    change: FileState
+
+
 def why(keeper: Keeper, what: str) -> Found:
     """Who made this: a commit by any name, a file by its path in the project, or a line of it (`FILE:LINE`)."""
     asked = _Asked(keeper)
@@ -96,10 +103,10 @@ class _Asked:
             return None
         return None if found is None else self._git.precisely(found)
 
-    def of_commit(self, commit: Commit, path: str | None = None) -> list[Answer]:
-        """Every session that something recorded connects with a commit; `path`: with a file in it."""
+    def of_commit(self, commit: Commit) -> list[Answer]:
+        """Every session that something recorded connects with a commit."""
         found = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
-        return found or list(self._with_content(commit, path)) or list(self._at_that_time(commit))
+        return found or list(self._with_content(commit)) or list(self._at_that_time(commit))
 
     def recorded_as(self, sha: str, seen: frozenset[str] = frozenset()) -> Iterator[Answer]:
         """What is recorded of a commit, or of the one that it was made of by an amend or a rebase."""
@@ -134,11 +141,11 @@ class _Asked:
                     yield _of_record(state, record)._replace(certainty="likely", because=because)
                     break
 
-    def _with_content(self, commit: Commit, path: str | None) -> Iterator[Answer]:
+    def _with_content(self, commit: Commit) -> Iterator[Answer]:
         """Sessions that left files exactly as the commit has them."""
         if self._git is None:
             return
-        listed = [one for one in self._git.files_of(commit.sha) if path is None or one[1] == path]
+        listed = self._git.files_of(commit.sha)
         hashes = {
             name: None if action == "deleted" else self._git.blob_hash(commit.sha, name)
             for action, name in listed[:_MOST_FILES]
@@ -154,10 +161,13 @@ class _Asked:
                 holds.append((state, set(left), max(left.values(), key=lambda change: change.at)))
         whole = [state.session for state, held, _ in holds if len(held) == len(listed)]
         for state, held, change in holds:
-            certainty: Certainty = "likely" if whole == [state.session] else "uncertain"
+            sure = whole == [state.session] and not _is_unsure(change)
             many = f"{len(held)} of its {len(listed)} files" if len(listed) > 1 else f"{change.path}"
+            how = "exactly as this session left it"
+            if change.by == "person" or _is_unsure(change):
+                how = f"exactly as recorded in this session: {_said(change)}"
             yield _answer(
-                state, _conversation(state, change), certainty, f"it holds {many} exactly as this session left it"
+                state, _conversation(state, change), "likely" if sure else "uncertain", f"it holds {many} {how}"
             )
 
     def _at_that_time(self, commit: Commit) -> Iterator[Answer]:
@@ -190,35 +200,97 @@ class _Asked:
         commit = None if blamed.commit is None else self.commit(blamed.commit)
         if commit is None:
             return Found(f"{about}, not committed", None, path, line, _best(list(self._of_content(path))))
-        answers = self.of_commit(commit, blamed.path)
+        answers = self._of_line(commit, blamed.path) or list(self._at_that_time(commit))
         return Found(f"{about} {_titled(commit)}", commit.sha, path, line, _best(answers))
+
+    def _of_line(self, commit: Commit, path: str) -> list[Answer]:
+        """Sessions that changed a file to what a commit has, and those that committed it: they may be others."""
+        committed = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
+        changes, complete = self._changes_into(commit, path)
+        if not changes:
+            return [_at_most_likely(one, f"nothing recorded says who changed {path}") for one in committed]
+        writers = {
+            None if change.by == "person" or _is_unsure(change) else _conversation(state, change)
+            for state, change in changes
+        }  # fmt: skip
+        writer = writers.pop() if len(writers) == 1 else None
+        words = "; ".join(dict.fromkeys(_said(change) for _, change in reversed(changes)))
+        found: list[Answer] = []
+        for one in committed:
+            if writer is None or one.conversation != _id_of(writer):
+                theirs = any(state.session == one.id for state, _ in changes)
+                found.append(one._replace(
+                    conversation=_id_of(writer) if theirs else None,
+                    certainty="likely" if writer and theirs else "uncertain",
+                    because=f"{words}; as for the commit, {one.because}",
+                ))  # fmt: skip
+            elif complete:
+                found.append(one)
+            else:
+                found.append(_at_most_likely(one, f"not everything that changed {path} before it is recorded"))
+        known = {one.id for one in committed}
+        for state, _ in changes:
+            if state.session not in known:
+                found.append(_answer(state, writer, "likely" if writer else "uncertain", words))
+        return found
+
+    def _changes_into(self, commit: Commit, path: str) -> tuple[list[_Recorded], bool]:
+        """The recorded changes from a commit's parent to the commit, the latest first, and whether these are all."""
+        if self._git is None:
+            return [], False
+        parents = [one for one in map(self._git.commit, commit.parents) if one is not None]
+        before = {self._git.blob_hash(one.sha, path) for one in parents} or {None}
+        since = max((one.at for one in parents), default=0)
+        wanted = self._git.blob_hash(commit.sha, path)
+        recorded = self._changes_to(path)
+        found: list[_Recorded] = []
+        seen: set[str] = set()
+        while wanted is not None and wanted not in before and wanted not in seen:
+            seen.add(wanted)
+            alike = [one for one in recorded if one.change.hash_after == wanted]
+            if not alike:
+                return found, False
+            nearest = min(alike, key=lambda one: abs(one.change.at - commit.at)).change
+            found += [one._replace(change=nearest) for one in alike if _is_same(one.change, nearest)]
+            wanted = nearest.hash_before
+            if wanted is None and nearest.action != "created":
+                earlier = [one.change for one in recorded if since < one.change.at < nearest.at]
+                if not earlier:
+                    # What is found by comparing has no hash of a file that was as committed before.
+                    return found, nearest.by != "tool"
+                wanted = max(earlier, key=lambda change: change.at).hash_after
+        return found, wanted is None or wanted in before
+
+    def _changes_to(self, path: str) -> list[_Recorded]:
+        return [_Recorded(state, change) for state in self.states for change in state.files if change.path == path]
 
     def _of_content(self, path: str) -> Iterator[Answer]:
         """Sessions that changed a file: certain for the one that left it as it is."""
+        full = self._full(path)
         try:
-            now = files.hash_file(self._full(path), _LARGEST)
+            now = files.hash_file(full, _LARGEST)
         except (OSError, ValueError, HoldfastError):
             now = None
-        as_it_is = True
+        since = "it has been changed since"
+        if now is None:
+            since = "it cannot be compared" if os.path.lexists(full) else "it is not there any more"
+        recorded = self._changes_to(path)
+        as_now = [change for _, change in recorded if now is not None and change.hash_after == now]
+        latest = max(as_now, key=lambda change: change.at, default=None)
         for state in self.states:
             changes = [change for change in state.files if change.path == path]
             if not changes:
                 continue
-            last = next((one for one in reversed(changes) if now is not None and one.hash_after == now), None)
-            if last is not None and as_it_is:
-                as_it_is = False
-                unsure = last.by in ("unknown", None) and len(last.among) > 1
-                yield _answer(
-                    state, _conversation(state, last), "uncertain" if unsure else "certain",
-                    f"{_how(last)} at {text(last.at)}, and the file is still as it left it"
-                    + (f"; {_or(last.among)} may have done it" if unsure else ""),
-                )  # fmt: skip
+            certainty: Certainty
+            if latest is not None and any(_is_same(change, latest) for change in changes):
+                # A change that several sessions recorded is one change: all of them get the same answer.
+                last, certainty = latest, "uncertain" if _is_unsure(latest) else "certain"
+                because = f"{_said(last)}, and the file is exactly as it was then"
             else:
                 last = changes[-1]
-                yield _answer(
-                    state, _conversation(state, last), "likely" if now is None else "uncertain",
-                    f"{_how(last)} at {text(last.at)}; the file is another one by now",
-                )  # fmt: skip
+                certainty = "likely" if now is None and not _is_unsure(last) else "uncertain"
+                because = f"{_said(last)}; {since}"
+            yield _answer(state, _conversation(state, last), certainty, because)
 
     def _of_history(self, path: str) -> Iterator[Answer]:
         """Sessions that made commits that changed a file."""
@@ -229,7 +301,9 @@ class _Asked:
         except HoldfastError:
             return
         for commit in commits:
-            for one in (*self.recorded_as(commit.sha), *self._named(commit)):
+            # Only those that committed it: who changed it without committing it, the content says.
+            made = {one.id for one in (*self.recorded_as(commit.sha), *self._named(commit))}
+            for one in (one for one in self._of_line(commit, path) if one.id in made) if made else ():
                 yield one._replace(because=f"{commit.sha[:12]} changed it; {one.because}")
 
 
@@ -251,13 +325,22 @@ def _of_record(state: State, record: CommitState) -> Answer:
     return _answer(state, record.conversation, certainty, f"{because} ({text(record.at)})")
 
 
+def _at_most_likely(one: Answer, doubt: str) -> Answer:
+    return one._replace(
+        certainty="likely" if one.certainty == "certain" else one.certainty, because=f"{one.because}; {doubt}"
+    )
+
+
 def _answer(state: State, conversation: str | None, certainty: Certainty, because: str) -> Answer:
-    name = None if conversation is None else conversation.partition(":")[2]
-    return Answer(state.session, view.word(state, "goal") or "", name, certainty, because)
+    return Answer(state.session, view.word(state, "goal") or "", _id_of(conversation), certainty, because)
+
+
+def _id_of(conversation: str | None) -> str | None:
+    return None if conversation is None else conversation.partition(":")[2]
 
 
 def _conversation(state: State, change: FileState) -> str | None:
-    if change.by == "person":
+    if change.by == "person" or (change.by == "unknown" and not change.among):
         return None
     return change.among[0] if len(change.among) == 1 else None if change.among else _only(state)
 
@@ -271,6 +354,28 @@ def _only(state: State) -> str | None:
 def _how(change: FileState) -> str:
     how = {"tool": "an agent's tool", "command": "a command", "person": "a person"}.get(change.by or "", "somebody")
     return f"{how} {change.action} it"
+
+
+def _said(change: FileState) -> str:
+    """What is recorded of a change, with everybody who comes into question."""
+    words = f"{_how(change)} at {text(change.at)}"
+    if not _is_unsure(change) or not change.among:
+        return words
+    return f"{words} ({_or(change.among if len(change.among) > 1 else (*change.among, 'a person'))} may have done it)"
+
+
+def _is_unsure(change: FileState) -> bool:
+    return change.by == "unknown" or (change.by is None and len(change.among) > 1)
+
+
+def _is_same(one: FileState, other: FileState) -> bool:
+    """Whether they are one change; of several that come into question, each session records it."""
+    return one is other or (
+        one.by == other.by == "unknown"
+        and len(one.among) > 1
+        and (one.path, one.among, one.hash_before, one.hash_after)
+        == (other.path, other.among, other.hash_before, other.hash_after)
+    )
 
 
 def _or(names: tuple[str, ...]) -> str:

@@ -150,6 +150,8 @@ class GitHistory(GitReader):
             personal=True, timeout=_PATIENCE,
         )  # fmt: skip
         if answer.code:
+            if self._try("cat-file", "-e", f"HEAD:{path}", env=_UNREPLACED).code:
+                return Blamed(None, path)
             raise self._failed("blame", answer)
         lines = os.fsdecode(answer.out).splitlines()
         sha = lines[0].split(" ")[0] if lines else ""
