@@ -106,7 +106,7 @@ def glance(goal: str = "Add login", **more: Any) -> dict[str, Any]:
         "v": 1,
         "goal": goal,
         "agents": 0,
-        "pieces": [[0, 0, 1, "", 0], [999 * MINUTE, 0, 0, "idle", 0]],
+        "pieces": [[0, 0, 1, "", 0, 0], [999 * MINUTE, 240 * MINUTE, 0, "idle", 970 * MINUTE, 0]],
         "lines": lines,
     } | more
 
@@ -121,8 +121,10 @@ def test_the_line_of_a_session(line: Line) -> None:
     assert drawn == "Add login · 12m · 2 agents · ████▎····· 43% · $1.25"
 
 
-def test_a_pause_is_marked_with_its_kind(line: Line) -> None:
-    assert "⏸ 0m idle" in draw(glance(), line.payload(), minutes=1000)
+def test_a_pause_shows_its_kind_how_long_it_lasts_and_the_time_worked(line: Line) -> None:
+    """Not the time worked alone: that reads as the length of the pause."""
+    drawn = draw(glance(), line.payload(), minutes=1000)
+    assert drawn == "Add login · ⏸ 30m idle, 4h00 worked · ████▎····· 43% · $1.25"
 
 
 @pytest.mark.parametrize(("minutes", "words"), [(39, None), (40, "☕ break (40 min)"), (61, "☕ break due (60 min)")])
@@ -213,7 +215,7 @@ def test_it_follows_the_session(line: Line) -> None:
     with line.keeper() as keeper:
         keeper.patience = 0
         keeper.session().pause("lunch")
-    assert "Add login · ⏸ 0m paused · " in line()
+    assert "Add login · ⏸ 0m paused, 0m worked · " in line()
 
 
 def test_colours_unless_they_are_unwanted(line: Line) -> None:

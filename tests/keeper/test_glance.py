@@ -51,11 +51,14 @@ def agree(state: State, made: int, now: int) -> None:
     """The glance made at one moment says at another what the rules of working time say."""
     for rule in (Rule(), Rule(pauses=True)):
         seen = json.loads(json.dumps(glance.seen(state, made, rule)))
-        assert glances._at(seen, now)[2] == counted(state, now, rule).working
+        assert glances._at(seen, now)[3] == counted(state, now, rule).working
     work = view.worktime(state, now)
-    lasting = [rest.kind for rest in work.pauses if rest.until is None]
-    kind = None if view.ended_at(state) is not None or not lasting else min(lasting, key=_STRONGEST.index)
-    assert glances.working(seen, now) == (work.working, "" if kind is None else PAUSES[kind])
+    lasting = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
+    if not lasting:
+        assert glances.working(seen, now) == (work.working, "", 0)
+        return
+    pause = min(lasting, key=lambda rest: _STRONGEST.index(rest.kind))
+    assert glances.working(seen, now) == (work.working, PAUSES[pause.kind], pause.length)
 
 
 @given(histories(hostile=True), st.sampled_from(_STEPS), st.lists(st.sampled_from(_STEPS), min_size=1, max_size=4))
@@ -89,9 +92,9 @@ def test_a_gap_becomes_a_pause_in_retrospect() -> None:
     device.wait(3 * MINUTE)
     device.record(MessageExchanged())
     seen = glance.seen(device.state(), device.now, Rule())
-    assert glances.working(seen, NOON + 8 * MINUTE) == (8 * MINUTE, "")
-    assert glances.working(seen, NOON + 8 * MINUTE + 1) == (3 * MINUTE, "idle")
-    assert glances.working(seen, NOON + 500 * MINUTE) == (3 * MINUTE, "idle")
+    assert glances.working(seen, NOON + 8 * MINUTE) == (8 * MINUTE, "", 0)
+    assert glances.working(seen, NOON + 8 * MINUTE + 1) == (3 * MINUTE, "idle", 5 * MINUTE + 1)
+    assert glances.working(seen, NOON + 500 * MINUTE) == (3 * MINUTE, "idle", 497 * MINUTE)
 
 
 def test_an_agent_at_work_for_long_is_a_pause() -> None:
@@ -99,8 +102,8 @@ def test_an_agent_at_work_for_long_is_a_pause() -> None:
     device.record(AgentStarted(id="a1", type="coder"))
     seen = glance.seen(device.state(), device.now, Rule())
     assert seen["agents"] == 1
-    assert glances.working(seen, NOON + 10 * MINUTE) == (10 * MINUTE, "")
-    assert glances.working(seen, NOON + 11 * MINUTE) == (0, "agent at work")
+    assert glances.working(seen, NOON + 10 * MINUTE) == (10 * MINUTE, "", 0)
+    assert glances.working(seen, NOON + 11 * MINUTE) == (0, "agent at work", 11 * MINUTE)
 
 
 def test_most_glances_are_small() -> None:
@@ -152,7 +155,7 @@ def test_a_conversation_sees_its_own_session_from_its_first_prompt_on(speaking: 
     found = shown(speaking)
     assert found is not None
     assert found["session"] == session.id
-    assert glances.working(found, BEGAN) == (0, "")
+    assert glances.working(found, BEGAN) == (0, "", 0)
 
 
 def test_a_conversation_keeps_its_session_when_the_work_tree_moves_on(speaking: Speaking) -> None:

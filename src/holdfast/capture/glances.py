@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Fields: TypeAlias = Mapping[str, object]
 
 DIRECTORY: Final = "glances"
-VERSION: Final = 3
+VERSION: Final = 4
 SESSION, TREE, _CONVERSATION, _TOLD = "s-", "t-", "c-", "told-"
 TIME_LIMIT: Final = "time limit"  # the pause that may hold prompts back
 PAUSED: Final = "paused"  # the one that a person set, and that their prompt ends
@@ -125,7 +125,7 @@ def is_silent(glance: Fields, now: int) -> bool:
     lines = glance.get("lines")
     if glance.get("finished") is not False or not isinstance(lines, list):
         return False
-    _, pause, counted = _at(glance, now)
+    _, pause, _, counted = _at(glance, now)
     if pause in (TIME_LIMIT, PAUSED):
         return False
     return all(told or (not reached and counted < limit) for limit, _, reached, told in lines)
@@ -134,7 +134,7 @@ def is_silent(glance: Fields, now: int) -> bool:
 def crossed(glance: Fields, now: int) -> list[str]:
     """The lines of working time that are crossed at a moment, in words, whether or not that was recorded yet."""
     lines = glance.get("lines")
-    _, _, counted = _at(glance, now)
+    counted = _at(glance, now)[3]
     # Nothing counts during a break and at its end: what was crossed before it is over.
     return [
         str(words)
@@ -150,19 +150,20 @@ def made(glance: Fields) -> int:
     return int(pieces[0][0])
 
 
-def working(glance: Fields, now: int) -> tuple[int, str]:
-    """Working time at a moment from the glance on, in milliseconds, and the pause that lasts then."""
-    return _at(glance, now)[:2]
+def working(glance: Fields, now: int) -> tuple[int, str, int]:
+    """Working time at a moment from the glance on, in milliseconds, the pause that lasts then, and for how long."""
+    return _at(glance, now)[:3]
 
 
-def _at(glance: Fields, now: int) -> tuple[int, str, int]:
+def _at(glance: Fields, now: int) -> tuple[int, str, int, int]:
     """The same, with the working time that counts towards the limits."""
     pieces = glance["pieces"]
     assert isinstance(pieces, list)
-    time, pause, counted = 0, "", 0
-    for number, (since, worked, grows, word, count) in enumerate(pieces):
+    time, pause, paused, counted = 0, "", 0, 0
+    for number, (since, worked, grows, word, began, count) in enumerate(pieces):
         if since > now and number:
             break
         grown = grows * max(now - since, 0)
         time, pause, counted = worked + grown, word, count + grown
-    return time, pause, counted
+        paused = max(now - began, 0) if word else 0
+    return time, pause, paused, counted

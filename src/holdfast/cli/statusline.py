@@ -57,7 +57,7 @@ def document(home: str, agent: str, store: str = "") -> dict[str, object]:
     now = Wall().now()
     name = _conversation(agent, payload)
     found = _glance(home, name, _directory(payload), now, store)
-    worked, pause = (None, "") if found is None else glances.working(found, now)
+    worked, pause, _ = (None, "", 0) if found is None else glances.working(found, now)
     columns = _paint(os.environ).width
     line = drawn(found, payload, Paint(columns, tty=True), now=now)
     try:
@@ -163,9 +163,9 @@ def drawn(glance: Fields | None, payload: Fields, paint: Paint, *, now: int) -> 
 
 
 def _session(glance: Fields, paint: Paint, now: int) -> list[Painted]:
-    worked, pause = glances.working(glance, now)
+    worked, pause, paused = glances.working(glance, now)
     spent = span(worked)
-    parts = [paint.join(paint.yellow("⏸ "), spent, " ", paint.yellow(pause)) if pause else paint.plain(spent)]
+    parts = [paint.join(paint.yellow(f"⏸ {span(paused)} {pause}"), f", {spent} worked") if pause else paint.plain(spent)]
     if glance.get("waits") is True:
         parts.append(paint.yellow("waits for you"))
     agents = glance.get("agents")

@@ -37,7 +37,7 @@ _LONGEST_GOAL: Final = 200
 _WORDS: Final = {"break_40": "break", "warning_60": "break due", "timeout_90": glances.TIME_LIMIT}
 _STRONGEST: Final = ("manual", "timeout", "task", "idle")
 
-Piece = tuple[int, int, int, str, int]
+Piece = tuple[int, int, int, str, int, int]
 
 
 # ── what is shown ────────────────────────────────────────────────────────────────────────────────────────
@@ -68,8 +68,8 @@ def seen(state: State, now: int, rule: Rule) -> dict[str, Json]:
 
 
 def pieces(state: State, now: int, rule: Rule) -> list[Piece]:
-    """Working time as a function of the time to come: from when on, how much then, 1 while it grows, the pause, and
-    how much of it counts towards the limits.
+    """Working time as a function of the time to come: from when on, how much then, 1 while it grows, the pause,
+    when that began (0 without one), and how much of it counts towards the limits.
 
     Between two moments that follow from the log (a gap becomes an idle pause, a run a long one, a recorded end comes)
     working time stands still or grows with the clock, so what `core.worktime` says at these moments is enough.
@@ -83,22 +83,23 @@ def pieces(state: State, now: int, rule: Rule) -> list[Piece]:
             continue
         grows = min(max(_measured(state, at + 1, rule)[0] - measured[0], 0), 1)
         if not found or _then(found[-1], at) != measured or grows != found[-1][2]:
-            working, word, count = measured
-            found.append((at, working, grows, word, count))
+            working, word, began, count = measured
+            found.append((at, working, grows, word, began, count))
     return found
 
 
-def _measured(state: State, at: int, rule: Rule) -> tuple[int, str, int]:
+def _measured(state: State, at: int, rule: Rule) -> tuple[int, str, int, int]:
     work = view.worktime(state, at)
-    lasting = [] if view.ended_at(state) is not None else [rest.kind for rest in work.pauses if rest.until is None]
-    word = PAUSES[min(lasting, key=_STRONGEST.index)] if lasting else ""
-    return work.working, word, counted(state, at, rule).working
+    lasting = [] if view.ended_at(state) is not None else [rest for rest in work.pauses if rest.until is None]
+    pause = min(lasting, key=lambda rest: _STRONGEST.index(rest.kind)) if lasting else None
+    word, began = ("", 0) if pause is None else (PAUSES[pause.kind], pause.since)
+    return work.working, word, began, counted(state, at, rule).working
 
 
-def _then(piece: Piece, at: int) -> tuple[int, str, int]:
-    since, working, grows, word, count = piece
+def _then(piece: Piece, at: int) -> tuple[int, str, int, int]:
+    since, working, grows, word, began, count = piece
     grown = grows * (at - since)
-    return working + grown, word, count + grown
+    return working + grown, word, began, count + grown
 
 
 def _turning_points(state: State) -> Iterator[int]:
