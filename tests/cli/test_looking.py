@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -423,6 +424,24 @@ def test_stats_in_three_forms(run: Run, shop: str, by: str) -> None:
     assert len(lines) == len(found["lines"])
     if by == "scope":
         assert lines == [f"auth,1,{65 * MINUTE},{8 * MINUTE},{57 * MINUTE},0,0,4"]
+
+
+def test_stats_show_worked_time_without_nights(run: Run, shop: str) -> None:
+    """A session left open for two nights: no sum of pauses for people, and no day on which nothing was worked."""
+    run("message", "--role", "user", "--at", "2026-10-07T09:00:00Z")
+    run("message", "--role", "user", "--at", "2026-10-07T09:03:00Z")
+    for by in ("scope", "day", "project"):
+        words = ("stats", "--by", by, "--at", "2026-10-07T09:03:00Z")
+        code, out, _ = run(*words)
+        assert code == 0
+        assert "Worked" in out
+        assert not re.search(r"paused|in all|\b4\d h|\d d \d+ h", out, re.IGNORECASE), out
+        found = document(run, *words)
+        assert found["total"]["working_ms"] + found["total"]["paused_ms"] == found["total"]["elapsed_ms"]
+        if by == "day":
+            assert [line["key"] for line in found["lines"]] == ["2026-10-05", "2026-10-06", "2026-10-07"]
+            assert "2026-10-06" not in out
+            assert "1 day without worked time not shown" in out
 
 
 def test_csv_cannot_smuggle_formulas(run: Run, shop: str) -> None:

@@ -17,7 +17,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 WORKED = st.builds(
     heat.Worked,
     working_ms=st.integers(0, 40 * DAY),
-    paused_ms=st.integers(0, DAY),
     sessions=st.integers(1, 5_000),
 )
 TODAYS = st.dates(date(1990, 1, 1), date(2200, 1, 1))
@@ -70,7 +69,7 @@ def test_every_day_has_its_square_inside_the_drawing_and_says_its_numbers(today:
 def test_more_work_is_never_a_lighter_step(amounts: list[int]) -> None:
     """The five steps keep the order of what was worked, and most days do not share the last one."""
     today = date(2026, 11, 15)
-    days = {today - timedelta(days=n): heat.Worked(ms, 0, 1) for n, ms in enumerate(amounts)}
+    days = {today - timedelta(days=n): heat.Worked(ms, 1) for n, ms in enumerate(amounts)}
     found = squares(heat.calendar(days, today))
     steps = sorted((worked.working_ms, int(found[day].attrib["class"][1])) for day, worked in days.items())
     assert [step for _, step in steps] == sorted(step for _, step in steps)
@@ -78,8 +77,9 @@ def test_more_work_is_never_a_lighter_step(amounts: list[int]) -> None:
 
 def test_a_day_is_told_of_in_words() -> None:
     """What a square says when it is pointed at."""
-    worked = heat.Worked(4 * HOUR + 12 * MINUTE, 38 * MINUTE, 3)
-    assert heat.told(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 38 min paused, 3 sessions"
+    worked = heat.Worked(4 * HOUR + 12 * MINUTE, 3)
+    assert heat.told(date(2026, 11, 3), worked) == "Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions"
+    assert heat.told(date(2026, 11, 7), heat.Worked(0, 1)) == "Sat 7 Nov 2026: nothing"
     assert heat.told(date(2026, 11, 4), None) == "Wed 4 Nov 2026: nothing"
     assert span(worked.working_ms) in heat.told(date(2026, 11, 3), worked)
 

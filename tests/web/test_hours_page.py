@@ -65,21 +65,32 @@ def seconds(clocked: str) -> int:
     return int(hours) * 3600 + int(minutes) * 60 + int(rest)
 
 
-def test_worked_time_adds_up_and_pauses_are_shown_on_request(browser: Browser, dashboard: Dashboard) -> None:
-    """Every table adds up to what was worked in all; pauses are folded away, and nothing shows milliseconds."""
+def test_worked_time_adds_up_and_nothing_else_is_shown(browser: Browser, dashboard: Dashboard) -> None:
+    """Every table adds up to the same; no sum of pauses, which overlap and hold nights, and no milliseconds."""
     with opened(browser, dashboard, "/hours?period=year") as page:
-        parts = page.locator("#hours-total dd")
-        expect(parts.first).to_be_hidden()
-        page.locator("#hours-total summary").click()
-        expect(parts.first).to_be_visible()
-        working, paused, elapsed = map(seconds, parts.all_text_contents())
-        assert working > 0
-        assert working + paused == elapsed
         assert page.locator("table.hours tbody tr").count() > 20
-        for table in page.locator("#hours-projects, #hours-scopes").all():
-            cells = table.locator("tbody tr > :nth-child(3)").all_text_contents()
-            assert sum(map(seconds, cells)) == working
-        assert not re.search(r"\d\.\d{3} s", page.locator("main").inner_text())
+        projects, scopes = (
+            sum(map(seconds, page.locator(f"{table} tbody tr > :nth-child(3)").all_text_contents()))
+            for table in ("#hours-projects", "#hours-scopes")
+        )
+        assert projects == scopes > 0
+        assert not re.search(r"\d\.\d{3} s|paused", page.locator("main").inner_text(), re.IGNORECASE)
+
+
+def test_days_without_worked_time_are_left_out(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A session from Friday to Monday was not worked on at the weekend: neither page nor calendar say so."""
+    ground = Ground(tmp_path_factory.mktemp("weekend"))
+    with ground.keeper() as keeper:
+        friday = keeper.now() - 3 * DAY
+        session = keeper.start("Over the weekend", at=friday)
+        session.message("user", at=friday + 4 * MINUTE)
+        session.message("user", at=friday + 3 * DAY - 4 * MINUTE)
+        session.complete(at=friday + 3 * DAY)
+        regions = HoursPage().shot(keeper, Asked()).regions
+    days = "".join(str(html) for name, html in regions.items() if name.startswith("month-"))
+    assert 2 <= days.count('id="day-') <= 4  # a run around midnight cuts both
+    assert "0:00:00" not in days
+    assert "0s worked" not in str(regions["heat-past"]) + str(regions["heat-week"])
 
 
 def test_a_day_tells_of_itself_and_leads_to_its_row(browser: Browser, dashboard: Dashboard) -> None:
@@ -176,10 +187,10 @@ def test_thousands_of_sessions_are_added_up_while_the_page_is_already_there(
         answer = page.request.get(f"{dashboard.origin}/static/hours.js")
         assert answer.ok
         expect(page.locator("#hours-heading")).to_contain_text("700 sessions", timeout=30_000)
-        expect(page.locator("#hours-total")).to_be_visible(timeout=30_000)
+        expect(page.locator("#hours-projects")).to_be_visible(timeout=30_000)
         expect(page.locator(".adding")).to_have_count(0)
         page.reload()
-        expect(page.locator("#hours-total")).to_be_visible()
+        expect(page.locator("#hours-projects")).to_be_visible()
 
 
 def test_the_first_page_of_many_says_that_it_adds_up(
@@ -191,8 +202,8 @@ def test_the_first_page_of_many_says_that_it_adds_up(
     fresh = HoursPage()
     with there.keeper() as keeper:
         assert "Adding up 501 sessions" in fresh.shot(keeper, Asked()).regions["hours-heading"]
-        assert "hours-total" in fresh.shot(keeper, Asked(query={"whole": "yes"})).regions
-        assert "hours-total" in fresh.shot(keeper, Asked()).regions
+        assert "hours-projects" in fresh.shot(keeper, Asked(query={"whole": "yes"})).regions
+        assert "hours-projects" in fresh.shot(keeper, Asked()).regions
 
 
 def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -207,7 +218,7 @@ def test_a_page_of_two_years_stays_small(tmp_path_factory: pytest.TempPathFactor
                 at = now - number * DAY
                 started = SessionStarted(goal="Long", project=where, device="desk", scope=f"scope {number % 90}")
                 transaction.record(session, Draft(started, at, "ada"))
-                transaction.record(session, Draft(SessionCompleted(), at + DAY - MINUTE, "ada"))
+                transaction.record(session, Draft(SessionCompleted(), at + 4 * MINUTE, "ada"))
         page = HoursPage()
         asked = Asked(query={"period": "all", "whole": "yes"})
         before = page.shot(keeper, asked)

@@ -261,6 +261,11 @@ class Sums:
         )
 
 
+def worked_days(days: Iterable[Line]) -> list[Line]:
+    """The days that people are shown: a session that nobody ended lasts through nights and weekends."""
+    return [day for day in days if day.working_ms]
+
+
 def _longest_first(lines: Iterable[Line]) -> list[Line]:
     return sorted(lines, key=lambda line: (-line.working_ms, line.key is None, line.key or ""))
 

@@ -1,4 +1,7 @@
-"""`holdfast stats`: hours worked, by scope, day, project or agent."""
+"""`holdfast stats`: hours worked, by scope, day, project or agent.
+
+People are shown worked time alone: pauses of several sessions overlap, and include nights, so their sum means nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 from holdfast.cli.call import Call, put
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.core.times import span
-from holdfast.keeper.statistics import AgentLine, Line, Table
+from holdfast.keeper.statistics import AgentLine, Line, Table, worked_days
 from holdfast.keeper.wording import count
 
 _NONE = "(none)"
@@ -36,32 +39,28 @@ def _shown(paint: Paint, found: Table) -> Painted:
     if isinstance(total, AgentLine):
         return _agents(paint, [line for line in found.lines if isinstance(line, AgentLine)], total)
     lines = [line for line in found.lines if isinstance(line, Line)]
-    idle = 0
-    if found.by == "day":  # a session nobody ended rests for days
-        worked = [line for line in lines if line.working_ms or line.kept or line.discarded]
-        idle, lines = len(lines) - len(worked), worked
-    rest = "\n" + paint.dim(count(idle, "day") + " of pauses alone not shown") if idle else ""
-    return Painted(_sessions(paint, found.by, lines, total) + rest)
+    shown = worked_days(lines) if found.by == "day" else lines
+    left_out = len(lines) - len(shown)
+    rest = "\n" + paint.dim(count(left_out, "day") + " without worked time not shown") if left_out else ""
+    return Painted(_sessions(paint, found.by, shown, total) + rest)
 
 
 def _sessions(paint: Paint, by: str, lines: Sequence[Line], total: Line) -> Painted:
     most = max((line.working_ms for line in lines), default=0) or 1
     columns = [
         Column(by.capitalize(), weight=2, least=10), Column("Sessions", "right"), Column("Worked", "right"),
-        Column("", least=12), Column("Paused", "right"), Column("In all", "right"), Column("Kept", "right"),
-        Column("Discarded", "right"), Column("Hill"),
+        Column("", least=12), Column("Kept", "right"), Column("Discarded", "right"), Column("Hill"),
     ]  # fmt: skip
     rows: list[list[str]] = [
         [line.key or _NONE, f"{line.sessions:,}", span(line.working_ms),
-         paint.bar(line.working_ms / most, 12) if paint.tty else "", span(line.paused_ms), span(line.elapsed_ms),
+         paint.bar(line.working_ms / most, 12) if paint.tty else "",
          f"{line.kept:,}" if line.kept else "", f"{line.discarded:,}" if line.discarded else "",
          "" if line.hill is None else _hill(paint, line.hill)]
         for line in lines
     ]  # fmt: skip
     rows.append([
-        paint.bold("Total"), f"{total.sessions:,}", paint.bold(span(total.working_ms)), "", span(total.paused_ms),
-        span(total.elapsed_ms), f"{total.kept:,}" if total.kept else "",
-        f"{total.discarded:,}" if total.discarded else "", "",
+        paint.bold("Total"), f"{total.sessions:,}", paint.bold(span(total.working_ms)), "",
+        f"{total.kept:,}" if total.kept else "", f"{total.discarded:,}" if total.discarded else "", "",
     ])  # fmt: skip
     return _without_empty(paint, rows, columns)
 

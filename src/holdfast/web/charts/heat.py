@@ -32,7 +32,6 @@ _UNITS: Final = (15 * MINUTE, 30 * MINUTE, *(hours * HOUR for hours in (1, 2, 4,
 
 class Worked(NamedTuple):
     working_ms: int
-    paused_ms: int
     sessions: int
 
 
@@ -77,11 +76,10 @@ def in_words(day: date) -> str:
 
 
 def told(day: date, worked: Worked | None) -> str:
-    """`Tue 3 Nov 2026: 4 h 12 min worked, 38 min paused, 3 sessions`"""
-    if worked is None or not worked.sessions:
+    """`Tue 3 Nov 2026: 4 h 12 min worked, 3 sessions`"""
+    if worked is None or not worked.working_ms:
         return f"{in_words(day)}: nothing"
-    rest = f"{span(worked.paused_ms)} paused, " if worked.paused_ms else ""
-    return f"{in_words(day)}: {span(worked.working_ms)} worked, {rest}{count(worked.sessions, 'session')}"
+    return f"{in_words(day)}: {span(worked.working_ms)} worked, {count(worked.sessions, 'session')}"
 
 
 def step(working_ms: int, unit: int) -> int:

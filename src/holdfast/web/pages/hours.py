@@ -14,7 +14,7 @@ from holdfast.core.errors import Invalid
 from holdfast.core.times import MINUTE
 from holdfast.keeper.hours import Hours, HoursMemo, hours
 from holdfast.keeper.spreadsheet import csv_of
-from holdfast.keeper.statistics import Line
+from holdfast.keeper.statistics import Line, worked_days
 from holdfast.machine.wall import midnight
 from holdfast.web.charts import heat
 from holdfast.web.charts import sum as sums
@@ -88,10 +88,10 @@ class HoursPage:
         if nothing:
             return Shot(regions, {"hours-days": ()})
         drawn = heat.calendar({_date(line): _worked(line) for line in year.days if line.key}, today)
-        months = _by_month(found.days)
+        days = worked_days(found.days)
+        months = _by_month(days)
         named = {f"month-{month}": self._month(month, of, latest=not at) for at, (month, of) in enumerate(months)}
         regions |= {
-            "hours-total": render("hours-total.html", total=found.total, sums=sums),
             "heat-past": drawn.past,
             "heat-week": drawn.this_week,
             "heat-legend": render("hours-legend.html", steps=drawn.steps),
@@ -99,7 +99,7 @@ class HoursPage:
                 f"hours-{what}s": render("hours-table.html", by=what, chosen=chosen, sums=sums, **_table(lines))
                 for what, lines in (("project", found.projects), ("scope", found.scopes))
             },
-            "hours-days-heading": render("hours-days-heading.html", chosen=chosen, days=len(found.days)),
+            "hours-days-heading": render("hours-days-heading.html", chosen=chosen, days=len(days)),
             **named,
         }
         return Shot(regions, {"hours-days": tuple(named)})
@@ -199,16 +199,14 @@ def _in_month(line: Line) -> str:
 
 
 def _worked(line: Line) -> heat.Worked:
-    return heat.Worked(line.working_ms, line.paused_ms, line.sessions)
+    return heat.Worked(line.working_ms, line.sessions)
 
 
 def _added(lines: Sequence[Line], key: str | None = None) -> Line:
     total = Line(key=key)
     for line in lines:
         total.sessions += line.sessions
-        total.elapsed_ms += line.elapsed_ms
         total.working_ms += line.working_ms
-        total.paused_ms += line.paused_ms
     return total
 
 
