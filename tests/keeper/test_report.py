@@ -15,7 +15,7 @@ from holdfast.core.canonical import canonical
 from holdfast.core.event import Event, seal
 from holdfast.core.fold import fold
 from holdfast.core.model import Session
-from holdfast.core.times import HOUR, MINUTE, millis
+from holdfast.core.times import DAY, HOUR, MINUTE, millis
 from holdfast.core.vocabulary import (
     TYPE_OF,
     AgentCompleted,
@@ -28,6 +28,7 @@ from holdfast.core.vocabulary import (
     NoteAdded,
     PhaseAdded,
     Project,
+    SessionCompleted,
     SessionEdited,
     SessionPaused,
     SessionResumed,
@@ -119,7 +120,7 @@ def test_markdown_is_a_whole_document() -> None:
         "## Context", "## Notes", "## Errors",
     ]  # fmt: skip
     for line in (
-        "| Working | 0:14:00 |", "| Paused | 0:46:00 |", "| Elapsed | 1:00:00 |",
+        "| Worked | 0:14:00 |", "| Paused | 0:46:00 |", "| Elapsed | 1:00:00 |",
         "- [x] Add OAuth: Add OAuth, by a1", "- [ ] Add OAuth",
         "| src/a.py | created | a1 | +3 -0 | abababababab | 2026-10-05 09:10 |",
         "| 2026-10-05 09:11 | 2026-10-05 09:41 | 0:30:00 | paused (Add OAuth) |",
@@ -187,14 +188,29 @@ def test_the_drawing_covers_agents_and_pauses() -> None:
 
 @pytest.mark.parametrize("minutes", [0, 1, 59, 60, 61, 10_000])
 def test_times_in_the_table_add_up(minutes: int) -> None:
-    """Working and paused make elapsed, as printed."""
+    """Worked, paused and away make elapsed, as printed."""
     state = fold(events((0, SessionStarted(goal="x", project=Project(id="p", name="x"), device="d"))))
     rows = dict(report.time_table(view.session(state, BEGAN + minutes * MINUTE + 999)))
     seconds = {}
     for name, time in rows.items():
         hours, minute, second = (int(part.replace(",", "")) for part in time.split(":"))
         seconds[name] = hours * 3600 + minute * 60 + second
-    assert seconds["Working"] + seconds["Paused"] == seconds["Elapsed"] == minutes * 60
+    assert seconds["Elapsed"] == minutes * 60 == sum(seconds.values()) - seconds["Elapsed"]
+    assert list(seconds) == ["Worked", "Paused", *(["Away"] if minutes == 10_000 else []), "Elapsed"]
+
+
+def test_a_night_is_away_and_not_paused() -> None:
+    """The words of `show`: eight hours without a sign are no pause."""
+    state = fold(events(
+        (0, SessionStarted(goal="x", project=Project(id="p", name="x"), device="d")), (20, NoteAdded(text="back")),
+        (20 + 11 * 60, NoteAdded(text="next day")), (24 + 11 * 60, SessionCompleted()),
+    ))  # fmt: skip
+    session = view.session(state, BEGAN + DAY)
+    text = report.markdown(session)
+    for line in ("| Worked | 0:04:00 |", "| Paused | 0:20:00 |", "| Away | 11:00:00 |", "| Elapsed | 11:24:00 |"):
+        assert line in text.splitlines()
+    assert "| 11:00:00 | away |" in text
+    assert "away, 11 h 00 min" in report.html(session)
 
 
 PLAIN_SHAPE = _shape(report.markdown(told()))

@@ -40,6 +40,7 @@ from holdfast.store.interface import Draft
 from holdfast.web.actions.settling import before_settling
 from holdfast.web.live import difference
 from holdfast.web.pages import Asked
+from holdfast.web.pages.now import NOW
 from holdfast.web.pages.session import SESSION, as_of
 from holdfast.web.pages.session_log import earlier
 from holdfast.web.pages.session_log import one as one_event
@@ -367,6 +368,22 @@ def test_one_event_sends_little_again(ground: Ground) -> None:
     allowed = {"head", "travel", "law", "strip", "gantt", "notes-heading", "note-1", "events-heading"}
     assert {name for name in put if not name.startswith("event-")} <= allowed
     assert sum(name.startswith("event-") for name in put) == 1
+
+
+def test_a_night_is_away_and_not_paused(ground: Ground) -> None:
+    """As `show` has it: the sums, the key of the strip and the list of pauses; on the card of Now as well."""
+    with ground.keeper("left for a night") as keeper:
+        start = keeper.now() - 30 * HOUR
+        session = keeper.start("Left for a night", at=start)
+        session.message("user", at=start + 20 * MINUTE)
+        regions = SESSION.shot(keeper, Asked({"id": session.id})).regions
+        card = str(NOW.shot(keeper, Asked()).regions[f"card-{session.id}"])
+    law = re.sub(r"<[^>]*>|\s", " ", str(regions["law"]))
+    sums = " ".join(law.split())
+    assert re.match(r"0:00:00 worked \+ 0:20:00 paused \+ 29:40:00 away = 30:00:00 elapsed", sums), sums
+    assert sums.endswith("idle 0:20:00"), sums
+    assert "<td>away</td>" in regions["pauses"]
+    assert re.search(r"20 min</span> paused.*29 h 40 min</span> away", card, re.DOTALL), card
 
 
 def test_time_that_passes_sends_nothing(ground: Ground) -> None:

@@ -164,8 +164,9 @@ def drawn(glance: Fields | None, payload: Fields, paint: Paint, *, now: int) -> 
 
 def _session(glance: Fields, paint: Paint, now: int) -> list[Painted]:
     worked, pause, paused = glances.working(glance, now)
-    spent = span(worked)
-    parts = [paint.join(paint.yellow(f"⏸ {span(paused)} {pause}"), f", {spent} worked") if pause else paint.plain(spent)]
+    parts = [paint.plain(span(worked))]
+    if pause:
+        parts = [paint.join(paint.yellow(f"⏸ {span(paused)} {pause}"), f", {span(worked)} worked")]
     if glance.get("waits") is True:
         parts.append(paint.yellow("waits for you"))
     agents = glance.get("agents")

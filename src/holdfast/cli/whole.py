@@ -125,7 +125,7 @@ def _sections(paint: Paint, session: Session, clock: Clock) -> list[Block]:
         ], 1)),
         ("Pauses", "", _rows(paint, [
             [clock.at(p.started_at), clock.at(p.ended_at) if p.ended_at else "now", span(p.duration_ms),
-             pause_words(p.kind, p.reason)]
+             pause_words(p.kind, p.reason, p.duration_ms)]
             for p in session.time.pauses
         ], 3)),
         ("Context by agent", "", _rows(paint, [

@@ -17,7 +17,6 @@ from holdfast.core.model import Agent, Conversation, Session
 from holdfast.core.short_names import agent_names, readable
 from holdfast.core.times import millis, span, text
 from holdfast.keeper.wording import (
-    ABSENCE,
     STATUS,
     ago,
     count,
@@ -208,8 +207,7 @@ def _sections(facts: _Facts) -> list[Section]:
         ], 5),
         Section("Pauses", [
             f"{_stamp(pause.started_at)}  {span(pause.duration_ms)}  "
-            + ("away" if pause.duration_ms >= ABSENCE and pause.kind == "idle"
-               else pause_words(pause.kind, pause.reason))
+            + pause_words(pause.kind, pause.reason, pause.duration_ms)
             for pause in session.time.pauses
         ], 14, newest_last=True),
         Section("Limits", [

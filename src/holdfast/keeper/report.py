@@ -19,6 +19,7 @@ from holdfast.keeper.wording import (
     made_by,
     one_line,
     pause_words,
+    paused_and_away,
     percent,
     visible,
 )
@@ -83,9 +84,13 @@ def facts(session: Session) -> list[tuple[str, str]]:
 
 
 def time_table(session: Session) -> list[tuple[str, str]]:
-    """Working + paused = elapsed, to the second as well: what rounding hides in one it shows in another."""
-    working, elapsed = (ms // 1000 * 1000 for ms in (session.time.working_ms, session.time.elapsed_ms))
-    return [("Working", exact(working)), ("Paused", exact(elapsed - working)), ("Elapsed", exact(elapsed))]
+    """Worked + paused + away = elapsed, to the second as well: what rounding hides in one it shows in another."""
+    time = session.time
+    working, away, elapsed = (
+        ms // 1000 * 1000 for ms in (time.working_ms, paused_and_away(time)[1], time.elapsed_ms)
+    )
+    parts = [("Worked", working), ("Paused", elapsed - working - away), ("Away", away), ("Elapsed", elapsed)]
+    return [(name, exact(ms)) for name, ms in parts if ms or name != "Away"]
 
 
 def as_of(session: Session) -> str:
@@ -148,7 +153,7 @@ FILE_HEAD = ("File", "Change", "By", "Lines", "Hash", "When")
 def pause_rows(session: Session) -> list[list[str]]:
     return [
         [stamp(pause.started_at), stamp(pause.ended_at) or "now", exact(pause.duration_ms),
-         pause_words(pause.kind, pause.reason)]
+         pause_words(pause.kind, pause.reason, pause.duration_ms)]
         for pause in session.time.pauses
     ]  # fmt: skip
 

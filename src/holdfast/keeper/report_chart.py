@@ -50,7 +50,7 @@ def chart(session: Session) -> str:
     parts.append(bar(0, since, until, "work", f"worked {span(session.time.working_ms)}"))
     for pause in session.time.pauses:
         start = millis(pause.started_at)
-        about = f"{pause_words(pause.kind, pause.reason)}, {span(pause.duration_ms)}"
+        about = f"{pause_words(pause.kind, pause.reason, pause.duration_ms)}, {span(pause.duration_ms)}"
         parts.append(bar(0, start, start + pause.duration_ms, f"pause {pause.kind}", about))
     for row, agent in enumerate(agents, start=1):
         start = millis(agent.started_at or session.created_at)

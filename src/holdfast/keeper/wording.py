@@ -113,18 +113,25 @@ def percent(fraction: float) -> str:
     return f"{whole}%"
 
 
-def pause_words(kind: str, reason: str | None) -> str:
-    """`paused (lunch)`, `idle`; what an agent's run or the limit is called by itself."""
+def pause_words(kind: str, reason: str | None, length: int = 0) -> str:
+    """`paused (lunch)`, `idle`, or `away` if that long; what an agent's run or the limit is called by itself."""
+    if kind == "idle" and length >= ABSENCE:
+        return "away"
     why = one_line(reason) if reason else ""
     if why and kind in ("task", "timeout"):
         return why
     return PAUSES.get(kind, kind) + (f" ({why})" if why else "")
 
 
-def time_words(time: Time) -> str:
-    """`23 min worked, 12 min paused, 377 d away`. Who leaves a session for a night or a year did not pause it."""
+def paused_and_away(time: Time) -> tuple[int, int]:
+    """What was paused, and what was away: who leaves a session for a night or a year did not pause it."""
     away = sum(pause.duration_ms for pause in time.pauses if pause.duration_ms >= ABSENCE)
-    paused = time.paused_ms - away
+    return time.paused_ms - away, away
+
+
+def time_words(time: Time) -> str:
+    """`23 min worked, 12 min paused, 377 d away`."""
+    paused, away = paused_and_away(time)
     parts = [f"{span(time.working_ms)} worked", f"{span(paused)} paused" if paused or not away else ""]
     return ", ".join([*filter(None, parts), *([f"{span(away)} away"] if away else [])])
 

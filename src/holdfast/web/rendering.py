@@ -122,6 +122,10 @@ _TEMPLATES.filters |= {
     "percent": wording.percent,
     "span": span,
     "stamp": stamp,
+    "open_pause": wording.open_pause,
+    "paused_and_away": wording.paused_and_away,
+    "time_words": wording.time_words,
 }
 _TEMPLATES.globals |= {"allows": session_allows, "word_field": word_field}
-_TEMPLATES.globals |= {"bar": bar, "counting": counting, "STATUS": wording.STATUS, "pause_words": wording.pause_words}
+_TEMPLATES.globals |= {"bar": bar, "counting": counting, "pause_words": wording.pause_words}
+_TEMPLATES.globals |= {"ABSENCE": wording.ABSENCE, "STATUS": wording.STATUS}

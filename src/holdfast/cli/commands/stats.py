@@ -1,6 +1,7 @@
 """`holdfast stats`: hours worked, by scope, day, project or agent.
 
-People are shown worked time alone: pauses of several sessions overlap, and include nights, so their sum means nothing.
+People are shown worked time alone: pauses of several sessions overlap and include nights, so a sum of them means
+nothing.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from holdfast.cli.whole import whole
 from holdfast.core.model import Session
 from holdfast.core.modes import limits
 from holdfast.keeper.overview import with_names
+from holdfast.keeper.wording import paused_and_away
 
 if TYPE_CHECKING:
     from holdfast.keeper.overview import Glance
@@ -124,8 +125,10 @@ def _bar(paint: Paint) -> int:
 
 def _clock(paint: Paint, session: Session) -> Painted:
     time = session.time
-    paused = f", {ticking(time.paused_ms)} paused" if time.paused_ms else ""
-    return paint.join(paint.bold(ticking(time.working_ms)), f" worked{paused}")
+    rest = "".join(
+        f", {ticking(ms)} {word}" for ms, word in zip(paused_and_away(time), ("paused", "away"), strict=True) if ms
+    )
+    return paint.join(paint.bold(ticking(time.working_ms)), f" worked{rest}")
 
 
 def _latest(paint: Paint, events: Sequence[Happening], clock: Clock) -> Painted:

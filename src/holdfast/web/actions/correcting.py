@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid
 from holdfast.core.times import SECOND, millis, span
+from holdfast.keeper.wording import time_words
 from holdfast.machine.wall import local_moment
 from holdfast.web.actions.said import Form, Said, nearest, said
 from holdfast.web.rendering import local
@@ -27,8 +28,7 @@ def correct(keeper: Keeper, reference: str, form: Form) -> Said:
     record = kept.worked if what == "worked" else kept.away
     record(since, until, form.get("reason", "").strip() or None)
     time = kept.document().time
-    totals = f"{span(time.working_ms)} worked, {span(time.paused_ms)} paused"
-    return said(f"{what.capitalize()} for {span(until - since)}: {totals}.", there)
+    return said(f"{what.capitalize()} for {span(until - since)}: {time_words(time)}.", there)
 
 
 def _moment(written: str) -> int:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.short_names import agent_names
-from holdfast.core.times import span
 from holdfast.keeper import ground
 from holdfast.keeper.elsewhere import at_its_place
 from holdfast.keeper.resuming import look
-from holdfast.keeper.wording import count
+from holdfast.keeper.wording import count, time_words
 from holdfast.web.actions.said import AskFirst, Form, Said, nearest, said
 
 if TYPE_CHECKING:
@@ -83,9 +82,7 @@ def stop(keeper: Keeper, reference: str, form: Form) -> Said:
         names = agent_names(kept.document().agents)
         running = ", ".join(names.get(id_, id_) for id_ in done.at_work)
         more = (*more, f"Still at work, and not stopped by this: {running}.")
-    return said(
-        f"Completed: {span(time.working_ms)} worked, {span(time.paused_ms)} paused.", keeper, there, more=more
-    )
+    return said(f"Completed: {time_words(time)}.", keeper, there, more=more)
 
 
 def before_stopping(keeper: Keeper, reference: str) -> dict[str, object]:

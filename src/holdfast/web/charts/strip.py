@@ -80,7 +80,7 @@ def chart(pauses: Sequence[Pause], axis: Axis, offset: Offset) -> Markup:
         if pause.until is not None and until <= pause.since:
             continue
         left, wide = axis.stretch(pause.since, until, least=0.15)
-        told = pause_words(pause.kind, pause.reason) + (
+        told = pause_words(pause.kind, pause.reason, until - pause.since) + (
             "" if pause.until is None else f", {span(until - pause.since)}"
         )
         where = Markup('x="{}%" y="24" width="{}%" height="22"').format(left, wide)

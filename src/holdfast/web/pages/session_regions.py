@@ -15,7 +15,7 @@ from holdfast.core.model import Agent, Task
 from holdfast.core.state import AgentState
 from holdfast.core.times import MINUTE, millis
 from holdfast.keeper.report import exact, phases
-from holdfast.keeper.wording import limit_words, open_pause
+from holdfast.keeper.wording import ABSENCE, limit_words, open_pause, paused_and_away
 from holdfast.machine.wall import local_offset
 from holdfast.web.charts import gantt, strip
 from holdfast.web.charts.axis import Axis, Period, quiet
@@ -140,30 +140,34 @@ class _Kind(NamedTuple):
 
 
 def _law(sight: Sight) -> str:
-    """Worked and paused are elapsed, to the second: the sum is made of what is shown."""
+    """Worked, paused and away are elapsed, to the second: the sum is made of what is shown."""
     s, now = sight.session, sight.now
     lasting = open_pause(s)
-    growing = None if not sight.live else "working" if lasting is None else "paused"
+    absent = lasting is not None and lasting.duration_ms >= ABSENCE
+    growing = None if not sight.live else "working" if lasting is None else "away" if absent else "paused"
 
     def kind(name: str, ms: int, grows: bool) -> _Kind:
         return _Kind(name, ms, now - ms if grows else None)
 
-    working, paused = (ms // 1000 * 1000 for ms in (s.time.working_ms, s.time.paused_ms))
-    if growing is not None:  # to the millisecond what grows, or its beginning would waver
-        working, paused = (s.time.working_ms, paused) if growing == "working" else (working, s.time.paused_ms)
-    totals = dict.fromkeys(strip.KINDS, 0)
+    paused, away = paused_and_away(s.time)
+    parts = [
+        # To the millisecond what grows, or its beginning would waver.
+        (words, kind(name, ms if name == growing else ms // 1000 * 1000, name == growing))
+        for name, words, ms in (("working", "worked", s.time.working_ms), ("paused", "paused", paused),
+                                ("away", "away", away))
+        if name == "working" or ms or (name == "paused" and not away)
+    ]  # fmt: skip
+    totals: dict[str, int] = {}
     for pause in s.time.pauses:
-        totals[pause.kind] += pause.duration_ms
+        length = 0 if pause.duration_ms >= ABSENCE else pause.duration_ms
+        totals[pause.kind] = totals.get(pause.kind, 0) + length
     kinds = [
-        kind(name, total, sight.live and lasting is not None and lasting.kind == name)
-        for name, total in totals.items()
-        if total or (lasting is not None and lasting.kind == name)
+        kind(name, totals[name], growing == "paused" and lasting is not None and lasting.kind == name)
+        for name in strip.KINDS
+        if name in totals
     ]
-    return render(
-        "session-law.html", working=kind("working", working, growing == "working"),
-        paused=kind("paused", paused, growing == "paused"),
-        elapsed=kind("elapsed", working + paused, growing is not None), kinds=kinds,
-    )  # fmt: skip
+    elapsed = kind("elapsed", sum(part.ms for _, part in parts), growing is not None)
+    return render("session-law.html", parts=parts, elapsed=elapsed, kinds=kinds)
 
 
 # ── the work ─────────────────────────────────────────────────────────────────────────────────────────────

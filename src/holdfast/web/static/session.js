@@ -193,13 +193,13 @@ function exact(seconds) {
   return `${Math.floor(seconds / 3600).toLocaleString("en")}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
 }
 
-// Elapsed is the sum of what is shown for worked and paused, in every second.
+// Elapsed is the sum of what is shown before it, in every second.
 function count() {
   const seconds = {};
   for (const clock of document.querySelectorAll("#law [data-kind]")) {
     const { kind, ms, from } = clock.dataset;
     const length = from === undefined ? Number(ms) : Math.max(Date.now() - Number(from), 0);
-    seconds[kind] = kind === "elapsed" ? seconds.working + seconds.paused : Math.floor(length / 1000);
+    seconds[kind] = kind === "elapsed" ? Object.values(seconds).reduce((sum, part) => sum + part, 0) : Math.floor(length / 1000);
     const text = exact(seconds[kind]);
     if (clock.textContent !== text) clock.textContent = text;
   }
