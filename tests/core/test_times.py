@@ -114,18 +114,31 @@ def test_reading_never_does_anything_else(written: str) -> None:
         ("12:00", 0, "2026-11-15T12:00:00Z"), ("9:05", 0, "2026-11-15T09:05:00Z"),
         ("00:00", 60, "2026-11-14T23:00:00Z"), ("23:59", -360, "2026-11-16T05:59:00Z"),
         ("08:00", 330, "2026-11-15T02:30:00Z"), ("2026-11-14T08:00:00Z", 330, "2026-11-14T08:00:00Z"),
+        ("2027-03-02 10:21", 60, "2027-03-02T09:21:00Z"), ("2027-03-02T10:21", 60, "2027-03-02T09:21:00Z"),
+        ("2027-03-02 10:21:30", -300, "2027-03-02T15:21:30Z"), ("2027-03-02T10:21+01:00", 330, "2027-03-02T09:21:00Z"),
+        ("0001-01-01 00:00", 60, "0001-01-01T00:00:00Z"),
     ],
 )  # fmt: skip
 def test_as_a_person_types_it(written: str, offset: int, meant: str) -> None:
-    """HH:MM is of today in the person's own zone; a whole time is what it says."""
-    assert asked(written, now=NOON, local=timedelta(minutes=offset)) == millis(meant)
+    """Without an offset it is of the person's own zone, HH:MM of today; with one it is what it says."""
+    assert asked(written, now=NOON, local=lambda _: timedelta(minutes=offset)) == millis(meant)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("2026-07-01 12:00", "2026-07-01T10:00:00Z"), ("2026-10-25 01:59", "2026-10-24T23:59:00Z"),
+     ("2026-10-25 03:00", "2026-10-25T02:00:00Z"), ("12:00", "2026-11-15T11:00:00Z")],
+)  # fmt: skip
+def test_the_offset_is_that_of_the_moment_when_clocks_were_changed_since(written: str, meant: str) -> None:
+    change = millis("2026-10-25T01:00:00Z")
+    assert asked(written, now=NOON, local=lambda at: timedelta(hours=2 if at < change else 1)) == millis(meant)
 
 
 def test_today_is_the_persons_today() -> None:
     """Just after midnight east of Greenwich, today has begun although UTC's has not."""
     now = millis("2026-11-15T23:30:00Z")
-    assert asked("00:15", now=now, local=timedelta(hours=1)) == millis("2026-11-15T23:15:00Z")
-    assert asked("00:15", now=now, local=timedelta(0)) == millis("2026-11-15T00:15:00Z")
+    assert asked("00:15", now=now, local=lambda _: timedelta(hours=1)) == millis("2026-11-15T23:15:00Z")
+    assert asked("00:15", now=now, local=lambda _: timedelta(0)) == millis("2026-11-15T00:15:00Z")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +148,7 @@ def test_today_is_the_persons_today() -> None:
 def test_other_clock_times_are_refused(written: str) -> None:
     """There is no minute 60, no hour 24, and digits are ASCII."""
     with pytest.raises(Invalid):
-        asked(written, now=NOON, local=timedelta(0))
+        asked(written, now=NOON, local=lambda _: timedelta(0))
 
 
 @pytest.mark.parametrize(

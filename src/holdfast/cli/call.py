@@ -80,16 +80,13 @@ class Call:
         return self._at
 
     def moment(self, written: str | None) -> int | None:
-        """A time as a person typed it: RFC 3339, a date, or HH:MM of today."""
+        """A time as a person typed it: RFC 3339, or in local time without an offset, or HH:MM of today."""
         if written is None:
             return None
         from holdfast.core.times import asked
         from holdfast.machine.wall import local_offset
 
-        now = self.keeper.now()
-        moment = asked(written, now=now, local=local_offset(now))
-        # Of a day on which the clocks are changed, the offset of that hour counts, not the present one.
-        return asked(written, now=now, local=local_offset(moment))
+        return asked(written, now=self.keeper.now(), local=local_offset)
 
     def whether_recorded(self, error: HoldfastError) -> HoldfastError:
         """What to say of a server that went away: what was recorded, and whether to run the command again."""

@@ -78,11 +78,13 @@ def _time(word: str, *, date: bool) -> str:
     from holdfast.core import times
 
     if not word.isascii():
-        raise Invalid(f"{shown(word)} is not a time", hint="Write it as RFC 3339, or as HH:MM of today.")
+        raise Invalid(
+            f"{shown(word)} is not a time", hint="Write it as 2026-11-15 09:30, as HH:MM of today, or as RFC 3339."
+        )
     # A date alone is its first moment, so what makes that moment valid makes the date valid.
     bare = date and len(word) == 10
     try:
-        times.asked(f"{word}T00:00:00Z" if bare else word, now=0, local=timedelta(0))
+        times.asked(f"{word}T00:00:00Z" if bare else word, now=0, local=lambda _: timedelta(0))
     except Invalid as error:
         if not date:
             raise

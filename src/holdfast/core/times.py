@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from holdfast.core.errors import Invalid
@@ -44,7 +45,8 @@ def millis(written: str) -> int:
     if match is None or match[3] is None:
         raise Invalid(
             f"{written[:60]!r} is not a time",
-            hint="Write it as RFC 3339, for instance 2026-11-15T09:30:00Z, or as HH:MM of today.",
+            hint="Write it as RFC 3339, for instance 2026-11-15T09:30:00Z; in commands also as 2026-11-15 09:30 or as "
+            "HH:MM of today, in local time.",
         )
     # A leap second (":60") is the last moment of its minute: no clock we meet can tell it apart.
     plain = written[:17] + "59" + written[19:] if match[1] == "60" else written
@@ -58,17 +60,25 @@ def millis(written: str) -> int:
     return ms
 
 
-def asked(written: str, *, now: int, local: timedelta) -> int:
-    """A time as a person types it: RFC 3339, or `HH:MM` of today in their own zone.
+def asked(written: str, *, now: int, local: Callable[[int], timedelta]) -> int:
+    """A time as a person types it: RFC 3339; in their own zone the same without an offset, or `HH:MM` of today.
 
-    `local` is the offset of their zone from UTC; the core has no clock and no zone of its own.
+    `local` tells how far their zone is from UTC at a moment; the core has no clock and no zone of its own.
     """
     clock = _CLOCK.match(written)
-    if clock is None:
-        return millis(written)
-    shift = int(local / _MILLISECOND)
-    midnight = (now + shift) // DAY * DAY - shift
-    return midnight + int(clock[1]) * HOUR + int(clock[2]) * MINUTE
+    if clock is not None:
+        today = (now + local(now) // _MILLISECOND) // DAY * DAY
+        return from_local(today + int(clock[1]) * HOUR + int(clock[2]) * MINUTE, local)
+    match = _RFC3339.match(written)
+    return millis(written) if match is None or match[3] else from_local(millis(f"{written}Z"), local)
+
+
+def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
+    """The moment at which clocks of a zone show what clocks in UTC show at `as_utc`."""
+    moment = as_utc
+    for _ in range(3):  # the offset is that of the moment itself, not of some hours before or after
+        moment = as_utc - local(moment) // _MILLISECOND
+    return min(max(moment, EARLIEST), LATEST)
 
 
 def span(ms: int) -> str:

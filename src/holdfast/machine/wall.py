@@ -116,13 +116,9 @@ def midnight(date: str) -> int:
 
 def local_moment(written: str) -> int:
     """A time of this machine's zone without its offset, `2026-11-15T09:30:00`."""
-    from holdfast.core.times import millis
+    from holdfast.core.times import from_local, millis
 
-    as_utc = guess = millis(f"{written}Z")
-    for _ in range(3):  # the offset is that of the moment itself, not of some hours before or after
-        offset = local_offset(guess)
-        guess = as_utc - (offset.days * 86_400 + offset.seconds) * 1000
-    return guess
+    return from_local(millis(f"{written}Z"), local_offset)
 
 
 def _possible(ms: int) -> bool:

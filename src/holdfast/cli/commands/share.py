@@ -59,7 +59,7 @@ def _expires(call: Call) -> int | None:
         moment = call.keeper.now() + span
     except Invalid:
         try:
-            moment = _end_of_day(call, written) if _DAY.fullmatch(written) else call.moment(written) or 0
+            moment = _end_of_day(written) if _DAY.fullmatch(written) else call.moment(written) or 0
         except Invalid:
             raise Invalid(
                 f"--expires: {shown(written)} is neither a length of time nor a time",
@@ -70,8 +70,7 @@ def _expires(call: Call) -> int | None:
     return moment
 
 
-def _end_of_day(call: Call, day: str) -> int:
-    from holdfast.machine.wall import local_offset
+def _end_of_day(day: str) -> int:
+    from holdfast.machine.wall import local_moment
 
-    end = call.moment(f"{day}T23:59:59.999Z") or 0
-    return end - int(local_offset(end).total_seconds() * 1000)
+    return local_moment(f"{day}T23:59:59.999")

@@ -57,8 +57,7 @@ def moment(keeper: Keeper, words: Asked) -> int | None:
         return number
     if _DAY.fullmatch(written):
         return midnight(written)
-    now = keeper.now()
-    return asked(written, now=now, local=local_offset(now))
+    return asked(written, now=keeper.now(), local=local_offset)
 
 
 def sight(keeper: Keeper, reference: str, at: int | None) -> Sight:
