@@ -426,6 +426,22 @@ def test_stats_in_three_forms(run: Run, shop: str, by: str) -> None:
         assert lines == [f"auth,1,{65 * MINUTE},{8 * MINUTE},{57 * MINUTE},0,0,4"]
 
 
+def test_corrections_take_and_name_local_time(run: Run, shop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day and a time, as a person writes them in their own zone; so do refusals."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    code, _, err = run("away", "--from", "2026-10-05 12:15", "--to", "2026-10-05T12:20", "--at", "2026-10-05 13:50")
+    assert (code, err) == (0, ""), err
+    for words in (("away", "--from", "2026-10-05 10:59"), ("worked", "--from", "2026-10-05T10:59")):
+        code, _, err = run(*words, "--to", "2026-10-05 11:20", "--at", AT)
+        what = "the pause" if words[0] == "away" else "the work"
+        assert code == 4
+        assert f"the session began at 2026-10-05 11:00:00+02:00; {what} must lie within it" in err
+    _, _, err = run("note", "x", "--at", "2026-10-05 11:05")
+    assert "2026-10-05 11:05:00+02:00 is before the session's last event (2026-10-05 13:50:00+02:00)" in err
+    assert run("note", "x", "--at", "2026-10-05 13:50:00+02:00")[0] == 0
+
+
 def test_stats_show_worked_time_without_nights(run: Run, shop: str) -> None:
     """A session left open for two nights: no sum of pauses for people, and no day on which nothing was worked."""
     run("message", "--role", "user", "--at", "2026-10-07T09:00:00Z")

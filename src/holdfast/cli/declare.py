@@ -142,7 +142,7 @@ GLOBALS: tuple[Option, ...] = (
         ("--store",), "where sessions are kept: sqlite:///PATH, or postgresql://USER@HOST/DATABASE", metavar="URL"
     ),
     Option(("--json",), "print one JSON document, errors too", kind="flag"),
-    Option(("--at",), "record or look as of this time: RFC 3339, local time such as 2026-11-15 09:30, or HH:MM of today", kind="time"),
+    Option(("--at",), "record or look as of this time: 2026-11-15 09:30, RFC 3339, or HH:MM of today", kind="time"),
     Option(("--quiet",), "print results only", kind="flag"),
     Option(("--yes",), "say yes to whatever would be asked", kind="flag"),
     Option(("--no-color",), "print without colour", kind="flag"),

@@ -45,8 +45,8 @@ def millis(written: str) -> int:
     if match is None or match[3] is None:
         raise Invalid(
             f"{written[:60]!r} is not a time",
-            hint="Write it as RFC 3339, for instance 2026-11-15T09:30:00Z; in commands also as 2026-11-15 09:30 or as "
-            "HH:MM of today, in local time.",
+            hint="Write it as RFC 3339, for instance 2026-11-15T09:30:00Z; in commands also in local time, as "
+            "2026-11-15 09:30 or as HH:MM of today.",
         )
     # A leap second (":60") is the last moment of its minute: no clock we meet can tell it apart.
     plain = written[:17] + "59" + written[19:] if match[1] == "60" else written

@@ -18,7 +18,6 @@ from holdfast.core.model import Row, Sync
 from holdfast.core.reminders import Rule, message_ends_pause
 from holdfast.core.state import State
 from holdfast.core.text import clean
-from holdfast.core.times import text
 from holdfast.core.vocabulary import (
     Project,
     SessionArchived,
@@ -32,7 +31,7 @@ from holdfast.keeper.session import KeptSession
 from holdfast.keeper.turn import Turn
 from holdfast.keeper.upkeep import Upkeep
 from holdfast.machine import host, worktree
-from holdfast.machine.wall import Wall
+from holdfast.machine.wall import Wall, local_text
 from holdfast.store.address import Address, SqliteAddress, address, open_store
 from holdfast.store.interface import Filter, Store, Transaction
 
@@ -408,7 +407,7 @@ class Keeper:
             return state
         past = fold.fold((event for event in store.events(session) if event.at <= at), session)
         if past.created_at is None:
-            raise NotFound(f"the session had not begun at {text(at)}", session=session)
+            raise NotFound(f"the session had not begun at {local_text(at)}", session=session)
         return past
 
     def events(self, session: str) -> list[Event]:

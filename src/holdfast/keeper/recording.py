@@ -18,7 +18,7 @@ from holdfast.core.lifecycle import MOVES, refusal, session_allows
 from holdfast.core.reminders import Line, Rule, due, limit_of
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean
-from holdfast.core.times import DAY, text
+from holdfast.core.times import DAY
 from holdfast.core.vocabulary import (
     FREE_TEXT,
     RULES,
@@ -30,7 +30,7 @@ from holdfast.core.vocabulary import (
     SessionTimedOut,
     is_sign,
 )
-from holdfast.machine.wall import Wall
+from holdfast.machine.wall import Wall, local_text
 from holdfast.store.interface import UNSEEN, Draft, Store, Transaction
 
 Build = Callable[[State], Iterable[Data]]
@@ -188,11 +188,13 @@ class Recorder:
             return now if latest is None else max(now, latest)
         if asked > now + DAY:
             raise Invalid(
-                f"{text(asked)} is more than 24 hours ahead", hint="Check the date given to --at.", session=session
+                f"{local_text(asked)} is more than 24 hours ahead",
+                hint="Check the date given to --at.",
+                session=session,
             )
         if latest is not None and asked < latest:
             raise Invalid(
-                f"{text(asked)} is before the session's last event ({text(latest)})",
+                f"{local_text(asked)} is before the session's last event ({local_text(latest)})",
                 hint="What was forgotten is corrected with: holdfast away --from TIME --to TIME",
                 session=session,
             )

@@ -10,7 +10,6 @@ from holdfast.core.errors import Invalid
 from holdfast.core.modes import MODES
 from holdfast.core.state import State
 from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.times import text
 from holdfast.core.vocabulary import (
     AwayRecorded,
     Data,
@@ -26,6 +25,7 @@ from holdfast.core.vocabulary import (
     WorkedRecorded,
 )
 from holdfast.keeper.work import Work, fraction, number
+from holdfast.machine.wall import local_text
 
 if TYPE_CHECKING:
     from holdfast.core.failures import Category
@@ -236,9 +236,9 @@ class KeptSession(Work):
                 raise Invalid(f"{what} must end after it begins")
             start, end = state.time.start, view.ended_at(state)
             if since < start:
-                raise Invalid(f"the session began at {text(start)}, after {what} would", session=self.id)
+                raise Invalid(f"the session began at {local_text(start)}; {what} must lie within it", session=self.id)
             if end is not None and until > end:
-                raise Invalid(f"the session ended at {text(end)}, before {what} would", session=self.id)
+                raise Invalid(f"the session ended at {local_text(end)}; {what} must lie within it", session=self.id)
             if until > max(self.keeper.now(), state.updated_at, at or 0):
                 hint = "Use holdfast pause for one that begins now." if what == "the pause" else None
                 raise Invalid(f"{what} would end in the future", hint=hint)

@@ -109,6 +109,22 @@ def local_offset(ms: int) -> timedelta:
     return timedelta(0)
 
 
+def zone(ms: int) -> str:
+    """How far this machine's zone is from UTC at that moment, `+01:00`."""
+    minutes = round(local_offset(ms).total_seconds() / 60)
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+
+
+def local_text(ms: int) -> str:
+    """The moment as a person reads it and can type it again: `2026-11-15 10:30:00+01:00`."""
+    from datetime import timedelta
+
+    from holdfast.core.times import text
+
+    there = text(ms + local_offset(ms) // timedelta(milliseconds=1))[:-1]
+    return there.replace("T", " ").removesuffix(".000") + zone(ms)
+
+
 def midnight(date: str) -> int:
     """The first moment of a day in this machine's zone, `2026-11-15`."""
     return local_moment(f"{date}T00:00:00.000")
