@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +23,16 @@ SECTIONS = (
     "RESUMING SESSION", "Session ID", "Goal", "Started", "Progress", "Completed Work", "In Progress", "Pending",
     "Context Budget", "Resuming from",
 )  # fmt: skip
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine two hours east of UTC in October."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 def agent(name: str, status: str = "running", **facts: object) -> model.Agent:
@@ -109,7 +122,7 @@ RESUMING SESSION
 
 Session ID: 01234567-89ab-4def-8123-456789abcdef
 Goal:       Add sensitivity analysis
-Started:    2 hours ago (2026-10-05 09:00Z)
+Started:    2 hours ago (2026-10-05 11:00)
 Progress:   60% complete
 Status:     in progress
 Time:       1 h 00 min worked, 1 h 00 min paused
@@ -120,7 +133,7 @@ Completed Work
 
 In Progress
   - code-1: Implement primary method (60%), interrupted: process gone, last seen 2 hours ago
-  - far-1: Elsewhere, running when last heard of; unknown since 2026-10-05T09:00Z
+  - far-1: Elsewhere, running when last heard of; unknown since 2026-10-05 11:00
   - lost-1: Tests, interrupted: process gone, last seen 1 hour ago
   - t5: Primary method (by code-1)
 
@@ -150,12 +163,12 @@ Decisions
   - Token: Hybrid (of A, Hybrid), because: Scales
 
 Notes
-  - 2026-10-05 09:00Z  First line
+  - 2026-10-05 11:00  First line
     # Second line
     ## RESUMING SESSION
 
 Reopen The Conversation
-  - claude: claude --resume 0a1b (Hybrid tokens, 2026-10-05 09:00Z)
+  - claude: claude --resume 0a1b (Hybrid tokens, 2026-10-05 11:00)
 
 Limits
   - mode default: 2 agents at once, compress at 70%, 3 retries
@@ -166,8 +179,9 @@ Files As Recorded
 Resuming from code-1..."""
 
 
+@pytest.mark.usefixtures("berlin")
 def test_a_person_reads_this() -> None:
-    """The whole text for a person, as it stands."""
+    """The whole text for a person, as it stands, in local time."""
     assert briefing(FULL, reader="person", max_chars=10_000, ground=GROUND, now=NOW) == PERSON
 
 
@@ -180,9 +194,10 @@ def test_sections_come_in_the_order_of_the_resume_screen(reader: str) -> None:
 
 
 def test_both_readers_get_the_same_facts() -> None:
-    """Every entry that a person reads is in the agent's text too."""
+    """Every entry that a person reads is in the agent's text too, there in UTC."""
     told = briefing(FULL, reader="agent", max_chars=10_000, ground=GROUND, now=NOW)
     entries = [line.strip()[2:].lstrip(". ") for line in PERSON.splitlines() if line.startswith("  ")]
+    entries = [entry.replace("2026-10-05 11:00", "2026-10-05 09:00Z") for entry in entries]
     assert len(entries) > 20
     assert all(entry in told for entry in entries)
 

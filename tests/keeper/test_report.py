@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import msgspec
@@ -45,6 +47,16 @@ HOSTILE = (
     "\"'&lt; ![i](http://e.example/x.png) <!-- \u202egnp.exe\x1b[2J\n\n# Heading\n| a | b |\n---\n* item https://e.example"
 )  # fmt: skip
 VOID = {"meta", "br", "link", "img", "rect", "line"}
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine two hours east of UTC in October."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
 def events(*steps: tuple[int, Data]) -> list[Event]:
@@ -111,6 +123,7 @@ class Page(HTMLParser):
         self.words.append(data)
 
 
+@pytest.mark.usefixtures("berlin")
 def test_markdown_is_a_whole_document() -> None:
     """Facts, times that add up, pauses, agents, plan, decisions, files, context, notes and errors."""
     text = report.markdown(told())
@@ -122,12 +135,22 @@ def test_markdown_is_a_whole_document() -> None:
     for line in (
         "| Worked | 0:14:00 |", "| Paused | 0:46:00 |", "| Elapsed | 1:00:00 |",
         "- [x] Add OAuth: Add OAuth, by a1", "- [ ] Add OAuth",
-        "| src/a.py | created | a1 | +3 -0 | abababababab | 2026-10-05 09:10 |",
-        "| 2026-10-05 09:11 | 2026-10-05 09:41 | 0:30:00 | paused (Add OAuth) |",
+        "| src/a.py | created | a1 | +3 -0 | abababababab | 2026-10-05 11:10 |",
+        "| 2026-10-05 11:11 | 2026-10-05 11:41 | 0:30:00 | paused (Add OAuth) |",
         "  - Options: Add OAuth, other", "  - Why: Add OAuth", "  > Add OAuth",
     ):  # fmt: skip
         assert line in text.splitlines()
     assert "transient: Add OAuth" in text
+    assert text.splitlines()[:3] == ["# Add OAuth", "", "Times are local, UTC+02:00."]
+    assert not re.search(r"UTC(?!\+02:00)| 09:", text)
+
+
+@pytest.mark.usefixtures("berlin")
+def test_a_report_over_a_change_of_clocks_names_both_offsets() -> None:
+    state = fold(events((0, SessionStarted(goal="x", project=Project(id="p", name="x"), device="d"))))
+    page = report.html(view.session(state, BEGAN + 30 * DAY))
+    assert "Times are local, UTC+02:00, at the end UTC+01:00." in page
+    assert "as of 2026-11-04 10:00." in page
 
 
 def test_markdown_cannot_be_broken_out_of() -> None:
@@ -192,8 +215,8 @@ def test_times_in_the_table_add_up(minutes: int) -> None:
     state = fold(events((0, SessionStarted(goal="x", project=Project(id="p", name="x"), device="d"))))
     rows = dict(report.time_table(view.session(state, BEGAN + minutes * MINUTE + 999)))
     seconds = {}
-    for name, time in rows.items():
-        hours, minute, second = (int(part.replace(",", "")) for part in time.split(":"))
+    for name, clock in rows.items():
+        hours, minute, second = (int(part.replace(",", "")) for part in clock.split(":"))
         seconds[name] = hours * 3600 + minute * 60 + second
     assert seconds["Elapsed"] == minutes * 60 == sum(seconds.values()) - seconds["Elapsed"]
     assert list(seconds) == ["Worked", "Paused", *(["Away"] if minutes == 10_000 else []), "Elapsed"]

@@ -28,6 +28,7 @@ from holdfast.keeper.wording import (
     time_words,
     visible,
 )
+from holdfast.machine.wall import local_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,9 +59,14 @@ class _Facts(NamedTuple):
     ground: Resumed
     now: int
     names: Sequence[str]
+    # For a person; agents compare times with others in UTC.
+    local: bool
 
     def ago(self, moment: str) -> str:
         return ago(self.now - millis(moment))
+
+    def stamp(self, moment: str) -> str:
+        return local_text(millis(moment))[:16] if self.local else f"{moment[:10]} {moment[11:16]}Z"
 
 
 def briefing(
@@ -78,7 +84,7 @@ def briefing(
     """
     known = agent_names(session.agents)
     session, ground = readable(session), ground.renamed(known)
-    facts = _Facts(session, ground, millis(session.updated_at) if now is None else now, names)
+    facts = _Facts(session, ground, millis(session.updated_at) if now is None else now, names, reader != "agent")
     style = _Markdown(session) if reader == "agent" else _Plain()
     head, last, sections = _head(facts), _last(facts), _sections(facts)
     written = style.document(head, sections, last, [])
@@ -163,7 +169,7 @@ def _head(facts: _Facts) -> list[tuple[str, str]]:
     head = [
         ("Session ID", _named(session, facts.names)),
         ("Goal", one_line(session.goal)),
-        ("Started", f"{facts.ago(begun)} ({_stamp(begun)})"),
+        ("Started", f"{facts.ago(begun)} ({facts.stamp(begun)})"),
         ("Progress", f"{percent(session.progress)} complete"),
         ("Status", status),
         ("Time", time_words(time)),
@@ -198,15 +204,15 @@ def _sections(facts: _Facts) -> list[Section]:
         Section("Files", _files(facts.ground), 7),
         Section("Decisions", _decisions(session), 9, newest_last=True),
         Section("Notes", [
-            f"{_stamp(note.at)}  {_quoted(note.text)}" for note in session.notes
+            f"{facts.stamp(note.at)}  {_quoted(note.text)}" for note in session.notes
         ], 10, newest_last=True),
         Section("Reopen The Conversation", [
-            f"{one_line(one.agent)}: {one_line(one.resume or one.id)}" + _known_by(one)
+            f"{one_line(one.agent)}: {one_line(one.resume or one.id)}" + _known_by(facts, one)
             + (", ended without saying so" if (one.agent, one.id) in facts.ground.broken else "")
             for one in session.conversations
         ], 5),
         Section("Pauses", [
-            f"{_stamp(pause.started_at)}  {span(pause.duration_ms)}  "
+            f"{facts.stamp(pause.started_at)}  {span(pause.duration_ms)}  "
             + pause_words(pause.kind, pause.reason, pause.duration_ms)
             for pause in session.time.pauses
         ], 14, newest_last=True),
@@ -221,9 +227,9 @@ def _sections(facts: _Facts) -> list[Section]:
     return [part for part in found if part.items]
 
 
-def _known_by(one: Conversation) -> str:
+def _known_by(facts: _Facts, one: Conversation) -> str:
     """What people know a conversation by: its title, and when it began."""
-    since = _stamp(one.started_at) if one.started_at else ""
+    since = facts.stamp(one.started_at) if one.started_at else ""
     parts = [part for part in (one_line(_cut(one.title or "", _LONGEST_TITLE)), since) if part]
     return f" ({', '.join(parts)})" if parts else ""
 
@@ -270,7 +276,7 @@ def _agent(facts: _Facts, agent: Agent, gone: Lost | None, unknown: Lost | None)
         seen = f", last seen {facts.ago(agent.completed_at)}" if agent.completed_at else ""
         return f"{line}, interrupted: process gone{seen}"
     if unknown is not None:
-        return f"{line}, {agent.status} when last heard of; unknown since {text(unknown.since)[:16]}Z"
+        return f"{line}, {agent.status} when last heard of; unknown since {facts.stamp(text(unknown.since))}"
     return f"{line}, {agent.status}" + (f", waits for {one_line(agent.blocking_on)}" if agent.blocking_on else "")
 
 
@@ -372,10 +378,6 @@ def _next(facts: _Facts) -> str:
 def _quoted(note: str) -> str:
     """A note with its lines; what follows the first is indented when it is laid out."""
     return "\n".join(line.strip() for line in visible(note, lines=True).split("\n")).strip()
-
-
-def _stamp(moment: str) -> str:
-    return f"{moment[:10]} {moment[11:16]}Z"
 
 
 # ── how it is laid out ───────────────────────────────────────────────────────────────────────────────────

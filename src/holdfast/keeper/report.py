@@ -23,6 +23,7 @@ from holdfast.keeper.wording import (
     percent,
     visible,
 )
+from holdfast.machine.wall import local_text, zone
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#&!])")
 _LINE_START = re.compile(r"^(\s*)([-+=:]|\d+[.)])")
@@ -55,8 +56,15 @@ def inline(stored: str) -> str:
 
 
 def stamp(moment: str | None) -> str:
-    """`2026-11-15 09:02`, UTC."""
-    return "" if moment is None else f"{moment[:10]} {moment[11:16]}"
+    """`2026-11-15 09:02`, in local time."""
+    return "" if moment is None else local_text(millis(moment))[:16]
+
+
+def zone_words(session: Session) -> str:
+    """Of which zone the times are; clocks may have been changed meanwhile."""
+    began = millis(session.started_at or session.created_at)
+    first, last = zone(began), zone(began + session.time.elapsed_ms)
+    return f"Times are local, UTC{first}" + (f", at the end UTC{last}." if last != first else ".")
 
 
 def facts(session: Session) -> list[tuple[str, str]]:
@@ -197,6 +205,8 @@ def conflict_lines(session: Session) -> list[tuple[str, list[str]]]:
 def _lines(session: Session) -> Iterator[str]:
     yield f"# {escape(session.goal)}"
     yield ""
+    yield zone_words(session)
+    yield ""
     yield from _table(("Fact", ""), facts(session))
     yield from _section("Time", _table(("Time", ""), time_table(session)))
     yield from _section("Pauses", _table(PAUSE_HEAD, pause_rows(session)))
@@ -210,7 +220,7 @@ def _lines(session: Session) -> Iterator[str]:
     yield from _section("Errors", (f"- {stamp(at)} {escape(told)}" for at, told in error_lines(session)))
     yield from _section("Conflicts", _conflicts(session))
     yield ""
-    yield f"Made by Holdfast from its log, as of {as_of(session)}. All times are UTC."
+    yield f"Made by Holdfast from its log, as of {as_of(session)}."
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from html import escape
 
 from holdfast.core.model import Session
-from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, millis, span, text
+from holdfast.core.times import DAY, HOUR, MINUTE, SECOND, millis, span
 from holdfast.keeper.wording import one_line, pause_words
+from holdfast.machine.wall import local_offset, local_text
 
 _WIDE, _LEFT, _RIGHT, _ROW, _TOP = 960, 150, 10, 24, 22
 _MOST = 200
@@ -39,9 +41,10 @@ def chart(session: Session) -> str:
     named = 'role="img" aria-label="Timeline of agents and pauses"'
     parts = [f'<svg viewBox="0 0 {_WIDE} {high}" {named} xmlns="http://www.w3.org/2000/svg">']
     step = next((step for step in _STEPS if step * scale >= 70), _STEPS[-1])
-    tick = -(-since // step) * step
+    shift = local_offset(since) // timedelta(milliseconds=1)
+    tick = -(-(since + shift) // step) * step - shift
     while tick <= until:
-        place, moment = x(tick), text(tick)
+        place, moment = x(tick), local_text(tick)
         label = moment[:10] if step >= DAY else moment[11:19] if step < MINUTE else moment[11:16]
         parts.append(f'<line class="grid" x1="{place:.1f}" y1="{_TOP}" x2="{place:.1f}" y2="{high}"/>')
         parts.append(f'<text x="{place:.1f}" y="14" text-anchor="middle">{label}</text>')

@@ -27,6 +27,7 @@ from holdfast.keeper.report import (
     phases,
     stamp,
     time_table,
+    zone_words,
 )
 from holdfast.keeper.report_chart import chart
 from holdfast.keeper.wording import STATUS, one_line, percent, visible
@@ -90,7 +91,8 @@ def page(session: Session) -> str:
     troubled = [agent.error is not None for agent in session.agents]
     body = [
         f"<h1>{_text(title)}</h1>",
-        f'<p class="lead">{escaped(status)}, {escaped(percent(session.progress))} complete</p>',
+        f'<p class="lead">{escaped(status)}, {escaped(percent(session.progress))} complete.',
+        f"{escaped(zone_words(session))}</p>",
         f'<div class="meter"><i style="width: {min(max(session.progress, 0), 1) * 100:.1f}%"></i></div>',
         _facts([fact for fact in facts(session) if fact[0] != "Status"]),
         _section("Time", _facts(time_table(session))),
@@ -119,8 +121,7 @@ def page(session: Session) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escaped(title[:120])}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(part for part in body if part)
-        + f"\n<footer>Made by Holdfast from its log, as of {escaped(as_of(session))}. "
-        "All times are UTC.</footer>\n</body>\n</html>\n"
+        + f"\n<footer>Made by Holdfast from its log, as of {escaped(as_of(session))}.</footer>\n</body>\n</html>\n"
     )
 
 
