@@ -44,7 +44,7 @@ Chosen = Callable[[], Rule]
 
 def counted(state: State, at: int, rule: Rule) -> Counted:
     work = view.worktime(state, at)
-    start = state.time.start
+    start = view.counted_from(state)
     return Counted(start, work.working) if rule.pauses else _since_break(work, start, state.time.timer.idle)
 
 

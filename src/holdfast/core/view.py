@@ -121,10 +121,16 @@ def worktime(state: State, now: int) -> WorkTime:
         for run in agent.runs
     ]
     time = state.time
-    if state.created_at is None:  # its beginning has not arrived yet: count from the first sign of it
-        first = time.active[0].since if time.active else state.updated_at
-        time = msgspec.structs.replace(time, start=first)
+    if state.created_at is None:
+        time = msgspec.structs.replace(time, start=counted_from(state))
     return measure(time, stretches, end=end, now=now)
+
+
+def counted_from(state: State) -> int:
+    """When its time begins: where its beginning has not arrived yet, with the first sign of it."""
+    if state.created_at is not None:
+        return state.time.start
+    return state.time.active[0].since if state.time.active else state.updated_at
 
 
 def _unbroken(state: State, stop: int) -> bool:

@@ -17,9 +17,9 @@ from holdfast.core import view
 from holdfast.core.errors import HoldfastError, NotFound
 from holdfast.core.model import Certainty
 from holdfast.core.state import CommitState, FileState, State
-from holdfast.core.times import text
 from holdfast.machine import files
 from holdfast.machine.git_history import TRAILER, Commit, GitHistory
+from holdfast.machine.wall import local_text
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -175,7 +175,7 @@ class _Asked:
             if any(run.since <= commit.until and commit.at <= (run.until or run.since) for run in state.time.active):
                 yield _answer(
                     state, None, "uncertain",
-                    f"this session was at work when it was made, at {text(commit.at)}; nothing says more",
+                    f"this session was at work when it was made, at {local_text(commit.at)}; nothing says more",
                 )  # fmt: skip
 
     # ── files and lines ──────────────────────────────────────────────────────────────────────────────────
@@ -322,7 +322,7 @@ def _of_record(state: State, record: CommitState) -> Answer:
         because = f"{_or(record.among)} may have made it: all of them, or the person, were at work then"
     else:
         because = "a person made it while the session was open; no conversation was at work"
-    return _answer(state, record.conversation, certainty, f"{because} ({text(record.at)})")
+    return _answer(state, record.conversation, certainty, f"{because} ({local_text(record.at)})")
 
 
 def _at_most_likely(one: Answer, doubt: str) -> Answer:
@@ -358,7 +358,7 @@ def _how(change: FileState) -> str:
 
 def _said(change: FileState) -> str:
     """What is recorded of a change, with everybody who comes into question."""
-    words = f"{_how(change)} at {text(change.at)}"
+    words = f"{_how(change)} at {local_text(change.at)}"
     if not _is_unsure(change) or not change.among:
         return words
     return f"{words} ({_or(change.among if len(change.among) > 1 else (*change.among, 'a person'))} may have done it)"
