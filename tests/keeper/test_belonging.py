@@ -11,6 +11,7 @@ from agents_speaking import Speaking
 from holdfast.core import view
 from holdfast.formats.registry import named
 from holdfast.keeper import overview
+from holdfast.keeper.captures.moving import move
 from holdfast.keeper.documents.exporting import exported
 from holdfast.keeper.documents.importing import take_in
 from holdfast.keeper.open_sessions import open_sessions
@@ -368,3 +369,27 @@ def test_what_a_program_wrote_is_no_goal(agents: Speaking, words: str) -> None:
     assert agents.sessions() == []
     agents.prompt("Mend the parser")
     assert agents.session().goal == "Mend the parser"
+
+
+def test_conversation_moved_to_a_session_put_away_stays_there(agents: Speaking) -> None:
+    """The next hook leaves it where a person moved it; what is put away after that is left again."""
+    with agents.keeper() as keeper:
+        first = keeper.start("First").id
+        second = keeper.start("Second", replace=True).id
+    agents.prompt("Build it")
+    agents.minute = 1
+    with agents.keeper() as keeper:
+        move(keeper, "talk-1", first)
+    for number, expected in enumerate([[1, 0], [2, 0]]):
+        agents.say("SessionStart", source="resume")
+        agents.say("PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input={"command": "make"})
+        with agents.keeper() as keeper:
+            assert [keeper.session(one).state().commands for one in (first, second)] == expected
+    agents.minute = 2
+    with agents.keeper() as keeper:
+        keeper.session(first).resume()
+        third = keeper.start("Third", replace=True).id
+    agents.minute = 3
+    agents.prompt("Work on the third")
+    with agents.keeper() as keeper:
+        assert keeper.session(third).state().native

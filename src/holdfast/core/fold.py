@@ -421,6 +421,9 @@ def _named(state: State, event: Event, data: Data) -> None:
             found = state.native.get(f"{data.agent}\n{data.id}")
             if found is not None:
                 found.moved_to = data.to
+                found.writers = _with_last(found.writers, event.writer)
+                found.moved_by = _with_last(found.moved_by, event.writer)
+                found.moved_here.pop(event.writer, None)
                 found.closed_at = found.closed_at or event.at
                 _disconnect(state, event)
         case ConversationUpdated():
@@ -437,12 +440,20 @@ def _linked(state: State, event: Event, data: NativeLinked) -> None:
     """Opened for the first time, or again: then perhaps by another process, and whatever closed it is over."""
     name = f"{data.agent}\n{data.id}"
     known = state.native.get(name)
+    # Hooks record as the agent; anybody else who links a conversation moves it here.
+    moved_here = {event.writer: event.at} if event.actor != data.agent else {}
     state.native[name] = NativeState(
         data.agent, data.id, data.resume or (known.resume if known else None), data.process,
         known.linked_at if known else event.at, None,
-        tuple(dict.fromkeys((*(known.writers if known else ()), event.writer))),
+        _with_last(known.writers if known else (), event.writer), None,
+        tuple(writer for writer in known.moved_by if writer != event.writer) if known else (),
+        {**known.moved_here, **moved_here} if known else moved_here,
     )  # fmt: skip
     state.disconnected_at = None
+
+
+def _with_last(writers: tuple[str, ...], writer: str) -> tuple[str, ...]:
+    return (*(one for one in writers if one != writer), writer)
 
 
 def _disconnect(state: State, event: Event) -> None:

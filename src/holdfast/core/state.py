@@ -145,10 +145,14 @@ class NativeState(msgspec.Struct, array_like=True, gc=False):
     process: Process | None
     linked_at: int
     closed_at: int | None = None
-    # Who said that it belongs to the session.
+    # Who said where it belongs, the latest last.
     writers: tuple[str, ...] = ()
-    # The session that it belongs to by now, if that is another one.
+    # The session that it belongs to by now, if that is another one, as the latest of them said.
     moved_to: str | None = None
+    # Those of the writers whose last word is that it moved to another session.
+    moved_by: tuple[str, ...] = ()
+    # By writer, when a person moved it to this session.
+    moved_here: dict[str, int] = {}
 
 
 class ConversationState(msgspec.Struct, array_like=True, gc=False):

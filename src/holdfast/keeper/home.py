@@ -179,6 +179,13 @@ class Home:
             self._writer = self._begin(path, here)
         return self._writer
 
+    def known_writer(self, store: Address) -> str | None:
+        """The id under which this home recorded last, without making one or looking whether it still holds."""
+        if self._writer is None:
+            found = _read_binding(self.binding(store.key))
+            return None if found is None else found.writer
+        return self._writer
+
     def _here(self, store: Address) -> Binding:
         return Binding(
             writer="",

@@ -313,7 +313,7 @@ class Keeper:
         name = self.conversation
         if name is None:
             return None
-        from holdfast.keeper.captures.inside import session_of
+        from holdfast.keeper.captures.links import session_of
 
         return session_of(self, name)
 

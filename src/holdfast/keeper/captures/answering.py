@@ -27,7 +27,7 @@ from holdfast.core.reminders import (
 from holdfast.core.state import State
 from holdfast.core.times import MINUTE, span
 from holdfast.core.vocabulary import ExtraKept
-from holdfast.keeper.captures.inside import session_of
+from holdfast.keeper.captures.links import session_of
 from holdfast.keeper.wording import reminder
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ more, because it has ended or because others share it with us to read, goes to a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import count as counting
 from typing import TYPE_CHECKING
@@ -37,10 +36,8 @@ from holdfast.core.state import State
 from holdfast.core.times import HOUR
 from holdfast.core.vocabulary import NativeMoved, Project, SessionEdited, SessionStarted
 from holdfast.keeper import open_sessions, projects
-from holdfast.keeper.captures import opened
-from holdfast.keeper.captures.inside import session_of
+from holdfast.keeper.captures import links, opened
 from holdfast.keeper.replacing import was_put_away
-from holdfast.store import origin
 from holdfast.store.interface import Draft, Transaction
 
 if TYPE_CHECKING:
@@ -76,7 +73,7 @@ class Belonging:
         # Told already, by a process that was killed before the payload went: nothing begins because of it.
         if known is not None and self._transaction.knows(known.session, f"{key}:0"):
             return known.session
-        own = None if known is None or self._is_closed(known) or self._left(known, at) else known.session
+        own = None if known is None or self._is_closed(known) or self._left(known, name, at) else known.session
         if own is None and not is_work(heard):
             return None
         current = None if own is not None and not self._is_single() else self._candidate(at)
@@ -92,9 +89,14 @@ class Belonging:
             self._keeper.recorder.hear(self._transaction, known.session, [(at, moved)], keys=None, actor=heard.agent)
         return found
 
-    def _left(self, known: State, at: int) -> bool:
-        """Whether a person put this session away for another one, which gathers what is worked on here."""
+    def _left(self, known: State, name: str, at: int) -> bool:
+        """Whether a person put this session away for another one, which gathers what is worked on here. What somebody
+        moved to it since then stays.
+        """
         if not was_put_away(known) or self._current == known.session:
+            return False
+        moved, put_away = links.moved_here_at(self._keeper, known, name), view.latest_mark(known)
+        if moved is not None and put_away is not None and moved >= put_away.at:
             return False
         other = self._candidate(at)
         return other is not None and routing.gathers(other, at, self._join)
@@ -154,42 +156,12 @@ class Belonging:
         return None if state is None or not state.count or state.deleted else state
 
     def _known(self, name: str) -> State | None:
-        """The session this conversation was heard in last: one of our own before those of others, who may name it to
-        have what we do recorded in theirs; then an unfinished one before all others.
-        """
+        """The session this conversation belongs to by now."""
         if name in self.linked:
             return self._transaction.state(self.linked[name])
         if name not in self._found:
             self._found[name] = self._keeper.store().find(name)
-        states = [self._transaction.state(one) for one in self._found[name]]
-        states = [
-            state for state in states if state.count and not state.deleted and self._is_linked_by_us(state, name)
-        ]
-        if len(states) > 1:
-            states = [state for state in states if self._keeper.store().may_repair(state.session)] or states
-        return max(
-            states, key=lambda state: (view.status_of(state) not in FINISHED, state.created_at or 0), default=None
-        )
-
-    def _is_linked_by_us(self, state: State, name: str) -> bool:
-        """Whether a device of ours said that the conversation belongs to this session.
-
-        Anybody who may write in a session can say so of any conversation: that must not draw our work there.
-        """
-        native = state.native.get(name.replace(":", "\n", 1))
-        writers = () if native is None or native.moved_to is not None else native.writers
-        keeper = self._keeper
-        if not writers or self._transaction.writer() in writers:
-            return bool(writers)
-        writers = tuple(writer for writer in writers if keeper.store().is_own_stream(state.session, writer))
-        if not writers or not os.path.lexists(keeper.home.remotes):
-            return bool(writers)
-        from holdfast.keeper.teleports import opening
-        from holdfast.teleport.keys import is_certified
-
-        shared = origin.share_of(self._transaction, state.session) is not None
-        is_ours = opening.here(keeper).is_ours
-        return any(is_ours(writer) or not (shared or is_certified(writer)) for writer in writers)
+        return links.chosen(self._keeper, (self._transaction.state(one) for one in self._found[name]), name)
 
     def _begin(self, heard: Heard, at: int, key: str, *, continues: State | None) -> str:
         from holdfast.keeper.starting import new_id
@@ -254,7 +226,7 @@ def continued(
     """The session that a forked conversation began continues its parent's: only the transcript says which that is."""
     if parent in (None, conversation) or state.continues is not None or not _began(state, agent, conversation):
         return
-    origin_of = session_of(keeper, view.native_name(agent, plain(parent or "", 200)))
+    origin_of = links.session_of(keeper, view.native_name(agent, plain(parent or "", 200)))
     if origin_of is not None and origin_of.session != state.session and view.status_of(state) not in FINISHED:
         yield SessionEdited(continues=origin_of.session)
 
@@ -285,6 +257,6 @@ def needs_project(keeper: Keeper, told: list[tuple[Heard, int]]) -> bool:
     state = None if current is None else store.state(current)
     if state is not None and keeper.upkeep.reads_only(state.session):
         return True
-    if all(store.find(name) for name in names):
+    if all(links.session_of(keeper, name) for name in names):
         return False
     return state is None or view.status_of(state) in FINISHED or state.taken_up_at is None

@@ -26,7 +26,7 @@ from holdfast.core.state import State
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
 from holdfast.keeper.captures.forgetting import forget_old
-from holdfast.keeper.captures.inside import session_of
+from holdfast.keeper.captures.links import session_of
 from holdfast.keeper.wording import PAUSES
 from holdfast.machine import errorlog, files
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import astuple
 
 from holdfast.core import view
-from holdfast.core.lifecycle import FINISHED
-from holdfast.core.state import NativeState, State
+from holdfast.keeper.captures import links
 from holdfast.keeper.open_sessions import open_sessions
 from holdfast.machine.process import Identity, ancestors
 
@@ -40,9 +39,9 @@ def conversation(keeper: Keeper) -> str | None:
         for native in state.native.values()
         if native.process is not None
         and native.process.started
-        and native.moved_to is None
         and native.closed_at is None
         and Identity(*astuple(native.process)) in above
+        and links.is_linked(keeper, state, view.native_name(native.agent, native.id))
     ]
     latest = max(found, key=lambda native: native.linked_at, default=None)
     return None if latest is None else view.native_name(latest.agent, latest.id)
@@ -60,17 +59,3 @@ def _reports(keeper: Keeper, name: str, agent: str) -> bool:
     except OSError:
         return False
     return any(one.startswith(agent) for one in kept)
-
-
-def session_of(keeper: Keeper, name: str) -> State | None:
-    """The session that a conversation belongs to, an unfinished one before all others."""
-    store = keeper.existing_store()
-    states = [store.state(one) for one in store.find(name)] if store is not None else []
-    found = [state for state in states if state is not None and not state.deleted and native_of(state, name)]
-    return max(found, key=lambda state: (view.status_of(state) not in FINISHED, state.created_at or 0), default=None)
-
-
-def native_of(state: State, name: str) -> NativeState | None:
-    """The conversation `agent:id` of a session, unless it was moved to another one."""
-    native = state.native.get(name.replace(":", "\n", 1))
-    return None if native is None or native.moved_to is not None else native

@@ -11,7 +11,7 @@ from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import LONGEST_NAME, clean, shorten
 from holdfast.core.vocabulary import NativeLinked, NativeMoved
-from holdfast.keeper.captures.inside import native_of, session_of
+from holdfast.keeper.captures.links import is_linked, native_of, session_of
 from holdfast.keeper.finding import SHORTEST_PREFIX
 from holdfast.store.interface import Filter
 
@@ -72,9 +72,12 @@ def meant(keeper: Keeper, reference: str) -> str:
     found: dict[str, bool] = {}  # whether it is the whole id
     for row in store.rows(Filter()) if store is not None else ():
         state = store.state(row.id) if store is not None else None
-        for native in state.native.values() if state is not None and not state.deleted else ():
-            if native.moved_to is None and native.id.lower().startswith(wanted):
-                found[view.native_name(native.agent, native.id)] = native.id.lower() == wanted
+        if state is None or state.deleted:
+            continue
+        for native in state.native.values():
+            name = view.native_name(native.agent, native.id)
+            if native.id.lower().startswith(wanted) and is_linked(keeper, state, name):
+                found[name] = native.id.lower() == wanted
     candidates = [name for name, whole in found.items() if whole] or [
         name for name in found if len(reference) >= SHORTEST_PREFIX
     ]

@@ -38,7 +38,7 @@ from holdfast.core.vocabulary import (
     Timer,
 )
 from holdfast.keeper import projects
-from holdfast.keeper.captures import gone
+from holdfast.keeper.captures import gone, links
 from holdfast.keeper.captures.belonging import named, placeholder
 from holdfast.keeper.captures.conversations import described, is_news, mark_of, share
 from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part
@@ -111,7 +111,11 @@ class Narrator:
             # What it was forked from is gone by now, and so it seems to be all its own. That was told then.
             window = Window(max(window.after, (first.created_at or 0) - 1))
             story.cost_usd = None
-        heard_in = [state for one, state in found.items() if one not in chain]
+        heard_in = [
+            state
+            for one, state in found.items()
+            if one not in chain and (state.deleted or links.was_linked(self._keeper, state, name))
+        ]
         self._name(transaction, story, heard_in)
         self._describe(transaction, story, heard_in, [transaction.state(one) for one in chain])
         cut = min((_linked(state, story) for state in heard_in), default=None)
@@ -163,7 +167,8 @@ class Narrator:
         linked = [state for state in heard_in if name in state.native and not state.deleted]
         if not linked:
             return
-        latest = max(linked, key=lambda state: (state.native[name].moved_to is None, state.created_at or 0))
+        spelled = view.native_name(story.agent, story.conversation)
+        latest = max(linked, key=lambda state: (links.is_linked(self._keeper, state, spelled), state.created_at or 0))
         others = [state for state in (*linked, *own) if state.session != latest.session]
         updated = self._keeper.recorder.prepare(share(described(story), others))
         assert isinstance(updated, ConversationUpdated)

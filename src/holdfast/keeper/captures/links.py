@@ -1,0 +1,91 @@
+"""Which session a conversation belongs to, as our own devices said it.
+
+Anybody who may write in a session can name any conversation there, or say that it moved: that must neither draw our
+work into their session nor divert it from ours. Of what our devices said in a session, the latest counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from holdfast.core import view
+from holdfast.core.lifecycle import FINISHED
+from holdfast.core.state import NativeState, State
+from holdfast.store import origin
+
+if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
+
+
+def session_of(keeper: Keeper, name: str) -> State | None:
+    """The session that a conversation, `agent:id`, belongs to."""
+    store = keeper.existing_store()
+    states = [store.state(one) for one in store.find(name)] if store is not None else []
+    return chosen(keeper, (state for state in states if state is not None), name)
+
+
+def chosen(keeper: Keeper, states: Iterable[State], name: str) -> State | None:
+    """The one of these sessions that a conversation belongs to: an unfinished one before those that have ended, one
+    that we may write before those that we only read, the newest of several.
+    """
+    linked = [state for state in states if state.count and not state.deleted and is_linked(keeper, state, name)]
+    if len(linked) < 2:
+        return linked[0] if linked else None
+    store = keeper.store()
+    linked = [state for state in linked if store.may_repair(state.session)] or linked
+    return max(
+        linked,
+        key=lambda state: (
+            view.status_of(state) not in FINISHED,
+            not keeper.upkeep.reads_only(state.session),
+            state.created_at or 0,
+        ),
+    )
+
+
+def is_linked(keeper: Keeper, state: State, name: str) -> bool:
+    """Whether the conversation belongs to this session, as far as our devices said."""
+    native = native_of(state, name)
+    latest = None if native is None else _latest_of_ours(keeper, state, native.writers)
+    return native is not None and latest is not None and latest not in native.moved_by
+
+
+def was_linked(keeper: Keeper, state: State, name: str) -> bool:
+    """Whether it does, or did before it was moved."""
+    native = native_of(state, name)
+    return native is not None and _latest_of_ours(keeper, state, native.writers) is not None
+
+
+def moved_here_at(keeper: Keeper, state: State, name: str) -> int | None:
+    """When one of us moved the conversation to this session last; None if nobody did."""
+    native = native_of(state, name)
+    moved = {} if native is None else native.moved_here
+    return max((at for writer, at in moved.items() if is_own(keeper, state, writer)), default=None)
+
+
+def native_of(state: State, name: str) -> NativeState | None:
+    """The conversation `agent:id` of a session, whoever named it there."""
+    return state.native.get(name.replace(":", "\n", 1))
+
+
+def _latest_of_ours(keeper: Keeper, state: State, writers: tuple[str, ...]) -> str | None:
+    return next((writer for writer in reversed(writers) if is_own(keeper, state, writer)), None)
+
+
+def is_own(keeper: Keeper, state: State, writer: str) -> bool:
+    """Whether a writer of a session is a device of ours."""
+    if writer == keeper.home.known_writer(keeper.address):
+        return True
+    store = keeper.store()
+    if not store.is_own_stream(state.session, writer):
+        return False
+    if not os.path.lexists(keeper.home.remotes):
+        return True
+    from holdfast.keeper.teleports import opening
+    from holdfast.teleport.keys import is_certified
+
+    if not is_certified(writer) and origin.share_of(store, state.session) is None:
+        return True
+    return opening.here(keeper).is_ours(writer)

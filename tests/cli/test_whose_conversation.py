@@ -1,0 +1,129 @@
+"""Nobody but ourselves decides which session our conversations belong to: a guest writes in a session that we share,
+and what our agents do goes on where we have it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from several_devices import Several
+
+from holdfast.capture import spool
+from holdfast.core.vocabulary import Data, NativeLinked, NativeMoved
+from holdfast.keeper import Keeper
+
+TALK = "0f0e0d0c-1111-4222-8333-444455556666"
+OWNER, GUEST = "owner@example.org", "guest@example.org"
+
+
+class Guested(Several):
+    """A conversation works in a session that a guest may write in; an older session of the owner is not shared."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        super().__init__(root, monkeypatch, capsys)
+        self.at("guest")
+        self.guests_key = self.age
+        self.at("laptop")
+        self.owners_key = self.age
+        self.found()
+        self.private = str(self.session("start", "Private")["id"])
+        self.shared = str(self.session("start", "Shared", "--replace")["id"])
+        self.prompt("Build it")
+        self.document("people", "add", GUEST, self.guests_key)
+        self.document("share", self.shared, "--with", GUEST)
+        self.at("guest")
+        self.document("accept", self.url, self.document("accept", self.url, "--list")["offers"][0]["name"])
+        self.sync("laptop", "guest")
+        self.at("laptop")
+
+    def say(self, event: str, device: str = "laptop", **said: Any) -> None:
+        """One payload of the owner's conversation, as hooks of a device report it, and taken in."""
+        payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **said}
+        spool.hand_over(str(self.root / f"home-{device}"), "claude", "user", 1, json.dumps(payload).encode())
+        self.document("history")
+
+    def prompt(self, words: str) -> None:
+        self.say("UserPromptSubmit", prompt=words)
+
+    def run_make(self, number: int = 1) -> None:
+        self.say("PostToolUse", tool_name="Bash", tool_use_id=f"u{number}", tool_input={"command": "make"})
+
+    def record(self, device: str, session: str, data: Data) -> None:
+        """An event that no command records, by a device that may write there; the laptop receives it."""
+        with Keeper.open(str(self.project), home=str(self.root / f"home-{device}"), actor="guest") as keeper:
+            keeper.recorder.record(session, lambda _: [data])
+        self.sync(device, "laptop")
+
+    def commands(self, session: str) -> int:
+        return int(self.session("show", session)["commands"]["total"])
+
+    def note_inside(self, words: str) -> str:
+        """The session that a note of the conversation goes to."""
+        self.patch.setenv("CLAUDE_CODE_SESSION_ID", TALK)
+        found = str(self.session("note", words)["id"])
+        assert self.session("status")["id"] == found
+        self.patch.delenv("CLAUDE_CODE_SESSION_ID")
+        return found
+
+
+@pytest.fixture
+def guested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Guested:
+    return Guested(tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("words", [(), ("--read-only",)])
+def test_conversation_named_in_a_guests_session_stays_in_ours(guested: Guested, words: tuple[str, ...]) -> None:
+    """Commands and hooks of the conversation act on our session, though the guest's is newer."""
+    guested.at("guest")
+    guested.document("remote", "add", "evil", f"folder:{guested.root}/evil")
+    theirs = str(guested.session("start", "Joint review", "--replace")["id"])
+    guested.document("people", "add", OWNER, guested.owners_key)
+    guested.document("share", theirs, "--with", OWNER, *words)
+    guested.at("laptop")
+    evil = f"folder:{guested.root}/evil"
+    guested.document("accept", evil, guested.document("accept", evil, "--list")["offers"][0]["name"])
+    guested.record("guest", theirs, NativeLinked(agent="claude", id=TALK))
+    assert guested.note_inside("ours") == guested.shared
+    guested.run_make()
+    assert (guested.commands(guested.shared), guested.commands(theirs)) == (1, 0)
+
+
+def test_guests_link_does_not_undo_a_move(guested: Guested) -> None:
+    """Neither for commands nor for hooks, nor for whoever moves it again; our own link does."""
+    guested.document("conversation", "move", TALK, "--to", guested.private)
+    guested.record("guest", guested.shared, NativeLinked(agent="claude", id=TALK))
+    assert guested.note_inside("private") == guested.private
+    guested.run_make()
+    assert (guested.commands(guested.shared), guested.commands(guested.private)) == (0, 1)
+    moved = guested.document("conversation", "move", TALK, "--to", guested.shared)["moved"]
+    assert moved["before"] == guested.private
+    assert guested.note_inside("shared again") == guested.shared
+
+
+def test_guests_move_does_not_divert_our_work(guested: Guested) -> None:
+    """Not even where a person took up another session since, which conversations join."""
+    guested.session("resume", guested.private)
+    guested.record("guest", guested.shared, NativeMoved(agent="claude", id=TALK, to=guested.private))
+    assert guested.note_inside("still here") == guested.shared
+    guested.prompt("Next thing")
+    guested.run_make()
+    assert guested.commands(guested.shared) == 1
+    assert len(guested.document("history")["sessions"]) == 2
+
+
+def test_short_id_of_our_conversation_is_not_taken_by_a_guests_whole_id(guested: Guested) -> None:
+    guested.record("guest", guested.shared, NativeLinked(agent="claude", id=TALK[:8]))
+    moved = guested.document("conversation", "move", TALK[:8], "--to", guested.private)["moved"]
+    assert moved["conversation"] == f"claude:{TALK}"
+    guested.refused(3, "conversation", "move", f"claude:{TALK[:8]}", "--to", guested.private)
+
+
+def test_move_by_another_device_of_ours_counts(guested: Guested) -> None:
+    guested.join("tablet")
+    guested.document("conversation", "move", TALK, "--to", guested.private)
+    guested.sync("tablet", "laptop")
+    guested.run_make()
+    assert (guested.commands(guested.shared), guested.commands(guested.private)) == (0, 1)
