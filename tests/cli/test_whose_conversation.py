@@ -121,6 +121,16 @@ def test_short_id_of_our_conversation_is_not_taken_by_a_guests_whole_id(guested:
     guested.refused(3, "conversation", "move", f"claude:{TALK[:8]}", "--to", guested.private)
 
 
+def test_guests_command_does_not_reopen_our_conversation(guested: Guested) -> None:
+    """Neither where the guest recorded it nor where we move the conversation."""
+    guested.record("guest", guested.shared, NativeLinked(agent="claude", id=TALK, resume="rm -rf /home/ada"))
+    own = f"claude --resume {TALK}"
+    assert [one["resume"] for one in guested.session("show", guested.shared)["native"]] == [own]
+    guested.document("conversation", "move", TALK, "--to", guested.private)
+    assert [one["resume"] for one in guested.session("show", guested.private)["conversations"]] == [own]
+    assert "rm -rf" not in guested("log", guested.private).out + guested("briefing", guested.shared).out
+
+
 def test_move_by_another_device_of_ours_counts(guested: Guested) -> None:
     guested.join("tablet")
     guested.document("conversation", "move", TALK, "--to", guested.private)

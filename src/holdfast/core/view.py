@@ -47,8 +47,14 @@ from holdfast.core.times import HOUR, text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
 LONGEST_FOUND = 1_200  # bytes
-_QUOTED = re.compile(r"'[^'\n]*'")
-_COMMAND = re.compile(r"[\w./:@%+=, -]+")
+# The command that reopens a conversation, by agent.
+_REOPENING = {
+    "claude": "claude --resume {}", "cline": "cline --id {}", "codex": "codex resume {}",
+    "copilot": "copilot --resume={}", "cursor": "cursor-agent --resume={}", "gemini": "gemini --resume {}",
+    "goose": "goose session --resume --session-id {}", "opencode": "opencode --session {}",
+}  # fmt: skip
+# An id that every shell takes for one word, and no program for an option.
+_PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
 # What another program may have written, in the words of the contract.
 _CHANGED_BY: dict[str, ChangedBy] = {"tool": "tool", "command": "command", "person": "person", "unknown": "unknown"}
@@ -223,7 +229,7 @@ def session(state: State, now: int) -> Session:
         # Of what has ended, nobody waits for an answer.
         waiting=[Waiting(at=text(w.at), for_=w.for_, text=w.text) for w in state.waiting.values() if end is None],
         native=[
-            Native(agent=native.agent, id=native.id, resume=plain_command(native.resume))
+            Native(agent=native.agent, id=native.id, resume=reopening(native))
             for native in state.native.values()
             if native.moved_to is None
         ],
@@ -281,7 +287,7 @@ def _conversation(state: State, native: NativeState) -> Conversation:
         model=said.model or (chosen if isinstance(chosen, str) else None),
         started_at=_when(native.linked_at if said.began is None else said.began),
         ended_at=_when(native.closed_at if said.ended is None else said.ended) if is_over else None,
-        prompts=said.prompts, kept=False, resume=plain_command(native.resume),
+        prompts=said.prompts, kept=False, resume=reopening(native),
         cost_usd=max(known, default=None),
         tokens=Tokens(
             input=said.input, output=said.output, cache_read=said.cache_read, cache_write=said.cache_write
@@ -431,9 +437,13 @@ def _time(state: State, work: WorkTime) -> Time:
     )  # fmt: skip
 
 
-def plain_command(command: str | None) -> str | None:
-    """A command that people paste: a program and its words, whoever recorded it; None for what a shell expands."""
-    return command if command is not None and _COMMAND.fullmatch(_QUOTED.sub("q", command)) else None
+def reopening(native: NativeState) -> str | None:
+    """The command that reopens a conversation, if it was recorded that there is one.
+
+    People paste it, and anybody who may write in the session could have recorded another: it is made from the id.
+    """
+    command = None if native.resume is None else _REOPENING.get(native.agent)
+    return command.format(native.id) if command is not None and _PLAIN_ID.fullmatch(native.id) else None
 
 
 def names(state: State) -> list[str]:

@@ -52,7 +52,7 @@ def move_within(keeper: Keeper, transaction: Transaction, name: str, to: str, *,
         raise Conflict(f"conversation {shorten(name, 60)} belongs to session {to[:8]} already", session=to)
     native = None if before is None else native_of(before, name)
     linked = NativeLinked(
-        agent=agent, id=id_, resume=None if native is None else native.resume,
+        agent=agent, id=id_, resume=None if native is None else view.reopening(native),
         process=None if native is None else native.process,
     )  # fmt: skip
     keeper.recorder.within(transaction, to, lambda _: [linked], at=at)
