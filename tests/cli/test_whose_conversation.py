@@ -39,10 +39,10 @@ class Guested(Several):
         self.sync("laptop", "guest")
         self.at("laptop")
 
-    def say(self, event: str, device: str = "laptop", **said: Any) -> None:
-        """One payload of the owner's conversation, as hooks of a device report it, and taken in."""
-        payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **said}
-        spool.hand_over(str(self.root / f"home-{device}"), "claude", "user", 1, json.dumps(payload).encode())
+    def say(self, event: str, talk: str = TALK, **said: Any) -> None:
+        """One payload of a conversation of the owner, as hooks report it, and taken in."""
+        payload = {"session_id": talk, "cwd": str(self.project), "hook_event_name": event, **said}
+        spool.hand_over(str(self.root / "home-laptop"), "claude", "user", 1, json.dumps(payload).encode())
         self.document("history")
 
     def prompt(self, words: str) -> None:
@@ -129,6 +129,14 @@ def test_guests_command_does_not_reopen_our_conversation(guested: Guested) -> No
     guested.document("conversation", "move", TALK, "--to", guested.private)
     assert [one["resume"] for one in guested.session("show", guested.private)["conversations"]] == [own]
     assert "rm -rf" not in guested("log", guested.private).out + guested("briefing", guested.shared).out
+
+
+def test_conversation_that_a_guest_named_first_becomes_ours_when_it_joins(guested: Guested) -> None:
+    """Our own device says so too, and so it is found by commands and stays when nothing gathers any more."""
+    guested.record("guest", guested.shared, NativeLinked(agent="claude", id="talk-9"))
+    guested.say("UserPromptSubmit", "talk-9", prompt="More")
+    moved = guested.document("conversation", "move", "talk-9", "--to", guested.private)["moved"]
+    assert moved["before"] == guested.shared
 
 
 def test_move_by_another_device_of_ours_counts(guested: Guested) -> None:

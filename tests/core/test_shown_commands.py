@@ -10,7 +10,6 @@ from holdfast.capture.registry import NAMES
 from holdfast.core.state import NativeState
 from holdfast.core.view import reopening
 
-
 ID = "0199-ab"
 
 

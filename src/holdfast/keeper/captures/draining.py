@@ -21,7 +21,7 @@ from holdfast.core import view
 from holdfast.core.errors import Busy, Damaged, Failed, HoldfastError, Refused, Unreachable
 from holdfast.core.vocabulary import Process
 from holdfast.keeper import projects, running_later
-from holdfast.keeper.captures import belonging, opened
+from holdfast.keeper.captures import belonging, links, opened
 from holdfast.keeper.captures.destinations import for_this_store
 from holdfast.keeper.captures.payloads import Taken, passes, read
 from holdfast.machine import errorlog, worktree
@@ -205,9 +205,9 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, one: Taken, 
 
     name = view.native_name(one.heard.agent, one.heard.conversation)
     state = transaction.state(session)
-    fresh = f"{one.heard.agent}\n{one.heard.conversation}" not in state.native
-    opening = opened.recall(keeper.home.path, name) if fresh else None
-    ground = telling.Ground(keeper.place, _process(one.entry.parent), opening, keeper.message_ends_pause)
+    is_linked = links.is_linked(keeper, state, name)
+    opening = None if is_linked else opened.recall(keeper.home.path, name)
+    ground = telling.Ground(keeper.place, _process(one.entry.parent), opening, keeper.message_ends_pause, is_linked)
     said = telling.told(state, one.heard, one.at, ground)
     timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
     numbers, key = counting(), _key(one, 0, count)

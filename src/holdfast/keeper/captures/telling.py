@@ -87,6 +87,8 @@ class Ground(NamedTuple):
     opening: Opening | None = None
     # Whether the person's prompt ends the pause that lasts.
     message_ends_pause: Callable[[State], bool] = lambda _state: True
+    # Whether a device of ours said already that the conversation belongs to the session.
+    is_linked: bool = True
 
 
 def told(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Data | Timed]:
@@ -159,7 +161,7 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
 
 def _linked(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Data]:
     """The conversation is part of the session from its first word on; opened again, it may run in another process."""
-    known = state.native.get(f"{heard.agent}\n{heard.conversation}")
+    known = state.native.get(f"{heard.agent}\n{heard.conversation}") if ground.is_linked else None
     if known is not None:
         # What was said before it closed, and is heard only now, does not open it again.
         over = known.closed_at is not None and at <= known.closed_at
