@@ -82,7 +82,7 @@ def snapshot(change: Callable[[bytes], bytes]) -> Plant:
 def renoted(frozen: bytes) -> bytes:
     """A snapshot that reads well and says something else."""
     state: State = thaw(frozen)
-    state.tags.append("never given")
+    state.tags.update({"never given": None})
     return freeze(state)
 
 

@@ -79,7 +79,7 @@ def test_everything_that_is_usual_is_recognised() -> None:
         "Waiting for keys": "blocked",
     }
     done = next(task for task in state.tasks.values() if task.text == "Read the code")
-    assert (done.outcome, done.artifacts) == ("clear", ("src/a.py",))
+    assert (done.outcome, list(done.artifacts)) == ("clear", ["src/a.py"])
     assert [(one.chosen, one.why) for one in state.decisions] == [
         ("Own stack", "no recursion"),
         ("database: SQLite", None),

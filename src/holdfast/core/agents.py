@@ -34,7 +34,8 @@ def find(state: State, agent_id: str, ref: str | None = None) -> AgentState | No
     """By the event that created it; by id alone, the one created last."""
     if ref is not None and ref in state.agents:
         return state.agents[ref]
-    return next((agent for agent in reversed(state.agents.values()) if agent.id == agent_id), None)
+    refs = state.agent_refs.get(agent_id)
+    return state.agents[refs[-1]] if refs else None
 
 
 def status_of(agent: AgentState) -> str:
@@ -62,6 +63,7 @@ def started(state: State, event: Event, data: Data) -> None:
         agent.started_at = event.at
         agent.runs = [Run(event.at)]
     state.agents[event.hash] = agent
+    state.agent_refs.setdefault(agent.id, []).append(agent.ref)
 
 
 def changed(state: State, event: Event, data: Data) -> None:
@@ -121,11 +123,10 @@ def changed(state: State, event: Event, data: Data) -> None:
                 agent.process = data.process
 
 
-def settle(state: State, at: int) -> None:
+def settle(agent: AgentState, at: int) -> None:
     """After a choice between statuses: who has ended by it is at work no longer."""
-    for agent in state.agents.values():
-        if status_of(agent) in _ENDED and agent.runs and agent.runs[-1].until is None:
-            _end(agent, at)
+    if status_of(agent) in _ENDED and agent.runs and agent.runs[-1].until is None:
+        _end(agent, at)
 
 
 def _fail(state: State, agent: AgentState, at: int, message: str, category: str) -> None:

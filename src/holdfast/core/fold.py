@@ -9,6 +9,7 @@ long the log is; `fold` is `apply` over the whole log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -18,8 +19,19 @@ from holdfast.core.clock import moved, place
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
 from holdfast.core.reading import erasures, read, standing
-from holdfast.core.registers import dispute, forbidding, notice, resolve, value_of, worked, write, write_status
+from holdfast.core.registers import (
+    dispute,
+    entries_meant,
+    forbidding,
+    notice,
+    resolve,
+    value_of,
+    worked,
+    write,
+    write_status,
+)
 from holdfast.core.state import (
+    AgentState,
     CommitState,
     ConversationState,
     DecisionState,
@@ -29,6 +41,7 @@ from holdfast.core.state import (
     NativeState,
     NoteState,
     State,
+    TaskState,
     WaitState,
     Write,
 )
@@ -77,7 +90,7 @@ from holdfast.core.vocabulary import (
     WorkRecorded,
     is_sign,
 )
-from holdfast.core.worktime import add_attended, add_own, add_sign, add_stretch, learn, mark_of
+from holdfast.core.worktime import add_attended, add_mark, add_own, add_sign, add_stretch, last_sign, learn, mark_of
 
 __all__ = ["apply", "fold", "in_log_order", "pass_over", "read"]
 
@@ -179,8 +192,9 @@ def pass_over(state: State, event: Event, clock: int | None = None) -> None:
     if event.seen:
         known = state.seen.setdefault(event.writer, {})
         for head in event.seen:
-            known[head.writer] = max(known.get(head.writer, 0), head.seq)
-        learn(state.time, event, known)
+            before = known.get(head.writer, 0)
+            known[head.writer] = max(before, head.seq)
+            learn(state.time, event, head.writer, before, head.seq)
 
 
 def _note_position(state: State, event: Event, clock: int | None) -> None:
@@ -208,7 +222,7 @@ def _started(state: State, event: Event, data: Data) -> None:
     state.came_commit = data.came_commit
     state.continues = data.continues
     state.aliases.update(data.aliases)
-    state.tags.extend(tag for tag in dict.fromkeys(data.tags) if tag not in state.tags)
+    state.tags.update(dict.fromkeys(data.tags))
     state.time.timer = data.timer
     for name in ("goal", "mode", "model", "scope", "task", "feature", "branch"):
         value = getattr(data, name)
@@ -245,7 +259,7 @@ def _edited(state: State, event: Event, data: Data) -> None:
     if data.goal is not None and not _is_captured(event):
         state.renamed = True
     state.continues = state.continues or data.continues
-    state.tags.extend(tag for tag in dict.fromkeys(data.tags) if tag not in state.tags)
+    state.tags.update(dict.fromkeys(data.tags))
 
 
 def _moved(state: State, event: Event, data: Data) -> None:
@@ -257,14 +271,14 @@ def _moved(state: State, event: Event, data: Data) -> None:
         case SessionPaused() | SessionResumed() if refused:
             pass
         case SessionPaused():
-            state.time.marks.append(mark_of(state, event, "manual", data.reason))
+            add_mark(state.time, mark_of(state, event, "manual", data.reason))
         case SessionTimedOut():
             if not refused:
-                state.time.marks.append(mark_of(state, event, "timeout", "Working-time limit reached"))
+                add_mark(state.time, mark_of(state, event, "timeout", "Working-time limit reached"))
             _crossed(state, "timeout_90", event.at)
         case SessionResumed():
             _taken_up(state, event, gathers=data.gathers)
-            state.time.marks.append(Mark(event.at, "resumed"))
+            add_mark(state.time, Mark(event.at, "resumed"))
             add_attended(state.time, event.at, event.at)
         case SessionCompleted():
             if data.summary is not None:
@@ -286,12 +300,12 @@ def _crossed(state: State, line: str, at: int) -> None:
 
 def _away(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, AwayRecorded)
-    state.time.marks.append(Mark(data.since, "away", data.reason, data.until, data.kind))
+    add_mark(state.time, Mark(data.since, "away", data.reason, data.until, data.kind))
 
 
 def _corrected(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, WorkedRecorded)
-    state.time.marks.append(Mark(data.since, "worked", data.reason, data.until))
+    add_mark(state.time, Mark(data.since, "worked", data.reason, data.until))
 
 
 def _worked(state: State, event: Event, data: Data) -> None:
@@ -411,15 +425,18 @@ def _named(state: State, event: Event, data: Data) -> None:
             except Invalid:
                 state.not_applied += 1
         case NativeLinked():
+            state.open_natives += not _is_open(state.native.get(f"{data.agent}\n{data.id}"))
             _linked(state, event, data)
         case NativeClosed():
             found = state.native.get(f"{data.agent}\n{data.id}")
             if found is not None:
+                state.open_natives -= _is_open(found)
                 found.closed_at = event.at
                 _disconnect(state, event)
         case NativeMoved():
             found = state.native.get(f"{data.agent}\n{data.id}")
             if found is not None:
+                state.open_natives -= _is_open(found)
                 found.moved_to = data.to
                 found.writers = _with_last(found.writers, event.writer)
                 found.moved_by = _with_last(found.moved_by, event.writer)
@@ -456,10 +473,13 @@ def _with_last(writers: tuple[str, ...], writer: str) -> tuple[str, ...]:
     return (*(one for one in writers if one != writer), writer)
 
 
+def _is_open(native: NativeState | None) -> bool:
+    return native is not None and native.closed_at is None
+
+
 def _disconnect(state: State, event: Event) -> None:
     """Note that no conversation is open any more, on any device."""
-    last = max((run.since if run.until is None else run.until for run in state.time.active), default=event.at)
-    if event.at >= last and all(one.closed_at is not None for one in state.native.values()):
+    if not state.open_natives and event.at >= last_sign(state.time, event.at):
         state.disconnected_at, state.disconnected_by = event.at, event.writer
 
 
@@ -487,7 +507,7 @@ def _filed(state: State, event: Event, data: Data) -> None:
 def _resolved(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, ConflictResolved)
     resolve(state, event, data)
-    _settle(state, event)
+    _settle(event, entries_meant(state, data.field))
 
 
 def _disputed(state: State, event: Event, data: Data) -> None:
@@ -498,13 +518,16 @@ def _disputed(state: State, event: Event, data: Data) -> None:
         state.not_applied += 1
         return
     dispute(state, event, data)
-    _settle(state, event)
+    _settle(event, islice(entries_meant(state, data.field), 1))
 
 
-def _settle(state: State, event: Event) -> None:
+def _settle(event: Event, entries: Iterable[AgentState | TaskState]) -> None:
     """Where a status stands that no event of its own led to, what follows from it is made true."""
-    agents.settle(state, event.at)
-    tasks.settle(state, event.at)
+    for entry in entries:
+        if isinstance(entry, AgentState):
+            agents.settle(entry, event.at)
+        else:
+            tasks.settle(entry, event.at)
 
 
 def _nothing(state: State, event: Event, data: Data) -> None:

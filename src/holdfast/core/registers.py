@@ -8,7 +8,7 @@ goes on), all of them are shown as a conflict, and a person can choose another.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json, digest
@@ -90,7 +90,27 @@ def forbidding(state: State, table: str, writes: Sequence[Write], event: Event) 
 
 def notice(state: State, field: str, stands: Write, other: Json, event: Event) -> None:
     """Record two things that cannot both be true; the first stands."""
-    state.clashes.append(Clash(field, [stands, Write(other, event.writer, event.seq, event.hash, event.at)]))
+    _add_clash(state, Clash(field, [stands, Write(other, event.writer, event.seq, event.hash, event.at)]))
+
+
+def _add_clash(state: State, clash: Clash) -> None:
+    hashes = {one.hash for one in clash.writes}
+    for name in (*(_having(clash.field, one) for one in hashes), _exactly(clash.field, hashes)):
+        state.clash_places[name] = len(state.clashes)
+    state.clashes.append(clash)
+
+
+def _having(field: str, event: str) -> str:
+    return repr((field, event))  # two texts that anybody may have written: no others have this form
+
+
+def _exactly(field: str, events: set[str]) -> str:
+    return repr((field, sorted(events)))
+
+
+def _last_clash(state: State, names: Iterable[str]) -> Clash | None:
+    place = max((state.clash_places.get(name, -1) for name in names), default=-1)
+    return None if place < 0 else state.clashes[place]
 
 
 def fields(state: State) -> dict[str, tuple[str | None, list[Write]]]:
@@ -115,13 +135,24 @@ def _meant(state: State, field: str) -> tuple[set[str], list[list[Write]]]:
     if field in state.registers:
         return {field}, [state.registers[field]]
     names, found = {field}, []
-    for table, entries in _entries(state):
-        for entry in entries.values():
-            own = {f"{table}s.{entry.id}.status", f"{table}s.{entry.ref}.status"}
-            if field in own:
-                names |= own
-                found.append(entry.status)
-    return names, found
+    for entry in entries_meant(state, field):
+        table = "agent" if isinstance(entry, AgentState) else "task"
+        names |= {f"{table}s.{entry.id}.status", f"{table}s.{entry.ref}.status"}
+        found.append(entry.status)
+    return names, found[::-1]
+
+
+def entries_meant(state: State, field: str) -> Iterator[AgentState | TaskState]:
+    """The agents or tasks whose status a field is, by their id or the event that created one; the last one first."""
+    table, _, rest = field.partition(".")
+    name = rest.removesuffix(".status")
+    if name == rest or table not in ("agents", "tasks"):
+        return
+    entries, refs = (state.agents, state.agent_refs) if table == "agents" else (state.tasks, state.task_refs)
+    for ref in reversed(refs.get(name, ())):
+        yield entries[ref]
+    if name in entries:  # whoever took its hash for an id did so later
+        yield entries[name]
 
 
 def disputed(writes: Sequence[Write]) -> bool:
@@ -164,17 +195,17 @@ def resolve(state: State, event: Event, choice: ConflictResolved) -> None:
     names, registers = _meant(state, choice.field)
     settled = {choice.chosen, *choice.overruled}
     # Noticed, or chosen before: by the same person, or by two at once.
-    known = [one for one in state.clashes if one.field in names and _place(one.writes, choice.chosen) is not None]
-    exact = [one for one in known if {write.hash for write in one.writes} == settled]
-    for writes in registers if not exact else ():
+    known = _last_clash(state, (_having(name, choice.chosen) for name in names))
+    exact = _last_clash(state, (_exactly(name, settled) for name in names))
+    for writes in registers if exact is None else ():
         shown = [one for one in writes if one.hash in settled]
         place = _place(shown, choice.chosen)
         if place is not None:
-            state.clashes.append(Clash(choice.field, shown, place + 1))
+            _add_clash(state, Clash(choice.field, shown, place + 1))
             _choose(state, writes, shown[place], event, settled)
             return
-    if known:
-        _settle(state, event, choice, (exact or known)[-1], registers)
+    if known is not None:
+        _settle(state, event, choice, exact or known, registers)
     elif choice.value is not None and choice.field in state.registers and choice.field != "status":
         _choose(state, registers[0], Write(choice.value, "", 0, "", event.at), event, settled)
     else:
@@ -201,14 +232,15 @@ def _settle(
 
 def dispute(state: State, event: Event, found: ConflictFound) -> None:
     """Someone wrote a field without having seen what stands there: both values are kept side by side."""
-    _, registers = _meant(state, found.field)
+    entry = next(entries_meant(state, found.field), None)
+    register = state.registers.get(found.field) if entry is None else entry.status
     written = Write(found.value, event.writer, event.seq, event.hash, event.at)
-    if registers and _can_stand(found.field, registers[-1], found.value):
+    if register is not None and _can_stand(found.field, register, found.value):
         # Beside what stands, not over it: whoever wrote it had not seen that.
-        registers[-1].insert(max(len(registers[-1]) - 1, 0), written)
+        register.insert(max(len(register) - 1, 0), written)
     else:
-        stands = Write(value_of(registers[-1]) if registers else found.stood, "", 0, "", event.at)
-        state.clashes.append(Clash(found.field, [stands, written]))
+        stands = Write(value_of(register) if register is not None else found.stood, "", 0, "", event.at)
+        _add_clash(state, Clash(found.field, [stands, written]))
 
 
 _OF: Final = {"status": "session", "agents": "agent", "tasks": "task"}

@@ -84,7 +84,7 @@ class TaskState(msgspec.Struct, gc=False):
     agent: str | None = None
     status: list[Write] = []
     outcome: str | None = None
-    artifacts: tuple[str, ...] = ()
+    artifacts: dict[str, None] = {}
     created_at: int = 0
     started_at: int | None = None
     completed_at: int | None = None
@@ -213,6 +213,10 @@ class TimeState(msgspec.Struct, gc=False):
     # When each line of working time was crossed for the first time, and for the last time.
     reached: dict[str, int] = {}
     crossed: dict[str, int] = {}
+    # Of the marks: where another program said that an agent's pause had begun, sorted; and by writer, the number of
+    # each event that paused, sorted, with the place of its mark.
+    task_begins: list[int] = []
+    pauses: dict[str, list[tuple[int, int]]] = {}
 
 
 class State(msgspec.Struct, gc=False):
@@ -241,7 +245,8 @@ class State(msgspec.Struct, gc=False):
     registers: dict[str, list[Write]] = {}
     came_from: str | None = None
     came_commit: str | None = None
-    tags: list[str] = []
+    # In the order in which they were given.
+    tags: dict[str, None] = {}
     continues: str | None = None
     aliases: dict[str, str] = {}
     # Somebody's word; None when nobody said anything, and age decides.
@@ -290,6 +295,12 @@ class State(msgspec.Struct, gc=False):
     renamed: bool = False
     # What transcripts say of conversations, under the same names as `native`.
     conversations: dict[str, ConversationState] = {}
+    # Of `native`: how many are open. Of `agents` and `tasks`: those of each id, in the order they were created.
+    open_natives: int = 0
+    agent_refs: dict[str, list[str]] = {}
+    task_refs: dict[str, list[str]] = {}
+    # Of `clashes`: the last about a field with an event among its values, and the last with exactly these events.
+    clash_places: dict[str, int] = {}
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -26,7 +26,8 @@ def find(state: State, task_id: str, ref: str | None = None) -> TaskState | None
     """By the event that created it; by id alone, the one created last."""
     if ref is not None and ref in state.tasks:
         return state.tasks[ref]
-    return next((task for task in reversed(state.tasks.values()) if task.id == task_id), None)
+    refs = state.task_refs.get(task_id)
+    return state.tasks[refs[-1]] if refs else None
 
 
 def status_of(task: TaskState) -> str:
@@ -55,13 +56,13 @@ def added(state: State, event: Event, data: Data) -> None:
     )  # fmt: skip
     task.status = [Write("pending", event.writer, event.seq, event.hash, event.at)]
     state.tasks[event.hash] = task
+    state.task_refs.setdefault(task.id, []).append(task.ref)
 
 
-def settle(state: State, at: int) -> None:
+def settle(task: TaskState, at: int) -> None:
     """After a choice between statuses: what is done by it was done then, unless it says when."""
-    for task in state.tasks.values():
-        if status_of(task) == "completed" and task.completed_at is None:
-            task.completed_at = at
+    if status_of(task) == "completed" and task.completed_at is None:
+        task.completed_at = at
 
 
 def changed(state: State, event: Event, data: Data) -> None:
@@ -78,10 +79,7 @@ def changed(state: State, event: Event, data: Data) -> None:
     elif not write_status(state, "task", task.status, f"tasks.{task.id}.status", event):
         return
     task.outcome = data.outcome if data.outcome is not None else task.outcome
-    task.artifacts = (
-        *task.artifacts,
-        *(path for path in dict.fromkeys(data.artifacts) if path not in task.artifacts),
-    )
+    task.artifacts.update(dict.fromkeys(data.artifacts))
     task.started_at = data.started_at if data.started_at is not None else task.started_at
     match data:
         case TaskStarted():

@@ -18,8 +18,8 @@ than the idle threshold.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Container, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core.event import Event
@@ -91,16 +91,15 @@ def add_stretch(time: TimeState, since: int, until: int) -> None:
     """Note a stretch of activity that another program watched: there is no gap in it."""
     add_sign(time, since)
     add_sign(time, until)
-    low = high = since
-    kept: list[Run] = []
-    for run in time.active:
-        if run.since - time.timer.idle <= until and since <= _end(run) + time.timer.idle:
-            low, high = min(low, run.since), max(high, until, _end(run))
-        else:
-            kept.append(run)
-    kept.append(Run(low, high))
-    kept.sort(key=lambda run: run.since)
-    time.active[:] = kept
+    idle, active = max(time.timer.idle, 0), time.active
+    first = bisect_left(active, since - idle, key=_end)
+    beyond = bisect_right(active, until + idle, key=_since)
+    active[first:beyond] = [Run(min(since, active[first].since), max(until, _end(active[beyond - 1])))]
+
+
+def last_sign(time: TimeState, otherwise: int) -> int:
+    """When the last sign of activity was: the stretches are apart from each other, and the last one ends last."""
+    return _end(time.active[-1]) if time.active else otherwise
 
 
 def add_attended(time: TimeState, since: int, until: int) -> None:
@@ -116,20 +115,32 @@ def add_attended(time: TimeState, since: int, until: int) -> None:
         else:
             attended.append(Run(since, until))
         return
-    joined: list[Run] = []
-    for run in sorted([*attended, Run(since, until)], key=lambda run: run.since):
-        if joined and _are_joined(time, _end(joined[-1]), run.since):
-            joined[-1].until = max(_end(joined[-1]), _end(run))
-        else:
-            joined.append(Run(run.since, _end(run)))
-    attended[:] = joined
+    place = bisect_right(attended, since, key=_since)
+    if place and _are_joined(time, _end(attended[place - 1]), since):
+        place -= 1
+        since, until = attended[place].since, max(until, _end(attended[place]))
+    beyond = place
+    while beyond < len(attended) and _are_joined(time, until, attended[beyond].since):
+        until = max(until, _end(attended[beyond]))
+        beyond += 1
+    attended[place:beyond] = [Run(since, until)]
 
 
 def _are_joined(time: TimeState, end: int, since: int) -> bool:
-    return since <= end or (
-        since - end <= time.timer.task
-        and not any(mark.pause == "task" and mark.until == mark.at and end <= mark.at < since for mark in time.marks)
-    )
+    if since <= end:
+        return True
+    begins = time.task_begins
+    place = bisect_left(begins, end)
+    return since - end <= time.timer.task and not (place < len(begins) and begins[place] < since)
+
+
+def add_mark(time: TimeState, mark: Mark) -> None:
+    """Note what opens, ends or corrects a pause."""
+    if mark.kind in _HELD:
+        insort(time.pauses.setdefault(mark.writer, []), (mark.seq, len(time.marks)))
+    if mark.pause == "task" and mark.until == mark.at:
+        insort(time.task_begins, mark.at)
+    time.marks.append(mark)
 
 
 def add_own(time: TimeState, event: Event, since: int, until: int) -> None:
@@ -156,18 +167,35 @@ def mark_of(state: State, event: Event, kind: str, reason: str | None) -> Mark:
     return Mark(event.at, kind, reason, writer=event.writer, seq=event.seq, saw=saw, heard=heard)
 
 
-def learn(time: TimeState, event: Event, known: Mapping[str, int]) -> None:
-    """The writer of this event has heard of others' pauses: what it does from here on, it does knowing of them."""
-    for mark in time.marks:
-        if mark.kind in _HELD and event.writer not in mark.heard and known.get(mark.writer, 0) >= mark.seq:
+def learn(time: TimeState, event: Event, other: str, before: int, now: int) -> None:
+    """The writer of this event has heard of another's pauses: what it does from here on, it does knowing of them.
+
+    How far it had seen the other's stream `before`, and how far `now`: of pauses up to `before`, it has heard.
+    """
+    pauses = time.pauses.get(other, ())
+    for place in range(bisect_right(pauses, before, key=_first), bisect_right(pauses, now, key=_first)):
+        mark = time.marks[pauses[place][1]]
+        if event.writer not in mark.heard:
             mark.heard[event.writer] = (event.seq, event.at)
             own = time.signs.get(event.writer)
             if own:
                 own[-1].marks = -1  # nothing is added to what it did before it knew
 
 
+def _since(run: Run) -> int:
+    return run.since
+
+
 def _end(run: Run) -> int:
     return run.since if run.until is None else run.until
+
+
+def _first(pair: tuple[int, int]) -> int:
+    return pair[0]
+
+
+def _second(pair: tuple[int, int]) -> int:
+    return pair[1]
 
 
 def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, now: int) -> WorkTime:
@@ -185,21 +213,27 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
 
     pauses: list[Rest] = []
     covered: list[Span] = []
+    is_open = False
 
     def take(kind: PauseKind, reason: str | None, since: int, until: int | None) -> None:
         """Add what of this pause no stronger one covers."""
-        lasts = until is None and live and all(rest.until is not None for rest in pauses)
+        nonlocal is_open
+        lasts = until is None and live and not is_open
         low, high = max(since, start), stop if until is None else min(until, stop)
         if lasts and low == high:  # it begins this very moment, and has no length yet
             pauses.append(Rest(kind, reason, low, None, 0))
+            is_open = True
         for a, b in _without((low, high), covered):
             pauses.append(Rest(kind, reason, a, None if lasts and b == stop else b, b - a))
+            is_open = is_open or (lasts and b == stop)
 
     for kind, reason, since, until in _marked(time, runs):
         take(kind, reason, since, until)
         _cover(covered, (max(since, start), stop if until is None else min(until, stop)))
+    cuts = [(one.since, _end(one)) for one in time.attended]
+    following = list(range(len(cuts) + 1))
     for run in runs:
-        for low, high, lasts in _pieces(time, run, stop):
+        for low, high, lasts in _pieces(cuts, following, run, stop):
             if high - low > time.timer.task or (low == run.since and low in begun):
                 take("task", begun.get(run.since) or run.reason, low, None if lasts else high)
                 _cover(covered, (max(low, start), high))
@@ -210,21 +244,29 @@ def measure(time: TimeState, stretches: Iterable[Stretch], *, end: int | None, n
             if d - c > time.timer.idle or c in away:
                 take("idle", away.get(c), c, None if lasts and d == stop else d)
 
-    pauses = [rest for pause in pauses for rest in _corrected(time, pause, stop)]
+    corrections = _corrections(time)
+    pauses = [rest for pause in pauses for rest in _corrected(corrections, pause, stop)]
     pauses.sort(key=lambda rest: (rest.since, rest.length))
     paused = sum(rest.length for rest in pauses)
     idle_since = next((rest.since for rest in pauses if rest.kind == "idle" and rest.until is None), None)
     return WorkTime(stop - start, stop - start - paused, paused, idle_since, tuple(pauses))
 
 
-def _corrected(time: TimeState, rest: Rest, stop: int) -> Iterable[Rest]:
-    """What is left of a pause where somebody said later that it was work; of two corrections the later one counts."""
+def _corrections(time: TimeState) -> list[Span]:
+    """Where somebody said later that it was work; of two corrections the later one counts."""
     worked: list[Span] = []
-    for number, mark in enumerate(time.marks):
-        if mark.kind == "worked" and mark.until is not None:
-            later = [(away.at, away.until or away.at) for away in time.marks[number:] if away.kind == "away"]
-            for span in _without((mark.at, mark.until), _union(later)):
+    later: list[Span] = []
+    for mark in reversed(time.marks):
+        if mark.kind == "away":
+            _cover(later, (mark.at, mark.until or mark.at))
+        elif mark.kind == "worked" and mark.until is not None:
+            for span in _without((mark.at, mark.until), later):
                 _cover(worked, span)
+    return worked
+
+
+def _corrected(worked: list[Span], rest: Rest, stop: int) -> Iterable[Rest]:
+    """What is left of a pause after corrections."""
     if not worked or not rest.length:
         yield rest
         return
@@ -288,7 +330,8 @@ def _unaware(time: TimeState, mark: Mark, stretches: Sequence[Stretch]) -> list[
             continue
         number, when = mark.heard.get(writer, (None, None))
         own: list[Span] = []
-        for one in signs[bisect_right(signs, mark.saw.get(writer, 0), key=lambda one: one.last) :]:
+        for place in range(bisect_right(signs, mark.saw.get(writer, 0), key=lambda one: one.last), len(signs)):
+            one = signs[place]
             if number is not None and one.first >= number:
                 break
             if one.until >= mark.at:
@@ -310,15 +353,37 @@ def _unaware(time: TimeState, mark: Mark, stretches: Sequence[Stretch]) -> list[
     return [(low, high) for low, high in joined if low < high]
 
 
-def _pieces(time: TimeState, run: Stretch, stop: int) -> Iterable[tuple[int, int, bool]]:
-    """An agent's run, cut wherever the person was at work meanwhile; and whether the piece lasts."""
+def _pieces(cuts: Sequence[Span], following: list[int], run: Stretch, stop: int) -> Iterable[tuple[int, int, bool]]:
+    """An agent's run, cut wherever the person was at work meanwhile; and whether the piece lasts.
+
+    The whole piece between two cuts is the same of every run, and comes once: `following` has for each cut the next
+    one, itself included, before which it has not come yet.
+    """
     high = stop if run.until is None else min(run.until, stop)
     if run.since == high:
         yield run.since, high, run.until is None
-    cuts = [(one.since, _end(one)) for one in time.attended]
-    is_cut = any(low <= stop <= until for low, until in cuts if until > run.since)
-    for low, until in _without((run.since, high), cuts):
-        yield low, until, run.until is None and until == stop and not is_cut
+    place = bisect_right(cuts, stop, key=_first)
+    is_cut = place > 0 and cuts[place - 1][1] >= stop and cuts[place - 1][1] > run.since
+    low = run.since
+    first = bisect_right(cuts, low, key=_second)
+    beyond = bisect_left(cuts, high, key=_first)
+    if first < beyond:
+        if low < cuts[first][0]:
+            yield low, cuts[first][0], False
+        place = _next(following, first + 1)
+        while place < beyond:
+            yield cuts[place - 1][1], cuts[place][0], False
+            following[place] = place + 1
+            place = _next(following, place)
+        low = cuts[beyond - 1][1]
+    if low < high:
+        yield low, high, run.until is None and high == stop and not is_cut
+
+
+def _next(following: list[int], place: int) -> int:
+    while following[place] != place:
+        following[place] = place = following[following[place]]
+    return place
 
 
 def _begun(time: TimeState, pause: PauseKind) -> dict[int, str | None]:
@@ -364,24 +429,19 @@ def _cover(covered: list[Span], span: Span) -> None:
     low, high = span
     if low >= high:
         return
-    apart = []
-    for a, b in covered:
-        if b < low or a > high:
-            apart.append((a, b))
-        else:
-            low, high = min(low, a), max(high, b)
-    apart.append((low, high))
-    apart.sort()
-    covered[:] = apart
+    first = bisect_left(covered, low, key=_second)
+    beyond = bisect_right(covered, high, key=_first)
+    if first < beyond:
+        low, high = min(low, covered[first][0]), max(high, covered[beyond - 1][1])
+    covered[first:beyond] = [(low, high)]
 
 
-def _without(span: Span, covered: Iterable[Span]) -> list[Span]:
-    """The parts of a span that lie outside the covered ones."""
+def _without(span: Span, covered: Sequence[Span]) -> list[Span]:
+    """The parts of a span that lie outside the covered ones: a sorted list of disjoint ones."""
     low, high = span
     left: list[Span] = []
-    for a, b in covered:
-        if b <= low:
-            continue
+    for place in range(bisect_right(covered, low, key=_second), len(covered)):
+        a, b = covered[place]
         if a >= high:
             break
         if a > low:

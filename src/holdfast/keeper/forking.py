@@ -141,9 +141,9 @@ class _Taken:
             given.add(id_)
             yield TaskAdded(id=id_, text=task.text, phase=task.phase, agent=task.agent)
             if status == "in_progress":
-                yield TaskStarted(id=id_, outcome=task.outcome, artifacts=task.artifacts)
+                yield TaskStarted(id=id_, outcome=task.outcome, artifacts=tuple(task.artifacts))
             elif status == "blocked":
-                yield TaskBlocked(id=id_, outcome=task.outcome, artifacts=task.artifacts)
+                yield TaskBlocked(id=id_, outcome=task.outcome, artifacts=tuple(task.artifacts))
 
     def _status(self, task: TaskState) -> str:
         own = self._own(task.status) if disputed(task.status) else None

@@ -1,0 +1,270 @@
+"""What n events cost to fold and to show grows with n, not with its square, whatever their types.
+
+Whoever shares a session can record any events in it, and every command of everybody else folds them. Nothing here
+measures time: what is counted are the lines that Python runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any, Final
+
+import msgspec
+import pytest
+from histories import MINUTE, NOON, PROJECT, SESSION
+
+from holdfast.core import view
+from holdfast.core.canonical import canonical, digest
+from holdfast.core.event import Event, seal
+from holdfast.core.fold import apply
+from holdfast.core.state import State
+from holdfast.core.vocabulary import (
+    KINDS,
+    TYPE_OF,
+    AgentAborted,
+    AgentCompleted,
+    AgentEdited,
+    AgentFailed,
+    AgentInterrupted,
+    AgentPaused,
+    AgentProgressed,
+    AgentResumed,
+    AgentRetried,
+    AgentStarted,
+    AgentTimedOut,
+    AliasGiven,
+    AwayRecorded,
+    CommandRan,
+    CommitRecorded,
+    ConflictFound,
+    ConflictResolved,
+    ContextCompressed,
+    ContextMeasured,
+    ConversationUpdated,
+    Data,
+    DecisionMade,
+    DeviceJoined,
+    ErrorNoted,
+    EventErased,
+    ExtraKept,
+    FileChanged,
+    GroundNoted,
+    HillMoved,
+    MessageExchanged,
+    NativeClosed,
+    NativeLinked,
+    NativeMoved,
+    NoteAdded,
+    PhaseAdded,
+    ReminderReached,
+    SessionAborted,
+    SessionArchived,
+    SessionCompleted,
+    SessionDeleted,
+    SessionEdited,
+    SessionFailed,
+    SessionPaused,
+    SessionResumed,
+    SessionSaved,
+    SessionStarted,
+    SessionTimedOut,
+    SessionUnarchived,
+    TaskAdded,
+    TaskBlocked,
+    TaskCompleted,
+    TaskDropped,
+    TaskEdited,
+    TaskReopened,
+    TaskStarted,
+    WaitingEnded,
+    WaitingStarted,
+    WorkedRecorded,
+    WorkRecorded,
+)
+
+Maker = Callable[[int], Data]
+Order = Callable[[int], list[Data]]
+
+MOST: Final = 2.25  # times more for twice as many
+DAY = 24 * 60 * MINUTE
+GAP = 11 * MINUTE  # longer than what makes an idle pause, and a pause of an agent's run
+
+
+def _at(number: int) -> int:
+    return NOON + number * GAP
+
+
+# Of each type, the event with this number: about something of its own wherever it can be.
+MAKERS: dict[str, Maker] = {
+    "session.started": lambda number: SessionStarted(goal=f"g{number}", project=PROJECT, device="laptop"),
+    "session.edited": lambda number: SessionEdited(goal=f"g{number}", tags=(f"tag{number}",)),
+    "session.paused": lambda number: SessionPaused(reason=f"r{number}"),
+    "session.resumed": lambda number: SessionResumed(),
+    "session.saved": lambda number: SessionSaved(),
+    "session.completed": lambda number: SessionCompleted(summary=f"s{number}"),
+    "session.failed": lambda number: SessionFailed(message=f"m{number}"),
+    "session.aborted": lambda number: SessionAborted(),
+    "session.timed_out": lambda number: SessionTimedOut(),
+    "session.archived": lambda number: SessionArchived(),
+    "session.unarchived": lambda number: SessionUnarchived(),
+    "session.deleted": lambda number: SessionDeleted(),
+    "event.erased": lambda number: EventErased(hashes=(digest(str(number).encode()),)),
+    "device.joined": lambda number: DeviceJoined(device=f"d{number}"),
+    "alias.given": lambda number: AliasGiven(format=f"f{number}", id=f"x{number}"),
+    "extra.kept": lambda number: ExtraKept(name=f"x{number}", value=number),
+    "native.linked": lambda number: NativeLinked(agent="claude", id=f"c{number}"),
+    "native.closed": lambda number: NativeClosed(agent="claude", id=f"c{number}"),
+    "native.moved": lambda number: NativeMoved(agent="claude", id=f"c{number}", to=SESSION),
+    "conversation.updated": lambda number: ConversationUpdated(agent="claude", id=f"c{number}", cost_usd=1.5),
+    "ground.noted": lambda number: GroundNoted(branch=f"b{number}"),
+    "message.exchanged": lambda number: MessageExchanged(),
+    "note.added": lambda number: NoteAdded(text=f"n{number}"),
+    "away.recorded": lambda number: AwayRecorded(
+        since=_at(number), until=_at(number) + number % 2 * MINUTE, kind="task"
+    ),
+    "worked.recorded": lambda number: WorkedRecorded(since=_at(number), until=_at(number) + MINUTE),
+    "work.recorded": lambda number: WorkRecorded(since=_at(number), until=_at(number) + MINUTE, counted=True),
+    "error.noted": lambda number: ErrorNoted(message=f"m{number}", agent=f"a{number}"),
+    "reminder.reached": lambda number: ReminderReached(line=f"l{number}"),
+    "waiting.started": lambda number: WaitingStarted(id=f"w{number}", for_="permission"),
+    "waiting.ended": lambda number: WaitingEnded(id=f"w{number}"),
+    "agent.started": lambda number: AgentStarted(id=f"a{number}", type="coder"),
+    "agent.progressed": lambda number: AgentProgressed(id=f"a{number}", progress=0.5),
+    "agent.completed": lambda number: AgentCompleted(id=f"a{number}", tokens=number),
+    "agent.failed": lambda number: AgentFailed(id=f"a{number}", category="logical", message="m"),
+    "agent.timed_out": lambda number: AgentTimedOut(id=f"a{number}"),
+    "agent.retried": lambda number: AgentRetried(id=f"a{number}"),
+    "agent.paused": lambda number: AgentPaused(id=f"a{number}"),
+    "agent.resumed": lambda number: AgentResumed(id=f"a{number}"),
+    "agent.aborted": lambda number: AgentAborted(id=f"a{number}"),
+    "agent.interrupted": lambda number: AgentInterrupted(id=f"a{number}", last_seen=_at(number)),
+    "agent.edited": lambda number: AgentEdited(id=f"a{number}", summary="s"),
+    "phase.added": lambda number: PhaseAdded(id=f"p{number % 10}", name=f"n{number}"),
+    "task.added": lambda number: TaskAdded(id=f"t{number}", text="x"),
+    "task.started": lambda number: TaskStarted(id=f"t{number}"),
+    "task.completed": lambda number: TaskCompleted(id=f"t{number}"),
+    "task.blocked": lambda number: TaskBlocked(id=f"t{number}"),
+    "task.reopened": lambda number: TaskReopened(id=f"t{number}"),
+    "task.dropped": lambda number: TaskDropped(id=f"t{number}"),
+    "task.edited": lambda number: TaskEdited(id="t1", artifacts=(f"f{number}",)),
+    "decision.made": lambda number: DecisionMade(chosen=f"c{number}"),
+    "file.changed": lambda number: FileChanged(path=f"f{number}", action="modified", agent=f"a{number}"),
+    "commit.recorded": lambda number: CommitRecorded(sha=f"{number:040x}", replaces=f"{number - 1:040x}"),
+    "command.ran": lambda number: CommandRan(command=f"c{number}", code=1),
+    "context.measured": lambda number: ContextMeasured(tokens=number, agent=f"a{number}"),
+    "context.compressed": lambda number: ContextCompressed(tokens=number),
+    "hill.moved": lambda number: HillMoved(scope=f"s{number}", position=number),
+    "conflict.resolved": lambda number: ConflictResolved(field=f"agents.a{number}.status", chosen="", overruled=()),
+    "conflict.found": lambda number: ConflictFound(field=f"agents.a{number}.status", value="completed"),
+}  # fmt: skip
+
+# What an event of this type is about, where something else has to be there first.
+FIRST = {"agent": "agent.started", "task": "task.added", "native": "native.linked", "waiting": "waiting.started"}
+
+
+def events(datas: Iterable[Data], step: int, writers: int = 1) -> list[Event]:
+    """A log in which the writers take turns, each event so much later than the one before, and all seen."""
+    found: list[Event] = []
+    start = SessionStarted(goal="g", project=PROJECT, device="laptop")
+    for number, data in enumerate([start, *datas]):
+        kind = TYPE_OF[type(data)]
+        before = found[-writers] if number >= writers else None
+        event = seal(
+            session=SESSION, writer=f"w{number % writers}", seq=number // writers + 1,
+            prev=None if before is None else before.hash, clock=NOON * 1000 + number,
+            at=NOON + (30 * DAY + number * step if number else 0), actor="ada", type=kind.name, version=kind.version,
+            data=canonical(msgspec.to_builtins(data)), salt=bytes(16),
+            seen=() if writers == 1 or not found else (found[-1].head,), key=None,
+        )  # fmt: skip
+        found.append(event)
+    return found
+
+
+def lines_run(log: list[Event]) -> int:
+    """How many lines Python runs to fold these events and to show what they add up to."""
+    count = 0
+
+    def local(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += 1
+        return local
+
+    state = State(session=SESSION)
+    before = sys.gettrace()
+    sys.settrace(local)
+    try:
+        for event in log:
+            apply(state, event)
+        view.session(state, NOON + 365 * DAY)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def growth(order: Order, step: int, writers: int = 1, n: int = 50) -> float:
+    """How many times more lines twice as many events take."""
+    return lines_run(events(order(2 * n), step, writers)) / lines_run(events(order(n), step, writers))
+
+
+def in_turn(*makers: str | Maker) -> Order:
+    """All events of the first maker, then all of the next."""
+    return lambda n: [_make(maker, number) for maker in makers for number in range(n)]
+
+
+def in_pairs(*makers: str | Maker) -> Order:
+    """One event of each maker, then one of each again."""
+    return lambda n: [_make(maker, number) for number in range(n) for maker in makers]
+
+
+def _make(maker: str | Maker, number: int) -> Data:
+    return (MAKERS[maker] if isinstance(maker, str) else maker)(number)
+
+
+LAYOUTS = {"close": (1000, 1), "apart": (GAP, 1), "backwards": (-GAP, 1), "two writers": (GAP, 2)}
+
+
+def test_every_event_type_is_in_the_table() -> None:
+    assert set(MAKERS) == set(KINDS)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_cost_grows_with_the_number_of_events_whatever_their_type(name: str) -> None:
+    needed = FIRST.get(name.partition(".")[0], name)
+    order = in_turn(name) if needed == name else in_turn(needed, name)
+    for layout, (step, writers) in LAYOUTS.items():
+        assert growth(order, step, writers) < MOST, layout
+
+
+def _twin(number: int) -> Data:
+    return AgentStarted(id="a", type=f"t{number}")
+
+
+TOGETHER: dict[str, Order] = {
+    "conversations closed one by one": in_pairs("native.linked", "native.closed"),
+    "conversations that the last one keeps open": lambda n: in_turn("native.linked", "native.closed")(n)[:-1],
+    "pauses and resumes": in_pairs("session.paused", "session.resumed"),
+    "pauses, then messages": lambda n: [
+        *in_pairs("session.paused", "session.resumed")(n), *in_turn("message.exchanged")(n),
+    ],
+    "an agent's pauses that began, then messages": in_turn("away.recorded", "message.exchanged"),
+    "pauses corrected": in_turn("away.recorded", "worked.recorded"),
+    "agents and messages": in_pairs("agent.started", "message.exchanged"),
+    "agents of one id": in_turn(_twin),
+    "agents of one id, and files in conflict": in_turn(_twin, lambda _: ConflictFound(field="agents.a.status")),
+    "tasks of one id": in_turn(lambda number: TaskAdded(id="t", text=f"x{number}")),
+    "agents in conflict": in_turn("agent.started", "conflict.found"),
+    "conflicts of agents resolved": in_turn("agent.started", "conflict.found", "conflict.resolved"),
+    "conflicts of nothing known": in_turn(
+        lambda number: ConflictFound(field="x", value=number),
+        lambda _: ConflictResolved(field="x", chosen="", overruled=()),
+    ),
+    "files of agents": in_turn("agent.started", "file.changed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_cost_grows_with_the_number_of_events_of_types_that_meet(name: str) -> None:
+    for layout, (step, writers) in LAYOUTS.items():
+        assert growth(TOGETHER[name], step, writers) < MOST, layout
