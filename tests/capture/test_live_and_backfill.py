@@ -283,3 +283,45 @@ def test_transcript_is_looked_at_once_when_the_conversation_is_over(
         keeper.compare()
         assert keeper.store().remembered_under("transcript:") == before
     assert not read
+
+
+def _title_by_hooks(tmp_path: Path, name: str, path: Path) -> str | None:
+    """The title of the conversation after a turn has ended whose payload names this transcript."""
+    ending = json.loads(_payload("claude", "stop", name, tmp_path)) | {"transcript_path": str(path)}
+    _hand_over(tmp_path, "claude", _payload("claude", "prompt", name, tmp_path), 0)
+    _hand_over(tmp_path, "claude", json.dumps(ending).encode(), 1)
+    (session,) = _recorded(tmp_path, "claude", name)
+    return session.conversations[0].title
+
+
+def test_transcript_is_not_read_through_a_link(tmp_path: Path) -> None:
+    """A link has a size of its own: what it leads to may be of any size, and anybody's."""
+    name = _claude(tmp_path / "elsewhere")
+    (path,) = (tmp_path / "elsewhere").rglob("*.jsonl")
+    link = tmp_path / "person" / f"{name}.jsonl"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    assert _title_by_hooks(tmp_path, name, link) is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "read"),
+    [
+        ("TRANSCRIPT_READ", 1 << 20, False), ("TRANSCRIPT_READ", 1 << 30, True),
+        ("TRANSCRIPT_FILES", 15, False), ("TRANSCRIPT_FILES", 150, True),
+    ],
+)  # fmt: skip
+def test_transcript_is_left_to_backfill_when_too_much_lies_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, *, read: bool
+) -> None:
+    """One that begins in the midst of a conversation is compared with the others of its directory."""
+    name = _claude(tmp_path / "person")
+    (path,) = (tmp_path / "person").rglob("*.jsonl")
+    first, _, rest = path.read_text().partition("\n")
+    path.write_text(json.dumps(json.loads(first) | {"parentUuid": "u-0"}) + "\n" + rest)
+    for number in range(10):
+        other = {"type": "user", "uuid": f"z-{number}", "timestamp": "2020-01-01T00:00:00Z"}
+        (path.parent / f"other-{number}.jsonl").write_text(json.dumps(other) + "\n")
+    os.truncate(path.parent / "other-5.jsonl", 4 << 20)
+    monkeypatch.setattr(limits, limit, value)
+    assert (_title_by_hooks(tmp_path, name, path) is not None) == read

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.capture import refusals
+from holdfast.capture import allowance, refusals
 from holdfast.capture.mending import Mending
 from holdfast.capture.values import WRONG
 from holdfast.machine.reading import open_regular
@@ -57,6 +57,7 @@ class Problems:
 
 def chunks(path: str, problems: Problems, size: int = _CHUNK) -> Iterator[bytes]:
     """A regular file in pieces, as long as it is now; anything else is a problem and has no pieces."""
+    allowance.use(files=1)
     try:
         handle = open_regular(path)
     except (OSError, ValueError) as error:
@@ -69,6 +70,7 @@ def chunks(path: str, problems: Problems, size: int = _CHUNK) -> Iterator[bytes]
     try:
         left = os.fstat(handle).st_size
         while left > 0:
+            allowance.use(size=min(left, size))
             piece = os.read(handle, min(left, size))
             if not piece:
                 return

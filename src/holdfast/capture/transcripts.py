@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.capture.places import Places
 from holdfast.capture.signals import AnySignal
+from holdfast.capture.sources import stamp
 
 _BEGINNING: Final = 8  # characters of a conversation's id that are in the names of its files at least
 
@@ -80,9 +81,10 @@ def reader(name: str) -> Reader:
 
 
 def is_transcript(path: str) -> bool:
-    """Whether what an agent calls its transcript is a file."""
+    """Whether what an agent calls its transcript is a regular file, and no link to one: nobody else's is read."""
     # Looking at `\\host\share` would already tell the host who we are.
-    return "\0" not in path and os.path.isabs(path) and path[:2] not in ("\\\\", "//") and os.path.isfile(path)
+    is_here = "\0" not in path and os.path.isabs(path) and path[:2] not in ("\\\\", "//")
+    return is_here and stamp(path) is not None
 
 
 def sources_of(agent: str, conversation: str, path: str | None, places: Places) -> Iterator[Source]:

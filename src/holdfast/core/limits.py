@@ -32,6 +32,8 @@ TURNS: Final = 200  # turns of a work tree that are remembered until it is compa
 TURN_COMMANDS: Final = 100  # commands of one turn, the latest
 TRANSCRIPT_SMALL: Final = 8 * MIB  # a transcript that is read at the end of every turn; a larger one as it grows
 TRANSCRIPT_LARGEST: Final = 256 * MIB  # a larger one is left to backfill
+TRANSCRIPT_READ: Final = 1024 * MIB  # of all files that are read for one transcript; beyond, it is left to backfill
+TRANSCRIPT_FILES: Final = 20_000  # how many of them are opened
 
 # Parts of a document, all together, and within one another.
 PARTS: Final = 100_000

@@ -14,6 +14,7 @@ from holdfast.capture.claude.records import DECODER, Record
 from holdfast.capture.claude.telling import Telling
 from holdfast.capture.claude.transcripts import AGENT, END, agent_files
 from holdfast.capture.lines import Problems, records
+from holdfast.capture.sources import stamp
 from holdfast.capture.storytelling import with_problems
 from holdfast.capture.transcripts import Source, Story
 
@@ -35,7 +36,7 @@ def read(source: Source, forks: Forks) -> Iterator[Story]:
     agents = {one.removeprefix(AGENT).removesuffix(END): path for path, one, _ in agent_files(source.path)}
     for agent in telling.called():
         beside = os.path.join(directory, f"{AGENT}{agent}{END}")
-        if agent not in agents and _is_name(agent) and os.path.isfile(beside):
+        if agent not in agents and _is_name(agent) and stamp(beside) is not None:
             agents[agent] = beside
     for agent, path in sorted(agents.items()):
         trouble = Problems()

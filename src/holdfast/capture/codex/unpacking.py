@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from holdfast.capture import allowance
 from holdfast.capture.lines import Problems
 from holdfast.machine.zstd import zstandard
 
@@ -31,6 +32,7 @@ def unpacked(pieces: Iterable[bytes], problems: Problems) -> Iterator[bytes]:
                 found = unpacking.decompress(data, _PIECE)
                 data = unpacking.unused_data if unpacking.eof else b""
                 size += len(found)
+                allowance.use(size=len(found))
                 if size > LARGEST:
                     problems.add(f"is larger than {LARGEST >> 30} GiB once it is unpacked")
                     return

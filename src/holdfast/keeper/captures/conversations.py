@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from holdfast.capture import refusals
+from holdfast.capture.allowance import TooMuch, at_most
 from holdfast.capture.plain import goal_of, plain
 from holdfast.capture.signals import AnySignal, Closed, Erred, Limited, Measured, Prompted, Replied
 from holdfast.capture.transcripts import Story, is_transcript, reader, sources_of
@@ -176,7 +178,8 @@ def _update(keeper: Keeper, places: Places, one: Followed, patience: float) -> N
             continue
         one.size = size
         if size <= limits.TRANSCRIPT_LARGEST or source.conversation is not None:  # what is larger is left to backfill
-            with refusals.noted():
+            within = at_most(limits.TRANSCRIPT_READ, limits.TRANSCRIPT_FILES)
+            with refusals.noted(), suppress(TooMuch), within:
                 found = (story for story in reader(one.agent).read(source) if story.conversation == one.conversation)
                 story = next(found, None)
         if story is not None:
