@@ -87,7 +87,7 @@ from holdfast.core.vocabulary import (
 Maker = Callable[[int], Data]
 Order = Callable[[int], list[Data]]
 
-MOST: Final = 2.25  # times more for twice as many
+MOST: Final = 2.2  # times more for twice as many
 DAY = 24 * 60 * MINUTE
 GAP = 11 * MINUTE  # longer than what makes an idle pause, and a pause of an agent's run
 
@@ -205,6 +205,7 @@ def lines_run(log: list[Event]) -> int:
 
 def growth(order: Order, step: int, writers: int = 1, n: int = 50) -> float:
     """How many times more lines twice as many events take."""
+    lines_run(events(order(2), step, writers))  # what is built on first use counts for nobody
     return lines_run(events(order(2 * n), step, writers)) / lines_run(events(order(n), step, writers))
 
 
@@ -259,6 +260,9 @@ TOGETHER: dict[str, Order] = {
     "conflicts of nothing known": in_turn(
         lambda number: ConflictFound(field="x", value=number),
         lambda _: ConflictResolved(field="x", chosen="", overruled=()),
+    ),
+    "values of the status in conflict, then notes": in_turn(
+        lambda _: ConflictFound(field="status", value="paused"), "note.added"
     ),
     "files of agents": in_turn("agent.started", "file.changed"),
 }  # fmt: skip

@@ -235,7 +235,7 @@ def dispute(state: State, event: Event, found: ConflictFound) -> None:
     entry = next(entries_meant(state, found.field), None)
     register = state.registers.get(found.field) if entry is None else entry.status
     written = Write(found.value, event.writer, event.seq, event.hash, event.at)
-    if register is not None and _can_stand(found.field, register, found.value):
+    if register is not None and len(register) < _WIDEST and _can_stand(found.field, register, found.value):
         # Beside what stands, not over it: whoever wrote it had not seen that.
         register.insert(max(len(register) - 1, 0), written)
     else:
@@ -243,6 +243,7 @@ def dispute(state: State, event: Event, found: ConflictFound) -> None:
         _add_clash(state, Clash(found.field, [stands, written]))
 
 
+_WIDEST: Final = 32  # values side by side: each is looked at by many events; what comes beyond is kept by itself
 _OF: Final = {"status": "session", "agents": "agent", "tasks": "task"}
 _STATUSES: Final = {
     name: {*table, *(move.status for move in MOVES.values() if move.table == name)} for name, table in TABLES.items()
