@@ -18,7 +18,7 @@ from histories import MINUTE, NOON, PROJECT, SESSION
 from holdfast.core import view
 from holdfast.core.canonical import canonical, digest
 from holdfast.core.event import Event, seal
-from holdfast.core.fold import apply
+from holdfast.core.fold import apply, read
 from holdfast.core.state import State
 from holdfast.core.vocabulary import (
     KINDS,
@@ -182,6 +182,29 @@ def events(datas: Iterable[Data], step: int, writers: int = 1) -> list[Event]:
     return found
 
 
+class Compared(str):
+    """A text whose comparisons run a line, so that those count too."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) is True
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
+
+
+def with_compared_texts(data: Data) -> Data:
+    found: dict[str, Any] = {}
+    for name in data.__struct_fields__:
+        value = getattr(data, name)
+        if isinstance(value, str):
+            found[name] = Compared(value)
+        elif isinstance(value, tuple):
+            found[name] = tuple(Compared(one) for one in value)
+    return msgspec.structs.replace(data, **found)
+
+
 def lines_run(log: list[Event]) -> int:
     """How many lines Python runs to fold these events and to show what they add up to."""
     count = 0
@@ -192,11 +215,13 @@ def lines_run(log: list[Event]) -> int:
         return local
 
     state = State(session=SESSION)
+    said = [(event, with_compared_texts(data)) for event in log if (data := read(event)) is not None]
+    assert len(said) == len(log)
     before = sys.gettrace()
     sys.settrace(local)
     try:
-        for event in log:
-            apply(state, event)
+        for event, data in said:
+            apply(state, event, data)
         view.session(state, NOON + 365 * DAY)
     finally:
         sys.settrace(before)
