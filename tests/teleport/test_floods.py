@@ -114,6 +114,101 @@ def test_device_approved_by_an_earlier_version_comes_in_by_turns(
     pytest.fail("the right key never had its turn")
 
 
+def _flood(vault: Vault, shelf: Shelf, recipient: str, number: int, *, keys: tuple[bytes, ...] = ()) -> None:
+    """What who was removed can leave: its names are made with the vault's box, and with its own keys."""
+    founding = vault.founding()
+    assert founding is not None
+    entry = next(iter(vault.membership.tips))
+    for _ in range(number):
+        wrapped = Wrapped(
+            vault=vault.id, founding=entries.pack(founding), keys=[*keys, os.urandom(32)], box=vault.box(),
+            session=vault.membership.session, entry=entry,
+        )  # fmt: skip
+        name = wraps.new_name(recipient, vault.box(), vault.here.keys.identity)
+        shelf.objects[name] = wraps.wrap(recipient, wrapped)
+
+
+@pytest.mark.parametrize("admin", [False, True])
+@pytest.mark.parametrize("real", [False, True])
+def test_member_gets_a_new_key_when_a_removed_device_left_keys_in_numbers(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, admin: bool, real: bool
+) -> None:
+    """Also of an admin that was removed, and with keys that the vault had before."""
+    monkeypatch.setattr(left_keys, "_AT_ONCE", 20)
+    monkeypatch.setattr(left_keys, "_MOST_UNNAMED", 4)
+    fleet.anna.approve(fleet.bob.ask(), admin=admin)
+    settle([fleet.bob, fleet.anna, fleet.ben], 1)
+    removed = fleet.bob.vault()
+    fleet.anna.remove(fleet.bob)
+    keys = tuple(removed.ring()) if real else ()
+    _flood(removed, fleet.shelf, fleet.ben.keys.public.age, 60, keys=keys)
+    fleet.anna.note("s1", "after")
+    fleet.anna.sync()
+    settle([fleet.ben], 2)
+    assert "after" in fleet.ben.notes("s1")
+    settle([fleet.ben], 4)
+    assert len(fleet.ben.vault().opened()) <= 8
+
+
+@pytest.mark.parametrize("founder", [True, False])
+@pytest.mark.parametrize("real", [False, True])
+def test_approved_device_comes_in_when_a_removed_device_left_keys_in_numbers(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, founder: bool, real: bool
+) -> None:
+    """Of who approves it knows the founder alone: what another one left is found once all were opened."""
+    monkeypatch.setattr(left_keys, "_AT_ONCE", 20)
+    monkeypatch.setattr(left_keys, "_MOST_UNNAMED", 4)
+    dan = Device(str(Path(fleet.anna.path).parent), "dan", fleet.shelf)
+    try:
+        fleet.anna.approve(fleet.bob.ask(), admin=True)
+        settle([fleet.bob, fleet.anna, fleet.ben], 1)
+        removed = fleet.ben.vault()
+        fleet.anna.remove(fleet.ben)
+        fleet.bob.sync()
+        keys = tuple(removed.ring()) if real else ()
+        _flood(removed, fleet.shelf, dan.keys.public.age, 60, keys=keys)
+        dan.ask()
+        (fleet.anna if founder else fleet.bob).approve(dan)
+        for _ in range(1 if founder else 6):
+            dan.sync()
+        assert _is_in(dan)
+        assert dan.state("s1") is not None
+    finally:
+        dan.close()
+
+
+def test_file_with_an_unknown_key_is_opened_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for a few at a time, should an entry name its key by then."""
+    monkeypatch.setattr(left_keys, "_MOST_UNNAMED", 4)
+    removed = fleet.cleo.vault()
+    fleet.anna.remove(fleet.cleo)
+    _flood(removed, fleet.shelf, fleet.ben.keys.public.age, 100)
+    fleet.ben.sync()
+    fleet.shelf.asked.clear()
+    fleet.ben.vault().ask_for_wraps()
+    assert len([name for what, name in fleet.shelf.asked if what == "get" and name.startswith("k/")]) <= 4
+
+
+def test_guest_who_was_revoked_hides_no_new_key_of_the_share(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eve was only to read, and has the share's box from what was left for her."""
+    monkeypatch.setattr(left_keys, "_AT_ONCE", 20)
+    monkeypatch.setattr(left_keys, "_MOST_UNNAMED", 4)
+    fleet.invite_gus()
+    eve = fleet.bob
+    fleet.anna.share("s1", eve, write=False)
+    eve.accept()
+    settle([fleet.anna, fleet.gus, fleet.ben], 1)
+    share = eve.vault()
+    fleet.anna.revoke("s1", eve)
+    fleet.anna.note("s1", "not for eve")
+    fleet.anna.sync()
+    for device in (fleet.gus, fleet.ben):
+        _flood(share, fleet.shelf, device.keys.public.age, 60)
+    settle([fleet.gus, fleet.ben], 1)
+    assert "not for eve" in fleet.gus.notes("s1")
+    assert "not for eve" in fleet.ben.notes("s1")
+
+
 def _junk_head(fleet: Fleet, life: str) -> None:
     tag = sealing.vault_tag(fleet.anna.vault_id)
     fleet.shelf.objects[f"h/{tag}.{life}-999999999999"] = b"HFS1" + os.urandom(300)

@@ -206,11 +206,10 @@ def approve(
 
 def help_in(vault: Vault, keys: PublicKeys) -> bool:
     """Of a device that was let in: put back what it needs to find in; False when nothing of that was lost."""
-    prefix, box = wraps.prefix_of(keys.age), vault.box()
-    common = None if box is None else age.agreed(box, keys.age)
+    prefix, common = wraps.prefix_of(keys.age), age.agreed(vault.here.keys.identity, keys.age)
     done = founding.put_back(vault)
-    # Anybody can leave files there: only what a member left tells that the keys are not lost.
-    if not any(wraps.is_by_member(common, one.name.removeprefix(prefix)) for one in vault.remote.list(prefix)):
+    # Anybody can leave files there: only what this device left tells that the keys are not lost.
+    if not any(wraps.is_by_author(common, one.name.removeprefix(prefix)) for one in vault.remote.list(prefix)):
         change = vault.change()
         change.wrap(keys.age, change.wrapped(vault.ring()))
         change.commit()
