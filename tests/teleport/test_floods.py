@@ -280,6 +280,54 @@ def test_new_key_is_found_among_useless_files(fleet: Fleet, monkeypatch: pytest.
     assert fleet.anna.state("s2") is not None
 
 
+# ── an invitation stays what it is ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("inviter", "files", "keys", "revoked"),
+    [
+        ("the founder", 1, "made up", False),
+        ("the founder", 1, "made up and real", True),
+        ("another admin", 4, "made up and real", True),
+    ],
+)
+def test_invited_person_writes_whatever_a_guest_left_for_them(
+    fleet: Fleet, inviter: str, files: int, keys: str, revoked: bool
+) -> None:
+    """Eve, who may only read, leaves more keys than the share has, with a wrong secret and a wrong box."""
+    admin, eve = fleet.anna, fleet.bob
+    if inviter == "another admin":
+        admin = Device(str(Path(fleet.anna.path).parent), "dan", fleet.shelf)
+        join(fleet.anna, admin, admin=True)
+    fleet.anna.share("s1", eve, write=False)
+    eve.accept()
+    settle([fleet.anna, admin], 2)
+    share = eve.vault()
+    founding = share.founding()
+    assert founding is not None
+    if revoked:
+        fleet.anna.revoke("s1", eve)
+    admin.share("s1", fleet.gus)
+    recipient = fleet.gus.keys.public.age
+    for _ in range(files):
+        made_up = [os.urandom(32) for _ in range(1_000)]
+        wrapped = Wrapped(
+            vault=share.id, founding=entries.pack(founding), box=new_box()[1], session="s1", secret=os.urandom(32),
+            keys=[*(share.ring() if keys == "made up and real" else []), *made_up],
+            entry=next(iter(share.membership.tips)),
+        )  # fmt: skip
+        name = wraps.new_name(recipient, share.box(), share.here.keys.identity)
+        fleet.shelf.objects[name] = wraps.wrap(recipient, wrapped)
+    fleet.gus.accept()
+    settle([admin, fleet.anna, fleet.gus], 2)
+    if admin is not fleet.anna:
+        admin.close()
+    assert fleet.gus.vault().memory.standing().place == "member"
+    fleet.gus.note("s1", "by gus")
+    settle([fleet.gus, fleet.anna], 1)
+    assert "by gus" in fleet.anna.notes("s1")
+
+
 # ── keys and shares cost in proportion ───────────────────────────────────────────────────────────────────
 
 

@@ -392,7 +392,8 @@ class Vault:
         if not self.membership.is_member(self.me):
             return
         for name, one in self._opened.items():
-            if not all(sealing.key_id(key) in named for key in one.keys):
+            # What was accepted holds all that was left then, and lies at no remote.
+            if name != "accepted" and not all(sealing.key_id(key) in named for key in one.keys):
                 self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault has named")
 
     # ── what lies at the remote ──────────────────────────────────────────────────────────────────────────

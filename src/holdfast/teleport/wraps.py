@@ -34,6 +34,8 @@ class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes | None = None
     # The membership entry that tells the recipient about these keys; by earlier versions none.
     entry: str | None = None
+    # Of what several files say together: every secret in them. Which is the right one, the invitations say.
+    secrets: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Wrapped {self.vault[:16]}>"  # what else is in it belongs into no log
