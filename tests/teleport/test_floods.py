@@ -328,6 +328,45 @@ def test_invited_person_writes_whatever_a_guest_left_for_them(
     assert "by gus" in fleet.anna.notes("s1")
 
 
+@pytest.mark.parametrize("earlier", [False, True])
+def test_invited_person_is_let_in_when_others_ask_in_numbers(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, earlier: bool
+) -> None:
+    """Well-formed requests without an invitation, and one with Gus's own keys: each is read once.
+
+    The name of a request by an earlier version shows no invitation: it is answered when the others were read.
+    """
+    monkeypatch.setattr(joining, "_MOST", 10)
+    fleet.anna.share("s1", fleet.gus)
+    (offer,) = sharing.offers(fleet.shelf, [fleet.gus.keys.identity])
+    share = sharing.shared(fleet.anna.vault(), "s1")
+    assert share is not None
+    for keys in [fleet.gus.keys, *(DeviceKeys.generate() for _ in range(40))]:
+        its = keys.public
+        letter = joining._Letter(
+            vault=share.id, signing=its.signing, age=its.age, name="x", at=1, possession=keys.possession
+        )
+        name = f"h/join-{os.urandom(16).hex()}"
+        fleet.shelf.objects[name] = age.encrypt(share.membership.box, msgspec.json.encode(letter))
+    before = set(fleet.shelf.objects)
+    fleet.gus.vault_id = sharing.accept(fleet.gus.here(), fleet.shelf, offer).id
+    if earlier:
+        (request,) = (name for name in fleet.shelf.objects if name not in before)
+        fleet.shelf.objects[f"h/join-{os.urandom(16).hex()}"] = fleet.shelf.objects.pop(request)
+    for _ in range(5 if earlier else 1):
+        fleet.anna.sync()
+    fleet.gus.sync()
+    assert _is_in(fleet.gus)
+    settle([fleet.anna], 4)
+    fleet.shelf.asked.clear()
+    report = fleet.anna.sync()
+    assert "a request to take part shows no invitation" in {one.reason for one in report.rejected}
+    share = sharing.shared(fleet.anna.vault(), "s1")
+    assert share is not None
+    uninvited = share.memory.read(dict[str, set[str]], "uninvited") or {}
+    assert [len(names) >= 40 for names in uninvited.values()] == [True]
+
+
 # ── keys and shares cost in proportion ───────────────────────────────────────────────────────────────────
 
 
