@@ -114,6 +114,101 @@ def test_device_approved_by_an_earlier_version_comes_in_by_turns(
     pytest.fail("the right key never had its turn")
 
 
+def _flood(vault: Vault, shelf: Shelf, recipient: str, number: int, *, keys: tuple[bytes, ...] = ()) -> None:
+    """What who was removed can leave: its names are made with the vault's box, and with its own keys."""
+    founding = vault.founding()
+    assert founding is not None
+    entry = next(iter(vault.membership.tips))
+    for _ in range(number):
+        wrapped = Wrapped(
+            vault=vault.id, founding=entries.pack(founding), keys=[*keys, os.urandom(32)], box=vault.box(),
+            session=vault.membership.session, entry=entry,
+        )  # fmt: skip
+        name = wraps.new_name(recipient, vault.box(), vault.here.keys.identity)
+        shelf.objects[name] = wraps.wrap(recipient, wrapped)
+
+
+@pytest.mark.parametrize("admin", [False, True])
+@pytest.mark.parametrize("real", [False, True])
+def test_member_gets_a_new_key_when_a_removed_device_left_keys_in_numbers(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, admin: bool, real: bool
+) -> None:
+    """Also of an admin that was removed, and with keys that the vault had before."""
+    monkeypatch.setattr(left_keys, "_AT_ONCE", 20)
+    monkeypatch.setattr(left_keys, "_MOST_UNNAMED", 4)
+    fleet.anna.approve(fleet.bob.ask(), admin=admin)
+    settle([fleet.bob, fleet.anna, fleet.ben], 1)
+    removed = fleet.bob.vault()
+    fleet.anna.remove(fleet.bob)
+    keys = tuple(removed.ring()) if real else ()
+    _flood(removed, fleet.shelf, fleet.ben.keys.public.age, 60, keys=keys)
+    fleet.anna.note("s1", "after")
+    fleet.anna.sync()
+    settle([fleet.ben], 2)
+    assert "after" in fleet.ben.notes("s1")
+    settle([fleet.ben], 4)
+    assert len(fleet.ben.vault().opened()) <= 8
+
+
+@pytest.mark.parametrize("founder", [True, False])
+@pytest.mark.parametrize("real", [False, True])
+def test_approved_device_comes_in_when_a_removed_device_left_keys_in_numbers(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, founder: bool, real: bool
+) -> None:
+    """Of who approves it knows the founder alone: what another one left is found once all were opened."""
+    monkeypatch.setattr(left_keys, "_AT_ONCE", 20)
+    monkeypatch.setattr(left_keys, "_MOST_UNNAMED", 4)
+    dan = Device(str(Path(fleet.anna.path).parent), "dan", fleet.shelf)
+    try:
+        fleet.anna.approve(fleet.bob.ask(), admin=True)
+        settle([fleet.bob, fleet.anna, fleet.ben], 1)
+        removed = fleet.ben.vault()
+        fleet.anna.remove(fleet.ben)
+        fleet.bob.sync()
+        keys = tuple(removed.ring()) if real else ()
+        _flood(removed, fleet.shelf, dan.keys.public.age, 60, keys=keys)
+        dan.ask()
+        (fleet.anna if founder else fleet.bob).approve(dan)
+        for _ in range(1 if founder else 6):
+            dan.sync()
+        assert _is_in(dan)
+        assert dan.state("s1") is not None
+    finally:
+        dan.close()
+
+
+def test_file_with_an_unknown_key_is_opened_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for a few at a time, should an entry name its key by then."""
+    monkeypatch.setattr(left_keys, "_MOST_UNNAMED", 4)
+    removed = fleet.cleo.vault()
+    fleet.anna.remove(fleet.cleo)
+    _flood(removed, fleet.shelf, fleet.ben.keys.public.age, 100)
+    fleet.ben.sync()
+    fleet.shelf.asked.clear()
+    fleet.ben.vault().ask_for_wraps()
+    assert len([name for what, name in fleet.shelf.asked if what == "get" and name.startswith("k/")]) <= 4
+
+
+def test_guest_who_was_revoked_hides_no_new_key_of_the_share(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eve was only to read, and has the share's box from what was left for her."""
+    monkeypatch.setattr(left_keys, "_AT_ONCE", 20)
+    monkeypatch.setattr(left_keys, "_MOST_UNNAMED", 4)
+    fleet.invite_gus()
+    eve = fleet.bob
+    fleet.anna.share("s1", eve, write=False)
+    eve.accept()
+    settle([fleet.anna, fleet.gus, fleet.ben], 1)
+    share = eve.vault()
+    fleet.anna.revoke("s1", eve)
+    fleet.anna.note("s1", "not for eve")
+    fleet.anna.sync()
+    for device in (fleet.gus, fleet.ben):
+        _flood(share, fleet.shelf, device.keys.public.age, 60)
+    settle([fleet.gus, fleet.ben], 1)
+    assert "not for eve" in fleet.gus.notes("s1")
+    assert "not for eve" in fleet.ben.notes("s1")
+
+
 def _junk_head(fleet: Fleet, life: str) -> None:
     tag = sealing.vault_tag(fleet.anna.vault_id)
     fleet.shelf.objects[f"h/{tag}.{life}-999999999999"] = b"HFS1" + os.urandom(300)
@@ -183,6 +278,93 @@ def test_new_key_is_found_among_useless_files(fleet: Fleet, monkeypatch: pytest.
     fleet.bob.sync()
     fleet.anna.sync()
     assert fleet.anna.state("s2") is not None
+
+
+# ── an invitation stays what it is ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("inviter", "files", "keys", "revoked"),
+    [
+        ("the founder", 1, "made up", False),
+        ("the founder", 1, "made up and real", True),
+        ("another admin", 4, "made up and real", True),
+    ],
+)
+def test_invited_person_writes_whatever_a_guest_left_for_them(
+    fleet: Fleet, inviter: str, files: int, keys: str, revoked: bool
+) -> None:
+    """Eve, who may only read, leaves more keys than the share has, with a wrong secret and a wrong box."""
+    admin, eve = fleet.anna, fleet.bob
+    if inviter == "another admin":
+        admin = Device(str(Path(fleet.anna.path).parent), "dan", fleet.shelf)
+        join(fleet.anna, admin, admin=True)
+    fleet.anna.share("s1", eve, write=False)
+    eve.accept()
+    settle([fleet.anna, admin], 2)
+    share = eve.vault()
+    founding = share.founding()
+    assert founding is not None
+    if revoked:
+        fleet.anna.revoke("s1", eve)
+    admin.share("s1", fleet.gus)
+    recipient = fleet.gus.keys.public.age
+    for _ in range(files):
+        made_up = [os.urandom(32) for _ in range(1_000)]
+        wrapped = Wrapped(
+            vault=share.id, founding=entries.pack(founding), box=new_box()[1], session="s1", secret=os.urandom(32),
+            keys=[*(share.ring() if keys == "made up and real" else []), *made_up],
+            entry=next(iter(share.membership.tips)),
+        )  # fmt: skip
+        name = wraps.new_name(recipient, share.box(), share.here.keys.identity)
+        fleet.shelf.objects[name] = wraps.wrap(recipient, wrapped)
+    fleet.gus.accept()
+    settle([admin, fleet.anna, fleet.gus], 2)
+    if admin is not fleet.anna:
+        admin.close()
+    assert fleet.gus.vault().memory.standing().place == "member"
+    fleet.gus.note("s1", "by gus")
+    settle([fleet.gus, fleet.anna], 1)
+    assert "by gus" in fleet.anna.notes("s1")
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_invited_person_is_let_in_when_others_ask_in_numbers(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, earlier: bool
+) -> None:
+    """Well-formed requests without an invitation, and one with Gus's own keys: each is read once.
+
+    The name of a request by an earlier version shows no invitation: it is answered when the others were read.
+    """
+    monkeypatch.setattr(joining, "_MOST", 10)
+    fleet.anna.share("s1", fleet.gus)
+    (offer,) = sharing.offers(fleet.shelf, [fleet.gus.keys.identity])
+    share = sharing.shared(fleet.anna.vault(), "s1")
+    assert share is not None
+    for keys in [fleet.gus.keys, *(DeviceKeys.generate() for _ in range(40))]:
+        its = keys.public
+        letter = joining._Letter(
+            vault=share.id, signing=its.signing, age=its.age, name="x", at=1, possession=keys.possession
+        )
+        name = f"h/join-{os.urandom(16).hex()}"
+        fleet.shelf.objects[name] = age.encrypt(share.membership.box, msgspec.json.encode(letter))
+    before = set(fleet.shelf.objects)
+    fleet.gus.vault_id = sharing.accept(fleet.gus.here(), fleet.shelf, offer).id
+    if earlier:
+        (request,) = (name for name in fleet.shelf.objects if name not in before)
+        fleet.shelf.objects[f"h/join-{os.urandom(16).hex()}"] = fleet.shelf.objects.pop(request)
+    for _ in range(5 if earlier else 1):
+        fleet.anna.sync()
+    fleet.gus.sync()
+    assert _is_in(fleet.gus)
+    settle([fleet.anna], 4)
+    fleet.shelf.asked.clear()
+    report = fleet.anna.sync()
+    assert "a request to take part shows no invitation" in {one.reason for one in report.rejected}
+    share = sharing.shared(fleet.anna.vault(), "s1")
+    assert share is not None
+    uninvited = share.memory.read(dict[str, set[str]], "uninvited") or {}
+    assert [len(names) >= 40 for names in uninvited.values()] == [True]
 
 
 # ── keys and shares cost in proportion ───────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ import os
 import random
 import re
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -40,6 +41,7 @@ _MOST_LIVES: Final = 1_000
 _MOST_RIVALS: Final = 16
 _MOST_PASSED_OVER: Final = 20_000
 _NAME: Final = re.compile(r"h/join-[0-9a-f]{32}", re.ASCII)
+_CODE: Final = 8  # hex digits at the end of a name, which show an invitation
 
 
 class _Letter(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,10 +95,13 @@ def ask(here: Here, remote: Remote, signed: Signed, *, secret: bytes | None = No
         raise Invalid("what stands at the remote is no vault of Holdfast", hint="Choose another place.")
     vault = Vault(here, remote, entries.hash_of(signed.payload))
     standing = vault.memory.standing()
-    # What was asked for under other keys is taken back: nobody could make use of the answer.
-    again = standing.device in ("", vault.me)
-    name = (standing.request if again else None) or _prefix(vault, vault.me) + os.urandom(8).hex()
-    gone = [standing.request] if standing.request and not again else []
+    invited = None if secret is None else signer(secret).public_key().public_bytes_raw()
+    name = standing.request
+    # What was asked for under other keys, or by another invitation, is taken back: nobody could use the answer.
+    if name is None or standing.device not in ("", vault.me) or (invited and not _shows(vault, name, invited)):
+        name = _prefix(vault, vault.me) + os.urandom(4).hex()
+        name += os.urandom(4).hex() if invited is None else _code(vault, name, invited)
+    gone = [standing.request] if standing.request not in (None, name) else []
     with here.transaction() as transaction:
         vault.memory.write_raw(transaction, entries.pack(signed), FOUNDING)
         vault.memory.write(transaction, replace(standing, request=name, device=vault.me), "standing")
@@ -126,17 +131,44 @@ def _prefix(vault: Vault, device: str) -> str:
     return heads.JOINS + hashlib.sha256(f"holdfast request\n{vault.id}\n{device}".encode()).hexdigest()[:16]
 
 
+def _shows(vault: Vault, name: str, invited: bytes) -> bool:
+    """Whether the name of a request is one of who knows this invitation, by its public half."""
+    return _code(vault, name[:-_CODE], invited) == name[-_CODE:]
+
+
+def _code(vault: Vault, start: str, invited: bytes) -> str:
+    said = f"holdfast invited\n{vault.id}\n{invited.hex()}\n".encode() + start.encode("utf-8", "surrogatepass")
+    return hashlib.sha256(said).hexdigest()[:_CODE]
+
+
+def by_turns(vault: Vault, names: Iterable[str], invited: Iterable[bytes]) -> list[str]:
+    """Requests in the order to read them: by turns for each invitation that their names show, and then the rest."""
+    rest = list(names)
+    random.SystemRandom().shuffle(rest)
+    turns = [[name for name in rest if _shows(vault, name, public)] for public in invited]
+    first = [name for turn in zip_longest(*turns) for name in turn if name is not None]
+    return list(dict.fromkeys([*first, *rest]))
+
+
 def requests(vault: Vault, names: Iterable[str]) -> list[Request]:
-    """The requests that were left for this vault, as far as they can be read."""
+    """The requests that were left for this vault, as far as they can be read: one of each device."""
+    new = sorted(set(names))
+    random.SystemRandom().shuffle(new)
+    found: dict[str, Request] = {}
+    for request in read(vault, new):
+        found.setdefault(request.keys.id, request)
+    return list(found.values())
+
+
+def read(vault: Vault, names: Iterable[str]) -> list[Request]:
+    """Those of these that are requests by who is not let in, the first ones, in their order."""
     box = vault.box()
     if box is None:
         return []
-    names = set(names)
     before = vault.memory.read(set[str], "no requests") or set()
-    found: dict[str, Request] = {}
+    found: list[Request] = []
     none: set[str] = set()
-    new = sorted(name for name in names - before if _NAME.fullmatch(name))
-    for name in random.SystemRandom().sample(new, min(len(new), _MOST)):
+    for name in [name for name in names if name not in before and _NAME.fullmatch(name)][:_MOST]:
         try:
             request = _read(vault, name, vault.remote.get(name, LIMIT), box)
         except Missing:
@@ -146,12 +178,12 @@ def requests(vault: Vault, names: Iterable[str]) -> list[Request]:
         if request is None:
             none.add(name)
         elif not vault.membership.is_member(request.keys.id):
-            found.setdefault(request.keys.id, request)
+            found.append(request)
     if none:
         with vault.here.transaction() as transaction:
             kept = before | none if len(before) < _MOST_PASSED_OVER else none
             vault.memory.write(transaction, sorted(kept), "no requests")
-    return list(found.values())
+    return found
 
 
 def _read(vault: Vault, name: str, blob: bytes, box: str) -> Request | None:
@@ -206,11 +238,10 @@ def approve(
 
 def help_in(vault: Vault, keys: PublicKeys) -> bool:
     """Of a device that was let in: put back what it needs to find in; False when nothing of that was lost."""
-    prefix, box = wraps.prefix_of(keys.age), vault.box()
-    common = None if box is None else age.agreed(box, keys.age)
+    prefix, common = wraps.prefix_of(keys.age), age.agreed(vault.here.keys.identity, keys.age)
     done = founding.put_back(vault)
-    # Anybody can leave files there: only what a member left tells that the keys are not lost.
-    if not any(wraps.is_by_member(common, one.name.removeprefix(prefix)) for one in vault.remote.list(prefix)):
+    # Anybody can leave files there: only what this device left tells that the keys are not lost.
+    if not any(wraps.is_by_author(common, one.name.removeprefix(prefix)) for one in vault.remote.list(prefix)):
         change = vault.change()
         change.wrap(keys.age, change.wrapped(vault.ring()))
         change.commit()

@@ -6,6 +6,7 @@ for it, and inside lies a secret: whoever shows that they know it may write, not
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from collections import Counter
@@ -14,11 +15,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.teleport import authority, entries, founding, joining, provenance, removing, wraps
-from holdfast.teleport.entries import Admit, Invite, Rename, Share, Uninvite
+from holdfast.teleport import age, authority, entries, founding, joining, provenance, removing, sealing, wraps
+from holdfast.teleport.entries import Admit, Found, Invite, Rename, Share, Uninvite
 from holdfast.teleport.membership import Member, SharedSession
 from holdfast.teleport.memory import FOUNDING, Standing
 from holdfast.teleport.remotes.interface import Missing, Remote, TooLarge
+from holdfast.teleport.sealing import Unsealable
 from holdfast.teleport.vault import Change, Here, Vault
 from holdfast.teleport.wraps import Wrapped
 
@@ -26,6 +28,10 @@ from holdfast.teleport.wraps import Wrapped
 _MOST_LOOKED_AT: Final = 20_000
 _MOST_OF_SESSION: Final = 4
 _LARGEST_OFFER: Final = 64 << 10  # bytes: a thousand keys of one session
+# Keys of one offer, and those of them that need not prove themselves: fewer than are tried with each object.
+_MOST_KEYS: Final = 8_000
+_MOST_UNPROVEN_KEYS: Final = 500
+_SECRET: Final = 32
 
 
 def shared(main: Vault, session: str) -> Vault | None:
@@ -126,40 +132,89 @@ def end(vault: Vault, invites: Iterable[str]) -> None:
 
 
 def offers(remote: Remote, identities: Sequence[str | bytes]) -> list[Wrapped]:
-    """Sessions that were shared with the holder of these identities: all keys, and the secret that came last.
+    """Sessions that were shared with the holder of these identities: all keys and secrets that were left with them.
 
-    Each new key is left without the secret, and an invitation that was taken back stays where it was left.
+    Each new key is left without the secret, an invitation that was taken back stays where it was left, and whoever
+    has taken part can leave a file with anything in it: which of all that is right, the entries say.
     """
-    found: dict[str, Wrapped] = {}
-    secrets: dict[str, tuple[int, bytes]] = {}
+    found: dict[str, _Gathered] = {}
     for identity in identities:
         prefix = wraps.prefix_of(wraps.recipient_of(identity))
         left = [one for one in remote.list(prefix) if wraps.SMALLEST <= one.size <= _LARGEST_OFFER]
-        if len(left) > _MOST_LOOKED_AT:
-            left = random.SystemRandom().sample(left, _MOST_LOOKED_AT)
-        for listed in left:
+        for listed in random.SystemRandom().sample(left, min(len(left), _MOST_LOOKED_AT)):
             try:
                 one = wraps.unwrap(remote.get(listed.name, _LARGEST_OFFER), [identity])
             except (Missing, TooLarge):
                 continue
-            if one is not None and one.session is not None and _is_whole(one):
-                known = found.get(one.vault)
-                if known is None or len(one.keys) > len(known.keys):
-                    found[one.vault] = one
-                if one.secret is not None and len(one.keys) > secrets.get(one.vault, (-1, b""))[0]:
-                    secrets[one.vault] = len(one.keys), one.secret
-    return [msgspec.structs.replace(one, secret=secrets.get(vault, (0, None))[1]) for vault, one in found.items()]
+            founder = None if one is None or one.session is None else _founder(one)
+            if one is not None and founder is not None:
+                gathered = found.setdefault(one.vault, _Gathered(remote, one, founder.box))
+                common = age.agreed(identity, founder.device.age) if isinstance(identity, str) else None
+                gathered.add(one, by_founder=wraps.is_by_author(common, listed.name.removeprefix(prefix)))
+    return [gathered.offer() for gathered in found.values()]
 
 
-def _is_whole(offer: Wrapped) -> bool:
+class _Gathered:
+    """What several files say of one share. The keys that others try first stand last in an offer."""
+
+    def __init__(self, remote: Remote, first: Wrapped, box: str) -> None:
+        self._remote = remote
+        self._first = first
+        self._public_box = box
+        self._box: str | None = None
+        self._secrets: dict[bytes, None] = {}
+        self._of_founder: dict[bytes, None] = {}
+        # Of files that came when there were many keys: those that open the entry which the file names, and the rest.
+        self._proven: dict[bytes, None] = {}
+        self._with_proven: dict[bytes, None] = {}
+        self._others: dict[bytes, None] = {}
+
+    def add(self, one: Wrapped, *, by_founder: bool) -> None:
+        keys = dict.fromkeys(one.keys)
+        if by_founder:
+            self._of_founder |= keys
+        elif len(self._others | keys) <= _MOST_UNPROVEN_KEYS:
+            self._others |= keys
+        elif len(self._with_proven) < _MOST_KEYS and (key := self._opening(one)) is not None:
+            self._proven[key] = None
+            self._with_proven |= keys
+        if self._box is None and one.box is not None and age.public_of(one.box) == self._public_box:
+            self._box = one.box
+        if one.secret is not None and len(one.secret) == _SECRET:
+            self._secrets[one.secret] = None
+
+    def _opening(self, one: Wrapped) -> bytes | None:
+        """The key, not known before, that opens the entry which a file names."""
+        if one.entry is None:
+            return None
+        name = f"m/{sealing.vault_tag(one.vault)}/{sealing.entry_name(one.vault, one.entry)}"
+        try:
+            sealed = self._remote.get(name, entries.LIMIT)
+        except (Missing, TooLarge):
+            return None
+        limit = entries.unfolded_limit(len(sealed))
+        for key in one.keys:
+            if key not in self._proven:
+                with contextlib.suppress(Unsealable):
+                    sealing.unseal([key], "entry", one.vault, name, sealed, limit=limit)
+                    return key
+        return None
+
+    def offer(self) -> Wrapped:
+        keys = list(self._of_founder | self._proven | self._others | self._with_proven)[:_MOST_KEYS]
+        secrets = tuple(self._secrets)
+        return msgspec.structs.replace(
+            self._first, keys=keys[::-1], box=self._box, secret=secrets[0] if secrets else None, secrets=secrets
+        )
+
+
+def _founder(offer: Wrapped) -> Found | None:
+    """The entry that began the share, when it is whole."""
     signed = entries.unpack_or_none(offer.founding)
     read = None if signed is None else entries.founding_of(signed)
-    return (
-        signed is not None
-        and read is not None
-        and entries.hash_of(signed.payload) == offer.vault
-        and read.session == offer.session
-    )
+    if signed is None or read is None or entries.hash_of(signed.payload) != offer.vault:
+        return None
+    return read if read.session == offer.session else None
 
 
 def founder_of(offer: Wrapped) -> str:
@@ -184,5 +239,14 @@ def accept(here: Here, remote: Remote, offer: Wrapped, *, room: int | None = Non
         if vault.memory.raw("standing") is None:
             vault.memory.write(transaction, Standing(place="reader", confirmed=True), "standing")
     if offer.secret is not None and not vault.membership.is_member(vault.me):
-        joining.ask(here, remote, signed, secret=offer.secret)
+        if len(offer.secrets) > 1:
+            vault.learn_anew()
+        joining.ask(here, remote, signed, secret=proven_secret(vault, offer) or offer.secret)
     return vault
+
+
+def proven_secret(vault: Vault, offer: Wrapped) -> bytes | None:
+    """The secret of an invitation to write that still stands; None when the offer has none."""
+    invited = {one.secret for one in vault.membership.invites if one.live and one.write}
+    shown = ((secret, joining.signer(secret).public_key().public_bytes_raw()) for secret in offer.secrets)
+    return next((secret for secret, public in shown if public in invited), None)

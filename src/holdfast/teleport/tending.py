@@ -6,6 +6,7 @@ vault into the sessions that it shares.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import Final
 
@@ -17,6 +18,8 @@ from holdfast.teleport.vault import Vault
 
 # How many devices one invitation lets in.
 _MOST_DEVICES: Final = 16
+# Requests without an invitation whose names are remembered.
+_MOST_UNINVITED: Final = 50_000
 
 
 def tend(vault: Vault, listing: Listing, main: Vault | None, *, lost: bool) -> None:
@@ -97,20 +100,38 @@ def _answer(vault: Vault, listing: Listing) -> None:
         if member.invite in room:
             room[member.invite] -= 1
     over: list[str] = []
-    for request in joining.requests(vault, listing.joins):
+    # Read before, and without any of these invitations: anybody can leave such requests, and each is read once.
+    known = sorted((one.hash, one.live) for one in invited)
+    mark = hashlib.sha256(repr(known).encode()).hexdigest()
+    before = vault.memory.read(dict[str, set[str]], "uninvited") or {}
+    uninvited = before.get(mark, set()) & set(listing.joins)
+    names = joining.by_turns(vault, set(listing.joins) - uninvited, [one.secret for one in live])
+    answered: set[str] = set()
+    for request in joining.read(vault, names):
+        if request.keys.id in answered:
+            continue
         by = next((one for one in live if joining.proves(request, one.secret)), None)
         if by is None and any(joining.proves(request, one.secret) for one in invited):
             over.append(request.object)  # the invitation was taken back before anybody answered, and nobody will
         elif request.keys.id in members.removed and not (by and _since(vault, by.hash, request.keys.id)):
             # Its request may only have been shown again: whoever was removed is let in by a person, who invites anew.
+            if by is None:
+                uninvited.add(request.object)
             vault.report.reject(request.object, request.name, "a device that was removed asks to take part again")
         elif by is None:
-            vault.report.reject(request.object, request.name, "a request to take part shows no invitation")
+            uninvited.add(request.object)
         elif not room[by.hash]:
             vault.report.reject(request.object, request.name, "more devices than one person has ask to take part")
         else:
             room[by.hash] -= 1
+            answered.add(request.keys.id)
             joining.approve(vault, request, role="guest", invite=by.hash)
+    if uninvited:
+        few = sorted(uninvited)[:_MOST_UNINVITED]
+        vault.report.reject(few[0], "", "a request to take part shows no invitation")
+        if before != {mark: set(few)}:
+            with vault.here.transaction() as transaction:
+                vault.memory.write(transaction, {mark: few}, "uninvited")
     if over:
         vault.remote.put([], remove=over)
 

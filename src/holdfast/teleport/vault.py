@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -38,6 +39,8 @@ _MOST_UNFOLDED: Final = 64 << 20
 # Entries of who has said too much: their names are remembered, and they are not fetched again.
 _MOST_OVER: Final = 5_000
 _MOST_VERIFIED: Final = 100_000
+# Who left a wrap, where only this much shows: that they have the vault's box.
+SOMEBODY: Final = "somebody"
 # Signatures that this process found good. Each name holds the hash of what is signed, and so whose word it is.
 _verified: set[str] = set()
 
@@ -81,8 +84,10 @@ class Vault:
         self._opened: dict[str, Wrapped] = {}
         # Made here and not written down yet: of a founding, or of a new epoch.
         self._fresh: list[Wrapped] = []
-        # The public box, and what this device has in common with it.
-        self._common: tuple[str, bytes | None] | None = None
+        # What this device has in common with the vault's box and with the devices of the vault, by their age keys.
+        self._common: dict[str, bytes | None] = {}
+        # Who left each wrap, by the membership of that time.
+        self._left_by: tuple[Membership, dict[str, str]] | None = None
         self._asked_for_wraps = False
         self._fetched = self._bad_entries = self._unfolded = 0
         self._room = room
@@ -229,7 +234,9 @@ class Vault:
 
     def learn_anew(self) -> None:
         """Fetch what tells us that we belong here: what members left keys with, or else every entry there is."""
-        left = [one.entry for name, one in self.opened().items() if one.entry and self.is_by_member(name)]
+        opened = self.opened()
+        names = left_keys.by_turns(self, opened)
+        left = [entry for name in names if (entry := opened[name].entry) and self.left_by(name)]
         self.learn(left)
         if not self.membership.is_member(self.me):
             self.learn_all()
@@ -279,12 +286,29 @@ class Vault:
         for name in names:
             self._opened.pop(name, None)
 
-    def is_by_member(self, wrap: str) -> bool:
-        """Whether the name of a wrap for this device shows that a member of the vault left it."""
-        box = self.membership.box
-        if self._common is None or self._common[0] != box:
-            self._common = box, age.agreed(self.here.keys.identity, box)
-        return wrap == "accepted" or wraps.is_by_member(self._common[1], wrap)
+    def left_by(self, wrap: str) -> str:
+        """The device of the vault that left a wrap for this one, by its name.
+
+        `SOMEBODY` with the vault's box, who may have been removed since, or may not be known here yet; else nobody.
+        """
+        members = self.membership
+        if self._left_by is None or self._left_by[0] is not members:
+            self._left_by = members, {"accepted": self.me}
+        known = self._left_by[1]
+        if wrap not in known:
+            authors = (
+                device
+                for device, member in members.members.items()
+                if wraps.is_by_author(self._agreed(member.keys.age), wrap)
+            )
+            by_box = wraps.is_by_box(self._agreed(members.box), wrap)
+            known[wrap] = next(authors, SOMEBODY if by_box else "")
+        return known[wrap]
+
+    def _agreed(self, public: str) -> bytes | None:
+        if public not in self._common:
+            self._common[public] = age.agreed(self.here.keys.identity, public)
+        return self._common[public]
 
     def use(self, wrapped: Wrapped) -> None:
         """Use these keys at once: they are ours, and not written down before the change they belong to is."""
@@ -299,8 +323,10 @@ class Vault:
 
         Those that are named come first, and of the others not too many: each of them costs time with each object.
         """
-        by_member = [one for name, one in self.opened().items() if self.is_by_member(name)]
-        have = dict.fromkeys(key for one in (*by_member, *self.wrapped()) for key in reversed(one.keys))
+        opened = self.opened()
+        kept = [opened[name].keys for name in left_keys.by_turns(self, opened)]
+        some = [[*reversed(keys)] for keys in (*(one.keys for one in self._fresh), *kept)]
+        have = dict.fromkeys(key for turn in zip_longest(*some) for key in turn if key is not None)
         named = {key.id for key in self.membership.keys}
         good = [key for key in have if sealing.key_id(key) in named]
         return good + [key for key in have if sealing.key_id(key) not in named][:_MOST_UNNAMED_KEYS]
@@ -366,7 +392,8 @@ class Vault:
         if not self.membership.is_member(self.me):
             return
         for name, one in self._opened.items():
-            if not all(sealing.key_id(key) in named for key in one.keys):
+            # What was accepted holds all that was left then, and lies at no remote.
+            if name != "accepted" and not all(sealing.key_id(key) in named for key in one.keys):
                 self.report.reject(f"k/…-{name}", "", "a key was left that no member of the vault has named")
 
     # ── what lies at the remote ──────────────────────────────────────────────────────────────────────────
@@ -425,7 +452,9 @@ class Change:
 
     def wrap(self, recipient: str, wrapped: Wrapped) -> None:
         """Leave keys for someone."""
-        self._wraps.append((wraps.new_name(recipient, self._vault.box()), wraps.wrap(recipient, wrapped)))
+        vault = self._vault
+        name = wraps.new_name(recipient, vault.box(), vault.here.keys.identity)
+        self._wraps.append((name, wraps.wrap(recipient, wrapped)))
 
     def remember(self, value: object, *parts: str) -> None:
         """Keep something in the vault's memory, together with this change."""

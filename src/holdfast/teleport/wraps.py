@@ -23,7 +23,6 @@ LARGEST: Final = 1 << 20  # bytes: many thousands of epochs
 SMALLEST: Final = 256  # bytes: less than the header of an age file and a vault's id take
 _VAULT: Final = re.compile(r"[0-9a-f]{64}\Z")
 _ENTRY: Final = re.compile(r"[0-9a-f]{64}\Z")
-_SUFFIX: Final = re.compile(r"[0-9a-f]{16}\Z", re.ASCII)
 
 
 class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +34,8 @@ class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes | None = None
     # The membership entry that tells the recipient about these keys; by earlier versions none.
     entry: str | None = None
+    # Of what several files say together: every secret in them. Which is the right one, the invitations say.
+    secrets: tuple[bytes, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Wrapped {self.vault[:16]}>"  # what else is in it belongs into no log
@@ -55,28 +56,47 @@ class _Inside(msgspec.Struct, frozen=True, omit_defaults=True):
 
 # --- names at a remote -------------------------------------------------------------------------------
 #
-# Whoever knows a recipient can leave any number of files for it. The last half of a name is therefore a code that
-# only the vault's members and the recipient can make: the recipient opens those files first.
+# Whoever knows a recipient can leave any number of files for it. The last half of a name therefore holds two codes:
+# one that only the recipient and who has the vault's box can make, as those can who were removed; and one that only
+# the recipient and the device that left the file can. The recipient takes files by turns from each device.
+
+_CODE: Final = 4  # hex digits
+_BY_BOX: Final = b"holdfast wrap name\n"
+_BY_AUTHOR: Final = b"holdfast wrap author\n"
 
 
 def prefix_of(recipient: str) -> str:
     return f"k/{sealing.recipient_tag(recipient)}-"
 
 
-def new_name(recipient: str, box: str | None) -> str:
-    """A name for a wrap. `box` is the vault's secret that opens requests to join: without it the name is random."""
-    common = None if box is None else age.agreed(box, recipient)
+def new_name(recipient: str, box: str | None, identity: str) -> str:
+    """A name for a wrap, by the vault's secret that opens requests to join and the author's age identity."""
     start = os.urandom(4).hex()
-    return f"{prefix_of(recipient)}{start}{os.urandom(4).hex() if common is None else _code(common, start)}"
+    by_box = None if box is None else age.agreed(box, recipient)
+    by_author = age.agreed(identity, recipient)
+    return (
+        prefix_of(recipient)
+        + start
+        + (os.urandom(2).hex() if by_box is None else _code(_BY_BOX, by_box, start))
+        + (os.urandom(2).hex() if by_author is None else _code(_BY_AUTHOR, by_author, start))
+    )
 
 
-def is_by_member(common: bytes | None, suffix: str) -> bool:
-    """Whether a member of the vault chose this end of a name; `common` is `age.agreed` of recipient and box."""
-    return common is not None and _SUFFIX.match(suffix) is not None and _code(common, suffix[:8]) == suffix[8:]
+def is_by_box(common: bytes | None, suffix: str) -> bool:
+    """Whether somebody with the vault's box chose this end of a name; `common` is `age.agreed` of recipient and box.
+
+    So it is of names by earlier versions, which were made with the box alone.
+    """
+    return common is not None and _code(_BY_BOX, common, suffix[:8]) == suffix[8 : 8 + _CODE]
 
 
-def _code(common: bytes, start: str) -> str:
-    return hashlib.sha256(b"holdfast wrap name\n" + common + start.encode("ascii")).digest()[:4].hex()
+def is_by_author(common: bytes | None, suffix: str) -> bool:
+    """Whether one device chose this end of a name; `common` is `age.agreed` of recipient and author."""
+    return common is not None and _code(_BY_AUTHOR, common, suffix[:8]) == suffix[8 + _CODE :]
+
+
+def _code(kind: bytes, common: bytes, start: str) -> str:
+    return hashlib.sha256(kind + common + start.encode("utf-8", "surrogatepass")).hexdigest()[:_CODE]
 
 
 def wrap(recipient: str, wrapped: Wrapped) -> bytes:

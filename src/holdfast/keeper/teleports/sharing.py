@@ -273,12 +273,12 @@ def _accept(keeper: Keeper, place: Place, where: str, offer: Wrapped, gone: list
         return None
     name = _remember(keeper, vault, where, session)
     admitted = vault.membership.is_member(vault.me)
-    invited = not admitted and _may_write(vault, offer.secret)
-    if invited:
-        sharing.accept(here, place, offer)
+    secret = None if admitted else sharing.proven_secret(vault, offer)
+    if secret is not None:
+        sharing.accept(here, place, replace(offer, secret=secret, secrets=(secret,)))
     elif not admitted:
         joining.take_back(vault)  # asked when it was still shared to write
-    return Accepted(session, name, admitted or invited, admitted)
+    return Accepted(session, name, admitted or secret is not None, admitted)
 
 
 def _forget(keeper: Keeper, vault: Vault, session: str) -> None:
@@ -290,13 +290,6 @@ def _forget(keeper: Keeper, vault: Vault, session: str) -> None:
 def _is_deleted(keeper: Keeper, session: str) -> bool:
     state = keeper.store().state(session)
     return state is not None and state.deleted
-
-
-def _may_write(vault: Vault, secret: bytes | None) -> bool:
-    if secret is None:
-        return False
-    shown = joining.signer(secret).public_key().public_bytes_raw()
-    return any(one.live and one.write and one.secret == shown for one in vault.membership.invites)
 
 
 def _remember(keeper: Keeper, vault: Vault, url: str, session: str) -> str:
