@@ -74,11 +74,14 @@ def asked(written: str, *, now: int, local: Callable[[int], timedelta]) -> int:
 
 
 def from_local(as_utc: int, local: Callable[[int], timedelta]) -> int:
-    """The moment at which clocks of a zone show what clocks in UTC show at `as_utc`."""
-    moment = as_utc
-    for _ in range(3):  # the offset is that of the moment itself, not of some hours before or after
-        moment = as_utc - local(moment) // _MILLISECOND
-    return min(max(moment, EARLIEST), LATEST)
+    """The moment at which clocks of a zone show what clocks in UTC show at `as_utc`.
+
+    The first of two where clocks were set back; where they were set forward over it, as much later as they were.
+    """
+    offsets = {local(as_utc + day) // _MILLISECOND for day in (-DAY, 0, DAY)}
+    moments = sorted(as_utc - offset for offset in offsets)
+    shown = [moment for moment in moments if moment + local(moment) // _MILLISECOND == as_utc]
+    return min(max(shown[0] if shown else moments[-1], EARLIEST), LATEST)
 
 
 def span(ms: int) -> str:
