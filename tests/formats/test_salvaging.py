@@ -189,6 +189,13 @@ def test_progress_is_understood(said: Any, progress: float) -> None:
 # ── the table ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize("key", ["", "[", "—", " "])
+def test_key_without_a_word_is_no_reason_to_refuse_the_file(key: str) -> None:
+    found = reading({"done": {key: ["b"], "done": {"x": "done"}}}, GROUND)
+
+    assert [task.text for task in found.tasks if task.status == "done"][:1] == ["b"]
+
+
 def test_key_words_are_the_same_in_every_spelling() -> None:
     spellings = ("nextSteps", "next_steps", "Next Steps", "next-step", "NEXT_STEPS", "NextStep")
     assert {words_of(key) for key in spellings} == {("next", "step")}
