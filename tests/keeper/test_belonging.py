@@ -64,6 +64,19 @@ def test_conversations_join_the_session_that_a_person_began(agents: Speaking) ->
     assert {(one.agent, one.id) for one in session.native} == {("claude", "talk-1"), ("codex", "codex-1")}
 
 
+def test_conversation_is_found_by_its_first_prompt_when_it_joined_a_session(agents: Speaking) -> None:
+    """Also while there is no transcript to read; a later prompt is no new title."""
+    with agents.keeper() as keeper:
+        keeper.start("Invoices as PDF")
+    agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="Add French", turn_id="t1")
+    agents.minute = 1
+    agents.say("UserPromptSubmit", "codex-1", agent="codex", prompt="And Spanish", turn_id="t2")
+    assert [(one.title, one.prompts) for one in agents.session().conversations] == [("Add French", None)]
+    with agents.keeper() as keeper:
+        assert [row.goal for row in keeper.history(search="French")] == ["Invoices as PDF"]
+        assert keeper.history(search="Spanish") == []
+
+
 def test_session_gathers_nothing_when_its_last_sign_is_old(agents: Speaking) -> None:
     """What a person began days ago stays as it is, unfinished and not archived; `resume` makes it gather again."""
     with agents.keeper() as keeper:

@@ -287,7 +287,7 @@ def _conversation(state: State, native: NativeState) -> Conversation:
         model=said.model or (chosen if isinstance(chosen, str) else None),
         started_at=_when(native.linked_at if said.began is None else said.began),
         ended_at=_when(native.closed_at if said.ended is None else said.ended) if is_over else None,
-        prompts=said.prompts, kept=False, resume=reopening(native),
+        prompts=said.prompts or None, kept=False, resume=reopening(native),
         cost_usd=max(known, default=None),
         tokens=Tokens(
             input=said.input, output=said.output, cache_read=said.cache_read, cache_write=said.cache_write

@@ -214,7 +214,7 @@ def placeholder(agent: str) -> str:
 def named(state: State, agent: str, conversation: str, title: str | None) -> Iterator[SessionEdited]:
     """The name of a session that a conversation began is the agent's own title of it, unless somebody renamed it."""
     name = plain(title or "", 200).strip()
-    if state.renamed or not _began(state, agent, conversation):
+    if state.renamed or not began(state, agent, conversation):
         return
     if name and name != view.word(state, "goal") and view.status_of(state) not in FINISHED:
         yield SessionEdited(goal=name)
@@ -224,14 +224,14 @@ def continued(
     keeper: Keeper, state: State, agent: str, conversation: str, parent: str | None
 ) -> Iterator[SessionEdited]:
     """The session that a forked conversation began continues its parent's: only the transcript says which that is."""
-    if parent in (None, conversation) or state.continues is not None or not _began(state, agent, conversation):
+    if parent in (None, conversation) or state.continues is not None or not began(state, agent, conversation):
         return
     origin_of = links.session_of(keeper, view.native_name(agent, plain(parent or "", 200)))
     if origin_of is not None and origin_of.session != state.session and view.status_of(state) not in FINISHED:
         yield SessionEdited(continues=origin_of.session)
 
 
-def _began(state: State, agent: str, conversation: str) -> bool:
+def began(state: State, agent: str, conversation: str) -> bool:
     """Whether the session began with this conversation, and with nothing else."""
     first = next(iter(state.native.values()), None)
     return state.captured and first is not None and (first.agent, first.id) == (agent, conversation)

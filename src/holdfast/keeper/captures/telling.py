@@ -44,6 +44,7 @@ from holdfast.core.vocabulary import (
     CommandRan,
     ContextCompressed,
     ContextMeasured,
+    ConversationUpdated,
     Data,
     ErrorNoted,
     ExtraKept,
@@ -60,7 +61,7 @@ from holdfast.core.vocabulary import (
     WaitingStarted,
 )
 from holdfast.keeper.captures import telling_agents, telling_files, telling_plan
-from holdfast.keeper.captures.belonging import placeholder
+from holdfast.keeper.captures.belonging import began, placeholder
 from holdfast.keeper.captures.opened import Opening
 from holdfast.keeper.captures.telling_agents import Timed
 from holdfast.keeper.replacing import was_put_away
@@ -202,7 +203,15 @@ def _prompted(state: State, heard: Heard, signal: Prompted, ground: Ground) -> I
     goal = goal_of(signal.text)
     if goal is not None and view.word(state, "goal") == placeholder(heard.agent):
         yield SessionEdited(goal=goal)
+    yield from _named(state, heard, goal)
     yield MessageExchanged(role="user" if signal.person else "assistant")
+
+
+def _named(state: State, heard: Heard, goal: str | None) -> Iterator[Data]:
+    """A conversation in somebody's session is found by its first prompt until its transcript has a title."""
+    known = f"{heard.agent}\n{heard.conversation}" in state.conversations
+    if goal is not None and not known and not began(state, heard.agent, heard.conversation):
+        yield ConversationUpdated(agent=heard.agent, id=heard.conversation, name=goal)
 
 
 def _ends_pause(state: State, heard: Heard, ground: Ground) -> bool:
