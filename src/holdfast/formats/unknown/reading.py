@@ -154,7 +154,8 @@ class _Reader:
             for item in self._items(found)
             if (item.status or found.row.meaning) == "doing"
         ]
-        latest = (found for found in self._found.get("done", []) if words_of(found.key)[:1] in (("last",), ("latest",)))
+        done = self._found.get("done", [])
+        latest = (found for found in done if words_of(found.key)[:1] in (("last",), ("latest",)))
         single = (*latest, *self._found.get("summary", []))
         texts = ((found, values.goal_of(found.value)) for found in single if isinstance(found.value, str))
         fitting = ((found, text) for found, text in texts if text and len(text) <= LONGEST_NAME)
