@@ -687,6 +687,15 @@ def test_worked_leaves_the_rest_of_an_open_pause_open() -> None:
     assert told(device, 60 * MINUTE) == [("manual", 40 * MINUTE, None)]
 
 
+def test_worked_leaves_a_session_paused_when_it_reaches_until_now() -> None:
+    device = started()
+    worked(device, 0, 8)
+    after(device, 10 * MINUTE, SessionPaused())
+    after(device, 60 * MINUTE, WorkedRecorded(since=START + 5 * MINUTE, until=START + 60 * MINUTE))
+    assert told(device, 60 * MINUTE) == [("manual", 60 * MINUTE, None)]
+    assert told(device, 90 * MINUTE) == [("manual", 60 * MINUTE, None)]
+
+
 def worked(device: Device, since: int, until: int) -> None:
     for minute in range(since, until + 1, 4):
         after(device, minute * MINUTE, MessageExchanged())

@@ -270,9 +270,13 @@ def _corrected(worked: list[Span], rest: Rest, stop: int) -> Iterable[Rest]:
     if not worked or not rest.length:
         yield rest
         return
+    lasts = False
     for low, high in _without((rest.since, rest.since + rest.length), worked):
         lasts = rest.until is None and high == stop
         yield Rest(rest.kind, rest.reason, low, None if lasts else high, high - low)
+    # What somebody paused stays paused after the work that they entered, also at the very moment that it ends.
+    if rest.until is None and rest.kind != "idle" and not lasts:
+        yield Rest(rest.kind, rest.reason, stop, None, 0)
 
 
 def _marked(time: TimeState, stretches: Sequence[Stretch]) -> Iterable[tuple[PauseKind, str | None, int, int | None]]:
