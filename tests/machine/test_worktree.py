@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from holdfast.core.errors import Invalid, NotFound
+from holdfast.machine import worktree
 from holdfast.machine.worktree import Head, Place, head, locate
 
 
@@ -100,6 +103,76 @@ def test_moved_worktree(tmp_path: Path, by_git: bool) -> None:
     assert head(place).branch == "one"
 
 
+def test_moved_worktree_is_a_project_of_its_own_until_git_repairs_it_when_its_files_are_new(tmp_path: Path) -> None:
+    """A copy cannot be told from a forgery once the original is removed; `git worktree repair` confirms it."""
+    repo = made(tmp_path / "repo")
+    git(repo, "worktree", "add", "-q", "../one")
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    assert locate(str(tmp_path / "two")) == none(tmp_path / "two")
+    shutil.rmtree(tmp_path / "one")
+    git(tmp_path / "two", "worktree", "repair")
+    assert locate(str(tmp_path / "two")).main == str(repo)
+
+
+@pytest.mark.parametrize("written", ["relative", "through a link", "with CRLF", "with slashes"])
+def test_worktree_is_known_however_its_paths_are_written(tmp_path: Path, written: str) -> None:
+    """Relative paths (`worktree.useRelativePaths`), a linked directory such as macOS has for `/tmp`, Windows."""
+    repo = made(tmp_path / "repo")
+    (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
+    git(repo, "worktree", "add", "-q", "../tree")
+    back = repo / ".git/worktrees/tree/gitdir"
+    if written == "relative":
+        (tmp_path / "tree/.git").write_text("gitdir: ../repo/.git/worktrees/tree\n")
+        back.write_text("../../../../tree/.git\n")
+    elif written == "through a link":
+        (tmp_path / "tree/.git").write_text(f"gitdir: {tmp_path}/link/repo/.git/worktrees/tree\n")
+        back.write_text(f"{tmp_path}/link/tree/.git\n")
+    elif written == "with CRLF":
+        back.write_bytes(back.read_bytes().rstrip() + b"\r\n")
+    else:
+        back.write_text((tmp_path / "tree/.git").as_posix() + "\n")
+    assert locate(str(tmp_path / "tree")).main == str(repo)
+    assert locate(str(tmp_path / "link/tree")).main == str(repo)
+
+
+MADE_UP = {
+    "work tree": ("gitdir: g\n", "../../repo/.git\n"),
+    "work tree below the repository's": ("gitdir: ../repo/.git/worktrees/g\n", None),
+    "work tree that is another's": ("gitdir: ../repo/.git/worktrees/tree\n", None),
+    "work tree whose directory was removed": ("gitdir: ../repo/.git/worktrees/removed\n", None),
+    "git directory that is another's": ("gitdir: ../repo/.git\n", None),
+    "git directory of another's submodule": ("gitdir: ../repo/.git/modules/lib\n", None),
+    "link": (None, None),
+}
+
+
+@pytest.mark.parametrize(("dot", "common"), MADE_UP.values(), ids=MADE_UP.keys())
+def test_made_up_git_file_does_not_join_another_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dot: str | None, common: str | None
+) -> None:
+    """An unpacked archive can name any repository of this machine, by a relative path too: that one decides."""
+    library = made(tmp_path / "library")
+    repo = made(tmp_path / "repo")
+    git(repo, "submodule", "add", "-q", str(library), "lib")
+    git(repo, "worktree", "add", "-q", "../tree")
+    git(repo, "worktree", "add", "-q", "../removed")
+    shutil.rmtree(tmp_path / "removed")
+    monkeypatch.setattr(worktree, "_MADE_TOGETHER", 0.01)
+    time.sleep(0.05)
+    evil = tmp_path / "evil"
+    (evil / "g").mkdir(parents=True)
+    if dot is None:
+        (evil / ".git").symlink_to("../repo/.git", target_is_directory=True)
+    else:
+        (evil / ".git").write_text(dot)
+    if common is not None:
+        (evil / "g/commondir").write_text(common)
+        (evil / "g/HEAD").write_text("ref: refs/heads/main\n")
+        (evil / "g/gitdir").write_text(f"{evil}/.git\n")
+    assert locate(str(evil / "g")) == none(evil)
+    assert locate(str(tmp_path / "tree")).main == str(repo)
+
+
 def test_worktree_whose_repository_is_gone(tmp_path: Path) -> None:
     """A worktree cut off from its repository is not taken for part of the one around it."""
     outer = made(tmp_path / "outer")
@@ -167,6 +240,21 @@ def test_separate_git_directory(tmp_path: Path) -> None:
         str(tmp_path / "tree"),
         str(tmp_path / "store"),
     )
+
+
+@pytest.mark.parametrize("as_link", [False, True])
+@pytest.mark.parametrize("name", ["store.git", "store/.git"])
+def test_separate_git_directory_by_hand(tmp_path: Path, name: str, as_link: bool) -> None:
+    """A git directory that was moved out of the work tree, under any name, also with a link to it."""
+    repo = made(tmp_path / "repo")
+    (tmp_path / "store").mkdir()
+    (repo / ".git").rename(tmp_path / name)
+    if as_link:
+        (repo / ".git").symlink_to(tmp_path / name, target_is_directory=True)
+    else:
+        (repo / ".git").write_text(f"gitdir: {tmp_path / name}\n")
+    where = str(tmp_path / name)
+    assert locate(str(repo)) == Place(str(repo), str(repo), True, where, where)
 
 
 def test_a_directory_that_only_has_the_name_is_passed_by(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ def test_git_directory_of_somebody_else_is_left_alone(pretending: str, tmp_path:
         (own / "commondir").write_text(f"{theirs}/.git\n")
         (own / "gitdir").write_text(f"{dot}\n")
         dot.write_text(f"gitdir: {own}\n")
-    assert locate(str(project.path)).common_dir == str((theirs / ".git").resolve())
+    assert not locate(str(project.path)).git
     with project.open() as keeper, pytest.raises(HoldfastError):
         keeper.mirrors.switch_on("timer")
     assert exclude_of(theirs).read_bytes() == before

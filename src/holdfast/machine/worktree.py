@@ -17,6 +17,7 @@ _CONFIG_LIMIT = 256 << 10
 _PACKED_LIMIT = 16 << 20  # about 200,000 refs; past that asking git is quicker
 _NO_BLOCK = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _MOST_TREES = 1000
+_MADE_TOGETHER = 2.0  # seconds
 _REGULAR, _TYPE = 0o100000, 0o170000
 
 TYPE_CHECKING = False
@@ -134,7 +135,7 @@ def _look(at: str) -> _Dirs | str | None:
     if os.path.isdir(dot):
         if _is_repository(dot):
             real = os.path.realpath(dot)
-            return _Dirs(at, real, real, linked=False)
+            return _Dirs(at, real, real, linked=False) if real == dot or _is_own(at, real) else at
         # Like git, walk on past a directory that merely has the name.
     elif os.path.lexists(dot):
         # A work tree cut off from its repository is still a work tree: it must not become part of whatever
@@ -148,17 +149,68 @@ def _look(at: str) -> _Dirs | str | None:
 
 
 def _follow(at: str, dot: str) -> _Dirs | None:
-    git_dir = _pointed(at, read_text(dot, _POINTER_LIMIT), "gitdir: ")
-    if git_dir is None or not os.path.isdir(git_dir):
+    """The repository that a `.git` file names, unless that one has nothing to do with this directory.
+
+    An unpacked archive can name any repository of this machine; it must not become part of that project.
+    """
+    git_dir = named_git_dir(at)
+    if git_dir is None:
         return None
     common_file = os.path.join(git_dir, "commondir")
     if not os.path.lexists(common_file):
         # A submodule or a separate git directory: a project of its own.
-        return _Dirs(at, git_dir, git_dir, linked=False) if _is_repository(git_dir) else None
+        own = _is_repository(git_dir) and _is_own(at, git_dir)
+        return _Dirs(at, git_dir, git_dir, linked=False) if own else None
     common = _pointed(git_dir, read_text(common_file, _POINTER_LIMIT), "")
     if common is None or not _is_repository(common) or not os.path.lexists(os.path.join(git_dir, "HEAD")):
         return None
-    return _Dirs(at, git_dir, common, linked=True)
+    return _Dirs(at, git_dir, common, linked=True) if _is_known(dot, git_dir, common) else None
+
+
+def named_git_dir(root: str) -> str | None:
+    """The directory that the `.git` of a directory is or names, whether or not that one knows of it."""
+    dot = os.path.join(root, ".git")
+    found = dot if os.path.isdir(dot) else _pointed(root, read_text(dot, _POINTER_LIMIT), "gitdir: ")
+    return os.path.realpath(found) if found is not None and os.path.isdir(found) else None
+
+
+def _is_own(at: str, git_dir: str) -> bool:
+    """Whether a git directory that lies elsewhere is not that of another work tree.
+
+    A separate git directory does not say whose it is. One named `.git` looks like that of the directory around it,
+    unless nothing else is there.
+    """
+    main = main_of(git_dir)
+    if main == git_dir or _is_same(main, at):
+        return True
+    try:
+        return os.path.basename(git_dir) == ".git" and os.listdir(main) == [".git"]
+    except OSError:
+        return False
+
+
+def _is_known(dot: str, git_dir: str, common: str) -> bool:
+    """Whether the main repository has a linked work tree with this `.git` file."""
+    if not _is_same(os.path.dirname(git_dir), os.path.join(common, "worktrees")):
+        return False
+    recorded = _pointed(git_dir, read_text(os.path.join(git_dir, "gitdir"), _POINTER_LIMIT), "")
+    if recorded is None or os.path.basename(recorded) != ".git":
+        return False
+    if os.path.lexists(recorded):
+        return _is_same(os.path.dirname(recorded), os.path.dirname(dot))
+    # Moved without git. `git worktree add` wrote both files at once; those of an archive or a copy are newer.
+    try:
+        return abs(os.stat(dot).st_ctime - os.stat(os.path.join(git_dir, "commondir")).st_ctime) < _MADE_TOGETHER
+    except OSError:
+        return False
+
+
+def _is_same(directory: str, other: str) -> bool:
+    """Also by another spelling, such as upper case where the file system makes no difference."""
+    try:
+        return directory == other or os.path.samefile(directory, other)
+    except (OSError, ValueError):
+        return False
 
 
 def _pointed(base: str, written: str | None, prefix: str) -> str | None:
@@ -174,16 +226,6 @@ def _pointed(base: str, written: str | None, prefix: str) -> str | None:
         return None
 
 
-def points_back(place: Place) -> bool:
-    """Whether the main repository knows this linked work tree: any `.git` file can name any repository."""
-    if place.git_dir is None or place.common_dir is None:
-        return False
-    if os.path.dirname(place.git_dir) != os.path.join(place.common_dir, "worktrees"):
-        return False
-    named = read_text(os.path.join(place.git_dir, "gitdir"), _POINTER_LIMIT)
-    return _pointed(place.git_dir, named, "") == os.path.join(place.root, ".git")
-
-
 def main_of(common: str) -> str:
     """The main work tree of a repository, by its common directory; that directory where it names none."""
     parent, name = os.path.split(common)
@@ -194,10 +236,8 @@ def main_of(common: str) -> str:
     for config in ("config.worktree", "config"):
         setting = _core_worktree(read_text(os.path.join(common, config), _CONFIG_LIMIT) or "")
         tree = _pointed(common, setting, "")
-        if tree is not None and os.path.isdir(tree):
-            found = _look(tree)
-            if isinstance(found, _Dirs) and found.git_dir == common:
-                return tree
+        if tree is not None and named_git_dir(tree) == common:
+            return tree
     return common
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from holdfast.core import limits
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine import files
-from holdfast.machine.worktree import Place, main_of, points_back
+from holdfast.machine.worktree import Place, main_of, named_git_dir
 
 # What stands above the lines that keep files out of the repository.
 _WHY: Final = "# The session's running state (kept by Holdfast, never committed)"
@@ -44,8 +44,8 @@ def exclude(place: Place, lines: tuple[str, ...]) -> None:
 
     Raises where the repository has none that is the project's own, or a link stands on the way.
     """
-    if not place.git or place.root == place.common_dir:
-        return  # nothing can be committed from here
+    if not can_commit(place):
+        return
     path = _exclude_file(place)
     old = _read_ignored(path)
     new = _with_lines(old, lines)
@@ -61,7 +61,7 @@ def exclude(place: Place, lines: tuple[str, ...]) -> None:
 
 def include(place: Place, lines: tuple[str, ...]) -> bool:
     """Take out again what `exclude` added; what somebody else wrote stays. Says whether anything was taken out."""
-    if not place.git or place.root == place.common_dir:
+    if not can_commit(place):
         return False
     path = _exclude_file(place)
     old = _read_ignored(path)
@@ -88,16 +88,25 @@ def is_in_gitignore(root: str, lines: tuple[str, ...]) -> bool:
         return False
 
 
+def can_commit(place: Place) -> bool:
+    """Whether git would commit from here; also to a repository that this directory does not belong to."""
+    if place.git:
+        return place.root != place.common_dir
+    named = named_git_dir(place.root)
+    return named is not None and os.path.lexists(os.path.join(named, "HEAD"))
+
+
 def _exclude_file(place: Place) -> str:
     """`info/exclude` of the repository, which all its work trees share.
 
-    A `.git` that leads out of the project could name anybody's repository: it counts where that one points back.
+    A `.git` that leads out of the project could name anybody's repository: it counts where that one names the
+    project.
     """
     common, root = place.common_dir, place.root
     if common is None or not (
         common == os.path.join(root, ".git")
-        or (place.git_dir != common and points_back(place))
-        or (place.git_dir == common and main_of(common) == root)
+        or place.git_dir != common  # a linked work tree, which that repository knows
+        or main_of(common) == root
     ):
         raise Refused(
             "the repository of this work tree lies elsewhere and does not name it",

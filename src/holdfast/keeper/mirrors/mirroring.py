@@ -200,7 +200,7 @@ class Mirrors:
         ]
 
     def _keep_out_of_git(self, one: Layout, *, gitignore: bool) -> None:
-        if not one.ignored or not self._place.git:
+        if not one.ignored or not repository.can_commit(self._place):
             return
         for path in self.committed(one):
             self.tell(f"git tracks {path}, and the next commit takes it: git rm --cached {path}")
