@@ -161,9 +161,10 @@ def _added_up(
     timelines: dict[str, Timeline] = {}
     for _, one in shown.values():
         sums.add(one)
+    messages = messages_in(keeper)
     for one in shares:
         assert store is not None
-        timeline = timelines.setdefault(person_of(store, one.session), Timeline(messages_in(store)))
+        timeline = timelines.setdefault(person_of(store, one.session), Timeline(messages))
         for overlap in timeline.add(one):
             if overlap.share.session in shown:
                 sums.take(overlap, local_offset)

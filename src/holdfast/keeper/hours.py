@@ -70,12 +70,12 @@ class HoursMemo:
         self._sums.clear()
         self._timelines = None
 
-    def timelines(self, store: Store) -> dict[str, Timeline]:
+    def timelines(self, keeper: Keeper) -> dict[str, Timeline]:
         """Whose each moment of what is finished is, by person, for the caller to go on with."""
         if self._timelines is None:
             self._timelines, self._overlaps = {}, []
             for one in self._finished.values():
-                self._overlaps += _timeline(self._timelines, store, one).add(one)
+                self._overlaps += _timeline(self._timelines, keeper, one).add(one)
         return {person: timeline.copy() for person, timeline in self._timelines.items()}
 
     def sums(self, project: str | None, since: str) -> Sums:
@@ -102,17 +102,17 @@ def hours(keeper: Keeper, memo: HoursMemo, *, project: str | None = None, since:
     if store is not None:
         with memo.lock:
             memo.refresh(store, now)
-            timelines = memo.timelines(store)
+            timelines = memo.timelines(keeper)
             sums, unfinished = memo.sums(project, first), sorted(memo.unfinished)
         for one in _shares(store, unfinished, now):
             if project in (None, one.project):
                 sums.add(one)
-            _take(sums, _timeline(timelines, store, one).add(one), project)
+            _take(sums, _timeline(timelines, keeper, one).add(one), project)
     return Hours(sums.days(), sums.scopes(), sums.projects(), sums.total)
 
 
-def _timeline(timelines: dict[str, Timeline], store: Store, one: Share) -> Timeline:
-    return timelines.setdefault(person_of(store, one.session), Timeline(messages_in(store)))
+def _timeline(timelines: dict[str, Timeline], keeper: Keeper, one: Share) -> Timeline:
+    return timelines.setdefault(person_of(keeper.store(), one.session), Timeline(messages_in(keeper)))
 
 
 def _take(sums: Sums, overlaps: list[Overlap], project: str | None) -> None:

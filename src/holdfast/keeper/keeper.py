@@ -392,7 +392,7 @@ class Keeper:
         if store is None:
             return statistics.table(states, by, now=now, offset=local_offset)
         return statistics.table(
-            states, by, now=now, offset=local_offset, others=others, messages=overlaps.messages_in(store),
+            states, by, now=now, offset=local_offset, others=others, messages=overlaps.messages_in(self),
             person=lambda session: overlaps.person_of(store, session),
         )  # fmt: skip
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from holdfast.core.reading import read
 from holdfast.core.vocabulary import MessageExchanged
+from holdfast.keeper.captures import links
 from holdfast.store import origin
 
 if TYPE_CHECKING:
+    from holdfast.keeper.keeper import Keeper
     from holdfast.keeper.statistics import Share
     from holdfast.store.interface import Store
 
@@ -90,17 +92,24 @@ class Timeline:
         return self._known[share.session]
 
 
-def messages_in(store: Store) -> Messages:
-    """Of the sessions in a store. Read from the log, and only of those that overlap."""
+def messages_in(keeper: Keeper) -> Messages:
+    """Of the sessions in the keeper's store. Read from the log, and only of those that overlap.
+
+    In a session of ours only our own devices' count: whoever else writes there dates as they like, and could take the
+    time of a session that they may not even read.
+    """
+    store = keeper.store()
 
     def messages(session: str) -> list[int]:
-        found: list[int] = []
+        found: dict[str, list[int]] = {}
         for event in store.events(session):
             if event.type == "message.exchanged":
                 said = read(event)
                 if isinstance(said, MessageExchanged) and said.role == "user":
-                    found.append(event.at)
-        return sorted(found)
+                    found.setdefault(event.writer, []).append(event.at)
+        if origin.share_of(store, session) is None and (state := store.state(session)) is not None:
+            found = {writer: said_at for writer, said_at in found.items() if links.is_own(keeper, state, writer)}
+        return sorted(moment for said_at in found.values() for moment in said_at)
 
     return messages
 
