@@ -1,9 +1,11 @@
-"""Nobody but ourselves decides where our hours and tokens count: a guest writes in a session that we share, and what we
-did in another one stays there.
+"""Nobody but ourselves decides where our hours and tokens count: a guest writes in a session that we share, and what
+we did in another one stays there.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,12 +14,14 @@ from typing import Any
 import pytest
 from several_devices import Several
 
+from holdfast.capture import spool
 from holdfast.core.times import HOUR, MINUTE, text
-from holdfast.core.vocabulary import Data, MessageExchanged, SessionResumed
+from holdfast.core.vocabulary import ConversationUpdated, Data, MessageExchanged, NativeLinked, SessionResumed
 from holdfast.keeper import Keeper
 from holdfast.keeper.hours import HoursMemo, hours
 from holdfast.store.interface import Draft
 
+TALK = "0f0e0d0c-1111-4222-8333-444455556666"
 GUEST = "guest@example.org"
 
 
@@ -38,9 +42,7 @@ class Guested(Several):
         self.sync("laptop", "guest")
         self.at("laptop")
         begun = text(self.began + HOUR)
-        self.private = str(
-            self.session("--at", begun, "start", "Private", "--scope", "private", "--replace")["id"]
-        )
+        self.private = str(self.session("--at", begun, "start", "Private", "--scope", "private", "--replace")["id"])
         self.record("laptop", self.private, self.messages(4))
         self.document("--at", text(self.began + 2 * HOUR), "stop")
 
@@ -50,10 +52,21 @@ class Guested(Several):
 
     def record(self, device: str, session: str, said: Iterable[tuple[int, Data]]) -> None:
         """Events that no command records, by a device that may write there."""
-        with Keeper.open(str(self.project), home=str(self.root / f"home-{device}"), actor="claude") as keeper:
-            with keeper.transaction() as transaction:
-                for at, data in said:
-                    transaction.record(session, Draft(data, at, "claude"))
+        home = str(self.root / f"home-{device}")
+        with Keeper.open(str(self.project), home=home, actor="claude") as keeper, keeper.transaction() as transaction:
+            for at, data in said:
+                transaction.record(session, Draft(data, at, "claude"))
+
+    def say(self, event: str, **said: Any) -> None:
+        """One payload of a conversation of the owner, as hooks report it, and taken in."""
+        payload = {"session_id": TALK, "cwd": str(self.project), "hook_event_name": event, **said}
+        spool.hand_over(str(self.root / "home-laptop"), "claude", "user", 1, json.dumps(payload).encode())
+        self.document("history")
+
+    def counted(self, session: str) -> tuple[int, int]:
+        """Prompts and tokens of the conversation in a session."""
+        found = self.session("show", session)["conversations"]
+        return next((one["prompts"], one["tokens"]["output"]) for one in found if one["id"] == TALK)
 
     def worked(self) -> dict[str, dict[str | None, int]]:
         """Milliseconds by scope, as each of the commands and the page has them."""
@@ -94,3 +107,54 @@ def test_messages_from_another_device_of_ours_take_the_hours_along(guested: Gues
     guested.sync("tablet", "laptop")
     after = guested.worked()
     assert all(counted["private"] < 45 * MINUTE for counted in after.values()), after
+
+
+def _transcript(project: Path, prompts: int) -> Path:
+    """What Claude Code wrote of the conversation, with ten tokens for each reply."""
+    folder = Path(os.environ["HOME"]) / ".claude" / "projects" / "-work-app"
+    folder.mkdir(parents=True, exist_ok=True)
+    began = int(time.time() * 1000) - HOUR
+    lines: list[dict[str, Any]] = []
+    for number in range(prompts):
+        usage = {"input_tokens": 100, "output_tokens": 10}
+        reply = {"role": "assistant", "id": f"m{number}", "model": "opus", "content": [], "usage": usage}
+        lines += [
+            {"type": "user", "message": {"role": "user", "content": f"Step {number}"}},
+            {"type": "assistant", "message": reply},
+        ]
+    for number, line in enumerate(lines):
+        line |= {"uuid": f"u{number}", "parentUuid": f"u{number - 1}" if number else None, "sessionId": TALK}
+        line |= {"cwd": str(project), "timestamp": text(began + number * MINUTE)}
+    path = folder / f"{TALK}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_guests_counts_do_not_take_the_tokens_of_a_conversation_of_ours(
+    guested: Guested, nobodys_environment: Path, was_there: bool
+) -> None:
+    """Neither of one that the guest only named nor of one that was in the shared session before we moved it."""
+    guested.patch.setenv("HOME", str(nobodys_environment))
+    path = _transcript(guested.project, 1)
+    guested.say("UserPromptSubmit", prompt="Step 0")
+    own = str(guested.document("history")["sessions"][0]["id"])
+    counted_there = 0
+    if was_there:
+        guested.document("conversation", "move", TALK, "--to", guested.shared)
+        guested.say("Stop", transcript_path=str(path))
+        assert guested.counted(guested.shared) == (1, 10)
+        guested.document("conversation", "move", TALK, "--to", own)
+        counted_there = 1
+    huge = ConversationUpdated(agent="claude", id=TALK, prompts=1000, input=10**9, output=10**9, cost_usd=1e6)
+    said = NativeLinked(agent="claude", id=TALK)
+    guested.sync("laptop", "guest")
+    guested.record("guest", guested.shared, [(guested.began + MINUTE, said), (int(time.time() * 1000), huge)])
+    guested.sync("guest", "laptop")
+    path = _transcript(guested.project, 3)
+    guested.say("UserPromptSubmit", prompt="Step 2")
+    guested.say("Stop", transcript_path=str(path))
+    left = 3 - counted_there
+    assert guested.counted(own) == (left, 10 * left)
+    guested.document("backfill", "claude")
+    assert guested.counted(own) == (left, 10 * left)

@@ -10,7 +10,7 @@ is read again only when it has grown by a fraction: all readings together cost a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -26,9 +26,11 @@ from holdfast.core.canonical import LARGEST, digest
 from holdfast.core.decoding import decodable
 from holdfast.core.errors import Busy, HoldfastError, Unreachable
 from holdfast.core.lifecycle import FINISHED
+from holdfast.core.reading import read
 from holdfast.core.state import ConversationState, State
 from holdfast.core.times import DAY
 from holdfast.core.vocabulary import ContextMeasured, ConversationUpdated, Data, SessionEdited
+from holdfast.keeper.captures import links
 from holdfast.keeper.captures.belonging import continued, named
 from holdfast.machine import errorlog
 
@@ -87,6 +89,29 @@ def share(whole: ConversationUpdated, others: Iterable[State]) -> ConversationUp
         if cost is not None and known is not None and known.cost_usd is not None:
             cost = max(0.0, round(cost - known.cost_usd, 6))
     return msgspec.structs.replace(whole, cost_usd=cost, **left)
+
+
+def as_we_counted(keeper: Keeper, states: Iterable[State], agent: str, conversation: str) -> Iterator[State]:
+    """Those of the sessions that a device of ours linked the conversation to, with what our devices counted there.
+
+    Whoever else writes in a session can say that it has all of any conversation: then nothing was left for ours.
+    """
+    for state in states:
+        if not state.deleted and links.was_linked(keeper, state, view.native_name(agent, conversation)):
+            others = {writer for writer in state.heads if not links.is_own(keeper, state, writer)}
+            yield _without(keeper, state, others, agent, conversation) if others else state
+
+
+def _without(keeper: Keeper, state: State, others: Collection[str], agent: str, conversation: str) -> State:
+    """The state without what these writers counted of a conversation."""
+    counted: dict[str, ConversationState] = {}
+    for event in keeper.store().events(state.session):
+        if event.type == "conversation.updated" and event.writer not in others:
+            said = read(event)
+            if isinstance(said, ConversationUpdated) and (said.agent, said.id) == (agent, conversation):
+                fields = {name: getattr(said, name) for name in ConversationState.__struct_fields__}
+                counted[f"{agent}\n{conversation}"] = ConversationState(**fields)
+    return msgspec.structs.replace(state, conversations=counted, extra={})
 
 
 def _known(state: State, known: ConversationState | None, name: str) -> int:
@@ -216,8 +241,8 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, story: Story
     if not state.count or state.deleted or name not in state.native or keeper.upkeep.reads_only(session):
         return
     found = keeper.store().find(view.native_name(story.agent, story.conversation))
-    others = [transaction.state(other) for other in found if other != session]
-    updated = share(described(story), (other for other in others if name in other.native and not other.deleted))
+    others = (transaction.state(other) for other in found if other != session)
+    updated = share(described(story), as_we_counted(keeper, others, story.agent, story.conversation))
     prepared = keeper.recorder.prepare(updated)
     assert isinstance(prepared, ConversationUpdated)
     news = [*_news(state, prepared, story), *continued(keeper, state, story.agent, story.conversation, story.parent)]

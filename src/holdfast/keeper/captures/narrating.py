@@ -7,7 +7,7 @@ heard themselves is not told a second time, and what a person deleted stays dele
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -40,7 +40,7 @@ from holdfast.core.vocabulary import (
 from holdfast.keeper import projects
 from holdfast.keeper.captures import gone, links
 from holdfast.keeper.captures.belonging import named, placeholder
-from holdfast.keeper.captures.conversations import described, is_news, mark_of, share
+from holdfast.keeper.captures.conversations import as_we_counted, described, is_news, mark_of, share
 from holdfast.keeper.captures.stories import Line, Part, Window, interrupted, part
 from holdfast.keeper.captures.story_files import disk, settle
 from holdfast.keeper.documents.importing import session_id
@@ -170,10 +170,14 @@ class Narrator:
         spelled = view.native_name(story.agent, story.conversation)
         latest = max(linked, key=lambda state: (links.is_linked(self._keeper, state, spelled), state.created_at or 0))
         others = [state for state in (*linked, *own) if state.session != latest.session]
-        updated = self._keeper.recorder.prepare(share(described(story), others))
+        updated = self._keeper.recorder.prepare(self._share(story, others))
         assert isinstance(updated, ConversationUpdated)
         if is_news(latest, updated) and not self._keeper.upkeep.reads_only(latest.session):
             transaction.record(latest.session, Draft(updated, latest.updated_at, story.agent))
+
+    def _share(self, story: Story, others: Iterable[State]) -> ConversationUpdated:
+        """What the transcript says of the conversation, without what these sessions have of it."""
+        return share(described(story), as_we_counted(self._keeper, others, story.agent, story.conversation))
 
     def _chain(self, transaction: Transaction, story: Story) -> tuple[list[str], Window, State | None]:
         """The sessions of this conversation, the last of which takes what is new; where that begins."""
@@ -225,7 +229,7 @@ class Narrator:
         for line in told.lines:
             record(line)
         if counted:
-            updated = share(described(story), (transaction.state(one) for one in chain[:-1]))
+            updated = self._share(story, (transaction.state(one) for one in chain[:-1]))
             record(Line(told.ended, updated, mark_of(updated)))
         heard = any(one is not None and one.startswith(_HOOKS) for one in known)
         # Whoever hears a session knows best whether it goes on.
@@ -250,8 +254,8 @@ class Narrator:
         own = session_id(self._keeper, f"story {story.agent}", parent, 0)
         if transaction.state(own).count:
             return own
-        heard = self._keeper.store().find(view.native_name(story.agent, parent))
-        return heard[0] if heard else None
+        heard = links.session_of(self._keeper, view.native_name(story.agent, parent))
+        return None if heard is None else heard.session
 
     def _start(self, story: Story, earlier: str | None, told: Part, ground: Ground) -> SessionStarted:
         title = None if story.title is None else plain(story.title, 200).strip()
