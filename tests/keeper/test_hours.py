@@ -70,7 +70,7 @@ def due(keeper: Keeper, project: str | None = None) -> dict[str, object]:
     made = {
         by: table(
             states, by, now=NOW, offset=local_offset, mixed=True, others=others,
-            messages=messages_in(keeper.store()),
+            messages=messages_in(keeper),
         )
         for by in ("day", "scope", "project")
     }  # fmt: skip

@@ -207,7 +207,7 @@ class Life:
 
         return statistics.table(
             [self.keepers[0].state(session) for session in self.models], by, now=self.at, offset=offset, mixed=True,
-            messages=overlaps.messages_in(store), person=lambda session: overlaps.person_of(store, session),
+            messages=overlaps.messages_in(self.keepers[0]), person=lambda session: overlaps.person_of(store, session),
         )  # fmt: skip
 
 
