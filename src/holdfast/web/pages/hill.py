@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from markupsafe import Markup, escape
 
 from holdfast.core.times import DAY
+from holdfast.keeper.finding import latest
 from holdfast.keeper.hills import Hill, hills
 from holdfast.keeper.wording import one_line
 from holdfast.web.charts import hill as chart
@@ -39,7 +40,7 @@ class HillPage:
     title = "Hill"
 
     def shot(self, keeper: Keeper, _: Asked, /) -> Shot:
-        open_rows = _latest(keeper.history(limit=None, all_projects=True, unfinished=True, aliases=False))
+        open_rows = _latest(keeper)
         now = keeper.now()
         projects: dict[str, list[Hill]] = {}
         for one in hills(keeper):
@@ -65,13 +66,14 @@ class HillPage:
         return {}
 
 
-def _latest(rows: Sequence[Row]) -> dict[str, Row]:
-    """By project, the session that was worked on last: there a scope is added."""
-    found: dict[str, Row] = {}
-    for row in sorted(rows, key=lambda row: (row.updated_at, row.id), reverse=True):
+def _latest(keeper: Keeper) -> dict[str, Row]:
+    """By project, the session that we worked on last: there a scope is added."""
+    projects: dict[str, dict[str, Row]] = {}
+    for row in keeper.history(limit=None, all_projects=True, unfinished=True, aliases=False):
         if not row.archived:
-            found.setdefault(row.project, row)
-    return found
+            projects.setdefault(row.project, {})[row.id] = row
+    found = {name: latest(keeper, rows.values()) for name, rows in projects.items()}
+    return {name: projects[name][session.id] for name, session in found.items() if session is not None}
 
 
 def _project(key: str, name: str, scopes: Sequence[Hill], at: Row | None, now: int) -> Markup:
