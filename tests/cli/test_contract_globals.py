@@ -126,6 +126,33 @@ def test_a_worktree_has_its_own_current_session_in_the_same_project(cli: Calling
     assert {row["id"] for row in cli.document("history")["sessions"]} == {one["id"], two["id"]}
 
 
+@pytest.mark.parametrize("made_up", ["a linked work tree", "a git directory elsewhere", "a link"])
+def test_unpacked_archive_does_not_join_the_project_whose_repository_it_names(
+    cli: Calling, tmp_path: Path, made_up: str
+) -> None:
+    """Neither its sessions nor its name are shown there, and work there is recorded in a project of its own."""
+    cli.repository()
+    cli.git("remote", "add", "origin", "https://example.org/shop.git")
+    session = cli.session("start", "Private")
+    evil = tmp_path / "evil"
+    (evil / "g").mkdir(parents=True)
+    if made_up == "a linked work tree":
+        (evil / ".git").write_text("gitdir: g\n")
+        (evil / "g/commondir").write_text("../../project/.git\n")
+        (evil / "g/HEAD").write_text("ref: refs/heads/main\n")
+        (evil / "g/gitdir").write_text(".git\n")
+    elif made_up == "a link":
+        (evil / ".git").symlink_to("../project/.git", target_is_directory=True)
+    else:
+        (evil / ".git").write_text("gitdir: ../project/.git\n")
+    cli.patch.chdir(evil)
+    assert cli.document("history")["sessions"] == []
+    project = cli.session("start", "Other")["project"]
+    assert (project["path"], project["git_commit"]) == (str(evil), None)
+    cli.patch.chdir(cli.project)
+    assert [row["id"] for row in cli.document("history")["sessions"]] == [session["id"]]
+
+
 def test_a_project_is_found_again_after_a_move(cli: Calling, tmp_path: Path) -> None:
     """By what git says: a renamed directory keeps its history."""
     cli.repository()

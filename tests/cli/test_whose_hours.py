@@ -158,3 +158,21 @@ def test_guests_counts_do_not_take_the_tokens_of_a_conversation_of_ours(
     assert guested.counted(own) == (left, 10 * left)
     guested.document("backfill", "claude")
     assert guested.counted(own) == (left, 10 * left)
+
+
+def test_backfilled_fork_continues_no_session_in_which_only_a_guest_named_its_parent(
+    guested: Guested, nobodys_environment: Path
+) -> None:
+    guested.patch.setenv("HOME", str(nobodys_environment))
+    guested.sync("laptop", "guest")
+    guested.record("guest", guested.shared, [(guested.began + MINUTE, NativeLinked(agent="claude", id="parent"))])
+    guested.sync("guest", "laptop")
+    path = _transcript(guested.project, 2)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines[:2]:
+        line["forkedFrom"] = {"sessionId": "parent", "messageUuid": line["uuid"]}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    guested.document("backfill", "claude")
+    rows = guested.document("history")["sessions"]
+    (fork,) = [row["id"] for row in rows if row["id"] not in (guested.shared, guested.private)]
+    assert guested.session("show", fork)["continues"] is None
