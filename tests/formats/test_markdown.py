@@ -233,6 +233,11 @@ def test_lists_under_lines_that_end_in_a_colon_are_read() -> None:
     assert reading(outline(text), GROUND).summary == "Go on with the shed."
 
 
+def test_notes_between_fences_are_read_and_code_is_not() -> None:
+    text = "```markdown\n# Handoff: A shed\n\n## Next steps\n- Oil it\n```\n\n```sh\n## Next steps\n- make all\n```\n"
+    assert told(text) == ("A shed", {"Oil it": "to do"})
+
+
 def test_section_that_comes_twice_is_read_twice() -> None:
     text = "## Monday\n### Done\n- Saw\n## Done\n- Sand\n## Done\n- Oil\n# Done\n- Hang\n"
     assert told(text)[1] == dict.fromkeys(["Saw", "Sand", "Oil", "Hang"], "done")

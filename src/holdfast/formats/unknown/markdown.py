@@ -34,7 +34,7 @@ _LIST_NAME: Final = re.compile(
     r"(?:\*\*|__)?(?P<name>[^\W_][^*_:|`\[\]]{1,60}?)\s*(?:(?:\*\*|__)?\s*:\s*(?:\*\*|__)?|\*\*|__)\s*\Z"
 )
 _MARKUP: Final = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)")
-_FENCE: Final = re.compile(r"\s*(?:```|~~~)")
+_FENCE: Final = re.compile(r"\s*(?:```|~~~)\s*(\w*)")
 _RULE: Final = re.compile(r"\s*(?:-{3,}|\*{3,}|_{3,}|={3,})\s*\Z")
 _CELLS: Final = re.compile(r"\s*\|(.*)\|\s*\Z")
 _DASHES: Final = re.compile(r"[\s|:-]+\Z")
@@ -162,7 +162,8 @@ def _latest(keys: list[tuple[str, int]]) -> set[int]:
         return set()
     dated = all(day for day, _ in keys)
     order = [(day, number) if dated else ("", number) for day, number in keys]
-    best = [position for position, key in enumerate(order) if key == max(order)]
+    highest = max(order)
+    best = [position for position, key in enumerate(order) if key == highest]
     if order[best[0]][1] >= 0:
         return set(best)  # parts of one session
     # Several of one day: a log that grows at its end has the latest there.
@@ -193,13 +194,14 @@ def _front_matter(lines: list[str]) -> tuple[dict[str, Json], list[str]]:
 
 def _sections(lines: list[str]) -> Iterator[_Section]:
     """Each heading with its depth and the lines below it; code is left out."""
-    section, fenced = _Section(_TITLE, "", []), False
+    section = _Section(_TITLE, "", [])
+    fence: str | None = None  # what is between fences, as far as they say
     outer, indent = section, -1  # around a list that an entry names, and how far that entry is indented
     for number, line in enumerate(lines):
-        if _FENCE.match(line):
-            fenced = not fenced
+        if (opened := _FENCE.match(line)) is not None:
+            fence = opened[1].lower() if fence is None else None
             continue
-        if fenced:
+        if fence is not None and fence not in ("markdown", "md"):
             continue
         item = _ITEM.match(line)
         if indent >= 0 and item is not None and len(item[1]) <= indent:
@@ -272,11 +274,11 @@ def _heading(text: str) -> str:
 def _content(body: list[str]) -> tuple[dict[str, Json], Json]:
     """What is said under labels; and the entries of lists and tables, else the text."""
     said: dict[str, Json] = {}
-    entries: list[Json] = []
+    entries: list[list[str] | dict[str, Json]] = []
     text: list[str] = []
     columns: list[str] | None = None
     indent: int | None = None
-    last: str | None = None  # the entry that an indented line goes on with
+    last: list[str] | None = None  # the entry that an indented line goes on with
     for line in body:
         cells = _CELLS.match(line)
         if cells is not None:
@@ -296,19 +298,20 @@ def _content(body: list[str]) -> tuple[dict[str, Json], Json]:
         elif item is not None:
             indent = len(item[1]) if indent is None else indent
             if len(item[1]) <= indent or words.startswith("["):
-                last = _plain(words)
+                last = [_plain(words)]
                 entries.append(last)
             else:
                 last = None
         elif last is not None and line[:1].isspace() and words:
-            last = f"{last} {_plain(words)}"
-            entries[-1] = last
+            last.append(_plain(words))
         elif words and not words.startswith("<!--"):
             text.append(_plain(words))
             last = None
         else:
             last = None
-    return said, entries or "\n".join(text) or None
+    if entries:
+        return said, [" ".join(entry) if isinstance(entry, list) else entry for entry in entries]
+    return said, "\n".join(text) or None
 
 
 def _label(words: str, meanings: frozenset[Meaning]) -> tuple[str, str] | None:
@@ -316,10 +319,10 @@ def _label(words: str, meanings: frozenset[Meaning]) -> tuple[str, str] | None:
     stressed = _LABEL.match(words)
     if stressed is not None:
         return _plain(stressed[1]), _plain(stressed[2])
-    plain = _PLAIN_LABEL.match(words)
+    plain = _PLAIN_LABEL.match(_plain(words))
     if plain is None or len(words_of(plain[1])) > _LONGEST_LABEL:
         return None
-    text = _plain(plain[2])
+    text = plain[2]
     row = row_of(plain[1], text)
     if row is None and not values.says_something(text):  # "Blocked: none"
         row = next(iter(rows_named(plain[1])), None)
