@@ -299,6 +299,36 @@ def test_salvaging_reads_a_handover_in_markdown_and_keeps_its_text(holdfast: Cal
     assert session["extra"]["salvaged"]["_text"] == text
 
 
+NOTES = {
+    "claude-progress.txt": "GOAL: Rate limits\nSession 7 (2024-11-03)\nDONE:\n- Headers\nTODO:\n- Burst limits\n",
+    "HANDOFF": "Goal: Rate limits\nDone:\n- Headers\nNot YAML, because of: this: line\n\nNext:\n* Burst limits\n",
+    "session.toml": 'goal = "Rate limits"\nat = 2024-11-03T10:00:00Z\ndone = ["Headers"]\nnext = ["Burst limits"]\n',
+}
+
+
+@pytest.mark.parametrize("name", NOTES)
+def test_salvaging_reads_notes_whatever_they_are_written_in(holdfast: Calling, name: str) -> None:
+    path = put(holdfast, name, NOTES[name].encode())
+    assert "holdfast import --salvage" in holdfast("import", path).err
+    code, _, err = holdfast("import", "--salvage", path)
+    assert code == 0, err
+    session = holdfast.session("show", name)
+    assert session["goal"] == "Rate limits"
+    assert {task["text"]: task["status"] for task in session["tasks"]} == {
+        "Headers": "completed", "Burst limits": "pending",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "notes", "notes.toml"])
+@pytest.mark.parametrize(
+    "text", ["no: structure: at all\n\t- [", "a = = 1\n[[[\n", '"open', "x\n---\n{", "just words"]
+)
+def test_salvaging_refuses_no_text_that_has_no_syntax_to_break(holdfast: Calling, name: str, text: str) -> None:
+    code, _, err = holdfast("import", "--salvage", put(holdfast, name, text.encode()))
+    assert code == 0, err
+    assert holdfast.session("show", name)["extra"]["salvaged"]["_text"] == text
+
+
 def salvaged(holdfast: Calling, document: object, path: str = ".claude/session-state.json") -> dict[str, Any]:
     """Import a file as it is now, with --salvage; what became of it."""
     put(holdfast, path, json.dumps(document).encode())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.core.times import text as text_of
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.text.markdown import TEXT, outline
+from holdfast.formats.unknown.markdown import TEXT, outline
 from holdfast.formats.unknown.reading import reading
 
 HANDOFF = """\
@@ -93,7 +95,169 @@ def test_title_of_markdown_is_what_the_document_is_about() -> None:
     }  # fmt: skip
 
 
-@given(st.text(alphabet="#-*|:` \n\tax1[]>_", max_size=300))
+def told(text: str) -> tuple[str | None, dict[str, str]]:
+    """The goal and the work that are read from notes."""
+    found = reading(outline(text), GROUND)
+    return found.goal, {task.text: task.status for task in found.tasks}
+
+
+def test_checklist_under_a_title_is_work() -> None:
+    lines = ["- [x] Saw", "- [ ] Sand", "- [~] Glue", "- [ ] ~~Varnish~~"]
+    work = {"Saw": "done", "Sand": "to do", "Glue": "doing", "Varnish": "dropped"}
+    for title in ("# TODO", "# Shelf checklist", "", "# Shelf\n\n## This week", "SHELF\n====="):
+        assert told("\n".join([title, "", *lines]))[1] == work, title
+
+
+@pytest.mark.parametrize("title", ["", "# Progress\n\n", "# Progress\n\n## Pages\n\n"])
+def test_table_with_a_column_of_statuses_is_work(title: str) -> None:
+    table = """\
+| Page | Status | Notes |
+| --- | :---: | --- |
+| Login | ✅ Done | merged |
+| Profile | 🚧 In progress | |
+| Settings | ❌ Not started | |
+| Search | ⛔ Blocked | no index |
+"""
+    task = table.replace("Page ", "Task ")
+    assert told(title + task)[1] == {"Login": "done", "Profile": "doing", "Settings": "to do", "Search": "blocked"}
+
+
+def test_table_of_anything_else_is_no_work() -> None:
+    table = "| Shop | Price | Hotel |\n|---|---|---|\n| north | 5 | ✅ |\n| south | 7 | ❌ |\n"
+    assert told(f"# Prices\n\n{table}") == ("Work on Prices", {})
+
+
+LOG = """\
+# Session Notes
+
+## {first}
+Working on: the shutters
+- Done: hinges
+- Done: paint
+- Next: hooks
+- Blocked: none
+
+## {second}
+Working on: the door
+- Done: lock
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("2024-11-05 (latest)", "2024-11-04"), ("2024-11-05", "2024-11-05"), ("Session 12", "Session 7"),
+        ("Session 12 - Nov 5, 2024", "Session 7 - Nov 4, 2024"), ("[2024-11-05 04:10] - Session: A", "2024-10-31"),
+        ("Session — 2024-11-05 (shutters)", "Session — 2024-11-04 (door)"),
+    ],
+)  # fmt: skip
+def test_latest_session_of_a_log_is_what_it_is_about(first: str, second: str) -> None:
+    text = LOG.format(first=first, second=second)
+    assert told(text) == ("the shutters", {"hinges": "done", "paint": "done", "hooks": "to do"})
+    found = reading(outline(text), GROUND)
+    assert found.began == GROUND.now or text_of(found.began)[:10] == "2024-11-05"
+    assert found.remarks == []
+
+
+def test_latest_session_of_a_log_that_grows_at_its_end_is_the_last() -> None:
+    assert told(LOG.format(first="2024-11-03", second="2024-11-04")) == ("the door", {"lock": "done"})
+    days = "## 2024-11-03\nGoal: the roof\n\n## 2024-11-04\nGoal: the shutters\n\n## 2024-11-04\nGoal: the door\n"
+    assert told(days)[0] == "the door"
+
+
+PLAIN = """\
+CURRENT GOAL: Port the parser
+Session 7 (2024-11-03)
+DONE:
+- lexer ported, with
+  all of its tests
+TODO:
+- error recovery
+  - of strings
+BLOCKED:
+- need samples from Kim
+
+Known issues:
+1. It is slow
+"""
+
+
+def test_plain_text_is_read_by_its_labels_and_lists() -> None:
+    found = reading(outline(PLAIN), GROUND)
+    assert told(PLAIN) == (
+        "Port the parser",
+        {"lexer ported, with all of its tests": "done", "error recovery": "to do",
+         "need samples from Kim": "blocked"},
+    )  # fmt: skip
+    assert text_of(found.began)[:10] == "2024-11-03"
+    assert [note.text for note in found.remarks] == ["It is slow"]
+
+
+def test_underlined_headings_and_lines_with_signs_are_read() -> None:
+    text = """\
+Shed - Development Progress
+===========================
+
+Session 3: Doors and locks
+Date: 2024-11-05
+
+COMPLETED TASKS (Session 3):
+----------------------------
+1. ✅ Hung the door
+   - with three hinges
+✅ Fitted the lock
+
+NEXT STEPS
+----------
+1. Oil it
+
+Session 2: Roof
+COMPLETED TASKS:
+----------------
+1. ✅ Nailed the felt
+"""
+    assert told(text) == (
+        "Doors and locks", {"Hung the door": "done", "Fitted the lock": "done", "Oil it": "to do"},
+    )  # fmt: skip
+
+
+def test_list_named_by_an_entry_is_read_by_that_name() -> None:
+    entries = "- **Done:**\n  - Saw\n  - Sand\n- Next:\n  - Oil\n- Weather was fine\n"
+    text = f"# Session Handoff: A shed\n\n## Today\n{entries}"
+    assert told(text) == ("A shed", {"Saw": "done", "Sand": "done", "Oil": "to do"})
+
+
+def test_lists_under_lines_that_end_in_a_colon_are_read() -> None:
+    text = "# Next session prompt\n\nGo on with the shed.\n\nCompleted last time:\n* Roof\n\nTo do:\n* Door\n* Lock\n"
+    assert told(text) == (None, {"Roof": "done", "Door": "to do", "Lock": "to do"})
+    assert reading(outline(text), GROUND).summary == "Go on with the shed."
+
+
+def test_notes_between_fences_are_read_and_code_is_not() -> None:
+    text = "```markdown\n# Handoff: A shed\n\n## Next steps\n- Oil it\n```\n\n```sh\n## Next steps\n- make all\n```\n"
+    assert told(text) == ("A shed", {"Oil it": "to do"})
+
+
+def test_section_that_comes_twice_is_read_twice() -> None:
+    text = "## Monday\n### Done\n- Saw\n## Done\n- Sand\n## Done\n- Oil\n# Done\n- Hang\n"
+    assert told(text)[1] == dict.fromkeys(["Saw", "Sand", "Oil", "Hang"], "done")
+
+
+@pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("Active Context", {}), ("Memory Bank: Progress", {}), ("Next session prompt", {}), ("TODO", {}),
+        ("Next.js migration", {"title": "Next.js migration"}), ("Shed — Progress", {"project": "Shed"}),
+        ("Next Session Guide - Shed", {"project": "Shed"}), ("Progress tracker", {}),
+        ("Handoff: Search: new scorer", {"title": "Search: new scorer"}),
+        ("Session Notes - January 11, 2025", {"date": "January 11, 2025"}),
+    ],
+)  # fmt: skip
+def test_title_that_names_the_kind_of_document_is_no_goal(title: str, said: dict[str, str]) -> None:
+    assert {key: value for key, value in outline(f"# {title}\n").items() if key != TEXT} == said
+
+
+@given(st.text(alphabet="#-*|:` \n\tax1[]>_=~✅", max_size=300))
 def test_any_markdown_is_read_and_its_text_kept(text: str) -> None:
     value = outline(text)
     assert value[TEXT] == text

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.core import tasks, view
 from holdfast.core.state import State
-from holdfast.core.times import HOUR, text
+from holdfast.core.times import HOUR, MINUTE, text
 from holdfast.core.vocabulary import SessionEdited, SessionStarted, TaskAdded
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.folding import folded
@@ -209,6 +209,7 @@ def test_every_row_of_the_table_can_match() -> None:
     samples: list[Any] = [
         "Write the docs", "main", "3f9c2d1", "2026-05-01T10:00:00Z", 0.5, ["Write the docs"], ["src/a.py"],
         {"Write the docs": "done", "Ship it": "pending"}, [{"title": "Ship it", "status": "pending"}], {"a": 1},
+        ["3f9c2d1"],
     ]  # fmt: skip
     words = {word for row in TABLE for word in re.findall(r"\w+", re.sub("<[^>]+>", "", row.keys))}
     words |= {word for group in GROUPS.values() for word in group.split("|")}
@@ -618,7 +619,7 @@ def test_times_without_a_zone_are_said_to_be_taken_as_local() -> None:
 
 # ── shapes that people give such files ───────────────────────────────────────────────────────────────────
 
-SHAPES: dict[str, tuple[dict[str, Any], str | None, dict[str, str]]] = {
+SHAPES: dict[str, tuple[Any, str | None, dict[str, str]]] = {
     "a project with a phase, and an issue by its number": (
         {
             "project": {"name": "orbit", "version": "v0.4.0", "current_phase": "Hardening / maintenance"},
@@ -686,6 +687,72 @@ SHAPES: dict[str, tuple[dict[str, Any], str | None, dict[str, str]]] = {
         "Work on shop",
         {"Archive them": "to do"},
     ),
+    "a task with steps of which one is done": (
+        {
+            "currentTask": {
+                "id": "T-4",
+                "title": "Quicker start",
+                "subtasks": [{"title": "Cache", "completed": True}, {"title": "Warm up", "completed": False}],
+            },
+            "lastCompletedTask": "T-3 Smaller image",
+        },
+        "Quicker start",
+        {"T-3 Smaller image": "done", "Cache": "done", "Warm up": "to do"},
+    ),
+    "a workflow whose steps have the time at which they were done": (
+        {
+            "workflow": {
+                "name": "nightly-3",
+                "state": {
+                    "completed": {"fetch": "2025-01-01T10:00:00Z"},
+                    "in_progress": "index",
+                    "pending": ["mail"],
+                },
+            }
+        },
+        "nightly-3",
+        {"fetch": "done", "index": "doing", "mail": "to do"},
+    ),
+    "a summary, and where to start": (
+        {"summary": "We moved the cache.", "next_session": {"start_with": "Measure it", "then": ["Tune it"]}},
+        None,
+        {"Measure it": "to do", "Tune it": "to do"},
+    ),
+    "a list of sessions by number": (
+        [
+            {"session": 1, "goal": "Draw", "done": ["Frame"], "next": ["Colour it"]},
+            {"session": 2, "goal": "Paint", "done": ["Base coat"], "next": ["Second coat"]},
+        ],
+        "Paint",
+        {"Base coat": "done", "Second coat": "to do"},
+    ),
+    "nothing but a log of sessions by date": (
+        {
+            "project": "easel",
+            "sessions": [
+                {"date": "2024-12-03", "focus": "Paint", "completed": ["Base coat"]},
+                {"date": "2024-12-01", "focus": "Draw", "completed": ["Frame"]},
+            ],
+        },
+        "Paint",
+        {"Base coat": "done"},
+    ),
+    "a sprint by its key": (
+        {
+            "current_sprint": "S2",
+            "sprints": {
+                "S1": {"name": "Ground", "status": "completed"},
+                "S2": {"name": "Walls", "status": "in_progress"},
+            },
+        },
+        "Walls",
+        {"Ground": "done", "Walls": "doing"},
+    ),
+    "what is to be done, and what to do when all is": (
+        {"goal": "A door", "To Be Done": ["Hang it"], "When You Complete These Steps": ["Tell Grace"]},
+        "A door",
+        {"Hang it": "to do"},
+    ),
     "servers and sources, which are no work": (
         {
             "current_phase": "Live predictions",
@@ -725,3 +792,85 @@ def test_checkpoint_tells_files_problems_and_points_to_resume_at() -> None:
     assert [error.message for error in found.errors] == ["an encoding"]
     assert [note.text for note in found.remarks] == ["go on in a.py"]
     assert text(found.updated)[:10] == "2024-12-30"
+
+
+@pytest.mark.parametrize(
+    ("value", "minutes"),
+    [
+        ({"time_spent_minutes": 95}, 95),
+        ({"hours_worked": 1.5}, 90),
+        ({"time_spent": "1h 35m"}, 95),
+        ({"session_duration": "40 minutes"}, 40),
+        ({"workingTimeMs": 600_000}, 10),
+        ({"session": {"total_time_spent": "2 hours"}}, 120),
+        ({"time_spent": 95}, 480),  # of what?
+        ({"time_spent": "a while"}, 480),
+        ({"estimated_minutes": 30}, 480),
+        ({"time_spent_minutes": 9999}, 480),  # no more than there was
+        ({"phases": [{"name": "One", "time_spent_minutes": 10}]}, 480),
+    ],
+)
+def test_working_time_is_what_the_file_says_it_was(value: dict[str, Any], minutes: int) -> None:
+    times = {"started_at": "2025-05-01T22:00:00Z", "last_updated": "2025-05-02T06:00:00Z"}
+    state = state_of({"goal": "x y", **times, **value})
+    time = view.session(state, now=GROUND.now).time
+    assert time.working_ms == minutes * MINUTE
+    assert [pause.kind for pause in time.pauses if pause.kind == "idle"] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "commits"),
+    [
+        ({"commits": [{"hash": "deadbee", "message": "Beat\n\nlong"}, "4be19f2: Add the lock"]},
+         {"deadbee": "Beat", "4be19f2": "Add the lock"}),
+        ({"git": {"commits": ["4be19f2"]}}, {"4be19f2": ""}),
+        ({"tasks": [{"title": "Lock", "state": "done", "commit": "4be19f2"}]}, {"4be19f2": ""}),
+        ({"commits": ["feedback is welcome"]}, {}),
+        ({"commits": 12}, {}),
+        ({"history": [{"commits": ["4be19f2"]}]}, {}),
+    ],
+)  # fmt: skip
+def test_commits_of_the_session_are_recorded(value: dict[str, Any], commits: dict[str, str]) -> None:
+    state = state_of({"goal": "x y", **value})
+    assert {commit.sha: commit.subject for commit in view.session(state, now=GROUND.now).commits} == commits
+    assert additions({"goal": "x y", **value}, state, GROUND) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "day"),
+    [
+        ("Nov 4, 2024", "2024-11-04"), ("November 4th, 2024", "2024-11-04"), ("4 November 2024", "2024-11-04"),
+        ("Mon, Nov 4, 2024", "2024-11-04"), ("2024-11-04 (evening)", "2024-11-04"),
+        ("2024-11-04 10:30 UTC", "2024-11-04"), ("04/11/2024", None), ("Nov 2024", None), ("soon", None),
+        ("Feb 31, 2024", None),
+    ],
+)  # fmt: skip
+def test_date_is_read_as_people_write_it_where_it_is_one(written: str, day: str | None) -> None:
+    began = reading({"goal": "x y", "session_date": written}, GROUND).began
+    assert (text(began)[:10] if began != GROUND.now else None) == day
+    assert reading({"goal": written}, GROUND).goal is None or day is None or "(" in written
+
+
+def test_error_is_told_by_its_message() -> None:
+    found = reading({"goal": "x y", "errors": [{"step": "hash", "msg": "3 files unreadable"}, "No disk"]}, GROUND)
+    assert [error.message for error in found.errors] == ["3 files unreadable", "No disk"]
+
+
+def test_later_version_without_times_makes_no_pause() -> None:
+    heard = beginning(reading({"goal": "x y", "next": ["a b"]}, GROUND), {"goal": "x y", "next": ["a b"]}, GROUND)
+    soon = GROUND._replace(now=GROUND.now + MINUTE)
+    state = folded([*heard, *additions({"goal": "x y", "done": ["a b"]}, folded(heard, "s"), soon)], "s")
+    assert view.session(state, now=soon.now).time.pauses == []
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("[ ] Cut", "to do"), ("[x] Cut", "done"), ("[~] Cut", "doing"), ("[/] Cut", "doing"), ("✅ Cut", "done"),
+        ("🚧 Cut", "doing"), ("⛔ Cut", "blocked"), ("Cut ✅", "done"), ("Cut — ✅ COMPLETE", "done"),
+        ("[ ] ~~Cut~~", "dropped"), ("[x] ~~Cut~~", "done"), ("~~Cut~~ ✅", "dropped"), ("[ ] Cut ✅", "to do"),
+    ],
+)  # fmt: skip
+def test_sign_of_an_entry_says_where_it_stands(said: str, status: str) -> None:
+    found = reading({"goal": "x y", "todo": [said, "Sand"]}, GROUND)
+    assert {task.text.removesuffix(" ✅"): task.status for task in found.tasks} == {"Cut": status, "Sand": "to do"}

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import date, time
 from functools import cache
-from typing import Final, NamedTuple
+from math import isfinite
+from typing import Any, Final, NamedTuple
 
 from holdfast.core import limits
 from holdfast.core.canonical import Json
@@ -20,7 +22,7 @@ from holdfast.formats.text import jsonnodes, nodes
 from holdfast.formats.text.nodes import Node, wrong
 from holdfast.formats.text.plainjson import LIMIT
 
-__all__ = ["LIMIT", "Read", "read", "read_json", "read_lines", "read_text", "read_yaml"]
+__all__ = ["LIMIT", "Read", "read", "read_json", "read_lines", "read_text", "read_toml", "read_yaml"]
 
 _BOM: Final = b"\xef\xbb\xbf"
 # The byte order marks of what is not read here; the longer first, because the shorter begin them.
@@ -65,6 +67,28 @@ def read_yaml(raw: bytes, path: str) -> Read:
     text, notes = read_text(raw, path)
     root = nodes.from_yaml(text, path)
     return Read(_typed(root, path), _finder(lambda: root), notes)
+
+
+def read_toml(raw: bytes, path: str) -> Read:
+    """TOML; its times become text, as those of YAML do."""
+    from holdfast.formats.text import toml
+
+    text, notes = read_text(raw, path)
+    try:
+        value = toml.loads(text)
+    except ValueError as error:
+        raise wrong(path, str(error), None) from None
+    return Read(_timeless(value), lambda _: None, notes)
+
+
+def _timeless(value: Any) -> Json:
+    if isinstance(value, dict):
+        return {key: _timeless(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_timeless(inner) for inner in value]
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, float) and not isfinite(value) else value
 
 
 def read_lines(raw: bytes, path: str) -> Iterator[tuple[int, Read | Invalid]]:

@@ -22,12 +22,15 @@ _WORK: Final = frozenset({"done", "doing", "to do", "blocked", "tasks"})
 _INHERITED: Final = frozenset({"done", "to do", "blocked", "note", "decision"})
 _FILES: Final = frozenset({"modified files", "created files", "deleted files"})
 # Facts of the session.
-_GIT: Final = frozenset({"branch", "commit"})
+_GIT: Final = frozenset({"branch", "commit", "commits"})
 _FACTS: Final = frozenset(
-    {"began", "updated", "id", "model", "scope", "tags", "progress", "status", "summary", "project"}
+    {"began", "updated", "worked", "id", "model", "scope", "tags", "progress", "status", "summary", "project"}
 )
 
 
+_LISTS: Final = frozenset({"done", "doing", "to do"})
+# What the number of a session is called.
+_NUMBERED: Final = frozenset({"session", "id", "number", "no", "nr", "index"})
 # The session before this one: its work counts, its date and summary are its own.
 _EARLIER: Final = frozenset({"last", "latest"})
 
@@ -47,10 +50,16 @@ Meanings: TypeAlias = dict[Meaning, list[Found]]
 def meanings(value: Json) -> Meanings:
     """Everything in a document that the table has a meaning for."""
     found: Meanings = {}
-    if isinstance(value, list):
+    if isinstance(value, list) and _are_sessions(value):
+        _walk_latest(found, value, ())
+    elif isinstance(value, list):
         _take(found, row_of("todos", value), (), "todos", value)
     elif isinstance(value, dict):
         _walk(found, value, (), _Around())
+        if not found.keys() - _FACTS - {"sessions"}:  # a log and nothing else: the latest session is what it is about
+            for log in found.get("sessions", [])[:1]:
+                _walk_latest(found, log.value, log.place)
+    found.pop("sessions", None)
     return found
 
 
@@ -108,7 +117,8 @@ def _walk(found: Meanings, holder: dict[str, Json], place: Place, around: _Aroun
         if row is not None and row.meaning == "doing" and place and _is_done(holder):
             row = row_of("done", value)
         if row is not None and row.meaning == "sessions":
-            _walk_current(found, value, here)
+            if not _walk_current(found, value, here) and not place:
+                _take(found, row, here, key, value)
             continue
         if isinstance(value, dict):
             inside = around.inside(set(words_of(key)), row)
@@ -154,8 +164,8 @@ def _take(found: Meanings, row: Row | None, place: Place, key: str, value: Json)
         found.setdefault(row.meaning, []).append(Found(row, place, key, value))
 
 
-def _walk_current(found: Meanings, value: Json, place: Place) -> None:
-    """Of a list of sessions, the one that is in progress; the others are over."""
+def _walk_current(found: Meanings, value: Json, place: Place) -> bool:
+    """Of a list of sessions, the one that is in progress, if there is one; the others are over."""
     running = [
         (position, entry)
         for position, entry in enumerate(value if isinstance(value, list) else [])
@@ -164,6 +174,49 @@ def _walk_current(found: Meanings, value: Json, place: Place) -> None:
     if len(running) == 1:
         position, entry = running[0]
         _walk(found, entry, (*place, position), _Around())
+    return len(running) == 1
+
+
+def _are_sessions(value: list[Json]) -> bool:
+    """Whether entries are sessions rather than tasks: they have a number or a date, and a goal or lists of work."""
+    sessions = [entry for entry in value if isinstance(entry, dict) and _is_session(entry)]
+    return bool(sessions) and 2 * len(sessions) > len(value)
+
+
+def _is_session(entry: dict[str, Json]) -> bool:
+    rows = {key: row for key, one in entry.items() if one and (row := row_of(key, one)) is not None}
+    named = "session" in {word for key in entry for word in words_of(key)}
+    dated = any(row.meaning in ("began", "updated") for row in rows.values())
+    lists = any(row.meaning in _LISTS and isinstance(entry[key], list) for key, row in rows.items())
+    return (named or dated) and (lists or (named and any(row.meaning == "goal" for row in rows.values())))
+
+
+def _walk_latest(found: Meanings, value: Json, place: Place) -> None:
+    """Of a list of sessions, the one in progress, else the one with the latest date or the highest number."""
+    if _walk_current(found, value, place):
+        return
+    listed = enumerate(value if isinstance(value, list) else [])
+    entries = [(_order(entry), position, entry) for position, entry in listed if isinstance(entry, dict)]
+    for ordered in ([one for one in entries if one[0][0]], [one for one in entries if one[0][1] >= 0]):
+        if entries and len(ordered) == len(entries):
+            _, position, entry = max(ordered, key=lambda one: (one[0], one[1]))
+            _walk(found, entry, (*place, position), _Around())
+            return
+
+
+def _order(entry: dict[str, Json]) -> tuple[str, int]:
+    """The date and the number of a session in a list, as far as it has them."""
+    dates = [
+        values.dated(one)
+        for key, one in entry.items()
+        if isinstance(one, str) and (row := row_of(key, one)) is not None and row.meaning in ("began", "updated")
+    ]
+    numbers = [
+        one
+        for key, one in entry.items()
+        if isinstance(one, int) and not isinstance(one, bool) and set(words_of(key)) <= _NUMBERED
+    ]
+    return max(dates, default=""), max(numbers, default=-1)
 
 
 def _may_inherit(key: str) -> bool:
@@ -171,7 +224,7 @@ def _may_inherit(key: str) -> bool:
     return all(row.meaning not in _FACTS | _GIT | {"nothing"} for row in rows_named(key))
 
 
-def _holds(row: Row | None, value: dict[str, Json]) -> bool:
+def _holds(row: Row | None, value: dict[str, Json], depth: int = 0) -> bool:
     """Whether an object holds things with meanings of their own, rather than being one or listing entries."""
     if row is None:
         return True
@@ -181,6 +234,8 @@ def _holds(row: Row | None, value: dict[str, Json]) -> bool:
     for key, entry in value.items():
         inner = row_of(key, entry) if entry else None
         if inner is None:
+            if one and depth < _DEEPEST and isinstance(entry, dict) and _holds(row, entry, depth + 1):
+                return True
             continue
         if inner.meaning in _WORK and not (one and inner.meaning == "doing"):
             return True

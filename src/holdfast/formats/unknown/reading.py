@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
 from holdfast.core.text import LONGEST_NAME, shorten
-from holdfast.core.vocabulary import DecisionMade, ErrorNoted, FileChanged, NoteAdded
+from holdfast.core.times import MINUTE
+from holdfast.core.vocabulary import CommitRecorded, DecisionMade, ErrorNoted, FileChanged, NoteAdded
 from holdfast.formats.interface import Ground, Heard, Note, Place
 from holdfast.formats.unknown import values
 from holdfast.formats.unknown.meanings import Found, meanings
@@ -38,6 +39,8 @@ class Reading(NamedTuple):
     updated: int
     # Whether both times are exact: a day alone says nothing about hours.
     exact: bool
+    # How long the work took, where the file says so, in milliseconds.
+    worked: int | None
     branch: str | None
     commit: str | None
     model: str | None
@@ -50,6 +53,7 @@ class Reading(NamedTuple):
     status: str | None
     tasks: list[Task]
     decisions: list[Heard]
+    commits: list[Heard]
     files: list[FileChanged]
     errors: list[ErrorNoted]
     remarks: list[NoteAdded]
@@ -78,14 +82,15 @@ class _Reader:
             self._say(alias.place, "taken as an alias")
         tasks = list(self._tasks(goal))
         return Reading(
-            goal=goal, began=began, updated=updated, exact=exact,
+            goal=goal, began=began, updated=updated, exact=exact, worked=self._worked(),
             branch=self._one("branch", "the git branch"), commit=self._one("commit", "the commit"),
             model=self._one("model", "the model"), scope=self._one("scope", "the scope"),
             tags=tuple(dict.fromkeys(text[:LONGEST_NAME] for text in listed))[:50],
             alias=None if alias is None else str(alias.value).strip(),
             summary=self._summary(goal), progress=self._progress(),
             status=self._status(tasks), tasks=tasks,
-            decisions=list(self._decisions(began, updated)), files=list(self._files()), errors=list(self._errors()),
+            decisions=list(self._decisions(began, updated)), commits=list(self._commits(began, updated)),
+            files=list(self._files()), errors=list(self._errors()),
             remarks=list(self._remarks(goal)), notes=self._notes,
         )  # fmt: skip
 
@@ -140,13 +145,14 @@ class _Reader:
         named: dict[str, tuple[Found, str]] = {}
         for found in [found for meaning in _LISTED for found in self._found.get(meaning, [])]:
             for item in self._items(found):
-                for key in ("id", "task_id", "key", "number"):
-                    if isinstance(item.more.get(key), (str, int)):
-                        named.setdefault(str(item.more[key]), (found._replace(place=item.place), item.text))
+                ids = [item.more.get(key) for key in ("id", "task_id", "key", "number")]
+                for name in (*ids, *item.place[-1:]):
+                    if isinstance(name, str) or (isinstance(name, int) and name in ids):
+                        named.setdefault(str(name), (found._replace(place=item.place), item.text))
         return named
 
     def _goals_of_entries(self) -> list[tuple[Found, str]]:
-        """Where no goal is stated: what is being worked on, else what was done last, else a short summary."""
+        """Where no goal is stated: what is being worked on, else what was done last."""
         lists = [found for meaning in ("doing", "tasks", "to do") for found in self._found.get(meaning, [])]
         entries = [
             (found._replace(place=item.place), item.text)
@@ -156,8 +162,7 @@ class _Reader:
         ]
         done = self._found.get("done", [])
         latest = (found for found in done if words_of(found.key)[:1] in (("last",), ("latest",)))
-        single = (*latest, *self._found.get("summary", []))
-        texts = ((found, values.goal_of(found.value)) for found in single if isinstance(found.value, str))
+        texts = ((found, values.goal_of(found.value)) for found in latest if isinstance(found.value, str))
         fitting = ((found, text) for found, text in texts if text and len(text) <= LONGEST_NAME)
         return entries[:1] + [(found, text) for found, text in fitting if values.is_prose(text)]
 
@@ -170,8 +175,16 @@ class _Reader:
         first = min(began, default=None, key=lambda moment: moment[0])
         until = now if last is None else min(last[0], now)
         since = until if first is None else min(first[0], until)
-        exact = all(moment is not None and ":" in str(moment[1].value) for moment in (first, last))
+        exact = all(moment is not None and ":" in values.dated(str(moment[1].value)) for moment in (first, last))
         return since, until, exact
+
+    def _worked(self) -> int | None:
+        for found in sorted(self._found.get("worked", []), key=lambda found: len(found.place)):
+            worked = values.duration(found.value, words_of(found.key))
+            if worked is not None:
+                self._say(found.place, f"taken as working time of {worked / MINUTE:g} minutes")
+                return worked
+        return None
 
     def _moments(self, meaning: Meaning, what: str) -> list[tuple[int, Found]]:
         moments = []
@@ -245,8 +258,7 @@ class _Reader:
                     yield self._task(item, status)
 
     def _task(self, item: values.Item, status: str) -> Task:
-        said = ("outcome", "result", "solution", "resolution", "reason", "details")
-        outcome = next((text for key in said if (text := values.text_of(item.more.get(key)))), None)
+        outcome = _said(item.more, "outcome", "result", "solution", "resolution", "reason", "details")
         held_up = next((one.text for key in ("blockers", "blocker", "blocked_by", "blocked_on")
                         for one in values.items(item.more.get(key), item.place)), None)  # fmt: skip
         if held_up is not None and status in ("doing", "to do"):
@@ -261,11 +273,37 @@ class _Reader:
     def _decisions(self, began: int, updated: int) -> Iterator[Heard]:
         for found in self._found.get("decision", []):
             for item in self._items(found):
-                said = (item.more.get(key) for key in ("timestamp", "at", "date", "time"))
-                times = ((at, one) for one in said if (at := values.moment(one, self._ground)) is not None)
-                at, dated = next(times, (updated, None))
-                self._say(item.place, f"taken as a decision{self._assumed(dated)}")
-                yield Heard(min(max(at, began), updated), _decision(item))
+                at, assumed = self._time_in(item.more, began, updated)
+                self._say(item.place, f"taken as a decision{assumed}")
+                yield Heard(at, _decision(item))
+
+    def _time_in(self, entry: Mapping[str, Json], began: int, updated: int) -> tuple[int, str]:
+        """When an entry says it was, within the session, and what had to be assumed to read that; else at its end."""
+        for key in ("timestamp", "at", "date", "time"):
+            at = values.moment(entry.get(key), self._ground)
+            if at is not None:
+                return min(max(at, began), updated), self._assumed(entry[key])
+        return updated, ""
+
+    def _commits(self, began: int, updated: int) -> Iterator[Heard]:
+        """The commits that are listed, and those that entries of work name."""
+        for found in self._found.get("commits", []):
+            for position, entry in enumerate(_listed(found.value)):
+                yield self._commit(entry, (*found.place, position), began, updated)
+        for meaning in _LISTED:
+            for found in self._found.get(meaning, []):
+                for item in self._items(found):
+                    if values.commit_of({"commit": item.more.get("commit")}) is not None:
+                        yield self._commit({"commit": item.more["commit"]}, item.place, began, updated)
+
+    def _commit(self, entry: Json, place: Place, began: int, updated: int) -> Heard:
+        sha = values.commit_of(entry)
+        assert sha is not None
+        said: Mapping[str, Json] = entry if isinstance(entry, dict) else {"message": str(entry).strip()[len(sha) :]}
+        message = _said(said, "message", "subject", "title", "msg") or ""
+        at, assumed = self._time_in(said, began, updated)
+        self._say(place, f"taken as a commit{assumed}")
+        return Heard(at, CommitRecorded(sha=sha, message=message.splitlines()[0].strip(" :-–—") if message else ""))
 
     def _files(self) -> Iterator[FileChanged]:
         for meaning, action in _FILES:
@@ -281,7 +319,8 @@ class _Reader:
         for found in self._found.get("error", []):
             for item in self._items(found):
                 self._say(item.place, "taken as an error")
-                yield ErrorNoted(message=item.text)
+                message = _said(item.more, "message", "msg", "error", "details", "reason")
+                yield ErrorNoted(message=message or item.text)
 
     def _remarks(self, goal: str | None) -> Iterator[NoteAdded]:
         for found in self._found.get("note", []):
@@ -314,8 +353,8 @@ def end_of(status: str | None, tasks: list[Task]) -> End | None:
 
 
 def _is_over(found: Found) -> bool:
-    """A task that is done is no goal any more."""
-    return isinstance(found.value, dict) and any(item.status == "done" for item in values.items(found.value, ()))
+    """A task that is done is no goal any more; one of its steps may be."""
+    return isinstance(found.value, dict) and values.status_in(found.value) == "done"
 
 
 _READ: Final = {"branch": values.branch_of, "commit": values.commit_of, "project": values.goal_of}
@@ -332,15 +371,18 @@ def _listed(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _decision(item: values.Item) -> DecisionMade:
-    def said(*keys: str) -> str | None:
-        return next((text for key in keys if (text := values.text_of(item.more.get(key))) is not None), None)
+def _said(entry: Mapping[str, Json], *keys: str) -> str | None:
+    """The text under the first of these keys that has one."""
+    return next((text for key in keys if (text := values.text_of(entry.get(key))) is not None), None)
 
+
+def _decision(item: values.Item) -> DecisionMade:
     options = (
         one.text for key in ("options", "alternatives") for one in values.items(item.more.get(key), item.place)
     )
-    chosen = said("decision", "chosen", "choice") or item.text
+    chosen = _said(item.more, "decision", "chosen", "choice") or item.text
     return DecisionMade(
-        chosen=chosen, context=said("context", "question", "topic", "component", "area"), options=tuple(options),
-        why=said("why", "rationale", "reason", "reasoning", "because"),
+        chosen=chosen, options=tuple(options),
+        context=_said(item.more, "context", "question", "topic", "component", "area"),
+        why=_said(item.more, "why", "rationale", "reason", "reasoning", "because"),
     )  # fmt: skip

@@ -63,11 +63,11 @@ def beginning(found: Reading, value: Json, ground: Ground, continues: str | None
         tags=found.tags, timer=ground.timer, continues=continues,
     )  # fmt: skip
     body: list[Data] = [
-        *_span(found.began, found.updated, exact=found.exact), *_edits(None, found), *_plan(found.tasks),
+        *_span(found, found.began, found.updated, ground), *_edits(None, found), *_plan(found.tasks),
         *found.files, *found.errors, *found.remarks,
     ]  # fmt: skip
     return [
-        Heard(found.began, started), *sorted(found.decisions, key=lambda decision: decision.at),
+        Heard(found.began, started), *sorted([*found.decisions, *found.commits], key=lambda one: one.at),
         *(Heard(found.updated, data) for data in body), Heard(found.updated, _kept(value)),
         Heard(found.updated, _ending(found) or _standing_still(found, ground)),
     ]  # fmt: skip
@@ -85,7 +85,8 @@ def additions(value: Json, state: State, ground: Ground) -> list[Heard]:
     if (found.branch, found.commit) != (before.branch, before.commit):
         known = state.project.git_branch if state.project is not None else None
         new.append(GroundNoted(branch=found.branch or known, commit=found.commit))
-    new += _more((decision.data for decision in found.decisions), (decision.data for decision in before.decisions))
+    for then, now in ((before.decisions, found.decisions), (before.commits, found.commits)):
+        new += _more((one.data for one in now), (one.data for one in then))
     new += [*_more(found.files, before.files), *_more(found.errors, before.errors)]
     new += [*_more(found.remarks, before.remarks), kept]
     status = view.status_of(state)
@@ -93,7 +94,9 @@ def additions(value: Json, state: State, ground: Ground) -> list[Heard]:
     if ending is not None and session_allows(status, TYPE_OF[type(ending)].name):
         new.append(ending)
     at = max(found.updated, state.updated_at)
-    watched = _span(state.updated_at, at, exact=found.exact) if status == "in_progress" else ()
+    more = None if found.worked is None else max(found.worked - (before.worked or 0), 0)
+    span = _span(found._replace(worked=more), state.updated_at, at, ground)
+    watched = span if status == "in_progress" else ()
     return [Heard(at, data) for data in (*watched, *new)]
 
 
@@ -108,15 +111,24 @@ def _more(found: Iterable[Data], known: Iterable[Data]) -> list[Data]:
     return [data for data in found if repr(data) not in before]
 
 
-def _span(since: int, until: int, *, exact: bool) -> Iterator[Data]:
+def _span(found: Reading, since: int, until: int, ground: Ground) -> Iterator[Data]:
     """A file says when the work began and was saved, not when there was a pause: no idle time follows from the gap.
 
-    Over one sitting it is working time. Over a longer span nobody knows, and it counts as no work.
+    How long the work took counts if the file says so. If not, one sitting is working time; over a longer span nobody
+    knows, and it counts as no work.
     """
-    if exact and 0 < until - since <= _SITTING:
-        yield WorkRecorded(since=since, until=until)
-    elif until > since:
-        yield AwayRecorded(since=since, until=until, reason="the file does not say when work was done")
+    worked = until - since if until - since <= _SITTING else 0
+    if found.worked is not None:
+        worked = min(found.worked, until - since)
+    if not found.exact:
+        worked = 0
+        if until - since <= ground.timer.idle:
+            return  # too short for a pause
+    if worked > 0:
+        yield WorkRecorded(since=since, until=since + worked)
+    if since + worked < until:
+        reason = "the file does not say when work was done"
+        yield AwayRecorded(since=since + worked, until=until, reason=reason)
 
 
 def _edits(before: Reading | None, found: Reading) -> Iterator[Data]:

@@ -17,7 +17,7 @@ from holdfast.formats.unknown import values
 Meaning: TypeAlias = Literal[
     "goal", "done", "doing", "to do", "blocked", "tasks", "decision", "error", "note", "summary", "progress",
     "status", "branch", "commit", "began", "updated", "id", "model", "scope", "tags", "project", "modified files",
-    "created files", "deleted files", "sessions", "nothing",
+    "created files", "deleted files", "sessions", "worked", "commits", "nothing",
 ]  # fmt: skip
 
 
@@ -49,6 +49,7 @@ GROUPS: Final[Mapping[str, str]] = {
               "concern|risk|important",
     "earlier": "previous|prior|past|old|earlier|archived|archive",
     "changed": "modified|changed|edited|touched|updated|uncommitted|dirty",
+    "length": "hour|minute|min|second|sec|ms",
     "at": "at|on|time|date|timestamp|ts|utc",
     # What numbers, places and moments are called: no work is listed under these.
     "measure": "count|total|number|percent|percentage|pct|rate|ratio|minute|hour|ms|second|duration|budget|token|"
@@ -64,22 +65,27 @@ GROUPS: Final[Mapping[str, str]] = {
 TABLE: Final[tuple[Row, ...]] = (
     # Other sessions.
     Row("to do", "next|future|coming|following session, * for next|future session", values.is_work),
-    Row("done", "<done> session", values.is_list_of_text),
+    Row("done", "<done> session, <done> last|previous|this time|session *", values.is_list_of_text),
     Row("sessions", "* session, * session <earlier>|history|log|list, session * history|log", values.is_list),
     Row("nothing", "<earlier>, <earlier> *, * <earlier> session *", values.is_anything),
     Row("nothing", "* history, * changelog, activity|work|session|phase|event|audit log", values.is_anything),
     # Decisions, except those that are still to be made.
     Row("note", "open|pending|needed|required|undecided|unresolved decision|choice", values.is_remark),
-    Row("decision", "* decision|choice, * decision made|taken|log|so far, decision *", values.is_remark),
+    Row("decision", "* decision|choice, * decision made|taken|log|so far, decision *, * decision|choice and *",
+        values.is_remark),
     # Facts: they are the session's own only where the session is described.
     Row("id", "session id, session, current session, current session id, id, session uuid|key", values.is_id),
     Row("branch", "git? current|working|active|feature|session|work? branch name|context?", values.is_branch),
+    Row("commits", "git? session? commit, commit made|created|list|hash|sha, new commit", values.is_list_of_commits),
     Row("commit", "git? last|latest|head|current? commit, * commit hash|sha|id, git? head sha|hash?, sha",
         values.is_commit),
     Row("began", "current|last? session? start|started|began|begin|created <at>?, session? date", values.is_moment),
     Row("updated", "last? session|file|state? last? update|updated|modified|saved|save|activity|active|checkpoint|"
                    "seen|change|changed|ended|end|stopped|closed|generated|exported|recorded <at>?, "
                    "completed|finished <at>, last? session? timestamp|ts|time", values.is_moment),
+    Row("worked", "total|session|actual? time spent|worked *, <length> spent|worked *, "
+                  "total|actual? working|work|worked time|<length> *, session|work? duration <length>?",
+        values.is_duration),
     Row("model", "ai? model name|id?", values.is_name),
     Row("scope", "scope, area, component, module", values.is_name),
     Row("tags", "tag, label, keyword", values.is_list_of_text),
@@ -93,13 +99,14 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("deleted files", "deleted|removed file|path *, * file|path deleted|removed", values.is_list_of_paths),
     Row("nothing", "* <changed>|created|deleted|staged|untracked file", values.is_anything),
     # Work, by what became of it.
-    Row("to do", "* not|un <done>|started *", values.is_work),
+    Row("nothing", "when|how|if|why|before|after *", values.is_anything),
+    Row("to do", "* not|un|be <done>|started *", values.is_work),
     Row("nothing", "* <measure>, <done> at|by|on *, * <done> at|by|on", values.is_anything),
     Row("done", "* <done> *, recent|latest|last|recently <task>|activity|change *, what was done, what we did, "
                 "what was|we built, what changed, change made, work so far", values.is_work),
     Row("to do", "* <to do> *, * to do *, follow up *, carry|carried forward|over *, open <task>|thread|loop *, "
                  "* action item, * left, what remain, immediate|suggested|recommended|required action *, "
-                 "* action needed|required, ready to start", values.is_work),
+                 "* action needed|required, ready to start, * need doing", values.is_work),
     Row("blocked", "* blocker *, * blocked, blocked by|on|<task>|issue *, blocking, blocking <task>|issue|problem, "
                    "waiting for|on *, * impediment", values.is_work),
     Row("doing", "* in progress *, wip *, * wip, doing, <task>|<unit> started", values.is_work),
@@ -107,12 +114,12 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("doing", "<now> <task> *", values.is_list_of_text),
     # The goal, best first.
     Row("goal", "* goal, * objective, user|original|initial request|prompt|input|ask", values.is_goal, 1),
-    Row("goal", "currently? working on, <now>|session|work|main|primary? focus area?, "
+    Row("goal", "currently? working on, <now>? session|work|working|main|primary|development? focus area?, "
                 "<now> work|workstream|effort|initiative", values.is_goal, 2),
     Row("doing", "<now> <task>|issue *, <now>, now, task, <task> name|title|description", values.is_one, 3),
     Row("goal", "session? title|topic|theme, session name|kind, headline, mission, purpose, aim, intent, what, "
                 "request, prompt, input", values.is_one, 3),
-    Row("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage "
+    Row("goal", "<now>|project|development? feature|story|epic|sprint|phase|milestone|stage|workflow|release "
                 "name|title|goal|description|kind?, session type", values.is_one, 4),
     # Lists that are both: each entry says where it stands.
     Row("tasks", "* <task>, * <task> list, * priority, * plan, * checklist", values.is_several),
@@ -126,7 +133,7 @@ TABLE: Final[tuple[Row, ...]] = (
         values.is_text),
     Row("project", "<now>? project|app|repo|repository name|title?", values.is_goal),
     Row("nothing", "<apart> *, * <apart>", values.is_anything),
-    Row("tasks", "*", values.is_map_of_statuses),
+    Row("tasks", "*", values.is_marked_work),
 )  # fmt: skip
 
 # Words of objects that describe the session itself, or where it is in git: a date or a branch in others, or in lists

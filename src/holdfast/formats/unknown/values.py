@@ -12,22 +12,47 @@ from typing import Final, NamedTuple
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
 from holdfast.core.text import LONGEST_NAME, LONGEST_TEXT, relative_path
-from holdfast.core.times import millis
+from holdfast.core.times import HOUR, MINUTE, SECOND, millis
 from holdfast.formats.interface import Ground, Place
 from holdfast.formats.moments import read
 
+# Signs that say where a piece of work stands.
+_SIGNS: Final[Mapping[str, str]] = {
+    **dict.fromkeys("✅✓✔☑xX", "done"), **dict.fromkeys("🚧🔄~/", "doing"),
+    **dict.fromkeys("❌☐⬜⏳ -", "to do"), **dict.fromkeys("⛔🚫", "blocked"),
+}  # fmt: skip
+SIGNS: Final = "".join(sign for sign in _SIGNS if not sign.isascii())
 _BULLET: Final = re.compile(
-    r"\s*(?:[-*+•◯]\s+|\d+[.)]\s+)?(?:\[(?P<tick>[ xX✓-])\]\s*|(?P<sign>[✅✓✔☑❌☐⬜⏳])\ufe0f?\s*)?(?P<text>.*\S)"
+    rf"\s*(?:[-*+•◯]\s+|\d+[.)]\s+)?(?:\[(?P<tick>[ xX✓~/-])\]\s*)?(?:(?P<sign>[{SIGNS}])\ufe0f?\s*)?(?P<text>.*\S)"
 )
+_SIGN_AT_END: Final = re.compile(r"(?P<text>.*\w[)\]\"'`.!]?)\W*[✅✔☑]\ufe0f?\W*(?i:done|completed?|finished)?\W*")
+_STRUCK: Final = re.compile(r"~~(?P<text>[^~]+)~~\W*")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 _THIS_CENTURY: Final = 946_684_800_000
-_DONE_SIGNS: Final = "xX✓✔✅☑"
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH: Final = f"(?:{'|'.join(_MONTHS)})[a-z]{{0,6}}"
+# A day as people write it: 2026-11-04, Nov 4, 2026 or 4 November 2026.
+DAY: Final = (
+    rf"(?i:\b\d{{4}}-\d\d-\d\d\b|\b{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}\b"
+    rf"|\b\d{{1,2}} {_MONTH}\.?,? \d{{4}}\b)"
+)
+_DAY: Final = re.compile(rf"(?:(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]{{0,6}},? )?(?P<day>{DAY})")
+_AT_UTC: Final = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?) ?(?:UTC|GMT)")
+_REMARK: Final = re.compile(r"\s*\([^()]*\)\Z")
+_UNITS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("ms", "millisecond"), 1), **dict.fromkeys(("s", "sec", "second"), SECOND),
+    **dict.fromkeys(("m", "min", "minute"), MINUTE), **dict.fromkeys(("h", "hr", "hour"), HOUR),
+}  # fmt: skip
+_DURATION: Final = re.compile(r"[~≈]?\s*((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*)+)", re.IGNORECASE)
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_LONGEST_WORK: Final = 31 * 24 * HOUR
 
 _NONE: Final = re.compile(
     r"(?:none|null|nil|nothing|n/?a|na|unknown|undefined|tbd|tba|todo|empty|not set|no|-+|—|\?+|\.+)"
     r"(?: (?:yet|so far|currently|known|at this time))?[.!]?|(?:none|n/a|nil)\s*[(;:,.–—-].*"
+    r"|none (?:outstanding|open|remaining|found|identified|reported|from this session)[.!]?"
     r"|no (?:known |current |open )?blockers?\b.*"
-    r"|\[[^\]]*\]|<[^>]*>",
+    r"|\[[^\]]*\](?: \([^()]*\))?|<[^>]*>",
     re.IGNORECASE,
 )
 _NUMBER: Final = re.compile(r"(?:#[0-9a-f]{3,8}|[#~≈+-]?\d[\d.,:/ ]*(?:%|/\d+)?)\s*(?:\([^()]*\))?", re.IGNORECASE)
@@ -40,6 +65,8 @@ _FILE: Final = re.compile(
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]*://\S*|\S+@\S+\.\S+", re.IGNORECASE)
 _HASH: Final = re.compile(r"[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _COMMIT: Final = re.compile(r"(?=[0-9a-f]*\d)(?P<hash>[0-9a-f]{7,40})(?![\w-])", re.IGNORECASE)
+_ANY_HASH: Final = re.compile(r"[0-9a-f]{7,40}", re.IGNORECASE)
+_COMMIT_KEYS: Final = ("hash", "sha", "commit", "commit_hash", "commit_sha", "id")
 _BRANCH: Final = re.compile(r"(?P<name>[^\s~^:?*\[\\]+)(?: \(.*\))?")
 _ID: Final = re.compile(r"[\w][\w.:#/-]{2,99}")
 _LONGEST_SHAPE: Final = 2000  # characters: no name or list of names is longer
@@ -69,7 +96,7 @@ _OF_WORK: Final = frozenset(
 _TEXT: Final = (
     "text", "task", "title", "name", "content", "description", "subject", "step", "item", "what", "decision",
     "chosen", "choice", "action", "activity", "milestone", "issue", "blocker", "question", "lesson", "message",
-    "note", "error", "summary", "goal", "objective", "focus", "primary", "feature", "work", "label", "point",
+    "note", "msg", "error", "summary", "goal", "objective", "focus", "primary", "feature", "work", "label", "point",
     "change", "id",
 )  # fmt: skip
 _PARTS: Final = ("tasks", "steps", "subtasks", "items")
@@ -78,6 +105,15 @@ _ENDINGS: Final = ("_task", "_name", "_title", "_description", "_text")
 _ATTRIBUTES: Final = frozenset(
     ["priority", "branch", "severity", "owner", "assignee", "type", "category", "level", "worktree", "id", "date"]
 )
+# Words that say when or in which order: what they name is the thing, not a part of its text.
+_WHEN: Final = frozenset([
+    "at", "on", "by", "date", "time", "timestamp", "ts", "due", "deadline", "until", "since", "started", "start",
+    "created", "updated", "modified", "ended", "end", "finished", "completed", "last", "eta", "target",
+])  # fmt: skip
+_ORDER: Final = frozenset([
+    "start", "begin", "with", "here", "then", "first", "second", "third", "next", "after", "that", "finally", "later",
+    "now", "immediate", "immediately", "main", "primary", "step", "task", "action", "item", "description",
+])  # fmt: skip
 _STATUS: Final = ("status", "state", "done", "completed", "complete", "checked", "passes", "passed")
 
 
@@ -107,7 +143,7 @@ def says_something(text: str) -> bool:
         return False
     if len(plain) > _LONGEST_SHAPE:
         return True
-    if any(shape.fullmatch(plain) for shape in (_NONE, _NUMBER, _VERSION, _DATE, _URL)):
+    if any(shape.fullmatch(plain) for shape in (_NONE, _NUMBER, _VERSION, _DATE, _DAY, _AT_UTC, _URL)):
         return False
     if _HASH.fullmatch(plain) and any(letter.isdigit() for letter in plain):
         return False
@@ -136,6 +172,8 @@ def status_word(value: Json, *, whole: bool = False) -> str | None:
     if not isinstance(value, str):
         return None
     said = [word.lower() for word in _WORD.findall(value[:LONGEST_NAME].replace("_", " "))]
+    if not said and value.strip("\ufe0f "):
+        return _SIGNS.get(value.strip("\ufe0f []"), None) if len(value) < 5 else None
     tries = [said] if whole else [said, said[:2], said[:1], *([said[-2:], said[-1:]] if len(said) < 4 else [])]
     return next((found for part in tries if (found := STATUSES.get(" ".join(part)))), None)
 
@@ -144,9 +182,15 @@ def commit_of(value: Json) -> str | None:
     """The hash that a text begins with, or that an object names."""
     if isinstance(value, dict):
         plain = {_plain(key): entry for key, entry in value.items()}
-        return next((found for key in ("hash", "sha", "commit", "id") if (found := commit_of(plain.get(key)))), None)
+        return next((found for key in _COMMIT_KEYS if (found := _named_commit(plain.get(key)))), None)
     begins = _COMMIT.match(value.strip()) if isinstance(value, str) else None
     return begins["hash"].lower() if begins else None
+
+
+def _named_commit(value: Json) -> str | None:
+    """The hash under a name that says it is one: it may happen to have no digit."""
+    text = value.strip() if isinstance(value, str) else ""
+    return text.lower() if _ANY_HASH.fullmatch(text) else commit_of(text)
 
 
 def branch_of(value: Json) -> str | None:
@@ -163,15 +207,53 @@ def moment(value: Json, ground: Ground) -> int | None:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return next((int(value * by) for by in (1, 1000) if _THIS_CENTURY <= value * by <= ground.now), None)
     try:
-        return read(value, ground).ms if isinstance(value, str) else None
+        return read(dated(value), ground).ms if isinstance(value, str) else None
     except Invalid:
         return None
+
+
+def dated(text: str) -> str:
+    """A time spelled with figures, if it is one at all: `Nov 4, 2026` is 2026-11-04."""
+    bare = _REMARK.sub("", text[:LONGEST_NAME].strip())
+    utc = _AT_UTC.fullmatch(bare)
+    if utc is not None:
+        return f"{utc[1]}T{utc[2]}{':00' if len(utc[2]) < 6 else ''}Z"
+    named = _DAY.fullmatch(bare)
+    return bare if named is None else day_of(named["day"]) or bare
+
+
+def day_of(text: str) -> str | None:
+    """A day as `2026-11-04`."""
+    figures, month = re.findall(r"\d+", text), re.search("[a-zA-Z]{3}", re.sub(r"\d(?:st|nd|rd|th)", "", text))
+    if month is None:
+        return text
+    if month[0].lower() not in _MONTHS or len(figures) != 2:
+        return None
+    day, year = figures
+    return f"{year}-{_MONTHS.index(month[0].lower()) + 1:02}-{int(day):02}"
+
+
+def duration(value: Json, words: tuple[str, ...]) -> int | None:
+    """Milliseconds of work: `"1h 35m"`, or a number of what the words of its key count."""
+    if isinstance(value, str):
+        said = _DURATION.fullmatch(value[:LONGEST_NAME].strip())
+        parts = _PART.findall(said[1]) if said is not None else []
+        units = [_UNITS.get(unit.lower()) or _UNITS.get(unit.lower().removesuffix("s")) for _, unit in parts]
+        if not parts or None in units:
+            return None
+        found = sum(float(number) * (unit or 0) for (number, _), unit in zip(parts, units, strict=True))
+    else:
+        counted = [_UNITS[word] for word in words if word in _UNITS]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or len(counted) != 1:
+            return None
+        found = value * counted[0]
+    return int(found) if 0 < found <= _LONGEST_WORK else None
 
 
 def assumed(value: Json, ground: Ground) -> str | None:
     """What had to be assumed to read a time, if anything."""
     try:
-        return read(value, ground).assumed if isinstance(value, str) else None
+        return read(dated(value), ground).assumed if isinstance(value, str) else None
     except Invalid:
         return None
 
@@ -238,12 +320,18 @@ def _entry(entry: Mapping[str, Json], place: Place, named: str = "") -> Iterator
     plain = {_plain(key): value for key, value in entry.items()}
     text = text_of(plain.get("title")) or text_of(plain.get("name")) if named else _text_in(plain)
     text = text or named
-    status = next((word for key in _STATUS if (word := status_word(plain.get(key))) is not None), None)
+    status = status_in(entry)
     parts = next(((key, part) for key, part in entry.items() if _plain(key) in _PARTS), None)
     if status is None and parts is not None and is_list_of_statuses(parts[1]):
         yield from items(parts[1], (*place, parts[0]))  # it is as far as its parts are
     elif text:
         yield from _line(" ".join(text.split()), status, plain, place)
+
+
+def status_in(entry: Mapping[str, Json]) -> str | None:
+    """Where a thing stands, by what it says of itself."""
+    plain = {_plain(key): value for key, value in entry.items()}
+    return next((word for key in _STATUS if (word := status_word(plain.get(key))) is not None), None)
 
 
 def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterator[Item]:
@@ -255,6 +343,10 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
             continue  # said of the whole
         if isinstance(entry, bool):
             yield from _line(key, status_word(entry), {}, here)
+        elif said is not None and is_moment(said) and not _WHEN & set(_plain(key).split("_")):
+            yield from _line(key, None, {"at": said}, here)  # a name, and when it happened
+        elif said is not None and set(_plain(key).split("_")) <= _ORDER:
+            yield from _line(said, None, {}, here)
         elif said is not None:
             status = status_word(said)
             if status is not None and (statuses or status_word(said, whole=True)):
@@ -270,12 +362,16 @@ def _named_entries(value: Mapping[str, Json], place: Place, noun: str) -> Iterat
 def _line(written: str, status: str | None, more: Mapping[str, Json], place: Place) -> Iterator[Item]:
     found = _BULLET.match(written)
     text = text_of(found["text"]) if found else None
-    if found is None or text is None or not says_something(text):
+    if found is None or text is None:
         return
-    sign = found["tick"] or found["sign"]
-    if status is None and sign:
-        status = "done" if sign in _DONE_SIGNS else "to do"
-    yield Item(text, status, more, place)
+    said = _SIGNS[sign] if (sign := found["tick"] or found["sign"]) else None
+    struck, ended = _STRUCK.fullmatch(text), _SIGN_AT_END.fullmatch(text) if len(text) <= _LONGEST_SHAPE else None
+    if struck is not None:  # crossed out: done if it says so, else no longer to be done
+        text, said = struck["text"].strip(), said if said == "done" else "dropped"
+    elif ended is not None and found["tick"] is None:
+        text, said = ended["text"].strip(), said or "done"
+    if says_something(text):
+        yield Item(text, status or said, more, place)
 
 
 def _text_in(plain: Mapping[str, Json]) -> str | None:
@@ -326,10 +422,22 @@ def is_commit(value: Json) -> bool:
 def is_moment(value: Json) -> bool:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value >= _THIS_CENTURY // 1000
+    if not isinstance(value, str):
+        return False
+    text = dated(value)
     try:
-        return isinstance(value, str) and (_DATE.fullmatch(value.strip()) is not None or millis(value.strip()) > 0)
+        return _DATE.fullmatch(text) is not None or millis(text) > 0
     except Invalid:
         return False
+
+
+def is_duration(value: Json) -> bool:
+    """A number, whose unit its key has to say, or a text such as `1h 35m`."""
+    return (isinstance(value, (int, float)) and not isinstance(value, bool)) or duration(value, ()) is not None
+
+
+def is_list_of_commits(value: Json) -> bool:
+    return isinstance(value, list) and bool(value) and all(commit_of(entry) is not None for entry in value)
 
 
 def is_share(value: Json) -> bool:
@@ -408,6 +516,27 @@ def is_map_of_statuses(value: Json) -> bool:
     said = [entry.get("status") if isinstance(entry, dict) else entry for entry in value.values()]
     statuses = [status for status in said if isinstance(status, str) and status_word(status) is not None]
     return 3 * len(statuses) > 2 * len(said) and 2 * sum(map(_is_of_work, statuses)) >= len(said)
+
+
+def is_marked_work(value: Json) -> bool:
+    """What is work whatever it is called: a map of statuses, a list of ticks, a table with a column of statuses."""
+    if not isinstance(value, list):
+        return is_map_of_statuses(value)
+    marked = 0
+    for entry in value:
+        if isinstance(entry, dict):
+            marked += any(_plain(key) in _STATUS and _is_status(said) for key, said in entry.items())
+        elif isinstance(entry, str):
+            found = _BULLET.match(entry)
+            marked += found is not None and found["tick"] is not None
+    return 2 * marked > len(value)
+
+
+def _is_status(value: Json) -> bool:
+    """A status in words said of work alone, or a sign."""
+    if not isinstance(value, str) or status_word(value) is None:
+        return False
+    return _is_of_work(value) or not any(letter.isalpha() for letter in value)
 
 
 def _is_of_work(text: str) -> bool:

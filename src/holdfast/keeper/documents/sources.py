@@ -17,7 +17,7 @@ from holdfast.formats import finding, registry
 from holdfast.formats.interface import Format, Note
 from holdfast.formats.recovery.meaning import is_anothers
 from holdfast.formats.text.nodes import Unread as NoDocument
-from holdfast.formats.text.reading import LIMIT, Read, read, read_json, read_text, read_yaml
+from holdfast.formats.text.reading import LIMIT, Read, read, read_json, read_text, read_toml, read_yaml
 from holdfast.keeper.documents.session_files import session_files, suspicious
 from holdfast.machine.files import explain, read_limited, shown
 
@@ -208,15 +208,28 @@ def _advice(error: NoDocument, path: str) -> str:
 
 
 def _read(raw: bytes, path: str) -> Read:
-    """By the file's name; where that says nothing, by how the text begins."""
-    if os.path.splitext(path)[1].lower() in (".json", ".yaml", ".yml", ".jsonl"):
+    """By the file's name; where that says nothing, by how the text begins. What has no syntax to break is notes."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending in (".json", ".yaml", ".yml", ".jsonl"):
         return read(raw, path)
-    if os.path.splitext(path)[1].lower() in (".md", ".markdown"):
-        from holdfast.formats.text.markdown import outline
+    if ending in (".md", ".markdown"):
+        return _notes(raw, path)
+    if raw.removeprefix(_BOM).lstrip()[:1] in (b"{", b"[", b"") and ending != ".toml":
+        return read_json(raw, path)
+    try:
+        found = read_toml(raw, path) if ending == ".toml" else read_yaml(raw, path)
+    except NoDocument:
+        if finding.shows_signs(raw):
+            raise  # a session file that broke
+        return _notes(raw, path)
+    return found if isinstance(found.value, (dict, list)) else _notes(raw, path)
 
-        text, notes = read_text(raw, path)
-        return Read(outline(text), lambda _: None, notes)
-    return read_json(raw, path) if raw.removeprefix(_BOM).lstrip()[:1] in (b"{", b"[", b"") else read_yaml(raw, path)
+
+def _notes(raw: bytes, path: str) -> Read:
+    from holdfast.formats.unknown.markdown import outline
+
+    text, notes = read_text(raw, path)
+    return Read(outline(text), lambda _: None, notes)
 
 
 def _shown_as(one: Source | Unread, folder: str) -> str:
