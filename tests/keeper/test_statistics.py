@@ -79,6 +79,15 @@ def test_a_session_over_midnight_is_two_days() -> None:
     assert (first.sessions, second.sessions, found.total.sessions) == (1, 1, 1)
 
 
+def test_session_counts_only_on_days_on_which_it_began_or_was_worked_on() -> None:
+    """What lies over a weekend counts on neither of its days, also once it goes on."""
+    worked = state(*busy(40), (3 * 24 * 60, MessageExchanged()), (3 * 24 * 60 + 4, SessionCompleted()))
+    found = lines(table([worked], "day", now=NOW, offset=utc))
+    assert {day: line.sessions for day, line in found.items()} == {
+        "2026-10-05": 1, "2026-10-06": 0, "2026-10-07": 0, "2026-10-08": 1,
+    }  # fmt: skip
+
+
 def test_days_are_the_person_s_own() -> None:
     """In a zone two hours ahead the same session lies in one day."""
     worked = state(*busy(100), (100, SessionCompleted()))

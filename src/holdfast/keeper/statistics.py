@@ -102,7 +102,7 @@ def table(
 
 
 class Piece(msgspec.Struct, frozen=True, gc=False):
-    """What a session adds to one day. `there`: it lasted then, and did not merely end with it."""
+    """What a session adds to one day. `there`: it began or was worked on then."""
 
     day: str
     there: bool
@@ -145,7 +145,7 @@ def share(state: State, *, now: int, offset: Offset) -> Share:
         for a, b in by_midnight(rest.since, rest.since + rest.length, offset):
             day = day_of(a, offset)
             rested[day] = rested.get(day, 0) + b - a
-    last = None if end is None else day_of(end, offset)
+    first, last = day_of(start, offset), None if end is None else day_of(end, offset)
     days = dict.fromkeys((*lasted, *rested, *(() if last is None else (last,))))
     project = state.project
     return Share(
@@ -153,7 +153,7 @@ def share(state: State, *, now: int, offset: Offset) -> Share:
         None if project is None else project.name, None if project is None else project.path, dict(state.hill),
         tuple(
             Piece(
-                day, day in lasted, lasted.get(day, 0), rested.get(day, 0),
+                day, day == first or lasted.get(day, 0) > rested.get(day, 0), lasted.get(day, 0), rested.get(day, 0),
                 day == last and state.outcome == "kept", day == last and state.outcome == "discarded",
             )
             for day in days
@@ -214,7 +214,7 @@ class Sums:
         scope = self._scopes.setdefault(one.scope, Line(key=one.scope))
         project = self._projects.setdefault(one.repository, Line(key=one.project))
         self._paths[one.repository] = one.path
-        there = any(piece.there for piece in pieces)
+        there = any(piece.there or piece.elapsed for piece in pieces)
         for line in (scope, project, self.total):
             line.sessions += there
         for piece in pieces:
