@@ -23,7 +23,7 @@ from holdfast.formats.keeping import keep, shown
 from holdfast.formats.merging import Clash, merged
 from holdfast.formats.text.jsontext import written
 from holdfast.keeper.documents.ground import configured
-from holdfast.keeper.mirrors.moved_tasks import PENDING, Moved, moved_tasks, pending
+from holdfast.keeper.mirrors.moved_tasks import PENDING, Moved, Remembered, TakenOut, pending, taken_out
 
 if TYPE_CHECKING:
     from holdfast.keeper.recording import Recorder
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class Absorbed(NamedTuple):
     events: int
     conflicts: int
-    # Tasks that the document took out of its pending ones.
-    moved: list[Moved]
+    # Tasks that the document left out of its pending ones.
+    taken_out: TakenOut
 
 
 def absorb(
@@ -48,7 +48,7 @@ def absorb(
     ground: Ground,
     known: Container[str | None] = (),
     after: Sequence[str] = (),
-    versions: Callable[[], list[Document]] = list,
+    versions: Callable[[], Remembered] = Remembered,
     edited: bool = False,
 ) -> Absorbed:
     """Record what a (tidy) document says that the session does not. Refused as a whole when the rules forbid it.
@@ -67,11 +67,10 @@ def absorb(
         ours, theirs = without_history(ours), without_history(theirs)
         base = None if base is None else without_history(base)
     source = digest(written(base or {}), written(theirs), *(one.encode() for one in after))[:32]
-    moved = _moved(ours, theirs, rules, versions)
-    if moved:
-        recorder.hear(
-            transaction, session, _of_moved(state, moved, ground.now), keys=_keys(f"{rules.name}:{source}:moved")
-        )
+    left_out = _left_out(ours, theirs, rules, versions)
+    if left_out.moved:
+        heard = _of_moved(state, left_out.moved, ground.now)
+        recorder.hear(transaction, session, heard, keys=_keys(f"{rules.name}:{source}:moved"))
         ours = shown(state, rules)
     together = merged(base, ours, theirs, rules)
     arranged = _arranged(together.document, base, theirs, rules, ())
@@ -79,19 +78,20 @@ def absorb(
     together = together._replace(document=arranged)
     counted = rules.counted(ours if base is None else base, theirs, state, ground)
     if same(together.document, ours) and not together.clashes and not counted:
-        return Absorbed(state.count - before, 0, moved)
-    heard = rules.changes(ours, together.document, state, ground)
-    heard += [one for one in counted if one not in heard]
+        return Absorbed(state.count - before, 0, left_out)
+    changes = rules.changes(ours, together.document, state, ground)
+    changes += [one for one in counted if one not in changes]
     found = [Heard(state.updated_at, _conflict(clash, rules)) for clash in together.clashes]
-    recorder.hear(transaction, session, [*heard, *found], keys=_keys(f"{rules.name}:{source}"))
+    recorder.hear(transaction, session, [*changes, *found], keys=_keys(f"{rules.name}:{source}"))
     _keep_the_rest(recorder, transaction, state, ours, together.document, rules, lines, edited=edited)
-    return Absorbed(state.count - before, len(found), moved)
+    return Absorbed(state.count - before, len(found), left_out)
 
 
-def _moved(ours: Document, theirs: Document, rules: Format, versions: Callable[[], list[Document]]) -> list[Moved]:
+def _left_out(ours: Document, theirs: Document, rules: Format, versions: Callable[[], Remembered]) -> TakenOut:
     if PENDING not in theirs or pending(ours) <= pending(theirs):
-        return []  # as nearly always: no version need be looked at
-    return moved_tasks(theirs, ours, versions(), rules)
+        return TakenOut([], [])  # as nearly always: no version need be looked at
+    known = versions()
+    return taken_out(theirs, ours, known, rules) if known.later else TakenOut([], [])
 
 
 def _of_moved(state: State, moved: Sequence[Moved], now: int) -> Iterator[Heard]:

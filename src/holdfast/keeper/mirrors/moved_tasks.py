@@ -1,21 +1,23 @@
 """Tasks that somebody took out of a file's pending list: finished, often in other words, or dropped.
 
-Whoever writes such a file may have read an earlier version of it. So a task that is left out is meant only where
-every version that explains the edit had it; anything else that is left out removes nothing.
+A program reads the file just before it writes it. So a task that is left out is meant, unless something shows that
+the writer had read an earlier version, without that task; anything else that is left out removes nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import reduce
+from operator import and_
 from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.formats.entries import named
 from holdfast.formats.interface import Document, Format
-from holdfast.formats.places import at
+from holdfast.formats.merging import distance
 
 PENDING: Final = "pending_tasks"
 COMPLETED: Final = "completed_work"
@@ -31,30 +33,69 @@ class Moved(NamedTuple):
     became: str | None
 
 
-def moved_tasks(theirs: Document, ours: Document, versions: Sequence[Document], rules: Format) -> list[Moved]:
-    """The tasks an edit took out. `versions` are those it may have been made from, `ours` is what is true now."""
-    kept, shown = pending(theirs), pending(ours)
+class Remembered(NamedTuple):
+    """The versions of a document that an edit of it may have been made from, the latest last."""
+
+    # Than what the writer last wrote.
+    older: Sequence[Document] = ()
+    later: Sequence[Document] = ()
+
+
+class TakenOut(NamedTuple):
+    moved: list[Moved]
+    # The texts of those that stay pending, since their writer may not have read of them.
+    kept: list[str]
+
+
+def taken_out(theirs: Document, ours: Document, versions: Remembered, rules: Format) -> TakenOut:
+    """What became of the tasks that an edit left out. `ours` is what is true now."""
+    left_out = pending(ours) - pending(theirs)
     added = list((_completed(theirs) - _completed(ours)).elements())
-    explaining = [
-        version for version in _same_moment(versions, theirs, rules) if _explains(version, theirs, ours, rules)
-    ]
-    found: list[str] = []
-    for text, count in (shown - kept).items():
-        had = [
-            pending(version)[text] - kept[text]
-            for version in explaining
-            if pending(version)[text] > kept[text] or not any(_speaks_of(entry, text) for entry in added)
-        ]
-        found += [text] * min([count, *had] if had else [0])
-    return list(_paired(found, added))
+    bases = _bases(theirs, ours, versions, rules)
+    lacking = [(pending(base) - pending(theirs)) & left_out for base in bases] or [Counter[str]()]
+    found = lacking[-1]
+    # Whoever speaks of a task has read of it.
+    read = {text for entry in added if found and _speaks_of(entry, text := _closest(entry, found))}
+    certain = reduce(and_, [each for each in lacking if read <= each.keys()])
+    untouched = any(_moment(base, rules) == _moment(theirs, rules) for base in bases)
+    if len(added) <= certain.total() and (added or untouched):
+        # Every entry that was added is explained without the tasks that only some of the versions had.
+        found = certain
+    done = {_plain(entry) for entry in added}
+    kept = [text for text in (left_out - found).elements() if _plain(text) not in done]
+    return TakenOut(list(_paired(list(found.elements()), added)), kept)
 
 
-def _same_moment(versions: Sequence[Document], theirs: Document, rules: Format) -> Sequence[Document]:
-    """Those that say when they were written as theirs still does, if any does: who copies seldom changes that."""
-    for place in rules.derived:
-        same = [version for version in versions if len(place) == 1 and at(version, place) == at(theirs, place)]
-        versions = same or versions
-    return versions
+def _bases(theirs: Document, ours: Document, versions: Remembered, rules: Format) -> list[Document]:
+    """The versions that explain an edit best, the latest last. Which tasks it left out makes no difference.
+
+    One that is older than what the writer last wrote counts only where it explains more than all that came later.
+    """
+    found = [version for part in versions for version in part if _explains(version, theirs, ours, rules)]
+    # Those that say when they were written as theirs still does, if any does: who copies seldom changes that.
+    found = [version for version in found if _moment(version, rules) == _moment(theirs, rules)] or found
+    far = [distance(without_taken_out(version, theirs), theirs, rules) for version in found]
+    nearest = [version for version, away in zip(found, far, strict=True) if away == min(far)]
+    later = {id(version) for version in versions.later}
+    return [version for version in nearest if id(version) in later] or nearest
+
+
+def without_taken_out(version: Document, theirs: Document) -> Document:
+    """A version without the pending tasks that theirs lacks: leaving one out says nothing about what was read."""
+    lacking = pending(version) - pending(theirs)
+    if not lacking:
+        return version
+    kept: list[Json] = []
+    for entry in _entries(version, PENDING):
+        if isinstance(entry, str) and lacking[entry]:
+            lacking[entry] -= 1
+        else:
+            kept.append(entry)
+    return {**version, PENDING: kept}
+
+
+def _moment(version: Document, rules: Format) -> Json:
+    return None if rules.written_at is None else version.get(rules.written_at)
 
 
 def _explains(version: Document, theirs: Document, ours: Document, rules: Format) -> bool:
@@ -76,6 +117,10 @@ def _paired(texts: list[str], added: list[str]) -> Iterator[Moved]:
         entries.remove(entry)
         yield Moved(text, entry)
     yield from (Moved(text, None) for text in left)
+
+
+def _closest(entry: str, texts: Iterable[str]) -> str:
+    return max(texts, key=lambda text: _likeness(text, entry))
 
 
 def _likeness(text: str, entry: str) -> tuple[int, float]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from holdfast.core import agents, tasks, view
@@ -18,8 +19,8 @@ from holdfast.keeper.documents.ground import configured, ground
 from holdfast.keeper.documents.importing import Taken, readied, take_in
 from holdfast.keeper.mirrors.absorbing import absorb
 from holdfast.keeper.mirrors.edited import Strange, moved_beginning, set_aside, strange, told, without_assumptions
-from holdfast.keeper.mirrors.moved_tasks import PENDING, Moved
-from holdfast.keeper.mirrors.versions import MOST, OLDER, candidates, is_older, made_from
+from holdfast.keeper.mirrors.moved_tasks import PENDING, Remembered, TakenOut, pending
+from holdfast.keeper.mirrors.versions import MOST, OLDER, is_older, made_from, remembered
 from holdfast.keeper.replacing import put_away
 from holdfast.store import origin
 
@@ -27,6 +28,8 @@ from holdfast.store import origin
 _BY_THEIR_IDS: Final = frozenset({"contract", "craft"})
 # Few sessions are edited at a time in one work tree.
 _MOST_LINES: Final = 8
+# Tasks named in one notice.
+_MOST_NAMED: Final = 8
 
 if TYPE_CHECKING:
     from holdfast.core.canonical import Json
@@ -98,12 +101,15 @@ def take_file(
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
     here = here._replace(now=_moment(edited, state, here.now))
     guests = origin.guests(store, shown)
+    versions: Callable[[], Remembered] = partial(remembered, events, rules, document, written, lines.get(shown, ()))
+    if pending(ours) <= pending(said):
+        versions = Remembered  # a list that is left out as a whole removes nothing
     with keeper.transaction(about=shown) as transaction:
         heard = absorb(
             keeper.recorder, transaction, shown, document, rules, base=base, ground=here,
             known={event.key for event in events if event.writer not in guests},
             after=() if version is None else version.line[1:],
-            versions=lambda: candidates(events, rules, document, written, lines.get(shown, ())), edited=True,
+            versions=versions, edited=True,
         )  # fmt: skip
         last = transaction.state(shown).last
         if view.status_of(transaction.state(shown)) in FINISHED and store.current(keeper.place.root) == shown:
@@ -114,12 +120,24 @@ def take_file(
         lines[shown] = line if len(line) <= MOST else line[-1:]
         for session in [*lines][:-_MOST_LINES]:
             del lines[session]
-    return Taken(shown, False, heard.events, heard.conflicts, [*differing, *notes, *map(_note_of, heard.moved)])
+    return Taken(shown, False, heard.events, heard.conflicts, [*differing, *notes, *_notes_of(heard.taken_out)])
 
 
-def _note_of(moved: Moved) -> Note:
-    became = "was dropped" if moved.became is None else f"is done, as {shorten(moved.became, 60)!r}"
-    return Note((PENDING,), f"{shorten(moved.text, 60)!r} was taken out of the pending tasks and {became}")
+def _notes_of(left_out: TakenOut) -> Iterator[Note]:
+    dropped = [moved.text for moved in left_out.moved if moved.became is None]
+    if left_out.kept:
+        yield _note(left_out.kept, "left out, but may have been added after the file was read: still pending")
+    if dropped:
+        yield _note(dropped, "taken out of the pending tasks and dropped; to undo that: holdfast task reopen ID")
+    for text, became in left_out.moved:
+        if became is not None:
+            yield _note([text], f"taken out of the pending tasks, done as {shorten(became, 60)!r}")
+
+
+def _note(texts: Sequence[str], what: str) -> Note:
+    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
+    named = ", ".join(repr(shorten(text, 60)) for text in texts[:_MOST_NAMED])
+    return Note((PENDING,), f"{named}{more} {'was' if len(texts) == 1 else 'were'} {what}")
 
 
 def _differs(place: Place, value: Json, made: Document, rules: Format) -> bool:

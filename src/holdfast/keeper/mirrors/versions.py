@@ -20,7 +20,7 @@ from holdfast.formats.interface import Document, Format, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.merging import distance
 from holdfast.formats.places import at, covers
-from holdfast.keeper.mirrors.moved_tasks import PENDING
+from holdfast.keeper.mirrors.moved_tasks import PENDING, Remembered, without_taken_out
 
 # An agent that edits its copy holds one of the last versions; older ones are found by the nearest of these.
 MOST: Final = 200
@@ -50,7 +50,7 @@ def made_from(
     stood: Callable[[str], bool] | None = None,
     line: Sequence[str] = (),
 ) -> Version | None:
-    """The version that is nearest to what somebody wrote.
+    """The version that is nearest to what somebody wrote. Tasks that they took out make none of them nearer.
 
     `stood` says of an event whether a file was written as of it; where any was, only those versions count. `line` is
     what stood in the file when it was last taken in, in somebody's own words: they count too, for whoever goes on
@@ -73,7 +73,7 @@ def made_from(
         if event.hash in wanted and state.created_at is not None:
             found.append(Version(shown(state, rules), (event.hash,)))
         for version in found:
-            far = distance(version.document, theirs, rules)
+            far = distance(without_taken_out(version.document, theirs), theirs, rules)
             if least < 0 or far < least:
                 near, least = [], far
             if far == least:
@@ -114,21 +114,23 @@ def _listed(document: Document, key: str) -> list[Json]:
 OLDER: Final = "it is an older version of the session than the one that is known here: nothing was taken from it"
 
 
-def candidates(
+def remembered(
     events: Sequence[Event], rules: Format, theirs: Document, stood: Callable[[str], bool], line: Sequence[str]
-) -> list[Document]:
-    """Every remembered version that somebody may have had before them: none older than what they last wrote."""
+) -> Remembered:
+    """The versions that somebody may have read before they wrote theirs."""
     ordered = in_log_order(events)
     words = _words(ordered, rules, theirs, line)
+    wanted = {*[event.hash for event in ordered if stood(event.hash)][-MOST:]}
     state = State(session=ordered[0].session)
+    older: list[Document] = []
     found: list[Document] = []
     for event in ordered:
         apply(state, event)
         if words is not None and event.hash == line[-1]:
-            found = [words.document]
-        if stood(event.hash) and state.created_at is not None:
+            older, found = found, [words.document]
+        if event.hash in wanted and state.created_at is not None:
             found.append(shown(state, rules))
-    return found[-MOST:] or [shown(state, rules)]
+    return Remembered(older, found or [shown(state, rules)])
 
 
 def _words(ordered: Sequence[Event], rules: Format, theirs: Document, line: Sequence[str]) -> Version | None:
@@ -165,7 +167,7 @@ def _gone_on(had: Json, words: Json, theirs: Json, rules: Format, place: Place) 
         return [
             _gone_on(before.get(name), one, there.get(name), rules, (*place, name))
             for name, one in named(words, place, rules.identities)
-            if name in before or name in there
+            if name in before or name in there or place == (PENDING,)  # whoever wrote a task may take it out again
         ]
     return words
 
