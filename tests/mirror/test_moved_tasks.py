@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,12 @@ import pytest
 from mirrored_project import ORCHESTRATOR, Project
 
 from holdfast import Keeper
+from holdfast.core import times
+from holdfast.machine.wall import Wall
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+
+from scale import scale
 
 
 class Tasks:
@@ -18,7 +27,9 @@ class Tasks:
     def __init__(self, root: Path, name: str) -> None:
         self.project = Project(root, name)
         self.name = name
-        self.keeper = Keeper.open(str(self.project.path), home=str(self.project.home))
+        self.ahead = 0  # nanoseconds, which the clock is put forward by
+        wall = Wall(lambda: time.time_ns() + self.ahead)
+        self.keeper = Keeper.open(str(self.project.path), home=str(self.project.home), wall=wall)
         self.session = self.keeper.start("Build the shop")
         for text in ("Fix the login form", "Write tests for the cart", "Deploy"):
             self.session.add_task(text)
@@ -27,9 +38,17 @@ class Tasks:
     def completed(self, text: str) -> Any:
         return text if self.name == "craft" else {"task": text, "outcome": "It works", "files": []}
 
-    def write(self, document: dict[str, Any]) -> None:
+    def write(self, document: dict[str, Any], *, at: int | None = None) -> None:
+        """`at`: the writer says so many seconds from now as the time of it."""
+        if at is not None:
+            key = "updated" if self.name == "orchestrator" else "updated_at"
+            document[key] = times.text(self.keeper.now() + at * times.SECOND)
         self.project.write(self.path, document)
         self.keeper.absorb()
+
+    def said(self, text: str) -> str:
+        """The notice about a task; empty if there was none."""
+        return next((sentence for sentence in self.keeper.told if repr(text) in sentence), "")
 
     def statuses(self) -> dict[str, str]:
         return {task.text: task.status for task in self.session.document().tasks}
@@ -117,3 +136,139 @@ def test_same_edit_read_twice_is_one_edit(tasks: Tasks) -> None:
     tasks.write(document)
     assert tasks.session.state().count == count
     assert tasks.shown()[1] == ["OAuth is back"]
+
+
+# ── what was read ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("adds", ["program", "holdfast"])
+def test_task_added_last_is_done_when_it_is_finished_in_words_that_share_nothing(adds: str, tasks: Tasks) -> None:
+    """Earlier versions explain the edit too, without the task; but a program reads the file before it writes it."""
+    if adds == "program":
+        document = tasks.project.json(tasks.path)
+        document["pending_tasks"].append("Post the mailer")
+        tasks.write(document, at=1)
+    else:
+        tasks.session.add_task("Post the mailer")
+    document = tasks.project.json(tasks.path)
+    document["pending_tasks"].remove("Post the mailer")
+    document["completed_work"].append(tasks.completed("Letters go out"))
+    tasks.write(document, at=2)
+    assert tasks.shown() == (["Fix the login form", "Write tests for the cart", "Deploy"], ["Letters go out"])
+    assert len(tasks.statuses()) == 4
+
+
+def test_task_added_last_is_dropped_and_said_when_it_is_taken_out(tasks: Tasks) -> None:
+    tasks.session.add_task("Renew the certificate")
+    document = tasks.project.json(tasks.path)
+    document["pending_tasks"].remove("Renew the certificate")
+    tasks.write(document, at=1)
+    assert tasks.statuses()["Renew the certificate"] == "dropped"
+    assert "holdfast task reopen" in tasks.said("Renew the certificate")
+
+
+def test_task_added_since_the_read_stays_when_the_copy_lacks_what_else_came_since(tasks: Tasks) -> None:
+    copy = tasks.project.json(tasks.path)
+    tasks.session.decide("Use TLS 1.3")
+    tasks.session.add_task("Renew the certificate")
+    copy["pending_tasks"].append("Paint the shop")
+    tasks.write(copy, at=1)
+    assert tasks.statuses()["Renew the certificate"] == "pending"
+    assert "still pending" in tasks.said("Renew the certificate")
+
+
+def test_task_added_since_the_read_stays_when_every_added_entry_finishes_another(tasks: Tasks) -> None:
+    copy = tasks.project.json(tasks.path)
+    tasks.session.add_task("Renew the certificate")
+    copy["pending_tasks"].remove("Fix the login form")
+    copy["completed_work"].append(tasks.completed("OAuth is back"))
+    tasks.write(copy, at=1)
+    assert tasks.shown()[0] == ["Write tests for the cart", "Deploy", "Renew the certificate"]
+    assert "still pending" in tasks.said("Renew the certificate")
+
+
+def test_task_that_another_program_has_read_stays_when_a_copy_from_before_it_is_written_back(tasks: Tasks) -> None:
+    stale = tasks.project.json(tasks.path)
+    tasks.session.add_task("Renew the certificate")
+    document = tasks.project.json(tasks.path)
+    document["completed_work"].append(tasks.completed("Wrote the manual"))
+    tasks.write(document, at=1)
+    stale["pending_tasks"].append("Paint the shop")
+    tasks.write(stale, at=2)
+    assert tasks.statuses()["Renew the certificate"] == "pending"
+    assert "still pending" in tasks.said("Renew the certificate")
+
+
+def test_list_that_is_left_out_of_a_copy_removes_no_task_that_was_added_since(tasks: Tasks) -> None:
+    copy = tasks.project.json(tasks.path)
+    tasks.session.add_task("Renew the certificate")
+    del copy["pending_tasks"]
+    tasks.write(copy, at=1)
+    assert set(tasks.statuses().values()) == {"pending"}
+
+
+class Program:
+    """Somebody who keeps the file by its specification: reads it, changes it, writes it."""
+
+    def __init__(self, tasks: Tasks, seed: int) -> None:
+        self._tasks, self._random = tasks, random.Random(seed)
+        self.round = 0
+
+    def change(self, document: dict[str, Any]) -> tuple[list[str], list[str]]:
+        """What is pending and what is done then: it finishes tasks or drops one, may add some, and reorders them."""
+        pending, done = document["pending_tasks"], document["completed_work"]
+        if self._random.random() < 0.3 and pending:
+            pending.pop(self._random.randrange(len(pending)))
+        else:
+            for number in range(min(self._random.randrange(3), len(pending))):
+                text = pending.pop(self._random.randrange(len(pending)))
+                said = text if self._random.random() < 0.2 else f"Result {self.round}.{number}"
+                done.append(self._tasks.completed(said))
+        for number in range(self._random.randrange(3)):
+            pending.append(f"{self._random.choice(['Build', 'Test'])} part {self.round}.{number}")
+        self._random.shuffle(pending)
+        self.round += 1
+        return sorted(pending), sorted(entry["task"] if isinstance(entry, dict) else entry for entry in done)
+
+    def holdfast_acts(self) -> list[str]:
+        """The tasks that were added meanwhile."""
+        added = [f"Own task {self.round}.{number}" for number in range(self._random.randrange(3))]
+        for text in added:
+            self._tasks.ahead += 1_000_000_000  # versions of one second are alike
+            self._tasks.session.add_task(text)
+        if self._random.random() < 0.3:
+            self._tasks.session.decide(f"Decision {self.round}")
+        if self._random.random() < 0.3:
+            self._tasks.session.note(f"Note {self.round}")
+        return added
+
+    def moment(self) -> int | None:
+        """When it says that it wrote the file, in seconds from now; None if it leaves that as it was."""
+        return self.round if self._random.random() < 0.7 else None
+
+
+@pytest.mark.parametrize("seed", range(scale(2, 10, 200)))
+def test_nothing_that_a_program_wrote_is_undone_when_it_had_read_the_newest_file(seed: int, tasks: Tasks) -> None:
+    program = Program(tasks, seed)
+    for _ in range(8):
+        program.holdfast_acts()
+        document = tasks.project.json(tasks.path)
+        wanted = program.change(document)
+        tasks.write(document, at=program.moment())
+        pending, done = tasks.shown()
+        assert (sorted(pending), sorted(done)) == wanted, program.round
+
+
+@pytest.mark.parametrize("seed", range(scale(2, 10, 200)))
+def test_no_task_is_lost_without_a_notice_when_a_program_had_read_an_older_file(seed: int, tasks: Tasks) -> None:
+    program = Program(tasks, seed)
+    for _ in range(8):
+        stale = tasks.project.json(tasks.path)
+        added = program.holdfast_acts()
+        _, done = program.change(stale)
+        tasks.keeper.told.clear()
+        tasks.write(stale, at=program.moment())
+        for text in added:
+            assert text in tasks.shown()[0] or tasks.said(text), (program.round, text)
+            assert tasks.said(text) or text in stale["pending_tasks"], (program.round, text)
+        assert {*done} <= {*tasks.shown()[1]}

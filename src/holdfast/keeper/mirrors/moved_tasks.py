@@ -58,8 +58,9 @@ def taken_out(theirs: Document, ours: Document, versions: Remembered, rules: For
     read = {text for entry in added if found and _speaks_of(entry, text := _closest(entry, found))}
     certain = reduce(and_, [each for each in lacking if read <= each.keys()])
     untouched = any(_moment(base, rules) == _moment(theirs, rules) for base in bases)
-    if len(added) <= certain.total() and (added or untouched):
-        # Every entry that was added is explained without the tasks that only some of the versions had.
+    stale = not bases or bases[-1] is not versions.later[-1]
+    # Also where every entry that was added is explained without the tasks that only some of the versions had.
+    if stale or (len(added) <= certain.total() and (added or untouched)):
         found = certain
     done = {_plain(entry) for entry in added}
     kept = [text for text in (left_out - found).elements() if _plain(text) not in done]
@@ -75,7 +76,8 @@ def _bases(theirs: Document, ours: Document, versions: Remembered, rules: Format
     # Those that say when they were written as theirs still does, if any does: who copies seldom changes that.
     found = [version for version in found if _moment(version, rules) == _moment(theirs, rules)] or found
     far = [distance(without_taken_out(version, theirs), theirs, rules) for version in found]
-    nearest = [version for version, away in zip(found, far, strict=True) if away == min(far)]
+    least = min(far, default=0)
+    nearest = [version for version, away in zip(found, far, strict=True) if away == least]
     later = {id(version) for version in versions.later}
     return [version for version in nearest if id(version) in later] or nearest
 

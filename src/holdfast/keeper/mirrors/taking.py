@@ -101,7 +101,7 @@ def take_file(
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
     here = here._replace(now=_moment(edited, state, here.now))
     guests = origin.guests(store, shown)
-    versions: Callable[[], Remembered] = partial(remembered, events, rules, document, written, lines.get(shown, ()))
+    versions: Callable[[], Remembered] = partial(remembered, events, rules, written, lines.get(shown, ()))
     if pending(ours) <= pending(said):
         versions = Remembered  # a list that is left out as a whole removes nothing
     with keeper.transaction(about=shown) as transaction:

@@ -64,7 +64,7 @@ def made_from(
     last = ordered[-MOST:]
     wanted = {event.hash for event in last if stood is not None and stood(event.hash)} or {one.hash for one in last}
     state = State(session=ordered[0].session)
-    words = _words(ordered, rules, theirs, line)
+    words = _words(ordered, rules, line, theirs)
     near: list[Version] = []
     least = -1
     for event in ordered:
@@ -115,11 +115,11 @@ OLDER: Final = "it is an older version of the session than the one that is known
 
 
 def remembered(
-    events: Sequence[Event], rules: Format, theirs: Document, stood: Callable[[str], bool], line: Sequence[str]
+    events: Sequence[Event], rules: Format, stood: Callable[[str], bool], line: Sequence[str]
 ) -> Remembered:
-    """The versions that somebody may have read before they wrote theirs."""
+    """The versions that somebody may have read before they wrote, as for `made_from`."""
     ordered = in_log_order(events)
-    words = _words(ordered, rules, theirs, line)
+    words = _words(ordered, rules, line)
     wanted = {*[event.hash for event in ordered if stood(event.hash)][-MOST:]}
     state = State(session=ordered[0].session)
     older: list[Document] = []
@@ -133,8 +133,13 @@ def remembered(
     return Remembered(older, found or [shown(state, rules)])
 
 
-def _words(ordered: Sequence[Event], rules: Format, theirs: Document, line: Sequence[str]) -> Version | None:
-    """What somebody last wrote: the version they had, and of what happened since only what came from them."""
+def _words(
+    ordered: Sequence[Event], rules: Format, line: Sequence[str], theirs: Document | None = None
+) -> Version | None:
+    """What somebody last wrote: the version they had, and of what happened since only what came from them.
+
+    With `theirs`, which they wrote next, only what they departed from in that too.
+    """
     if not line or not {*line} <= {event.hash for event in ordered}:
         return None
     state = State(session=ordered[0].session)
@@ -145,7 +150,8 @@ def _words(ordered: Sequence[Event], rules: Format, theirs: Document, line: Sequ
         if event.hash == line[0]:
             had = shown(state, rules)
     assert had is not None
-    words = _gone_on(had, shown(state, rules), theirs, rules, ())
+    last = shown(state, rules)
+    words = _gone_on(had, last, last if theirs is None else theirs, rules, ())
     assert isinstance(words, dict)
     return Version(words, tuple(line))
 
@@ -167,7 +173,7 @@ def _gone_on(had: Json, words: Json, theirs: Json, rules: Format, place: Place) 
         return [
             _gone_on(before.get(name), one, there.get(name), rules, (*place, name))
             for name, one in named(words, place, rules.identities)
-            if name in before or name in there or place == (PENDING,)  # whoever wrote a task may take it out again
+            if name in before or name in there
         ]
     return words
 
