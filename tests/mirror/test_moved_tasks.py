@@ -110,6 +110,19 @@ def test_task_that_the_writer_never_read_stays_pending(tasks: Tasks) -> None:
     assert done == ["Deployed it"]
 
 
+def test_order_of_the_pending_tasks_stays_as_a_program_wrote_it(tasks: Tasks) -> None:
+    document = tasks.project.json(tasks.path)
+    document["pending_tasks"] = ["Paint the shop", *reversed(document["pending_tasks"])]
+    copy = [*document["pending_tasks"]]
+    tasks.write(document)
+    tasks.session.add_task("Renew the certificate")
+    assert tasks.shown()[0] == [*copy, "Renew the certificate"]
+    document["pending_tasks"] = [*copy, "Sell it"]
+    tasks.session.decide("Use TLS 1.3")
+    tasks.write(document)
+    assert tasks.shown()[0] == [*copy, "Renew the certificate", "Sell it"]
+
+
 def test_list_that_is_left_out_removes_nothing(tasks: Tasks) -> None:
     document = tasks.project.json(tasks.path)
     del document["pending_tasks"]
@@ -228,7 +241,7 @@ class Program:
             pending.append(f"{self._random.choice(['Build', 'Test'])} part {self.round}.{number}")
         self._random.shuffle(pending)
         self.round += 1
-        return sorted(pending), sorted(entry["task"] if isinstance(entry, dict) else entry for entry in done)
+        return list(pending), sorted(entry["task"] if isinstance(entry, dict) else entry for entry in done)
 
     def holdfast_acts(self) -> list[str]:
         """The tasks that were added meanwhile."""
@@ -256,7 +269,7 @@ def test_nothing_that_a_program_wrote_is_undone_when_it_had_read_the_newest_file
         wanted = program.change(document)
         tasks.write(document, at=program.moment())
         pending, done = tasks.shown()
-        assert (sorted(pending), sorted(done)) == wanted, program.round
+        assert (pending, sorted(done)) == wanted, program.round
 
 
 @pytest.mark.parametrize("seed", range(scale(2, 10, 200)))

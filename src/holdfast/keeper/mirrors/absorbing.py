@@ -184,11 +184,27 @@ def _arranged(value: Json, base: Json, like: Json, rules: Format, place: Place) 
     if isinstance(value, list) and isinstance(like, list):
         before = dict(named(base, place, rules.identities)) if isinstance(base, list) else {}
         there = dict(named(like, place, rules.identities))
-        return [
-            _arranged(one, before.get(name), there.get(name), rules, (*place, name))
+        entries = {
+            name: _arranged(one, before.get(name), there.get(name), rules, (*place, name))
             for name, one in named(value, place, rules.identities)
-        ]
+        }
+        order = _order([*entries], [*before], [*there]) if place == (PENDING,) else entries
+        return [entries[name] for name in order]
     return value
+
+
+def _order(names: list[str], before: list[str], there: list[str]) -> list[str]:
+    """The names in the order they have `there`, if somebody moved them or put in others before them."""
+    known, stay = set(there), set(before) & set(there)
+    unmoved = [name for name in before if name in stay] + [name for name in there if name not in stay]
+    if before and there == unmoved:
+        return names
+    present = set(names)
+    order = [name for name in there if name in present]
+    for position, name in enumerate(names):
+        if name not in known:
+            order.insert(order.index(names[position - 1]) + 1 if position else 0, name)
+    return order
 
 
 def _conflict(clash: Clash, rules: Format) -> ConflictFound:
