@@ -64,7 +64,7 @@ def made_from(
     last = ordered[-MOST:]
     wanted = {event.hash for event in last if stood is not None and stood(event.hash)} or {one.hash for one in last}
     state = State(session=ordered[0].session)
-    words = _words(ordered, rules, line, theirs)
+    words = _words(ordered, rules, theirs, line)
     near: list[Version] = []
     least = -1
     for event in ordered:
@@ -119,7 +119,7 @@ def remembered(
 ) -> Remembered:
     """The versions that somebody may have read before they wrote, as for `made_from`."""
     ordered = in_log_order(events)
-    words = _words(ordered, rules, line)
+    words = _words(ordered, rules, None, line)
     wanted = {*[event.hash for event in ordered if stood(event.hash)][-MOST:]}
     state = State(session=ordered[0].session)
     older: list[Document] = []
@@ -133,9 +133,7 @@ def remembered(
     return Remembered(older, found or [shown(state, rules)])
 
 
-def _words(
-    ordered: Sequence[Event], rules: Format, line: Sequence[str], theirs: Document | None = None
-) -> Version | None:
+def _words(ordered: Sequence[Event], rules: Format, theirs: Document | None, line: Sequence[str]) -> Version | None:
     """What somebody last wrote: the version they had, and of what happened since only what came from them.
 
     With `theirs`, which they wrote next, only what they departed from in that too.
