@@ -247,7 +247,13 @@ def _is_captured(event: Event) -> bool:
 def _taken_up(state: State, event: Event, *, gathers: bool) -> None:
     """Note that a person took the session up: what hooks, transcripts, imports and mirrors say has a key."""
     if gathers and event.key is None:
-        state.taken_up_at = event.at if state.taken_up_at is None else max(state.taken_up_at, event.at)
+        state.taken_up[event.writer] = max(event.at, state.taken_up.get(event.writer, event.at))
+        _put_away(state, event, said=False)
+
+
+def _put_away(state: State, event: Event, *, said: bool) -> None:
+    state.put_away.pop(event.writer, None)
+    state.put_away[event.writer] = said
 
 
 def _edited(state: State, event: Event, data: Data) -> None:
@@ -278,7 +284,7 @@ def _moved(state: State, event: Event, data: Data) -> None:
             _crossed(state, "timeout_90", event.at)
         case SessionResumed():
             _taken_up(state, event, gathers=data.gathers)
-            add_mark(state.time, Mark(event.at, "resumed"))
+            add_mark(state.time, Mark(event.at, "resumed", writer=event.writer))
             add_attended(state.time, event.at, event.at)
         case SessionCompleted():
             if data.summary is not None:
@@ -498,8 +504,10 @@ def _filed(state: State, event: Event, data: Data) -> None:
     match data:
         case SessionArchived():
             state.archived = True
+            _put_away(state, event, said=True)
         case SessionUnarchived():
             state.archived = False
+            _put_away(state, event, said=False)
         case SessionDeleted():
             state.deleted = True
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from holdfast.core import view
+from holdfast.core import own_words
+from holdfast.core.own_words import IsOwn
 from holdfast.core.state import State
 
 
@@ -16,14 +17,16 @@ class Candidate(NamedTuple):
     """A session of the work tree that a conversation could join."""
 
     session: str
-    # Whether a person began it or took it up.
+    # Whether one of us began it or took it up.
     taken_up: bool
+    # Of ours, too: what others do in it does not make it gather our work.
     last_sign: int
     over: bool = False
 
 
-def candidate(state: State, *, over: bool = False) -> Candidate:
-    return Candidate(state.session, state.taken_up_at is not None, view.last_sign(state), over)
+def candidate(state: State, is_own: IsOwn, *, over: bool = False) -> Candidate:
+    taken_up = own_words.taken_up_at(state, is_own) is not None
+    return Candidate(state.session, taken_up, own_words.last_sign(state, is_own), over)
 
 
 def gathers(current: Candidate, at: int, join: int) -> bool:

@@ -15,7 +15,7 @@ from holdfast.core.event import Head, Position
 from holdfast.core.vocabulary import Process, Project, Timer
 
 # Raise it when folding the same events gives another state: snapshots of other versions are ignored.
-FOLD_VERSION = 9
+FOLD_VERSION = 10
 
 
 class Write(msgspec.Struct, array_like=True, gc=False):
@@ -181,7 +181,7 @@ class Mark(msgspec.Struct, array_like=True, gc=False):
     until: int | None = None
     # Of an `away`: what kind of pause it was.
     pause: str = "manual"
-    # Of a pause: by which event, and how far its writer had seen the other streams.
+    # Of a pause and its end: who said so. Of a pause: by which event, and how far that writer had seen other streams.
     writer: str = ""
     seq: int = 0
     saw: dict[str, int] = {}
@@ -287,8 +287,10 @@ class State(msgspec.Struct, gc=False):
     # When the last open conversation was closed, and by which writer; None after the next sign of activity.
     disconnected_at: int | None = None
     disconnected_by: str = ""
-    # When a person last began the session or took it up: then conversations that begin here join it.
-    taken_up_at: int | None = None
+    # By writer, when a person there last began the session or took it up: then conversations that begin here join it.
+    taken_up: dict[str, int] = {}
+    # By writer, the latest last: whether their last word is that it is put away. Who takes it up says that it is not.
+    put_away: dict[str, bool] = {}
     # Whether a conversation began it, heard by hooks or read in a transcript.
     captured: bool = False
     # Whether somebody said another goal than the one that hooks or a transcript gave it.

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.core import view
+from holdfast.core import own_words, view
+from holdfast.core.device_names import device_names
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.text import LONGEST_NAME, clean, shorten
 from holdfast.core.times import HOUR, text
+from holdfast.keeper.own_devices import own_test
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
 
@@ -130,8 +132,17 @@ def latest(keeper: Keeper, rows: Iterable[Row]) -> KeptSession | None:
 
     store = keeper.existing_store()
     shared = {} if store is None else origin.through_shares(store)
-    found = max(rows, key=lambda row: (row.id not in shared, row.updated_at, row.id), default=None)
-    return None if found is None else KeptSession(keeper, found.id)
+    best: tuple[bool, str, str] | None = None
+    ranks = sorted(((row.id not in shared, row.updated_at, row.id) for row in rows), reverse=True)
+    for is_ours, updated_at, session in ranks:
+        if best is not None and (is_ours, updated_at, session) <= best:
+            break
+        # Guests of our own sessions date as they like, too: of these, our own last word counts.
+        state = store.state(session) if is_ours and store is not None else None
+        said = None if state is None else own_words.last_word_at(state, own_test(keeper, session))
+        rank = (is_ours, updated_at if said is None else text(said), session)
+        best = rank if best is None else max(best, rank)
+    return None if best is None else KeptSession(keeper, best[2])
 
 
 def listed(keeper: Keeper, wanted: Filter) -> list[Row]:
@@ -146,6 +157,8 @@ def unfinished_by(keeper: Keeper, device: str) -> str | None:
     """The unfinished session of the keeper's project that this device wrote to, the one worked on last."""
     found = rows(keeper, Filter(unfinished=True), all_projects=False, at=None)
     for row in sorted(found, key=lambda row: (not row.archived, row.updated_at, row.id), reverse=True):
-        if device in keeper.state(row.id).devices.values():
+        state = keeper.state(row.id)
+        guests = origin.guests(keeper.store(), row.id)
+        if device in device_names(state, guests).values():
             return row.id
     return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.core import view
+from holdfast.core import own_words, view
 from holdfast.core.canonical import digest
 from holdfast.core.errors import Conflict, HoldfastError, Invalid
 from holdfast.core.modes import MODES
@@ -20,6 +20,7 @@ from holdfast.core.text import LONGEST_NAME, clean, shorten, slug
 from holdfast.core.vocabulary import Project, SessionStarted
 from holdfast.formats.naming import feature_name, timer_name
 from holdfast.keeper import projects
+from holdfast.keeper.own_devices import own_test
 from holdfast.keeper.replacing import put_away
 from holdfast.machine import files
 from holdfast.store.interface import Draft, Transaction
@@ -138,7 +139,11 @@ def _gives_way(keeper: Keeper, state: State) -> bool:
     """Whether another session begins without putting this one away: it is over, or it began by itself with the very
     conversation that begins another one now.
     """
-    return keeper.is_over(state) or (keeper.conversation is not None and state.captured and state.taken_up_at is None)
+    if keeper.is_over(state):
+        return True
+    if keeper.conversation is None or not state.captured:
+        return False
+    return own_words.taken_up_at(state, own_test(keeper, state.session)) is None
 
 
 def _make_room(keeper: Keeper, transaction: Transaction, *, replace: bool, at: int | None) -> None:

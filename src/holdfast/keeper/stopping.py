@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import astuple
 
 from holdfast.core import agents, view
+from holdfast.core.device_names import device_names
 from holdfast.core.errors import Invalid, Refused
 from holdfast.core.lifecycle import FINISHED, refusal, session_allows
+from holdfast.core.reading import read
 from holdfast.core.state import State
 from holdfast.core.text import clean, shorten
 from holdfast.core.times import MINUTE, text
-from holdfast.core.vocabulary import AgentAborted, AgentInterrupted, Data, SessionCompleted
+from holdfast.core.vocabulary import (
+    AgentAborted,
+    AgentInterrupted,
+    Data,
+    SessionCompleted,
+    SessionEdited,
+    SessionStarted,
+)
 from holdfast.core.worktime import WorkTime
+from holdfast.keeper.own_devices import own_test
 from holdfast.machine.process import Identity, fate
 from holdfast.machine.wall import local_offset
 
@@ -58,11 +68,7 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
     status = view.status_of(state)
     if not session_allows(status, "session.completed"):
         raise refusal("the session", status, "session.completed", session.id)
-    branch = view.word(state, "branch")
-    if branch is None:
-        raise Refused(
-            "the session has no branch of its own", hint="Stop it plainly: holdfast stop", session=session.id
-        )
+    branch = _branch(session, state)
     keeper = session.keeper
     end = keeper.recorder.moment(at, state.latest.get(keeper.home.writer(keeper.address)), session.id)
     compare_at_end(keeper, session.id, at)  # before the branch, and with it the work tree, becomes another
@@ -82,6 +88,36 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
     at_work = still_at_work(session.state())
     session.end_with([*made, SessionCompleted(outcome="kept" if keep else "discarded", reason=reason)], at)
     return stopped._replace(at_work=at_work)
+
+
+def _branch(session: KeptSession, state: State) -> str:
+    """The session's branch, as a device of ours said: whoever else writes in it must not choose what is deleted."""
+    writes = state.registers.get("branch")
+    if not writes:
+        raise Refused(
+            "the session has no branch of its own", hint="Stop it plainly: holdfast stop", session=session.id
+        )
+    is_own = own_test(session.keeper, session.id)
+    stands = writes[-1]
+    if is_own(stands.writer):
+        return str(stands.value)
+    branch = None
+    for event in session.keeper.store().events(session.id):
+        if event.type in ("session.started", "session.edited") and is_own(event.writer):
+            said = read(event)
+            if isinstance(said, (SessionStarted, SessionEdited)):
+                branch = said.branch or branch
+    if branch is None:
+        guests = session.guests()
+        unnamed = "a guest" if stands.writer in guests else "another device"
+        who = device_names(state, guests).get(stands.writer, unnamed)
+        raise Refused(
+            f"that the session's branch is {shorten(str(stands.value), 60)!a} was said by {shorten(who, 60)!a},"
+            " and by no device of yours",
+            hint="Merge or delete the branch with git, then stop plainly: holdfast stop",
+            session=session.id,
+        )
+    return branch
 
 
 def ended_with(state: State) -> Iterator[Data]:

@@ -30,14 +30,16 @@ from holdfast.capture.signals import (
     Replied,
     Waits,
 )
-from holdfast.core import routing, view
+from holdfast.core import own_words, routing, view
 from holdfast.core.lifecycle import FINISHED
+from holdfast.core.own_words import IsOwn
 from holdfast.core.state import State
 from holdfast.core.times import HOUR
 from holdfast.core.vocabulary import NativeMoved, Project, SessionEdited, SessionStarted
 from holdfast.keeper import open_sessions, projects
 from holdfast.keeper.captures import links, opened
-from holdfast.keeper.replacing import was_put_away
+from holdfast.keeper.own_devices import own_test
+from holdfast.keeper.replacing import is_replacement
 from holdfast.store.interface import Draft, Transaction
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class Belonging:
         self._current = keeper.store().current(keeper.place.root)
         self._join = round(keeper.settings.number("capture.join_hours") * HOUR)
         self._single: bool | None = None
+        self._own: dict[str, IsOwn] = {}
 
     def session(self, heard: Heard, at: int, key: str) -> str | None:
         """The session to record this in, begun if need be; None when it tells of no work and of no known session."""
@@ -93,10 +96,14 @@ class Belonging:
         """Whether a person put this session away for another one, which gathers what is worked on here. What somebody
         moved to it since then stays.
         """
-        if not was_put_away(known) or self._current == known.session:
+        if self._current == known.session or view.status_of(known) not in ("paused", "in_progress"):
             return False
-        moved, put_away = links.moved_here_at(self._keeper, known, name), view.latest_mark(known)
-        if moved is not None and put_away is not None and moved >= put_away.at:
+        # Of ours: what others paused is not left by us, and what others resumed is not taken up by us.
+        mark = own_words.latest_mark(known, self._is_own(known))
+        if mark is None or not is_replacement(mark):
+            return False
+        moved = links.moved_here_at(self._keeper, known, name)
+        if moved is not None and moved >= mark.at:
             return False
         other = self._candidate(at)
         return other is not None and routing.gathers(other, at, self._join)
@@ -107,14 +114,32 @@ class Belonging:
         """
         if self._is_single():
             state = self._unfinished()
-            return None if state is None else routing.candidate(state, over=self._keeper.is_over(state, at=at))
+            return None if state is None else self._single_candidate(state, at)
         open_here = open_sessions.among(self._keeper, self._transaction, self._current, self._transaction.state)
         taken_up = [
-            (state.taken_up_at, state.session == self._current, state)
+            (since, state.session == self._current, state)
             for state in open_here
-            if state.taken_up_at is not None and not self._is_closed(state)
+            if (since := own_words.taken_up_at(state, self._is_own(state))) is not None
+            and not own_words.is_put_away(state, self._is_own(state))
+            and not self._is_closed(state)
         ]
-        return routing.candidate(max(taken_up, key=lambda one: one[:2])[2]) if taken_up else None
+        if not taken_up:
+            return None
+        state = max(taken_up, key=lambda one: one[:2])[2]
+        return routing.candidate(state, self._is_own(state))
+
+    def _single_candidate(self, state: State, at: int) -> routing.Candidate:
+        found = routing.candidate(state, self._is_own(state), over=self._keeper.is_over(state, at=at))
+        # Others who go on in a session that began by itself do not keep it open for us.
+        left = view.began_by_itself(state) and at - found.last_sign >= self._join
+        if left and own_words.has_others(state, self._is_own(state)):
+            return found._replace(over=True)
+        return found
+
+    def _is_own(self, state: State) -> IsOwn:
+        if state.session not in self._own:
+            self._own[state.session] = own_test(self._keeper, state.session)
+        return self._own[state.session]
 
     def _is_single(self) -> bool:
         """Whether a mirror is on whose format holds one session."""
@@ -259,4 +284,6 @@ def needs_project(keeper: Keeper, told: list[tuple[Heard, int]]) -> bool:
         return True
     if all(links.session_of(keeper, name) for name in names):
         return False
-    return state is None or view.status_of(state) in FINISHED or state.taken_up_at is None
+    if state is None or view.status_of(state) in FINISHED:
+        return True
+    return own_words.taken_up_at(state, own_test(keeper, state.session)) is None

@@ -6,14 +6,13 @@ work into their session nor divert it from ours. Of what our devices said in a s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.core import view
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.state import NativeState, State
-from holdfast.store import origin
+from holdfast.keeper.own_devices import own_test
 
 if TYPE_CHECKING:
     from holdfast.keeper.keeper import Keeper
@@ -67,7 +66,8 @@ def moved_here_at(keeper: Keeper, state: State, name: str) -> int | None:
     """When one of us moved the conversation to this session last; None if nobody did."""
     native = native_of(state, name)
     moved = {} if native is None else native.moved_here
-    return max((at for writer, at in moved.items() if is_own(keeper, state, writer)), default=None)
+    is_own = own_test(keeper, state.session)
+    return max((at for writer, at in moved.items() if is_own(writer)), default=None)
 
 
 def native_of(state: State, name: str) -> NativeState | None:
@@ -76,21 +76,5 @@ def native_of(state: State, name: str) -> NativeState | None:
 
 
 def _latest_of_ours(keeper: Keeper, state: State, writers: tuple[str, ...]) -> str | None:
-    return next((writer for writer in reversed(writers) if is_own(keeper, state, writer)), None)
-
-
-def is_own(keeper: Keeper, state: State, writer: str) -> bool:
-    """Whether a writer of a session is a device of ours."""
-    if writer == keeper.home.known_writer(keeper.address):
-        return True
-    store = keeper.store()
-    if not store.is_own_stream(state.session, writer):
-        return False
-    if not os.path.lexists(keeper.home.remotes):
-        return True
-    from holdfast.keeper.teleports import opening
-    from holdfast.teleport.keys import is_certified
-
-    if not is_certified(writer) and origin.share_of(store, state.session) is None:
-        return True
-    return opening.here(keeper).is_ours(writer)
+    is_own = own_test(keeper, state.session)
+    return next((writer for writer in reversed(writers) if is_own(writer)), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -75,27 +75,50 @@ def here(keeper: Keeper) -> Here:
         cleansing.take_in(keeper, transaction)
 
     def is_ours(writer: str) -> bool:
-        known = (Vault(found, Nowhere(one.url), one.vault).membership for one in vaults)
-        return certifies(writer, own.public.signing) or any(provenance.device_test(one)(writer) for one in known)
+        return _device_test(found, vaults)(writer)  # anew: who belongs changes while we sync
 
     def taking(session: str) -> tuple[str, ...]:
         state = store.state(session)
         return tuple(one.vault for one in vaults if one.takes(state))
 
     store, own = keeper.store(), keys(keeper)
-    vaults = [one for one in remotes.load(keeper.home) if one.kind == "vault"]
+    vaults = _vaults(keeper)
     found = Here(
         keys=own, name=keeper.device(), store=store, transaction=keeper.transaction,
         writer=lambda: _writer(keeper, own.public.signing),
-        renew=lambda: keeper.home.renew(keeper.address),
-        now=keeper.now, received=received, is_ours=is_ours, vaults=taking,
+        renew=lambda: keeper.home.renew(keeper.address), now=keeper.now, received=received,
+        is_ours=is_ours, vaults=taking,
     )  # fmt: skip
     return found
 
 
+def device_test(keeper: Keeper) -> Callable[[str], bool]:
+    """Tells whether a writer is this device or another one of ours, as the vaults stand now."""
+    return _device_test(here(keeper), _vaults(keeper))
+
+
+def _device_test(here: Here, vaults: Iterable[Remote]) -> Callable[[str], bool]:
+    tests: list[Callable[[str], bool]] = []
+
+    def is_ours(writer: str) -> bool:
+        if certifies(writer, here.keys.public.signing):
+            return True
+        if not tests:  # reading who belongs to a vault takes time
+            tests.extend(
+                provenance.device_test(Vault(here, Nowhere(one.url), one.vault).membership) for one in vaults
+            )
+        return any(test(writer) for test in tests)
+
+    return is_ours
+
+
+def _vaults(keeper: Keeper) -> list[Remote]:
+    return [one for one in remotes.load(keeper.home) if one.kind == "vault"]
+
+
 def own_mark(keeper: Keeper) -> str:
     """What tells our sessions from others' of the same id: the first vault of ours, else this device's keys."""
-    own = (one.vault for one in remotes.load(keeper.home) if one.kind == "vault")
+    own = (one.vault for one in _vaults(keeper))
     return next(own, None) or keys(keeper).public.id
 
 
