@@ -8,6 +8,8 @@ import pytest
 from desks import Desk
 from team import Team
 
+from holdfast.core.errors import Refused
+from holdfast.core.vocabulary import SessionEdited
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import PostgresStore, administering, rights, sharing
 
@@ -49,3 +51,36 @@ def test_conversation_that_another_member_linked_draws_no_work_into_their_sessio
         goals = {row.id: row.goal for row in keeper.history(limit=None, all_projects=True)}
         assert len(set(goals) - {session}) == 1
     assert ada.commands() == ["make 0"]
+
+
+def test_member_who_resumes_a_shared_session_draws_no_new_conversation_of_its_owner_into_it(
+    postgres: Server, database: str, tmp_path: Path
+) -> None:
+    """Nor does the owner's command act on the branch that the member names; the owner's own word counts."""
+    team, other = Team(postgres, database), Team(postgres, database)
+    admin = PostgresAddress(f"{postgres.url(team.name)}&vault={team.vault}")
+    with administering.connected(admin, "admit") as own:
+        rights.admit(own, rights.make_vault(own, team.vault), other.person)
+    ada = Desk(tmp_path, team.url(), "ada")
+    ben = Desk(tmp_path, other.url().replace(other.vault, team.vault), "ben")
+    ada.connect()
+    ada.hook("tell", "UserPromptSubmit", prompt="Build the shop", prompt_id="p1")
+    with ada.keeper() as keeper:
+        session = keeper.session().id
+        store = keeper.store()
+        assert isinstance(store, PostgresStore)
+        sharing.share(store, session, other.person, True)
+    with ben.keeper() as keeper:
+        keeper.session(session).resume(force=True)
+        keeper.recorder.record(session, lambda _: [SessionEdited(branch="precious")])
+    ada.hook("tell", "UserPromptSubmit", "talk-2", prompt="Private", prompt_id="p2")
+    with ada.keeper() as keeper:
+        goals = {row.goal: row.id for row in keeper.history(limit=None)}
+        assert set(goals) == {"Build the shop", "Private"}
+        with pytest.raises(Refused, match="by no device of yours"):
+            keeper.session(session).stop(discard=True)
+        keeper.session(goals["Private"]).complete()
+        keeper.session(session).resume()
+    ada.hook("tell", "UserPromptSubmit", "talk-3", prompt="Joins", prompt_id="p3")
+    with ada.keeper() as keeper:
+        assert {one.id for one in keeper.session(session).document().native} == {"talk-1", "talk-3"}

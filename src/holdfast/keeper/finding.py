@@ -132,17 +132,22 @@ def latest(keeper: Keeper, rows: Iterable[Row]) -> KeptSession | None:
 
     store = keeper.existing_store()
     shared = {} if store is None else origin.through_shares(store)
-    best: tuple[bool, str, str] | None = None
-    ranks = sorted(((row.id not in shared, row.updated_at, row.id) for row in rows), reverse=True)
-    for is_ours, updated_at, session in ranks:
-        if best is not None and (is_ours, updated_at, session) <= best:
+    best: tuple[bool, bool, str, str] | None = None
+    ranks = sorted(((row.id not in shared, not row.archived, row.updated_at, row.id) for row in rows), reverse=True)
+    for rank in ranks:
+        if best is not None and rank <= best:
             break
-        # Guests of our own sessions date as they like, too: of these, our own last word counts.
+        is_ours, is_shown, updated_at, session = rank
         state = store.state(session) if is_ours and store is not None else None
-        said = None if state is None else own_words.last_word_at(state, own_test(keeper, session))
-        rank = (is_ours, updated_at if said is None else text(said), session)
-        best = rank if best is None else max(best, rank)
-    return None if best is None else KeptSession(keeper, best[2])
+        if state is not None:
+            # Guests of our own sessions date as they like, too, and say that these are not put away.
+            is_own = own_test(keeper, session)
+            said = own_words.last_word_at(state, is_own)
+            is_shown = is_shown and not own_words.is_put_away(state, is_own)
+            updated_at = updated_at if said is None else text(said)
+        own_rank = (is_ours, is_shown, updated_at, session)
+        best = own_rank if best is None else max(best, own_rank)
+    return None if best is None else KeptSession(keeper, best[3])
 
 
 def listed(keeper: Keeper, wanted: Filter) -> list[Row]:

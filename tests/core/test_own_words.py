@@ -1,0 +1,84 @@
+"""Whatever others say in a session, what our own devices said there stays what it was."""
+
+from __future__ import annotations
+
+import pytest
+from histories import MINUTE, NOON, POOL, Device, joined, started, together
+
+from holdfast.core import own_words, routing
+from holdfast.core.fold import fold
+from holdfast.core.state import Mark, State
+from holdfast.core.vocabulary import (
+    TYPE_OF,
+    ConflictResolved,
+    Data,
+    SessionArchived,
+    SessionPaused,
+    SessionResumed,
+    SessionUnarchived,
+)
+from holdfast.keeper.replacing import REPLACED
+
+HISTORIES: dict[str, tuple[Data, ...]] = {
+    "begun": (),
+    "taken up again": (SessionPaused(), SessionResumed()),
+    "put away": (SessionPaused(reason=REPLACED), SessionArchived()),
+    "put away and back": (SessionArchived(), SessionUnarchived()),
+}
+
+
+def ours(writer: str) -> bool:
+    return writer in ("w1", "w3")
+
+
+def words(state: State) -> tuple[int | None, int, bool, Mark | None, int | None, routing.Candidate]:
+    mark = own_words.latest_mark(state, ours)
+    return (
+        own_words.taken_up_at(state, ours), own_words.last_sign(state, ours), own_words.is_put_away(state, ours),
+        None if mark is None else Mark(mark.at, mark.kind, mark.reason, writer=mark.writer),
+        own_words.last_word_at(state, ours), routing.candidate(state, ours),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_own_words_stay_as_they_are_whatever_others_record(history: str) -> None:
+    """Every kind of event, by a writer that has seen ours, dated now or a day ahead."""
+    laptop = started()
+    for data in HISTORIES[history]:
+        laptop.wait(MINUTE)
+        laptop.record(data)
+    before = words(laptop.state())
+    said = [*POOL, ConflictResolved(field="goal", chosen="", overruled=(), value="Another")]
+    assert {type(data) for data in said} == set(TYPE_OF)
+    for data in said:
+        for ahead in (MINUTE, 24 * 60 * MINUTE):
+            guest = joined(laptop)
+            guest.record(data, at=guest.now + ahead)
+            assert words(guest.state()) == before, data
+
+
+def test_own_words_are_those_of_all_our_devices_in_log_order() -> None:
+    laptop = started()
+    laptop.record(SessionArchived())
+    tablet = joined(laptop, "w3", "tablet")
+    tablet.wait(MINUTE)
+    tablet.record(SessionResumed())
+    guest = joined(tablet)
+    guest.wait(MINUTE)
+    guest.record(SessionArchived())
+    for events in (together(laptop, tablet, guest), together(guest, tablet, laptop)[::-1]):
+        state = fold(events)
+        assert own_words.taken_up_at(state, ours) == NOON + MINUTE
+        assert not own_words.is_put_away(state, ours)
+        assert own_words.has_others(state, ours)
+    assert not own_words.has_others(tablet.state(), ours)
+
+
+def test_own_words_of_a_session_that_others_began_are_none_until_we_take_it_up() -> None:
+    theirs = Device("w2")
+    theirs.hear(started())
+    state = started().state()
+    assert own_words.taken_up_at(state, lambda writer: writer == "w2") is None
+    assert own_words.last_sign(state, lambda writer: writer == "w2") == 0
+    theirs.record(SessionResumed())
+    assert own_words.taken_up_at(theirs.state(), lambda writer: writer == "w2") == NOON
