@@ -169,6 +169,32 @@ def test_resume_goes_on_with_what_the_owner_worked_on_last_though_a_guest_wrote_
     assert guested.session("resume")["id"] == own
 
 
+@pytest.mark.parametrize("is_named", [False, True])
+def test_guests_name_does_not_lead_a_mirror_to_the_files_of_another_session(guested: Guested, is_named: bool) -> None:
+    """Whether the shared session had a name in that format before, or the guest gave it the first one."""
+
+    def files() -> dict[str, bytes]:
+        return {file.name: file.read_bytes() for file in feature.glob("[!.]*") if file.is_file()}
+
+    if is_named:
+        guested.document("mirror", "on", "contract")
+    own = guested.session("start", "Private", "--feature", "payments", "--replace")
+    if not is_named:
+        guested.document("mirror", "on", "contract")
+        guested.document("mirror", "off", "contract")
+    feature = guested.project / ".ai-session" / str(own["aliases"]["contract"])
+    guested.session("resume", guested.shared)
+    guested.force([guested.shared], AliasGiven(format="contract", id=feature.name))
+    before = files()
+    assert "state.yaml" in before
+    if not is_named:
+        guested("mirror", "on", "contract")
+    guested("note", "Not there")
+    assert files() == before
+    assert guested.notes(guested.shared) == ["Not there"]
+    assert guested.notes(str(own["id"])) == []
+
+
 @pytest.mark.parametrize("words", [(), ("--branch",)])
 def test_guest_does_not_choose_the_branch_that_stop_discards(guested: Guested, words: tuple[str, ...]) -> None:
     """It is the one that our own device said; where none did, the refusal names who else."""

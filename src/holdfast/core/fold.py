@@ -221,7 +221,8 @@ def _started(state: State, event: Event, data: Data) -> None:
     state.came_from = data.came_from
     state.came_commit = data.came_commit
     state.continues = data.continues
-    state.aliases.update(data.aliases)
+    for name, alias in data.aliases.items():
+        _named_as(state, event, name, alias)
     state.tags.update(dict.fromkeys(data.tags))
     state.time.timer = data.timer
     for name in ("goal", "mode", "model", "scope", "task", "feature", "branch"):
@@ -422,7 +423,7 @@ def _named(state: State, event: Event, data: Data) -> None:
         case DeviceJoined():
             state.devices[event.writer] = data.device
         case AliasGiven():
-            state.aliases[data.format] = data.id
+            _named_as(state, event, data.format, data.id)
         case ExtraKept(value=None):
             state.extra.pop(data.name, None)  # nothing is kept any more
         case ExtraKept():
@@ -457,6 +458,12 @@ def _named(state: State, event: Event, data: Data) -> None:
         case GroundNoted() if state.project is not None:
             state.project = replace(state.project, git_branch=data.branch, git_commit=data.commit)
             state.noted_by = event.writer
+
+
+def _named_as(state: State, event: Event, name: str, alias: str) -> None:
+    """What a format showed the session as, it is in that format: files are called so."""
+    if state.aliases.setdefault(name, alias) == alias:
+        state.aliased_by.setdefault(name, event.writer)
 
 
 def _linked(state: State, event: Event, data: NativeLinked) -> None:

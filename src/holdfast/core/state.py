@@ -248,7 +248,9 @@ class State(msgspec.Struct, gc=False):
     # In the order in which they were given.
     tags: dict[str, None] = {}
     continues: str | None = None
+    # By format: the first id that was given, and by which writer.
     aliases: dict[str, str] = {}
+    aliased_by: dict[str, str] = {}
     # Somebody's word; None when nobody said anything, and age decides.
     archived: bool | None = None
     deleted: bool = False
