@@ -461,9 +461,9 @@ def _named(state: State, event: Event, data: Data) -> None:
 
 
 def _named_as(state: State, event: Event, name: str, alias: str) -> None:
-    """What a format showed the session as, it is in that format: files are called so."""
-    if state.aliases.setdefault(name, alias) == alias:
-        state.aliased_by.setdefault(name, event.writer)
+    """The name of the session in a format, which its files have: whoever gave it first can give another one."""
+    if state.aliased_by.setdefault(name, event.writer) == event.writer:
+        state.aliases[name] = alias
 
 
 def _linked(state: State, event: Event, data: NativeLinked) -> None:

@@ -248,7 +248,7 @@ class State(msgspec.Struct, gc=False):
     # In the order in which they were given.
     tags: dict[str, None] = {}
     continues: str | None = None
-    # By format: the first id that was given, and by which writer.
+    # By format: the id in it, and the writer that gave one first.
     aliases: dict[str, str] = {}
     aliased_by: dict[str, str] = {}
     # Somebody's word; None when nobody said anything, and age decides.
