@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from holdfast.core.reading import read
 from holdfast.core.vocabulary import MessageExchanged
-from holdfast.keeper.captures import links
+from holdfast.keeper.own_devices import own_test
 from holdfast.store import origin
 
 if TYPE_CHECKING:
@@ -107,8 +107,9 @@ def messages_in(keeper: Keeper) -> Messages:
                 said = read(event)
                 if isinstance(said, MessageExchanged) and said.role == "user":
                     found.setdefault(event.writer, []).append(event.at)
-        if origin.share_of(store, session) is None and (state := store.state(session)) is not None:
-            found = {writer: said_at for writer, said_at in found.items() if links.is_own(keeper, state, writer)}
+        if origin.share_of(store, session) is None:
+            is_own = own_test(keeper, session)
+            found = {writer: said_at for writer, said_at in found.items() if is_own(writer)}
         return sorted(moment for said_at in found.values() for moment in said_at)
 
     return messages

@@ -32,6 +32,7 @@ from holdfast.core.times import DAY
 from holdfast.core.vocabulary import ContextMeasured, ConversationUpdated, Data, SessionEdited
 from holdfast.keeper.captures import links
 from holdfast.keeper.captures.belonging import continued, named
+from holdfast.keeper.own_devices import own_test
 from holdfast.machine import errorlog
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def as_we_counted(keeper: Keeper, states: Iterable[State], agent: str, conversat
     """
     for state in states:
         if not state.deleted and links.was_linked(keeper, state, view.native_name(agent, conversation)):
-            others = {writer for writer in state.heads if not links.is_own(keeper, state, writer)}
+            is_own = own_test(keeper, state.session)
+            others = {writer for writer in state.heads if not is_own(writer)}
             yield _without(keeper, state, others, agent, conversation) if others else state
 
 
