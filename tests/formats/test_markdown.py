@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from holdfast.core.times import text as text_of
 from holdfast.formats.conformance import GROUND
-from holdfast.formats.unknown.markdown import TEXT, outline
+from holdfast.formats.finding import NOTES
+from holdfast.formats.unknown.markdown import outline
 from holdfast.formats.unknown.reading import reading
 
 HANDOFF = """\
@@ -91,7 +92,7 @@ def test_title_of_markdown_is_what_the_document_is_about() -> None:
     assert outline("# Session Handoff: Rate limits\n")["title"] == "Rate limits"
     assert outline("# Claude Session State\n").get("title") is None
     assert outline("# Session Handoff - 2024-01-15\n") == {
-        "date": "2024-01-15", TEXT: "# Session Handoff - 2024-01-15\n",
+        "date": "2024-01-15", NOTES: "# Session Handoff - 2024-01-15\n",
     }  # fmt: skip
 
 
@@ -254,11 +255,11 @@ def test_section_that_comes_twice_is_read_twice() -> None:
     ],
 )  # fmt: skip
 def test_title_that_names_the_kind_of_document_is_no_goal(title: str, said: dict[str, str]) -> None:
-    assert {key: value for key, value in outline(f"# {title}\n").items() if key != TEXT} == said
+    assert {key: value for key, value in outline(f"# {title}\n").items() if key != NOTES} == said
 
 
 @given(st.text(alphabet="#-*|:` \n\tax1[]>_=~✅", max_size=300))
 def test_any_markdown_is_read_and_its_text_kept(text: str) -> None:
     value = outline(text)
-    assert value[TEXT] == text
+    assert value[NOTES] == text
     reading(value, GROUND)

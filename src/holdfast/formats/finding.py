@@ -56,6 +56,8 @@ _HAND_MADE: Final = frozenset((
     "lastUpdated", "decisions", "files_changed", "key_files", "phase", "milestone", "progress_notes", "handoff",
 ))  # fmt: skip
 _ENOUGH: Final = 3
+# Where the text of notes is kept. A key that begins like this is about the file, and means nothing itself.
+NOTES: Final = "_text"
 
 
 # Texts by which a broken file shows that it was meant to be a session's.
@@ -141,6 +143,8 @@ def foreign(value: Json) -> str | None:
         return f"it is {what}, and every session file is an object"
     if not value:
         return "there is nothing in it"
+    if NOTES in value:
+        return "it is plain text or Markdown, and every session file is an object"
     there = frozenset(value)
     known = max(len(there & telling) for telling in _TELLING.values())
     own = [key for key in value if key in _HAND_MADE]

@@ -15,12 +15,11 @@ from typing import Final, NamedTuple
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
+from holdfast.formats.finding import NOTES
 from holdfast.formats.text.reading import read_yaml
 from holdfast.formats.unknown import values
 from holdfast.formats.unknown.table import Meaning, row_of, rows_named, words_of
 
-# Where the text is kept. A key that begins like this is about the file, and means nothing itself.
-TEXT: Final = "_text"
 _PREVIOUS: Final = "previous sessions"
 _HEADING: Final = re.compile(r"(#{1,6})\s+(\S.*)")
 _UNDERLINE: Final = re.compile(r"\s*(?:={3,}|-{3,})\s*\Z")
@@ -111,7 +110,7 @@ def outline(text: str) -> dict[str, Json]:
         named = around.get(heading)
         levels.append((depth, named if isinstance(named, dict) else around))
     _add_sessions(found, sessions)
-    return {**_without_empty(found), TEXT: text}
+    return {**_without_empty(found), NOTES: text}
 
 
 # ── titles ───────────────────────────────────────────────────────────────────────────────────────────────
