@@ -1,4 +1,4 @@
-"""Runs Python as on one and the same computer at one moment: `frozen_python.py [-I] [-S] [-P] (-c CODE | -m MODULE | FILE) WORDS…`.
+"""Runs Python as on one and the same computer at one moment: `frozen_python.py (-c CODE | -m MODULE | FILE) WORDS…`.
 
 The clock stands still, files that are synced get its time, randomness is repeated by every run of the story, and host
 and user have fixed names. Processes that the program starts with `sys.executable` run like this too.
@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from itertools import count
+from typing import Any
 
 NOW = int(os.environ["GOLDEN_NOW"])  # nanoseconds since 1970
 STEP = int(os.environ["GOLDEN_STEP"])  # how many commands the story ran before
@@ -23,7 +24,7 @@ PATIENCE = 30  # times as long as usual, for programs that give up after less th
 def stop_clock() -> None:
     synced = os.fsync
 
-    def fsync(file: int) -> None:
+    def fsync(file: Any) -> None:
         os.utime(file, ns=(NOW, NOW))
         synced(file)
 
@@ -73,6 +74,7 @@ def run(words: list[str]) -> None:
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = words
+        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
         runpy.run_path(words[0], run_name="__main__")
 
 

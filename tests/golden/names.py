@@ -26,6 +26,7 @@ MEASURED = (
     (re.compile(r'("store": ?"\w+\.)\d+'), r"\1<number>"),
     (re.compile(r'("command": .*\n.*"duration_ms": )\d+'), r"\1<number>"),
     (re.compile(r"(process\.started(?: +new +|\",\n.*\"text\": \"))\d+"), r"\1<ticks>"),
+    (re.compile(r'("bytes": )\d{6,}|[\d,]{7,}(?= bytes)'), r"\1<number>"),
     (re.compile(r"pid:\[\d+\]"), "pid:[<number>]"),
     (re.compile(r"(/spool/\S*?)\.\d+\.\d+\.(?=home)"), r"\1.<parent>.<pid>."),
     (re.compile(r"\b1\d{18}\b(?<!0{9})"), "<nanoseconds>"),
@@ -58,12 +59,8 @@ def stable(chapters: dict[str, str]) -> dict[str, str]:
         return names[random]
 
     whole = WITHIN.sub(named, RANDOM.sub(named, whole))
-    by_beginning = {random[:6]: name for random, name in reversed(names.items())}
-
-    def short(match: re.Match[str]) -> str:
-        return by_beginning.get(match.group()[:6], match.group())[: len(match.group())]
-
-    whole = SHORT.sub(short, whole)
+    beginnings = {random[:end]: name[:end] for random, name in reversed(names.items()) for end in range(6, 16)}
+    whole = SHORT.sub(lambda match: beginnings.get(match.group(), match.group()), whole)
     for pattern, text in MEASURED:
         whole = pattern.sub(text, whole)
     return dict(zip(chapters, whole.split("\0"), strict=True))

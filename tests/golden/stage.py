@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.parse
 from contextlib import contextmanager, suppress
@@ -26,7 +25,16 @@ if TYPE_CHECKING:
 FROZEN = Path(__file__).parent / "frozen_python.py"
 # Always the same directory: lines break at the same columns, and names that are hashes of paths stay the same.
 ROOT = Path("/tmp/holdfast-golden")
-TOOLS = ("cat", "cp", "git", "mkdir", "mv", "rm", "sh", "sleep")  # no agent's program is found that happens to be here
+TOOLS = (
+    "cat",
+    "cp",
+    "git",
+    "mkdir",
+    "mv",
+    "rm",
+    "sh",
+    "sleep",
+)  # no agent's program is found that happens to be here
 PATIENCE = 60
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
@@ -194,7 +202,7 @@ class Stage:
     @contextmanager
     def _started(self, words: list[str]) -> Iterator[Any]:
         self._step += 1
-        process = subprocess.Popen(
+        process: Any = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -241,7 +249,9 @@ def _marked(mark: str, text: str) -> list[str]:
             with suppress(ValueError):
                 value = json.loads(line)
         compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        shown += [f" j{mark} {part}" for part in pretty(value).splitlines()] if line == compact else [f"  {mark} {line}"]
+        shown += (
+            [f" j{mark} {part}" for part in pretty(value).splitlines()] if line == compact else [f"  {mark} {line}"]
+        )
     return shown
 
 

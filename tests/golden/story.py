@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 PAYLOADS = Path(__file__).parents[1] / "capture" / "payloads"
 FOLDER = f"folder:{ROOT}/folder"
 LEAVES = [
-    " ".join(filter(None, (command.name, verb and verb.name))) for command in COMMANDS for verb in command.verbs or (None,)
+    f"{command.name} {verb.name}" if verb else command.name
+    for command in COMMANDS
+    for verb in command.verbs or (None,)
 ]
 SHOWN_IN_BOTH = (
-    "status", "show @", "log", "timeline", "budget", "history", "stats", "briefing", "agent list", "task list", "plan show",
-    "conflicts", "report", "project list", "mirror status", "conversation list", "why cart.py", "cycle", "redact @", "watch",
-    "config list", "config get history.limit", "agents", "device show", "device list", "remote list", "people list",
-    "store show", "completion bash", "doctor",
+    "status", "show @", "log", "timeline", "budget", "history", "stats", "briefing", "agent list", "task list",
+    "plan show", "conflicts", "report", "project list", "mirror status", "conversation list", "why cart.py", "cycle",
+    "redact @", "watch", "config list", "config get history.limit", "agents", "device show", "device list",
+    "remote list", "people list", "store show", "completion bash", "doctor",
 )  # fmt: skip
 NOT_OF_AGENTS = r"/(wild|other|bread)/|/kept/(?!hooks/)|/shop/(?!\.git/hooks/)|\.sample$"
 SCHEMAS = (*FORMAT_NAMES, "contract-state", "contract-plan", "contract-registry", "contract-history", "craft-index")
@@ -37,7 +39,10 @@ TOOL_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("start_session", {"goal": "Asked for by an agent", "replace": True}),
     ("start_session", {"goal": "Once more"}),
     ("record", {"notes": ["A note"], "tasks": [{"event": "added", "text": "A task"}], "progress": 0.5}),
-    ("record", {"agents": [{"id": "helper", "event": "started", "type": "coder"}], "decisions": [{"chosen": "this"}]}),
+    (
+        "record",
+        {"agents": [{"id": "helper", "event": "started", "type": "coder"}], "decisions": [{"chosen": "this"}]},
+    ),
     ("record", {"files": [{"path": "cart.py", "action": "modified"}], "context": [{"tokens": 5000}]}),
     ("record", {"agents": [{"id": "nobody", "event": "completed"}]}),
     ("record", {"progress": 7}),
@@ -61,7 +66,8 @@ TOOL_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 def play(stage: Stage) -> None:
     for chapter in (
-        begin, helps, mistakes, work, look, correct, formats, damaged_files, connect, hooks, travel, mcp, dashboard, keep, homes,
+        begin, helps, mistakes, work, look, correct, formats, damaged_files, connect, hooks, travel, mcp, dashboard,
+        keep, homes,
     ):  # fmt: skip
         stage.chapter(chapter.__name__)
         chapter(stage)
@@ -250,6 +256,8 @@ def correct(stage: Stage) -> None:
         holdfast resume @
         10:40 holdfast start "Second thoughts" --branch
         printf 'total = 3\\n' > cart.py && git commit -qam "Triple the total"
+        holdfast stop --keep
+        rm plan.md
         holdfast stop --keep
         holdfast start "Third thoughts" --branch --json
         printf 'total = 4\\n' > cart.py && git commit -qam "Fourfold"
@@ -590,7 +598,14 @@ def travel(stage: Stage) -> None:
 def mcp(stage: Stage) -> None:
     stage.day, stage.time = "2027-03-16", "09:00"
     session = stage.answer("history")["sessions"][0]["id"]
-    uris = ("session/current", "briefing/current", "history", f"session/{session}", f"briefing/{session}", "session/abcd")
+    uris = (
+        "session/current",
+        "briefing/current",
+        "history",
+        f"session/{session}",
+        f"briefing/{session}",
+        "session/abcd",
+    )
     calls: list[tuple[str, dict[str, Any]]] = [
         *((f"{kind}/list", {}) for kind in ("tools", "prompts", "resources", "resources/templates")),
         *(("resources/read", {"uri": f"holdfast://{uri}"}) for uri in uris),
@@ -614,20 +629,24 @@ def dashboard(stage: Stage) -> None:
     api = "/api/v1"
     dialogs = ("pause", "resume", "stop", "note", "edit", "hours", "archive", "resolve", "share", "nothing")
     stage.browse([
-        "/", "/now", "/history", "/history?search=invoices", "/history/rows", "/hours", "/hours.csv", "/hill", "/devices",
-        "/nothing", "HEAD /live",
+        "/", "/now", "/history", "/history?search=invoices", "/history/rows", "/hours", "/hours.csv", "/hill",
+        "/devices", "/nothing", "HEAD /live",
         f"POST {session}/note text=Typed+in+the+browser", f"POST {session}/note text=",
-        f"POST {session}/edit goal=In+a+browser&was-goal=In+the+browser", f"POST {session}/edit goal=Late&was-goal=Old",
+        f"POST {session}/edit goal=In+a+browser&was-goal=In+the+browser",
+        f"POST {session}/edit goal=Late&was-goal=Old",
         f"POST {session}/hill scope=billing&position=7", f"POST {session}/hill scope=billing&position=70",
-        f"POST {session}/pause reason=Coffee", f"POST {session}/pause", f"POST {session}/resume", f"POST {session}/resume",
-        f"POST {session}/hours what=away&from=2027-03-17T08:00&to=2027-03-17T08:10", f"POST {session}/hours what=nothing",
+        f"POST {session}/pause reason=Coffee", f"POST {session}/pause",
+        f"POST {session}/resume", f"POST {session}/resume",
+        f"POST {session}/hours what=away&from=2027-03-17T08:00&to=2027-03-17T08:10",
+        f"POST {session}/hours what=nothing",
         f"POST {session}/resolve conflict=none&take=1", f"POST {session}/share email=bob@example.org&sure=yes",
         f"POST {session}/share email=bob@example.org", "POST /devices/sync",
         session, f"{session}/as-of?at=2027-03-17T09:00:00Z", f"{session}/events", f"{session}/events/{first}",
         *(f"{session}/dialog/{name}" for name in dialogs),
         *(f"{session}/export?format={name}" for name in (*FORMAT_NAMES, "nothing")),
         f"{session}/report", f"{session}/report?format=html",
-        *(f"{api}/{name}" for name in ("sessions?limit=5", "now", "hours", "hours?by=agent", "hills", "devices", "openapi.json")),
+        *(f"{api}/{name}" for name in ("sessions?limit=5", "now", "hours", "hours?by=agent", "hills", "devices")),
+        f"{api}/openapi.json",
         *(f"{api}/sessions{session.removeprefix('/session')}{part}" for part in ("", "/events", "/briefing")),
         f"{api}/sessions?limit=0", f"{api}/sessions/abcd", f"{api}/nothing",
         f"POST {session}/stop", f"POST {session}/stop", f"POST {session}/archive", f"POST {session}/unarchive",

@@ -1,4 +1,4 @@
-"""The golden story covers every surface: what is added to the program is added to the story. Reads its record only."""
+"""The golden story covers every surface: what the program gains, the story gains. Reads only what is stored."""
 
 from __future__ import annotations
 
