@@ -24,9 +24,9 @@ PATIENCE = 30  # times as long as usual, for programs that give up after less th
 def stop_clock() -> None:
     synced = os.fsync
 
-    def fsync(file: Any) -> None:
-        os.utime(file, ns=(NOW, NOW))
-        synced(file)
+    def fsync(fd: Any) -> None:
+        os.utime(fd, ns=(NOW, NOW))
+        synced(fd)
 
     time.time_ns = lambda: NOW
     time.time = lambda: NOW / 1e9

@@ -22,13 +22,16 @@ NEVER_FAIL = {"hook", "statusline"}  # whatever happens, agents go on
 SERVERS = {"mcp", "ui"}
 
 
+PRINTED = [ran for text in RECORD.values() for ran in RAN.findall(text) if not ran[0].endswith("--help")]
+
+
 def runs(command: str) -> set[tuple[bool, bool]]:
     """How a command was run: as JSON or not, with success or without."""
+    named = re.compile(rf"{command}\b(?!-)")
     return {
-        ("--json" in words, "\n  = " not in f"\n{printed}")
-        for text in RECORD.values()
-        for words, printed in RAN.findall(text)
-        if re.match(rf"{command}\b(?!-)", words) and not words.endswith("--help")
+        ("--json" in words, not re.search(r"^  = ", printed, re.MULTILINE))
+        for words, printed in PRINTED
+        if named.match(words)
     }
 
 
