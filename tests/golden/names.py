@@ -60,7 +60,15 @@ def stable(chapters: dict[str, str]) -> dict[str, str]:
 
     whole = WITHIN.sub(named, RANDOM.sub(named, whole))
     beginnings = {random[:end]: name[:end] for random, name in reversed(names.items()) for end in range(6, 16)}
-    whole = SHORT.sub(lambda match: beginnings.get(match.group(), match.group()), whole)
+
+    def short(match: re.Match[str]) -> str:
+        """The same beginning of a placeholder; some ids are shown by their beginning only, and begin with a 0."""
+        beginning = match.group()
+        if beginning not in beginnings and len(beginning) == 8 and beginning.startswith("0"):
+            names[beginning] = beginnings[beginning] = f"{len(names) + 1:08d}"
+        return beginnings.get(beginning, beginning)
+
+    whole = SHORT.sub(short, whole)
     for pattern, text in MEASURED:
         whole = pattern.sub(text, whole)
     return dict(zip(chapters, whole.split("\0"), strict=True))

@@ -35,7 +35,7 @@ TOOLS = (
     "sh",
     "sleep",
 )  # no agent's program is found that happens to be here
-PATIENCE = 60
+PATIENCE = 300  # seconds; this machine may be busy
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
@@ -52,7 +52,7 @@ class Stage:
         self._step = 0
         self._servers: set[int] = set()
         # One story at a time. Processes whose parent has ended become ours: `settle` can see them.
-        self._lock = open(f"{ROOT}.lock", "a")  # noqa: SIM115
+        self._lock = open(f"{ROOT}.{os.getuid()}.lock", "a")  # noqa: SIM115
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
         shutil.rmtree(ROOT, ignore_errors=True)
