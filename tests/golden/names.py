@@ -22,6 +22,7 @@ SHORT = re.compile(r"(?<![0-9A-Za-z_-])[0-9a-f]{6,15}(?![0-9A-Za-z_-])")
 # The same in other surroundings: parts of file names and of longer words.
 WITHIN = re.compile(rf"{UUID}|(?<![0-9a-f])[0-9a-f]{{32,}}(?![0-9a-f])")
 MEASURED = (
+    (re.compile(r"'[^']*/site-packages'"), "'<site-packages>'"),
     (re.compile(r'("(?:pid|parent|inode|home|store|size)": ?)\d+'), r"\1<number>"),
     (re.compile(r'("store": ?"\w+\.)\d+'), r"\1<number>"),
     (re.compile(r'("command": .*\n.*"duration_ms": )\d+'), r"\1<number>"),
