@@ -16,7 +16,7 @@ ifdef SSL_CERT_FILE
 export NODE_EXTRA_CA_CERTS ?= $(SSL_CERT_FILE)
 endif
 
-.PHONY: run test lint bench torture real-agents inspector docs clean
+.PHONY: run test lint golden golden-update bench torture real-agents inspector docs clean
 
 run: $(VENV)/installed            ## the main job, end to end, in a scratch directory
 	@$(BIN)/holdfast tour
@@ -29,6 +29,12 @@ lint: $(READY)                    ## style, types, layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+golden: $(READY)                  ## every output of a scripted story, compared with tests/golden/expected (Linux)
+	@cd tests && ../$(BIN)/python -m golden
+
+golden-update: $(READY)           ## what the story prints now is what is expected
+	@cd tests && ../$(BIN)/python -m golden --update
 
 docs: $(READY)                    ## regenerate the pages made from code
 	@$(BIN)/python docs/generate.py

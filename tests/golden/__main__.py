@@ -1,0 +1,60 @@
+"""Play the story and compare it with what is stored: `python -m golden [--update]`, in tests/."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+
+from golden.names import stable
+from golden.stage import Stage
+from golden.story import play
+
+EXPECTED = Path(__file__).parent / "expected"
+MOST_LINES = 400  # of differences; the rest says nothing new
+
+
+def record() -> dict[str, str]:
+    """By chapter, all that came out."""
+    stage = Stage()
+    try:
+        play(stage)
+    except BaseException:
+        print(*[part for parts in stage.chapters.values() for part in parts][-5:], sep="\n", file=sys.stderr)
+        raise
+    finally:
+        stage.close()
+    return stable({name: "\n".join(parts) for name, parts in stage.chapters.items()})
+
+
+def update(played: dict[str, str]) -> None:
+    EXPECTED.mkdir(exist_ok=True)
+    for path in EXPECTED.glob("*.txt"):
+        path.unlink()
+    for name, text in played.items():
+        (EXPECTED / f"{name}.txt").write_text(text, encoding="utf-8", newline="")
+
+
+def differences(played: dict[str, str]) -> list[str]:
+    expected = {path.stem: path.read_bytes().decode() for path in EXPECTED.glob("*.txt")}
+    found: list[str] = []
+    for name in sorted(expected.keys() | played.keys()):
+        before, after = (texts.get(name, "").split("\n") for texts in (expected, played))
+        found += difflib.unified_diff(before, after, f"expected/{name}.txt", f"now/{name}.txt", lineterm="", n=2)
+    return found
+
+
+def main() -> int:
+    played = record()
+    if "--update" in sys.argv:
+        update(played)
+        return 0
+    found = differences(played)
+    print("\n".join(found[:MOST_LINES]) or "Every output is as recorded.")
+    if len(found) > MOST_LINES:
+        print(f"… and {len(found) - MOST_LINES} more lines.")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
