@@ -173,6 +173,87 @@ def test_import_and_mirror_count_the_same(cli: Calling, program: Program, tmp_pa
         assert imported == mirrored, home
 
 
+# ── its pauses end when it says so ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("pause_at", [9, 10])
+@pytest.mark.parametrize("message_at", [40, 42])
+@pytest.mark.parametrize("looks", [1, 2])
+def test_resume_of_the_program_stays_when_the_pause_was_looked_at(
+    pause_at: int, message_at: int, looks: int, cli: Calling, program: Program
+) -> None:
+    """Lunch from the last message or a minute later, looked at, and a message at the resume or two minutes later."""
+    program.message(9, worked=9)
+    cli("status", "--at", at(9))
+
+    def begin(document: dict[str, Any]) -> None:
+        document["pauses"].append(
+            {"type": "MANUAL", "reason": "lunch", "startTime": at(pause_at), "endTime": None, "durationMs": 0}
+        )
+        document |= {"status": "PAUSED", "lastMessageTime": at(pause_at), "actualWorkingMs": pause_at * MINUTE}
+
+    def end(document: dict[str, Any]) -> None:
+        length = (40 - pause_at) * MINUTE
+        document["pauses"][0] |= {"endTime": at(40), "durationMs": length}
+        document |= {"status": "IN_PROGRESS", "lastMessageTime": at(message_at), "totalPausedMs": length}
+        document["actualWorkingMs"] = message_at * MINUTE - length
+
+    program.edit(begin)
+    for _ in range(looks):
+        assert cli.session("status", "--at", at(pause_at))["status"] == "paused"
+    program.edit(end)
+    wrote = program.read()
+    session = cli.session("status", "--at", at(message_at))
+    assert program.read() == wrote
+    assert (session["status"], pauses(session)) == ("in_progress", [("manual", 40 - pause_at)])
+
+
+def test_open_idle_pause_is_one_pause_when_the_next_message_ends_it(cli: Calling, program: Program) -> None:
+    """Found after 12 minutes, written as open, and ended by the next message two minutes later."""
+    idle: dict[str, Any] = {"type": "AUTO_IDLE", "reason": "User idle", "startTime": at(0)}
+    for minute, status, end in ((12, "PAUSED", None), (14, "IN_PROGRESS", at(14))):
+        length = minute * MINUTE
+        entry = {**idle, "endTime": end, "durationMs": length}
+        program.edit(
+            lambda document, entry=entry, minute=minute, status=status: document.update(  # type: ignore[misc]
+                pauses=[entry], status=status, totalPausedMs=minute * MINUTE, lastMessageTime=at(minute)
+            )
+        )
+        wrote = program.read()
+        session = cli.session("status", "--at", at(minute))
+        assert program.read() == wrote
+        assert pauses(session) == [("idle", minute)]
+    assert session["status"] == "in_progress"
+
+
+def test_task_pause_that_has_ended_adds_no_pause_when_the_status_stays_paused(cli: Calling, program: Program) -> None:
+    """As the text's steps have it: an entry for the agent's run, PAUSED, and IN_PROGRESS by the next message."""
+    program.pause("AUTO_TASK", "Task agent: explore", 0, 17)
+    program.edit(lambda document: document.update(status="PAUSED"))
+    wrote = program.read()
+    assert cli.session("status", "--at", at(17))["status"] == "paused"
+    assert program.read() == wrote
+    program.message(20, worked=3)
+    program.edit(lambda document: document.update(status="IN_PROGRESS"))
+    session = cli.session("status", "--at", at(20))
+    assert (session["status"], pauses(session), session["time"]["working_ms"]) == (
+        "in_progress", [("task", 17)], 3 * MINUTE,
+    )  # fmt: skip
+
+
+def test_pause_that_the_program_made_longer_is_still_one_pause(cli: Calling, program: Program) -> None:
+    program.pause("MANUAL", "coffee", 2, 4)
+    cli("status", "--at", at(4))
+    program.edit(
+        lambda document: document.update(
+            pauses=[{**document["pauses"][0], "endTime": at(7), "durationMs": 5 * MINUTE}],
+            totalPausedMs=5 * MINUTE, lastMessageTime=at(7),
+        )
+    )  # fmt: skip
+    assert pauses(cli.session("status", "--at", at(7))) == [("manual", 5)]
+    assert len(program.read()["pauses"]) == 1
+
+
 # ── deleting the file stops the timer ────────────────────────────────────────────────────────────────────
 
 

@@ -628,6 +628,17 @@ def test_away_is_a_pause_nobody_recorded_at_the_time() -> None:
     assert at(device, 30 * MINUTE).pauses[1].reason == "Dentist"
 
 
+def test_away_entered_again_from_the_same_moment_is_one_pause() -> None:
+    """As long as the longest of them, whichever came first."""
+    for first, second in ((9, 14), (14, 9)):
+        device = started()
+        device.wait(20 * MINUTE)
+        for minutes in (first, second):
+            device.record(AwayRecorded(since=START + 2 * MINUTE, until=START + minutes * MINUTE))
+        rests = [rest for rest in view.worktime(device.state(), START + 20 * MINUTE).pauses if rest.kind == "manual"]
+        assert [(rest.since - START, rest.length) for rest in rests] == [(2 * MINUTE, 12 * MINUTE)]
+
+
 def test_away_during_work_makes_it_a_pause() -> None:
     """Signs of activity in between (an agent's) do not speak against it."""
     device = started()
@@ -971,9 +982,8 @@ def test_an_idle_pause_that_was_said_to_go_on_goes_on_until_its_end_is_told() ->
     resumed.record(AwayRecorded(since=NOON, until=NOON, kind="idle"))
     resumed.record(SessionResumed())
     assert view.worktime(resumed.state(), NOON + MINUTE).pauses == ()
-    (whole, *rest) = view.worktime(device.state(), device.now).pauses
-    assert whole.until is not None
-    assert [one.until for one in rest] == [NOON + 3 * MINUTE]
+    (pause,) = view.worktime(device.state(), device.now).pauses
+    assert (pause.since, pause.until) == (NOON, NOON + 3 * MINUTE)
     assert view.worktime(device.state(), device.now).paused == 3 * MINUTE
 
 

@@ -412,6 +412,17 @@ def test_an_open_task_pause_is_an_agent_at_work() -> None:
     assert (agent.task, agent.background, agent.started_at) == ("explore", False, BEGAN)
 
 
+@pytest.mark.parametrize("kind", ["AUTO_IDLE", "AUTO_TASK", "MANUAL"])
+def test_pause_of_no_length_leaves_the_status_paused_when_it_ends_with_the_last_message(kind: str) -> None:
+    start = INITIAL["startTime"]
+    pause: Json = {"type": kind, "reason": "x", "startTime": start, "endTime": start, "durationMs": 0}
+    shown = TIMER.render(imported({**INITIAL, "status": "PAUSED", "pauses": [pause]}))
+    assert shown["status"] == "PAUSED"
+    assert TIMER.render(imported(shown)) == shown
+    _, later = after(INITIAL, status="PAUSED", pauses=[pause])
+    assert later["status"] == "PAUSED"
+
+
 # ── What another program changes ─────────────────────────────────────────────────────────────────────────
 
 
@@ -507,6 +518,20 @@ def test_the_status_alone_pauses_and_resumes() -> None:
     heard, shown = after({**INITIAL, "status": "PAUSED"}, status="IN_PROGRESS")
     assert [data for _, data in heard] == [SessionResumed()]
     assert shown["status"] == "IN_PROGRESS"
+
+
+@pytest.mark.parametrize("kind", ["AUTO_IDLE", "AUTO_TASK"])
+def test_status_stays_paused_after_an_automatic_pause_when_a_later_message_leaves_it(kind: str) -> None:
+    pause: Json = {
+        "type": kind, "reason": "x", "startTime": INITIAL["startTime"], "endTime": "2025-11-04T10:20:00Z",
+        "durationMs": 20 * MINUTE,
+    }  # fmt: skip
+    before = {
+        **INITIAL, "status": "PAUSED", "pauses": [pause], "lastMessageTime": "2025-11-04T10:20:00Z",
+        "totalPausedMs": 20 * MINUTE,
+    }  # fmt: skip
+    _, shown = after(before, lastMessageTime="2025-11-04T10:23:00Z", actualWorkingMs=3 * MINUTE)
+    assert (shown["status"], shown["pauses"], shown["actualWorkingMs"]) == ("PAUSED", [pause], 3 * MINUTE)
 
 
 def test_an_agent_that_is_known_by_itself_is_not_ended_by_the_end_of_a_pause() -> None:

@@ -13,7 +13,7 @@ from mirror_calls import Calls
 from mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project, git
 
 from holdfast import Keeper
-from holdfast.core import view
+from holdfast.core import times, view
 from holdfast.core.canonical import Json
 from holdfast.core.model import Session
 from holdfast.keeper.following import Change, Following
@@ -158,6 +158,31 @@ def test_going_back_and_forth_counts_each_time(timed: Edited, clock: Clock) -> N
         clock.ahead += 5
         copy = timed.write(f"Words {number}", copy)
         is_plain(timed, f"Words {number}")
+
+
+@pytest.mark.parametrize(
+    ("name", "paused", "running", "stamp"),
+    [
+        ("orchestrator", "paused", "in_progress", "updated"),
+        ("craft", "paused", "in_progress", "updated_at"),
+        ("timer", "PAUSED", "IN_PROGRESS", "lastMessageTime"),
+    ],
+)
+@pytest.mark.parametrize("reads", [True, False])
+def test_value_put_back_to_what_it_was_is_an_edit_when_its_writer_had_changed_it(
+    reads: bool, paused: str, running: str, stamp: str, timed: Edited, clock: Clock
+) -> None:
+    """A program that pauses and resumes, and says when it wrote; it reads the file each time, or has it in memory."""
+    document = timed.project.json(timed.path)
+    for status in (paused, running, paused, running):
+        clock.ahead += 60
+        if reads:
+            document = timed.project.json(timed.path)
+        document |= {"status": status, stamp: times.text(clock.nanos() // 1_000_000)}
+        timed.project.write(timed.path, document)
+        os.utime(timed.project.file(timed.path), ns=(clock.nanos(), clock.nanos()))
+        found = timed.session.document()
+        assert (found.status, found.conflicts) == ("paused" if status == paused else "in_progress", [])
 
 
 def test_the_program_takes_edits_in_a_row(

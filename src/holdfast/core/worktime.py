@@ -301,10 +301,16 @@ def _marked(time: TimeState, stretches: Sequence[Stretch]) -> Iterable[tuple[Pau
     for paused, until in reversed(found):
         yield from _held(time, paused, until, stretches)
     away, last = _begun(time, "idle"), _end(time.active[-1]) if time.active else time.start
+    entered: dict[tuple[str, int], tuple[str | None, int]] = {}
     for mark in time.marks:
-        if mark.kind == "away" and mark.until is not None and mark.until > mark.at:
-            goes_on = mark.pause == "idle" and mark.at in away and last <= mark.until
-            yield (_KINDS.get(mark.pause, "manual"), mark.reason, mark.at, None if goes_on else mark.until)
+        if mark.kind == "away" and mark.until is not None:
+            # Entered again from the same moment, it is the same pause, and may have become longer.
+            _, until = entered.get((mark.pause, mark.at), (None, mark.at + 1))
+            if mark.until >= until:
+                entered[mark.pause, mark.at] = mark.reason, mark.until
+    for (pause, since), (reason, until) in entered.items():
+        goes_on = pause == "idle" and since in away and last <= until
+        yield (_KINDS.get(pause, "manual"), reason, since, None if goes_on else until)
 
 
 def _held(

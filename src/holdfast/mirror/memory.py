@@ -88,7 +88,8 @@ class Tree(msgspec.Struct):
     strange: dict[str, dict[str, Strange]] = {}
     # path -> what was deleted there: the file stays away until its session goes on
     removed: dict[str, Removed] = {}
-    # format -> session -> what was last taken in: the event it was made as of, and those that came of it
+    # format -> session -> what was last taken in: the event it was made as of, and those that came of it; the last
+    # one twice where it says all that is shown since
     lines: dict[str, dict[str, list[str]]] = {}
     # format -> how far the log was when the files were last brought up to date
     as_of: dict[str, str] = {}

@@ -181,14 +181,18 @@ class _Telling:
             self.say(last, WorkRecorded(since=low, until=last, counted=True))
 
     def paused(self, seen: Reading) -> None:
-        """The status alone says so: until the next message, after an idle pause that the program found by itself, and
-        that is none of its pauses; else somebody paused.
+        """The status alone says so: until the next message, after a pause that the program found by itself, and that
+        is none of its pauses; else somebody paused.
         """
         if _paused_itself(seen):
-            since = self.within(seen.last)
-            self.say(since, AwayRecorded(since=since, until=since, kind="idle"))
+            self.stopped(seen)
         else:
             self.say(seen.last, SessionPaused())
+
+    def stopped(self, seen: Reading) -> None:
+        """The clock stands from the last event to the next."""
+        since = self.within(seen.last)
+        self.say(since, AwayRecorded(since=since, until=since, kind="idle"))
 
     def opened(self, seen: Reading, stop: Stop | None, agent: str) -> None:
         """A pause that began and lasts."""
@@ -210,9 +214,17 @@ class _Telling:
 
 
 def _paused_itself(seen: Reading) -> bool:
-    """PAUSED by the end of an idle pause, as a program of the text does on finding one."""
+    """PAUSED by the end of an automatic pause, as a program of the text does on finding one. One of no length tells
+    nothing, and no program finds it.
+    """
     last = max(seen.pauses, key=lambda stop: stop.since, default=None)
-    return seen.status == "PAUSED" and last is not None and last.type == "AUTO_IDLE" and last.until == seen.last
+    return (
+        seen.status == "PAUSED"
+        and last is not None
+        and last.type != "MANUAL"
+        and last.since < seen.last
+        and last.until == seen.last
+    )
 
 
 def _is_limit(stop: Stop) -> bool:
@@ -247,7 +259,7 @@ def _ended(told: _Telling, old: Stop, new: Stop, state: State) -> None:
         else:  # an agent of ours is at work, and it says itself when it is done
             told.say(new.until, MessageExchanged())
     elif new.until > old.until:
-        told.over(new._replace(since=old.until), new.until)
+        told.over(new, new.until)
     else:
         raise Refused(f"the pause that ended cannot be made shorter: {new.reason}")
 
@@ -271,8 +283,11 @@ def _flipped(told: _Telling, was: Reading, now: Reading, status: str) -> None:
     if was.status == "PAUSED" and now.status == "IN_PROGRESS":
         if SessionResumed not in said and (status in ("paused", "error") or was.lasting is None):
             told.say(now.last, SessionResumed())
-    elif now.status == "PAUSED" and now.lasting is None and (was.status != "PAUSED" or was.lasting is not None):
-        told.paused(now)
+    elif now.status == "PAUSED" and now.lasting is None:
+        if was.status != "PAUSED" or was.lasting is not None:
+            told.paused(now)
+        elif now.message > was.message and status == "in_progress":
+            told.stopped(now)  # the message would have ended what nobody paused
 
 
 def _possible(told: _Telling, state: State, *, in_a_pause: bool) -> list[Heard]:

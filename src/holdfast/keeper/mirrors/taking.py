@@ -12,8 +12,10 @@ from holdfast.core.lifecycle import FINAL, FINISHED
 from holdfast.core.secret_documents import redact_document
 from holdfast.core.text import shorten
 from holdfast.core.times import SECOND
+from holdfast.formats.entries import same
 from holdfast.formats.interface import Note
 from holdfast.formats.keeping import shown as shown_as
+from holdfast.formats.merging import merged
 from holdfast.formats.places import at, covered
 from holdfast.keeper.documents.ground import configured, ground
 from holdfast.keeper.documents.importing import Taken, readied, take_in
@@ -55,7 +57,8 @@ def take_file(
     """`shown` is the session the file showed when it was left, if any. A new session can be `made_current`.
 
     `written` says of an event whether a file was written as of it. `lines` are, of each session, the version somebody
-    had and the events that came of their words; they are brought up to date. `edited` is when the file was changed,
+    had and the events that came of their words, the last one twice where they wrote all that is shown since; they are
+    brought up to date. `edited` is when the file was changed,
     if known. `file_of` names the file in which a place of the document stands.
     """
     store = keeper.store()
@@ -117,10 +120,19 @@ def take_file(
     lines.pop(shown, None)
     if version is not None and not heard.conflicts:
         line = [*version.line, *_latest(store, shown, last, heard.events)]
+        if _stands(document, store, shown, rules):
+            line.append(line[-1])
         lines[shown] = line if len(line) <= MOST else line[-1:]
         for session in [*lines][:-_MOST_LINES]:
             del lines[session]
     return Taken(shown, False, heard.events, heard.conflicts, [*differing, *notes, *_notes_of(heard.taken_out)])
+
+
+def _stands(document: Document, store: Store, session: str, rules: Format) -> bool:
+    """Whether the session is shown just as a document has it, apart from what is computed."""
+    state = store.state(session)
+    now = None if state is None or state.deleted else shown_as(state, rules)
+    return now is not None and same(merged(now, now, document, rules).document, now)
 
 
 def _notes_of(left_out: TakenOut) -> Iterator[Note]:

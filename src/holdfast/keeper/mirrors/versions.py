@@ -54,9 +54,11 @@ def made_from(
 
     `stood` says of an event whether a file was written as of it; where any was, only those versions count. `line` is
     what stood in the file when it was last taken in, in somebody's own words: they count too, for whoever goes on
-    from them has changed one side only. Of equally near ones it is the latest; but what was written within one tick
-    of the format's own clock cannot be told apart, and then the earliest of them that is not older than those words:
-    better a conflict too many than a change that nobody saw.
+    from them has changed one side only. A version from before those words counts only for a copy of it, or where its
+    computed values, and not theirs, are still there: who puts a value back has changed their own words. Of equally
+    near ones it is the latest; but what was written within one tick of the format's own clock cannot be told apart,
+    and then the earliest of them that is not older than those words: better a conflict too many than a change that
+    nobody saw.
     """
     ordered = in_log_order(events)
     if not ordered:
@@ -65,15 +67,24 @@ def made_from(
     wanted = {event.hash for event in last if stood is not None and stood(event.hash)} or {one.hash for one in last}
     state = State(session=ordered[0].session)
     words = _words(ordered, rules, theirs, line)
+    is_before_words = words is not None
+    moment = _moment(theirs, rules)
+    has_other_moment = words is not None and moment != _moment(words.document, rules)
     near: list[Version] = []
     least = -1
     for event in ordered:
         apply(state, event)
-        found = [words] if words is not None and event.hash == line[-1] else []
+        found: list[Version] = []
+        if words is not None and event.hash == line[-1]:
+            is_before_words = False
+            found.append(words)
         if event.hash in wanted and state.created_at is not None:
             found.append(Version(shown(state, rules), (event.hash,)))
         for version in found:
             far = distance(without_taken_out(version.document, theirs), theirs, rules)
+            is_read = not far or (has_other_moment and moment == _moment(version.document, rules))
+            if is_before_words and not is_read:
+                continue
             if least < 0 or far < least:
                 near, least = [], far
             if far == least:
@@ -149,7 +160,8 @@ def _words(ordered: Sequence[Event], rules: Format, theirs: Document | None, lin
             had = shown(state, rules)
     assert had is not None
     last = shown(state, rules)
-    words = _gone_on(had, last, last if theirs is None else theirs, rules, ())
+    is_whole = theirs is None or (len(line) > 1 and line[-2] == line[-1])
+    words = _gone_on(had, last, last if is_whole else theirs, rules, ())
     assert isinstance(words, dict)
     return Version(words, tuple(line))
 

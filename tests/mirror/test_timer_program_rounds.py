@@ -1,0 +1,217 @@
+"""The program of the timer text next to Holdfast's mirror, over many rounds: what it writes stays as it wrote it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mirrored_project import TIMER, Project
+
+from holdfast import Keeper
+from holdfast.core.times import MINUTE, SECOND, millis
+from holdfast.formats.moments import shortest
+from holdfast.formats.timer.names import TIMEOUT
+from holdfast.machine.wall import Wall
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+from scale import scale
+
+# Any time after this version was made: an earlier one is no time that its clock believes.
+BEGAN = millis("2030-01-05T09:00:00Z")
+AGENT = "Task agent: explore"
+IDLE = 5 * MINUTE
+LONG = 10 * MINUTE
+REMINDERS = ((40, "break40min"), (60, "warning60min"), (90, "timeout90min"))
+# How a program writes a pause that it finds out about afterwards: the text says PAUSED; "until the next message" is
+# written as a pause that is open, or as the status alone.
+HABITS = ("ended", "ended and paused", "open")
+
+
+class Program:
+    """Keeps the file by the text's rules. It has the document in memory, and every step writes all of it."""
+
+    def __init__(self, path: Path, *, idle: str = "ended", task: str = "ended") -> None:
+        self.path = path
+        self.now = BEGAN
+        self._habits = {"AUTO_IDLE": idle, "AUTO_TASK": task}
+        name = "20300105-domain-login"
+        self.document: dict[str, Any] = {
+            "sessionId": name, "scope": "Domain", "task": "Create value object", "branchName": f"session/{name}",
+            "status": "IN_PROGRESS", "startTime": shortest(BEGAN), "lastMessageTime": shortest(BEGAN),
+            "actualWorkingMs": 0, "totalPausedMs": 0, "pauses": [],
+            "reminders": {name: False for _, name in REMINDERS}, "summary": "Starting work",
+        }  # fmt: skip
+        self._last = BEGAN
+
+    def write(self) -> None:
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text(json.dumps(self.document, indent=2))
+        os.utime(self.path, ns=(self.now * 1_000_000, self.now * 1_000_000))
+
+    def counted(self) -> dict[str, Any]:
+        """The document with what has passed of an open pause by the last message; the text adds that at its end."""
+        pauses = [
+            pause | {"durationMs": self._last - millis(pause["startTime"])} if pause["endTime"] is None else pause
+            for pause in self.document["pauses"]
+        ]
+        return {**self.document, "pauses": pauses, "totalPausedMs": sum(pause["durationMs"] for pause in pauses)}
+
+    def message(self) -> None:
+        """Time since the last message is work, or an idle pause; an automatic pause ends here."""
+        gap = self.now - self._last
+        is_open = self._open()
+        if is_open is not None:
+            if is_open["type"] != "MANUAL":
+                self._resume(is_open)
+        elif gap > IDLE:
+            self._rest("AUTO_IDLE", "User idle", self._last)
+        else:
+            self.document["actualWorkingMs"] += gap
+            self.document["status"] = "IN_PROGRESS"
+        self._said()
+
+    def pause(self, reason: str) -> None:
+        self.message()
+        if self._open() is None:
+            self._begin("MANUAL", reason)
+
+    def resume(self) -> None:
+        """`/session resume`, which is a message too."""
+        is_open = self._open()
+        if is_open is None:
+            self.message()
+        else:
+            self._resume(is_open)
+            self._said()
+
+    def agent(self, minutes: int) -> None:
+        """A task agent ran since the last message."""
+        if self._open() is not None or minutes * MINUTE <= LONG:
+            self.message()
+            return
+        self._rest("AUTO_TASK", AGENT, self._last)
+        self._said()
+
+    def summarize(self, words: str) -> None:
+        self.message()
+        self.document["summary"] = words
+
+    def is_agent_at_work(self) -> bool:
+        is_open = self._open()
+        return is_open is not None and is_open["reason"] == AGENT
+
+    def _open(self) -> dict[str, Any] | None:
+        return next((pause for pause in self.document["pauses"] if pause["endTime"] is None), None)
+
+    def _begin(self, kind: str, reason: str) -> None:
+        self.document["pauses"].append(
+            {"type": kind, "reason": reason, "startTime": shortest(self.now), "endTime": None, "durationMs": 0}
+        )
+        self.document["status"] = "PAUSED"
+
+    def _resume(self, pause: dict[str, Any]) -> None:
+        pause |= {"endTime": shortest(self.now), "durationMs": self.now - millis(pause["startTime"])}
+        self.document["totalPausedMs"] = sum(one["durationMs"] for one in self.document["pauses"])
+        self.document["status"] = "IN_PROGRESS"
+
+    def _rest(self, kind: str, reason: str, since: int) -> None:
+        habit = self._habits[kind]
+        self.document["pauses"].append(
+            {
+                "type": kind, "reason": reason, "startTime": shortest(since),
+                "endTime": None if habit == "open" else shortest(self.now), "durationMs": self.now - since,
+            }
+        )  # fmt: skip
+        self.document["totalPausedMs"] += self.now - since
+        self.document["status"] = "IN_PROGRESS" if habit == "ended" else "PAUSED"
+
+    def _said(self) -> None:
+        document = self.document
+        document["lastMessageTime"] = shortest(self.now)
+        self._last = self.now
+        is_open = self._open()
+        if is_open is not None and is_open["type"] == "MANUAL":
+            return
+        for minutes, flag in REMINDERS:
+            if document["actualWorkingMs"] >= minutes * MINUTE and not document["reminders"][flag]:
+                document["reminders"][flag] = True
+                if flag == "timeout90min" and is_open is None:
+                    self._begin("AUTO_TASK", TIMEOUT)
+
+
+class Round:
+    """A project whose timer mirror is on, the program in it, and one clock for both."""
+
+    def __init__(self, root: Path, **habits: str) -> None:
+        self.project = Project(root)
+        self.program = Program(self.project.file(TIMER), **habits)
+        self.program.write()
+        self.keeper = Keeper.open(
+            str(self.project.path), home=str(self.project.home), wall=Wall(lambda: self.program.now * 1_000_000)
+        )
+        self.keeper.mirrors.switch_on("timer")
+
+    def look(self) -> None:
+        """What `holdfast status` shows is what the program wrote, and the file is left as it was."""
+        wrote = self.program.counted()
+        current = self.keeper.current()
+        assert current is not None
+        found = current.document()
+        assert self.project.json(TIMER) == wrote
+        assert (found.time.working_ms, found.time.paused_ms) == (wrote["actualWorkingMs"], wrote["totalPausedMs"])
+        # While an agent works, the clock stands and the session goes on.
+        is_paused = wrote["status"] == "PAUSED" and not self.program.is_agent_at_work()
+        assert found.status == ("paused" if is_paused else "in_progress")
+        assert found.conflicts == []
+
+
+@contextmanager
+def rounds(**habits: str) -> Iterator[Round]:
+    root = Path(tempfile.mkdtemp())
+    try:
+        made = Round(root, **habits)
+        with made.keeper:
+            made.look()
+            yield made
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+GAPS = st.sampled_from([0, 1, 240, 300, 301, 840, 1800]) | st.integers(0, 3600)
+STEPS = st.tuples(
+    st.sampled_from(["message", "message", "pause", "resume", "agent", "summarize"]), GAPS, st.booleans()
+)
+
+
+@settings(max_examples=scale(25, 400, 8000), suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(HABITS), st.sampled_from(HABITS), st.lists(STEPS, min_size=1, max_size=12))
+def test_hours_and_status_of_the_program_stay_as_written(
+    idle: str, task: str, steps: list[tuple[str, int, bool]]
+) -> None:
+    with rounds(idle=idle, task=task) as made:
+        program = made.program
+        for number, (step, gap, looks) in enumerate(steps):
+            program.now += gap * SECOND
+            match step:
+                case "pause":
+                    program.pause(f"reason {number}")
+                case "agent":
+                    program.agent(gap // 60)
+                case "summarize":
+                    program.summarize(f"Words {number}")
+                case "resume":
+                    program.resume()
+                case _:
+                    program.message()
+            program.write()
+            if looks or number == len(steps) - 1:
+                made.look()
