@@ -9,7 +9,7 @@ import types
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Failed, Invalid, Refused, Unreachable
@@ -106,6 +106,8 @@ def test_a_token_in_the_place_of_a_name_is_one_too() -> None:
     assert checked_url("git:https://me@bitbucket.org/me/sessions") == "git:https://me@bitbucket.org/me/sessions"
 
 
+@example("folder:/.")
+@example("git:/x/..")
 @given(st.text(max_size=80) | st.from_regex(r"(folder|git|s3|claude-desktop):/?/?.{0,40}", fullmatch=True))
 def test_any_text_is_an_address_or_refused(text: str) -> None:
     """Every text is kept in one stable form, or ends in an error of ours."""

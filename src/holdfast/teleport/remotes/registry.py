@@ -97,14 +97,18 @@ def _unknown(url: str, scheme: str) -> HoldfastError:
 
 
 def _folder(path: str) -> str:
+    nothing = Invalid("a folder: remote needs a path of its own", hint="Write it so: folder:/media/stick/holdfast")
     if not path.strip("/ "):
-        raise Invalid("a folder: remote needs a path of its own", hint="Write it so: folder:/media/stick/holdfast")
+        raise nothing
     if os.sep == "/" and path.startswith("//"):
         # folder:///x is as good as folder:/x; in folder://x/y nobody knows whether x is a host.
         if not path.startswith("///"):
             raise Invalid("a folder: remote has no host", hint=f"Write it so: folder:/{path.lstrip('/')}")
         path = "/" + path.lstrip("/")
-    return os.path.abspath(os.path.expanduser(path))
+    found = os.path.abspath(os.path.expanduser(path))
+    if not found.strip("/ "):
+        raise nothing
+    return found
 
 
 def _s3(url: str) -> str:
@@ -118,8 +122,9 @@ def _git(address: str) -> str:
     from holdfast.core.secrets import redact
 
     hint = "Write it so: git:git@github.com:me/sessions.git, git:https://HOST/PATH or git:/srv/sessions.git"
+    nothing = Invalid("a git: remote needs the address of a repository", hint=hint)
     if not address.strip("/ "):
-        raise Invalid("a git: remote needs the address of a repository", hint=hint)
+        raise nothing
     if address.startswith("///"):
         address = "/" + address.lstrip("/")
     elif address.startswith("//"):
@@ -139,4 +144,7 @@ def _git(address: str) -> str:
                 hint="Leave it out of the address: git's credential helper knows it, or use ssh.",
             )
         return address
-    return address if _SSH.fullmatch(address) else os.path.abspath(os.path.expanduser(address))
+    found = address if _SSH.fullmatch(address) else os.path.abspath(os.path.expanduser(address))
+    if not found.strip("/ "):
+        raise nothing
+    return found
