@@ -406,3 +406,15 @@ def test_conversation_moved_to_a_session_put_away_stays_there(agents: Speaking) 
     agents.prompt("Work on the third")
     with agents.keeper() as keeper:
         assert keeper.session(third).state().native
+
+
+def test_exported_hours_end_with_the_last_thing_done_when_the_conversation_closes_later(agents: Speaking) -> None:
+    """Closing an agent, or correcting the hours, is no work: the timer's file says what `show` says."""
+    agents.prompt("Add OAuth")
+    agents.minute = 2
+    agents.say("Stop")
+    agents.minute = 6
+    agents.say("SessionEnd", reason="prompt_input_exit")
+    with agents.keeper() as keeper:
+        document, _ = exported(keeper, keeper.state(agents.session().id), named("timer"))
+    assert document["actualWorkingMs"] == 2 * 60_000

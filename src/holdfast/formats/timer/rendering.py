@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.core import view
+from holdfast.core import agents, view
 from holdfast.core.canonical import Json
 from holdfast.core.state import State
 from holdfast.core.times import EARLIEST, LATEST
@@ -28,7 +28,7 @@ THEIRS: Final = "Task agent: "
 
 
 def rendered(state: State) -> Document:
-    work = view.worktime(state, state.updated_at)
+    work = view.worktime(state, _last_moment(state))
     start = _start(state)
     end = _written(start + work.elapsed)
     start = _written(start)
@@ -66,6 +66,16 @@ def _start(state: State) -> int:
     if state.created_at is not None:
         return state.time.start
     return state.time.active[0].since if state.time.active else state.updated_at
+
+
+def _last_moment(state: State) -> int:
+    """Until when the file counts. While the session goes on, that is the last thing done in it: what is recorded without
+    being work, such as the end of a conversation or a correction, adds no minute.
+    """
+    if view.status_of(state) != "in_progress" or agents.running(state):
+        return state.updated_at
+    entered = (mark.at if mark.until is None else mark.until for mark in state.time.marks)
+    return min(max(view.last_sign(state), *entered, state.time.start), state.updated_at)
 
 
 def _written(ms: int) -> int:
