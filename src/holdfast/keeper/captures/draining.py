@@ -207,7 +207,10 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, one: Taken, 
     state = transaction.state(session)
     is_linked = links.is_linked(keeper, state, name)
     opening = None if is_linked else opened.recall(keeper.home.path, name)
-    ground = telling.Ground(keeper.place, _process(one.entry.parent), opening, keeper.message_ends_pause, is_linked)
+    ground = telling.Ground(
+        keeper.place, _process(one.entry.parent), opening, keeper.message_ends_pause, is_linked,
+        lambda writer: links.is_own(keeper, state, writer),
+    )  # fmt: skip
     said = telling.told(state, one.heard, one.at, ground)
     timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
     numbers, key = counting(), _key(one, 0, count)
