@@ -15,7 +15,7 @@ from holdfast.cli.paint import Paint
 from holdfast.core import view
 from holdfast.core.times import DAY, MINUTE
 from holdfast.keeper import Keeper
-from holdfast.keeper.captures import telling_agents
+from holdfast.keeper.captures import moving, telling_agents
 from holdfast.keeper.captures.narrating import Narrator
 from holdfast.machine.wall import Wall
 
@@ -169,11 +169,22 @@ def test_agent_of_another_person_goes_on_when_our_conversation_ends(agents: Spea
     with agents.keeper() as keeper:
         keeper.absorb()
         state = keeper.session().state()
-    for is_own in (True, False):
+    own = state.agents[next(iter(state.agents))].writer
+    for ours, expected in (({own}, ["a1"]), (set[str](), [])):
         ended = telling_agents.unreported(
-            state, "claude:talk-1", agents.now, is_own=lambda _writer, own=is_own: own, background=True
+            state, "claude:talk-1", agents.now, is_own=ours.__contains__, background=True
         )
-        assert [one.id for one in ended] == ["a1"] * is_own
+        assert [agent.id for agent in ended] == expected
+
+
+def test_agents_end_in_the_session_that_their_conversation_leaves(agents: Speaking) -> None:
+    """Their ends are reported to the session to which it moved."""
+    with agents.keeper() as keeper:
+        keeper.absorb()
+        left = keeper.session().id
+        begun = keeper.start("Something else", replace=True)
+        moving.move(keeper, "claude:talk-1", begun.id)
+        assert [agent.status for agent in keeper.session(left).document().agents] == ["interrupted"]
 
 
 def test_unreported_end_is_the_same_when_recorded_live_and_by_backfill(agents: Speaking, tmp_path: Path) -> None:
