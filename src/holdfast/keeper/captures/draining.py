@@ -24,6 +24,7 @@ from holdfast.keeper import projects, running_later
 from holdfast.keeper.captures import belonging, links, opened
 from holdfast.keeper.captures.destinations import for_this_store
 from holdfast.keeper.captures.payloads import Taken, passes, read
+from holdfast.keeper.own_devices import own_test
 from holdfast.machine import errorlog, worktree
 from holdfast.machine.process import identify, name_of
 
@@ -209,7 +210,7 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, one: Taken, 
     opening = None if is_linked else opened.recall(keeper.home.path, name)
     ground = telling.Ground(
         keeper.place, _process(one.entry.parent), opening, keeper.message_ends_pause, is_linked,
-        lambda writer: links.is_own(keeper, state, writer),
+        own_test(keeper, session),
     )  # fmt: skip
     said = telling.told(state, one.heard, one.at, ground)
     timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)

@@ -12,9 +12,10 @@ from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import LONGEST_NAME, clean, shorten
 from holdfast.core.vocabulary import Data, NativeLinked, NativeMoved
-from holdfast.keeper.captures.links import is_linked, is_own, native_of, session_of
+from holdfast.keeper.captures.links import is_linked, native_of, session_of
 from holdfast.keeper.captures.telling_agents import unreported
 from holdfast.keeper.finding import SHORTEST_PREFIX
+from holdfast.keeper.own_devices import own_test
 from holdfast.store.interface import Filter
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def move_within(keeper: Keeper, transaction: Transaction, name: str, to: str, *,
         def leave(state: State) -> Iterator[Data]:
             # What its agents report goes to the other session from now on.
             yield from unreported(
-                state, name, keeper.now() if at is None else at,
-                is_own=lambda writer: is_own(keeper, state, writer), background=True,
+                state, name, keeper.now() if at is None else at, is_own=own_test(keeper, state.session),
+                background=True,
             )  # fmt: skip
             yield NativeMoved(agent=agent, id=id_, to=to)
 
