@@ -43,6 +43,8 @@ class SessionModel:
         # Pauses that somebody or the limit set: from when to when.
         self._pauses: list[tuple[int, int | None]] = []
         self.runs: list[Run] = []
+        # When it was concluded that an agent had ended that did not say so.
+        self._concluded: dict[str, int] = {}
         # Corrections in the order in which they were entered.
         self._corrections: list[tuple[str, int, int]] = []
         self.crossings: list[Crossing] = []
@@ -79,8 +81,16 @@ class SessionModel:
         self._sign(minute)
 
     def end_agent(self, agent: str, minute: int) -> None:
-        self.runs = [run._replace(until=minute) if run.agent == agent else run for run in self.runs]
+        """An agent says that it has ended: it ran until now, unless the person worked on since it seemed over."""
+        concluded = self._concluded.pop(agent, None)
+        if concluded is None or all(cut < concluded for cut in self._cuts):
+            self.runs = [run._replace(until=minute) if run.agent == agent else run for run in self.runs]
         self._sign(minute)
+
+    def lose_agent(self, agent: str, seen: int, minute: int) -> None:
+        """An agent ended without saying so: it ran until it was last seen. That is no sign of activity."""
+        self._concluded[agent] = minute
+        self.runs = [run._replace(until=seen) if run.agent == agent else run for run in self.runs]
 
     def correct(self, what: str, since: int, until: int, minute: int) -> None:
         self._corrections.append((what, since, until))

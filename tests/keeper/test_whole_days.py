@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from holdfast import Keeper
 from holdfast.core import view
 from holdfast.core.times import MINUTE, millis
-from holdfast.core.vocabulary import SessionResumed
+from holdfast.core.vocabulary import AgentInterrupted, SessionResumed
 from holdfast.keeper import overlaps, statistics
 from holdfast.keeper.session import KeptSession
 from holdfast.keeper.settings import Settings
@@ -41,7 +41,7 @@ BEGINNINGS = (
 )  # fmt: skip
 ACTS = (
     "work", "work", "work", "message", "reply", "pause", "resume", "short pause", "agent", "background", "agent ends",
-    "away", "worked", "complete",
+    "agent lost", "late end", "away", "worked", "complete",
 )  # fmt: skip
 
 
@@ -122,7 +122,9 @@ class Life:
 
     def _do(self, session: KeptSession, model: SessionModel, step: Step) -> None:
         minute, at = self.minute, self.at
-        running = [agent.id for agent in session.document(at=at).agents if agent.status == "running"]
+        agents = session.document(at=at).agents
+        running = [agent.id for agent in agents if agent.status == "running"]
+        interrupted = [agent.id for agent in agents if agent.status == "interrupted"]
         status = view.status_of(session.state())
         match step.act:
             case "work":  # messages close together: without them hardly any limit would be crossed
@@ -155,6 +157,16 @@ class Life:
             case "agent ends" if running:
                 session.find_agent(running[0]).done(at=at)
                 model.end_agent(running[0], minute)
+            case "agent lost" if running:  # it ended without saying so, and was seen last a while ago
+                agent = next(one for one in session.state().agents.values() if one.id == running[0])
+                length = minute - (agent.made.at - self.day.began) // MINUTE
+                seen = minute - length + step.since * length // 1000
+                lost = AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=self.day.began + seen * MINUTE)
+                session.keeper.recorder.record(session.id, lambda _: [lost], at=at)
+                model.lose_agent(agent.id, seen, minute)
+            case "late end" if interrupted:
+                session.find_agent(interrupted[0]).done(at=at)
+                model.end_agent(interrupted[0], minute)
             case "away" | "worked":
                 self._correct(session, model, step)
             case "complete":

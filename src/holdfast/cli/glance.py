@@ -43,7 +43,8 @@ def glance(
         paint.pairs(_facts(paint, session, clock)),
         *_attention(paint, session, clock),
     ]
-    silent = [*(agent.id for agent in session.agents if agent.id in gone), *ended]
+    unsettled = [*(agent.id for agent in session.agents if agent.id in gone), *ended]
+    silent = [*unsettled, *(agent.id for agent in session.agents if agent.status == "interrupted")]
     if silent:
         lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MOST_LINES])))
         blocks.append(_block(paint, "Ended without saying so", "", lines, len(silent) - MOST_LINES))
@@ -63,7 +64,7 @@ def glance(
         columns = [Column(""), Column("", weight=3, least=12), Column("", weight=1)]
         lines = inset(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Also open here", "", lines, len(others) - len(rows)))
-    what = next_step(session, frozenset(silent)) if hint else ""
+    what = next_step(session, frozenset(unsettled)) if hint else ""
     if what:
         blocks.append(paint.pairs([("Next", what)]))
     return Painted("\n\n".join(blocks))

@@ -56,7 +56,7 @@ def started(state: State, event: Event, data: Data) -> None:
     agent = AgentState(
         ref=event.hash, id=data.id, type=data.type, writer=event.writer, made=made, task=data.task,
         blocking_on=data.blocking_on, background=data.background, pid=data.pid, process=data.process,
-        touched_at=event.at,
+        conversation=data.conversation, touched_at=event.at,
     )  # fmt: skip
     agent.status = [Write("pending" if data.pending else "running", event.writer, event.seq, event.hash, event.at)]
     if not data.pending:
@@ -87,8 +87,11 @@ def changed(state: State, event: Event, data: Data) -> None:
         agent.tokens = data.tokens if data.tokens is not None else agent.tokens
         agent.background = data.background if data.background is not None else agent.background
         return
+    concluded = standing("agent", agent.status)
     if not write_status(state, "agent", agent.status, f"agents.{agent.id}.status", event):
         return
+    if isinstance(data, AgentCompleted | AgentFailed) and concluded is not None and concluded.value == "interrupted":
+        _reopen(state, agent, concluded.at)
     match data:
         case AgentCompleted():
             agent.summary = data.summary if data.summary is not None else agent.summary
@@ -121,6 +124,16 @@ def changed(state: State, event: Event, data: Data) -> None:
                 agent.pid = data.pid
             if data.process is not None:
                 agent.process = data.process
+
+
+def _reopen(state: State, agent: AgentState, concluded_at: int) -> None:
+    """An agent reports its end after it was concluded that it had ended: it ran until now.
+
+    Not where the person was at work since: their time goes on as it did, whatever ran meanwhile.
+    """
+    attended = state.time.attended
+    if agent.runs and not (attended and (attended[-1].until or attended[-1].since) >= concluded_at):
+        agent.runs[-1].until = None
 
 
 def settle(agent: AgentState, at: int) -> None:

@@ -345,11 +345,16 @@ def _noted(state: State, event: Event, data: Data) -> None:
     state.notes.append(NoteState(event.at, data.text))
 
 
+def _see_agent(state: State, agent_id: str | None, at: int) -> None:
+    """What an agent does shows that it runs."""
+    agent = None if agent_id is None else agents.find(state, agent_id)
+    if agent is not None and agents.status_of(agent) == "running":
+        agent.touched_at = max(agent.touched_at, at)
+
+
 def _file(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, FileChanged)
-    agent = None if data.agent is None else agents.find(state, data.agent)
-    if agent is not None and agents.status_of(agent) == "running":
-        agent.touched_at = max(agent.touched_at, event.at)
+    _see_agent(state, data.agent, event.at)
     state.files.append(
         FileState(
             event.at, data.path, data.action, data.agent,
@@ -372,6 +377,7 @@ def _committed(state: State, event: Event, data: Data) -> None:
 
 def _command(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, CommandRan)
+    _see_agent(state, data.agent, event.at)
     state.commands += 1
     state.commands_failed += data.code not in (0, None)
     state.last_command = data.command

@@ -61,6 +61,8 @@ class AgentState(msgspec.Struct, gc=False):
     background: bool = False
     pid: int | None = None
     process: Process | None = None
+    # The conversation that asked for it, `agent:id`.
+    conversation: str | None = None
     status: list[Write] = []
     progress: float | None = None
     started_at: int | None = None

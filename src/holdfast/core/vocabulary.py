@@ -411,7 +411,10 @@ class WaitingEnded(Data, frozen=True, kw_only=True):
 
 @_event("agent.started")
 class AgentStarted(Data, frozen=True, kw_only=True):
-    """An agent begins. `pending` while it waits for its turn; starting it later is `agent.resumed`."""
+    """An agent begins. `pending` while it waits for its turn; starting it later is `agent.resumed`.
+
+    `conversation` is the one that asked for it, as `agent:id`, where an agent program reported it.
+    """
 
     id: str
     type: str
@@ -421,6 +424,7 @@ class AgentStarted(Data, frozen=True, kw_only=True):
     pending: bool = False
     pid: Whole | None = None
     process: Process | None = None
+    conversation: str | None = None
 
 
 class OfAgent(Data, frozen=True, kw_only=True):
@@ -480,7 +484,10 @@ class AgentAborted(OfAgent, frozen=True, kw_only=True):
 
 @_event("agent.interrupted", sign=False)
 class AgentInterrupted(OfAgent, frozen=True, kw_only=True):
-    """Its process was found gone. `last_seen` is the last moment it was known to run."""
+    """It ended without saying so: its process is gone, or its conversation went on without it.
+
+    `last_seen` is the last moment it was known to run.
+    """
 
     last_seen: Whole
 

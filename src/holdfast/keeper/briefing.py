@@ -274,7 +274,7 @@ def _agent(facts: _Facts, agent: Agent, gone: Lost | None, unknown: Lost | None)
         return f"{line}, interrupted: process gone, last seen {ago(facts.now - gone.since)}"
     if agent.status == "interrupted":
         seen = f", last seen {facts.ago(agent.completed_at)}" if agent.completed_at else ""
-        return f"{line}, interrupted: process gone{seen}"
+        return f"{line}, interrupted: ended without saying so{seen}"
     if unknown is not None:
         return f"{line}, {agent.status} when last heard of; unknown since {facts.stamp(text(unknown.since))}"
     return f"{line}, {agent.status}" + (f", waits for {one_line(agent.blocking_on)}" if agent.blocking_on else "")

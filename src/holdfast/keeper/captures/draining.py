@@ -24,6 +24,7 @@ from holdfast.keeper import projects, running_later
 from holdfast.keeper.captures import belonging, links, opened
 from holdfast.keeper.captures.destinations import for_this_store
 from holdfast.keeper.captures.payloads import Taken, passes, read
+from holdfast.keeper.own_devices import own_test
 from holdfast.machine import errorlog, worktree
 from holdfast.machine.process import identify, name_of
 
@@ -207,7 +208,10 @@ def _record(keeper: Keeper, transaction: Transaction, session: str, one: Taken, 
     state = transaction.state(session)
     is_linked = links.is_linked(keeper, state, name)
     opening = None if is_linked else opened.recall(keeper.home.path, name)
-    ground = telling.Ground(keeper.place, _process(one.entry.parent), opening, keeper.message_ends_pause, is_linked)
+    ground = telling.Ground(
+        keeper.place, _process(one.entry.parent), opening, keeper.message_ends_pause, is_linked,
+        own_test(keeper, session),
+    )  # fmt: skip
     said = telling.told(state, one.heard, one.at, ground)
     timed = ((told.at, told.data) if isinstance(told, Timed) else (one.at, told) for told in said)
     numbers, key = counting(), _key(one, 0, count)

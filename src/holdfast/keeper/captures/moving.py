@@ -4,18 +4,22 @@ it is, because what happened there did happen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.core import view
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.vocabulary import NativeLinked, NativeMoved
+from holdfast.core.vocabulary import Data, NativeLinked, NativeMoved
 from holdfast.keeper.captures.links import is_linked, native_of, session_of
+from holdfast.keeper.captures.telling_agents import unreported
 from holdfast.keeper.finding import SHORTEST_PREFIX
+from holdfast.keeper.own_devices import own_test
 from holdfast.store.interface import Filter
 
 if TYPE_CHECKING:
+    from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
     from holdfast.store.interface import Transaction
 
@@ -57,8 +61,16 @@ def move_within(keeper: Keeper, transaction: Transaction, name: str, to: str, *,
     )  # fmt: skip
     keeper.recorder.within(transaction, to, lambda _: [linked], at=at)
     if before is not None and not keeper.upkeep.reads_only(before.session):
-        moved = NativeMoved(agent=agent, id=id_, to=to)
-        keeper.recorder.within(transaction, before.session, lambda _: [moved], at=at)
+
+        def leave(state: State) -> Iterator[Data]:
+            # What its agents report goes to the other session from now on.
+            yield from unreported(
+                state, name, keeper.now() if at is None else at, is_own=own_test(keeper, state.session),
+                background=True,
+            )  # fmt: skip
+            yield NativeMoved(agent=agent, id=id_, to=to)
+
+        keeper.recorder.within(transaction, before.session, leave, at=at)
     return Moved(name, None if before is None else before.session, to)
 
 

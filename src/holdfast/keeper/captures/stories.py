@@ -79,8 +79,8 @@ class Part(NamedTuple):
     ended: int
     goal: str | None
     lines: list[Line]
-    # Agents nobody saw the end of.
-    open: list[str]
+    # Agents nobody saw the end of, and when each was last seen.
+    open: dict[str, int]
 
 
 def part(story: Story, window: Window, *, roots: tuple[str, ...], timer: Timer, now: int) -> Part | None:
@@ -98,11 +98,17 @@ def part(story: Story, window: Window, *, roots: tuple[str, ...], timer: Timer, 
         for since, until in stretches(signs, timer.idle)
         if until > began  # the beginning is a sign by itself
     ]
+    prompts = sorted(
+        min(one.at, now)
+        for one in told
+        if isinstance(one.signal, Prompted) and one.signal.person and one.signal.agent is None
+    )
+    lines += agents.unreported(prompts)
     lines += [Line(min(at, now), data, mark) for at, data, mark in plan(story, told)]
     lines += _facts(story, told, ended, now)
     lines.sort(key=lambda line: line.at)
-    prompts = (goal_of(one.signal.text) for one in told if isinstance(one.signal, Prompted))
-    return Part(began, ended, next((goal for goal in prompts if goal), None), lines, agents.open())
+    goals = (goal_of(one.signal.text) for one in told if isinstance(one.signal, Prompted))
+    return Part(began, ended, next((goal for goal in goals if goal), None), lines, agents.open())
 
 
 def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
@@ -120,8 +126,12 @@ def stretches(signs: list[int], idle: int) -> Iterator[tuple[int, int]]:
 
 def interrupted(found: Part) -> Iterator[Line]:
     """The story is over, and these agents with it."""
-    for name in found.open:
-        yield Line(found.ended, AgentInterrupted(id=name, last_seen=found.ended), f"{name}:interrupted")
+    for name, seen in found.open.items():
+        yield _interruption(name, found.ended, seen)
+
+
+def _interruption(name: str, at: int, seen: int) -> Line:
+    return Line(at, AgentInterrupted(id=name, last_seen=seen), f"{name}:interrupted")
 
 
 class _Agents:
@@ -135,7 +145,9 @@ class _Agents:
         self._runs: dict[str, str] = {}  # by the marks of its beginning and of its end
         self._latest: dict[str, str] = {}
         self._begun: set[str] = set()
-        self._open: dict[str, None] = {}
+        # When each that has not ended was seen, from its beginning on.
+        self._open: dict[str, list[int]] = {}
+        self._background: set[str] = set()
         latest: dict[str, str] = {}
         taken: set[str] = set()
         for one in story.told:
@@ -147,11 +159,13 @@ class _Agents:
                     taken.add(latest[own])
                 self._runs[one.mark] = latest[own]
 
-    def begin(self, told: Told, signal: AgentBegan | AgentEnded) -> str:
+    def begin(self, told: Told, signal: AgentBegan | AgentEnded, at: int) -> str:
         name = self._runs[told.mark]
         self._latest[_own_id(signal)] = name
         self._begun.add(name)
-        self._open[name] = None
+        self._open[name] = [at]
+        if isinstance(signal, AgentBegan) and signal.background:
+            self._background.add(name)
         return name
 
     def end(self, told: Told) -> str:
@@ -166,8 +180,22 @@ class _Agents:
     def of(self, agent: str | None) -> str | None:
         return None if agent is None else self._latest.get(id_of(agent))
 
-    def open(self) -> list[str]:
-        return list(self._open)
+    def at_work(self, agent: str | None, at: int) -> str | None:
+        """The one that did something at this moment."""
+        name = self.of(agent)
+        if name in self._open:
+            self._open[name].append(at)
+        return name
+
+    def unreported(self, prompts: list[int]) -> Iterator[Line]:
+        """The person's next prompt shows that an agent in the foreground has ended, though nobody said so."""
+        for name, seen in self._open.items():
+            ended = next((at for at in prompts if at > seen[0]), None)
+            if ended is not None and name not in self._background:
+                yield _interruption(name, ended, max(at for at in seen if at <= ended))
+
+    def open(self) -> dict[str, int]:
+        return {name: max(seen) for name, seen in self._open.items()}
 
 
 def _own_id(signal: AgentBegan | AgentEnded) -> str:
@@ -190,17 +218,19 @@ def _happened(
         at, signal, mark = min(one.at, now), one.signal, one.mark
         match signal:
             case Ran():
-                yield Line(at, _command(signal, agents.of(signal.agent)), mark)
+                yield Line(at, _command(signal, agents.at_work(signal.agent, at)), mark)
             case Edited():
                 path = inside(signal.path, cwd, roots)
                 if path is not None:
-                    yield Line(at, _change(signal, path, agents.of(signal.agent), agents.conversation), mark)
+                    by = agents.at_work(signal.agent, at)
+                    yield Line(at, _change(signal, path, by, agents.conversation), mark)
             case AgentBegan():
-                yield Line(at, _start(agents.begin(one, signal), signal), mark)
+                yield Line(at, _start(agents.begin(one, signal, at), signal, agents.conversation), mark)
             case AgentEnded():
                 if not agents.has_begun(one):
                     since = max(began, at - (signal.took_ms or 0))
-                    yield Line(since, _start(agents.begin(one, signal), signal), f"{mark}:began")
+                    begun = _start(agents.begin(one, signal, since), signal, agents.conversation)
+                    yield Line(since, begun, f"{mark}:began")
                 yield Line(at, _end(agents.end(one), signal), mark)
             case Compacted():
                 yield Line(at, ContextCompressed(tokens=whole(signal.tokens)), mark)
@@ -213,11 +243,11 @@ def _happened(
                 pass  # a sign of activity, or told with the story as a whole
 
 
-def _start(name: str, signal: AgentBegan | AgentEnded) -> AgentStarted:
+def _start(name: str, signal: AgentBegan | AgentEnded, conversation: str) -> AgentStarted:
     kind = plain(signal.type or "", 100).strip() or "agent"
     task = None if signal.task is None else plain(signal.task, 500)
     background = isinstance(signal, AgentBegan) and signal.background
-    return AgentStarted(id=name, type=kind, task=task, background=background)
+    return AgentStarted(id=name, type=kind, task=task, background=background, conversation=conversation)
 
 
 def _end(name: str, signal: AgentEnded) -> Data:

@@ -90,6 +90,8 @@ class Ground(NamedTuple):
     message_ends_pause: Callable[[State], bool] = lambda _state: True
     # Whether a device of ours said already that the conversation belongs to the session.
     is_linked: bool = True
+    # Whether a device of ours is the writer.
+    is_own: Callable[[str], bool] = lambda _writer: True
 
 
 def told(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Data | Timed]:
@@ -110,18 +112,23 @@ def told(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Data |
 def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground) -> Iterator[Data | Timed]:
     match signal:
         case Opened():
-            yield from _settled(state)
+            yield from _settled(state, heard, signal, at, ground)
             if signal.how == "compact":
                 yield from _compacted(state, Compacted(), at)
         case Prompted():
+            if signal.agent is None and signal.person:
+                yield from _unreported(state, heard, at, ground, background=False)
             yield from _prompted(state, heard, signal, ground)
         case Replied():
+            if signal.agent is None:
+                yield from _unreported(state, heard, at, ground, background=False)
             yield MessageExchanged(role="assistant")
         case Active():
             if at - view.last_sign(state) >= _SELDOM:
                 yield MessageExchanged(role="assistant")
         case Called() | AgentBegan() | AgentEnded():
-            yield from telling_agents.told(state, signal, at, ground.process)
+            name = view.native_name(heard.agent, heard.conversation)
+            yield from telling_agents.told(state, signal, at, ground.process, name)
         case Edited():
             yield from telling_files.told(state, heard, signal, at, ground.place)
         case Ran():
@@ -153,6 +160,8 @@ def _told(state: State, heard: Heard, signal: AnySignal, at: int, ground: Ground
         case Measured():
             yield from _measured(state, heard, signal)
         case Closed():
+            if signal.agent is None:
+                yield from _unreported(state, heard, at, ground, background=True)
             for name in waits_of(state, heard.agent, heard.conversation):
                 yield WaitingEnded(id=name)
             yield NativeClosed(
@@ -176,17 +185,31 @@ def _linked(state: State, heard: Heard, at: int, ground: Ground) -> Iterator[Dat
     yield NativeLinked(agent=heard.agent, id=heard.conversation, resume=heard.resume, process=process)
 
 
-def _settled(state: State) -> Iterator[Data]:
-    """A conversation opens: who was at work or waited in a process that is gone by now does so no longer."""
+def _unreported(state: State, heard: Heard, at: int, ground: Ground, *, background: bool) -> Iterator[Data]:
+    name = view.native_name(heard.agent, heard.conversation)
+    yield from telling_agents.unreported(state, name, at, is_own=ground.is_own, background=background)
+
+
+def _settled(state: State, heard: Heard, signal: Opened, at: int, ground: Ground) -> Iterator[Data]:
+    """A conversation opens: who was at work or waited in a process that is gone by now does so no longer.
+
+    Nor does any agent that this conversation asked for before, unless its process is known to run.
+    """
     from holdfast.keeper.resuming import broken, lost
 
     for one in broken(state):
         for name in waits_of(state, one.agent, one.id):
             yield WaitingEnded(id=name)
-    gone = {one.id for one in lost(state)[0]}
+    found, unseen = lost(state)
+    gone = {one.id for one in found}
     for agent in list(state.agents.values()):
         if agent.id in gone and agents.status_of(agent) in ("pending", "running", "paused"):
             yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=agent.touched_at)
+    if signal.agent is None and signal.how != "compact":
+        unknown = {one.id for one in unseen}
+        for ended in _unreported(state, heard, at, ground, background=True):
+            if isinstance(ended, AgentInterrupted) and ended.id in unknown:
+                yield ended
 
 
 def _prompted(state: State, heard: Heard, signal: Prompted, ground: Ground) -> Iterator[Data]:

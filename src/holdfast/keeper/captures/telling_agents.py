@@ -6,7 +6,7 @@ call returns. Calls that have not begun are kept with the session in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from holdfast.capture import troubles
@@ -21,6 +21,7 @@ from holdfast.core.vocabulary import (
     AgentCompleted,
     AgentEdited,
     AgentFailed,
+    AgentInterrupted,
     AgentStarted,
     Data,
     ExtraKept,
@@ -46,25 +47,43 @@ def known(state: State, name: str | None) -> str | None:
     return None if found is None else found.id
 
 
+def unreported(
+    state: State, conversation: str, at: int, *, is_own: Callable[[str], bool], background: bool
+) -> Iterator[AgentInterrupted]:
+    """What the conversation says at this moment shows that the agents it asked for have ended, though none said so.
+
+    Those in the `background` go on beyond a turn. Others' devices may name any conversation: their agents stay.
+    """
+    for agent in list(state.agents.values()):
+        if (
+            agent.conversation == conversation
+            and agents.status_of(agent) in ("pending", "running", "paused")
+            and (background or not agent.background)
+            and agent.made.at <= at
+            and is_own(agent.writer)
+        ):
+            yield AgentInterrupted(id=agent.id, ref=agent.ref, last_seen=min(agent.touched_at, at))
+
+
 def told(
-    state: State, signal: Called | AgentBegan | AgentEnded, at: int, process: Process | None
+    state: State, signal: Called | AgentBegan | AgentEnded, at: int, process: Process | None, conversation: str
 ) -> Iterator[Data | Timed]:
     match signal:
         case Called(begins=True):
             began = AgentBegan(agent=signal.call, type=signal.type, task=signal.task, background=signal.background)
-            yield from _began(state, began, at, process)
+            yield from _began(state, began, at, process, conversation)
         case Called():
             calls = _calls(state)
             task, found = redact(plain(signal.task or "", 500))
             calls[plain(signal.call, 100)] = [plain(signal.type, 100), task, signal.background, None, at]
             yield _keep(calls, found)
         case AgentBegan():
-            yield from _began(state, signal, at, process)
+            yield from _began(state, signal, at, process, conversation)
         case AgentEnded():
-            yield from _ended(state, signal, at)
+            yield from _ended(state, signal, at, conversation)
 
 
-def _began(state: State, signal: AgentBegan, at: int, process: Process | None) -> Iterator[Data]:
+def _began(state: State, signal: AgentBegan, at: int, process: Process | None, conversation: str) -> Iterator[Data]:
     name = signal.agent or signal.type
     agent = _find(state, name)
     calls = _calls(state)
@@ -88,7 +107,7 @@ def _began(state: State, signal: AgentBegan, at: int, process: Process | None) -
     yield AgentStarted(
         id=_free(state, id_of(name)), type=plain(signal.type, 100) or "agent",
         task=plain(task, 500) if task else None, background=background,
-        pid=None if process is None else process.pid, process=process,
+        pid=None if process is None else process.pid, process=process, conversation=conversation,
     )  # fmt: skip
     if asked is not None:
         yield _keep(calls)
@@ -111,7 +130,7 @@ def _corrected(agent: AgentState, signal: AgentBegan | AgentEnded) -> Iterator[D
         yield edited
 
 
-def _ended(state: State, signal: AgentEnded, at: int) -> Iterator[Data | Timed]:
+def _ended(state: State, signal: AgentEnded, at: int, conversation: str) -> Iterator[Data | Timed]:
     calls = _calls(state)
     call = calls.pop(plain(signal.call, 100), None) if signal.call is not None else None
     name = signal.agent or (call[3] if call is not None and isinstance(call[3], str) else None) or signal.call
@@ -119,7 +138,7 @@ def _ended(state: State, signal: AgentEnded, at: int) -> Iterator[Data | Timed]:
         return
     agent = _find(state, name)
     if agent is None:
-        yield from _whole(state, signal, call, name, at)
+        yield from _whole(state, signal, call, name, at, conversation)
         agent = _find(state, name)
     if agent is not None:
         yield from _over(agent, signal)
@@ -147,13 +166,16 @@ def _over(agent: AgentState, signal: AgentEnded) -> Iterator[Data]:
         yield more
 
 
-def _whole(state: State, signal: AgentEnded, call: list[Json] | None, name: str, at: int) -> Iterator[Timed]:
+def _whole(
+    state: State, signal: AgentEnded, call: list[Json] | None, name: str, at: int, conversation: str
+) -> Iterator[Timed]:
     """A subagent whose beginning nobody told: known by its end alone."""
     kind = signal.type or (str(call[0]) if call else None) or "agent"
     task = signal.task or (str(call[1]) if call and call[1] else None)
     began = AgentStarted(
-        id=_free(state, id_of(name)), type=plain(kind, 100) or "agent", task=plain(task, 500) if task else None
-    )
+        id=_free(state, id_of(name)), type=plain(kind, 100) or "agent", task=plain(task, 500) if task else None,
+        conversation=conversation,
+    )  # fmt: skip
     since = call[4] if call is not None and not signal.took_ms else at - (signal.took_ms or 0)
     yield Timed(max(min(since if isinstance(since, int) else at, at), state.time.start), began)
 
