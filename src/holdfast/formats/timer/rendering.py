@@ -69,8 +69,8 @@ def _start(state: State) -> int:
 
 
 def _last_moment(state: State) -> int:
-    """Until when the file counts. While the session goes on, that is the last thing done in it: what is recorded without
-    being work, such as the end of a conversation or a correction, adds no minute.
+    """Until when the file counts. While the session goes on, that is the last thing done in it: what is recorded and
+    is no work, such as the end of a conversation or a correction, adds no minute.
     """
     if view.status_of(state) != "in_progress" or agents.running(state):
         return state.updated_at
