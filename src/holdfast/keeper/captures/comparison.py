@@ -27,7 +27,7 @@ from holdfast.core.vocabulary import CommitRecorded, Data, ExtraKept, FileChange
 from holdfast.keeper import projects
 from holdfast.keeper.captures import snapshots, turns
 from holdfast.keeper.captures.snapshots import Difference, Entry, Looked, NewCommit, Snapshot
-from holdfast.machine import errorlog
+from holdfast.machine import errorlog, worktree
 from holdfast.machine.git_history import Commit, GitHistory
 from holdfast.machine.process import Identity, fate
 
@@ -42,6 +42,7 @@ _REPORTED: Final = 2_000  # ms after which an edit has been reported
 _LONGEST_SUBJECT: Final = 300
 _LONGEST_NAME: Final = 250
 _MOST_PARENTS: Final = 20
+_MOST_PACKED: Final = 1 << 20  # bytes of packed refs that are read while a person waits
 _ID: Final = 36  # characters of a session's id
 
 
@@ -68,8 +69,24 @@ def compare_at_end(keeper: Keeper, session: str, at: int | None = None) -> None:
     """Compare this work tree because a session ends: what has changed since its last turn is the person's."""
     store = keeper.existing_store()
     if store is None or store.remembered(snapshots.name_of(keeper.place.root)) is None:
-        return  # no turn was ever reported here: there is nothing to compare with
+        return  # nobody was ever seen at work here: there is nothing to compare with
     _safely(keeper, keeper.place.root, 5.0, Ending(session, keeper.now() if at is None else at))
+
+
+def note_beginning(keeper: Keeper, at: int | None = None) -> None:
+    """Where this work tree was never compared, note what it is compared with: a person begins to work here now.
+
+    Only the commit is noted, which files tell: what has changed since, their times say. Never raises.
+    """
+    root = keeper.place.root
+    if not keeper.place.git or any(keeper.store().remembered(name) is not None for name in _names(root)):
+        return  # compared before, or a turn that began earlier is about to be
+    now = keeper.now()
+    head = worktree.head(keeper.place, packed=_MOST_PACKED).commit
+    begun = Snapshot(now if at is None else min(at, now), head)
+    with suppress(Busy, Unreachable), keeper.transaction() as transaction:
+        if all(transaction.remembered(name) is None for name in _names(root)):
+            transaction.remember(snapshots.name_of(root), msgspec.msgpack.encode(begun))
 
 
 def forget(keeper: Keeper, session: str) -> None:
@@ -310,6 +327,7 @@ class _Recording:
         data = msgspec.structs.replace(
             _recorded(commit, one.branch),
             conversation=maker.conversation, certainty=maker.certainty, among=maker.among, replaces=one.replaces,
+            folded=one.folded,
         )  # fmt: skip
         for session in sessions:
             self._hear(session, [(commit.at, data)], f"commit:{commit.sha}")
