@@ -436,7 +436,7 @@ class Keeper:
 
         Conversations that begin here join it, unless an agent begins it for itself: then it `gathers` nothing.
         """
-        from holdfast.keeper.captures.comparison import note_beginning
+        from holdfast.keeper.captures.tree_memory import note_beginning
         from holdfast.keeper.starting import start
 
         earlier = None if continues is None else self.session(continues).id

@@ -97,7 +97,7 @@ class KeptSession(Work):
         With `device`, that device's values stand wherever devices disagree. Refused where the ground differs from
         what another device left so much that going on is not safe, unless `force`.
         """
-        from holdfast.keeper.captures.comparison import note_beginning
+        from holdfast.keeper.captures.tree_memory import note_beginning
         from holdfast.keeper.resuming import resume
 
         gathers = gathers and self.keeper.conversation is None
@@ -126,7 +126,7 @@ class KeptSession(Work):
 
     def fork(self, *, gathers: bool = True, at: int | None = None) -> KeptSession:
         """A session of its own that goes on from here, current in this work tree; this one stays as it is."""
-        from holdfast.keeper.captures.comparison import note_beginning
+        from holdfast.keeper.captures.tree_memory import note_beginning
         from holdfast.keeper.forking import fork
 
         gathers = gathers and self.keeper.conversation is None

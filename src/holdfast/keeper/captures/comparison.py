@@ -25,9 +25,10 @@ from holdfast.core.state import FileState, State
 from holdfast.core.text import shorten
 from holdfast.core.vocabulary import CommitRecorded, Data, ExtraKept, FileChanged
 from holdfast.keeper import projects
-from holdfast.keeper.captures import snapshots, turns
-from holdfast.keeper.captures.snapshots import Difference, Entry, Looked, NewCommit, Snapshot
-from holdfast.machine import errorlog, worktree
+from holdfast.keeper.captures import snapshots, tree_memory, turns
+from holdfast.keeper.captures.snapshots import Difference, Looked, NewCommit
+from holdfast.keeper.captures.tree_memory import Entry, LogMark, Snapshot, names_of
+from holdfast.machine import errorlog
 from holdfast.machine.git_history import Commit, GitHistory
 from holdfast.machine.process import Identity, fate
 
@@ -42,7 +43,6 @@ _REPORTED: Final = 2_000  # ms after which an edit has been reported
 _LONGEST_SUBJECT: Final = 300
 _LONGEST_NAME: Final = 250
 _MOST_PARENTS: Final = 20
-_MOST_PACKED: Final = 1 << 20  # bytes of packed refs that are read while a person waits
 _ID: Final = 36  # characters of a session's id
 
 
@@ -68,46 +68,26 @@ def compare_due(keeper: Keeper, *, only_here: bool = False, patience: float = 5.
 def compare_at_end(keeper: Keeper, session: str, at: int | None = None) -> None:
     """Compare this work tree because a session ends: what has changed since its last turn is the person's."""
     store = keeper.existing_store()
-    if store is None or store.remembered(snapshots.name_of(keeper.place.root)) is None:
+    if store is None or store.remembered(tree_memory.name_of(keeper.place.root)) is None:
         return  # nobody was ever seen at work here: there is nothing to compare with
     _safely(keeper, keeper.place.root, 5.0, Ending(session, keeper.now() if at is None else at))
-
-
-def note_beginning(keeper: Keeper, at: int | None = None) -> None:
-    """Where this work tree was never compared, note what it is compared with: a person begins to work here now.
-
-    Only the commit is noted, which files tell: what has changed since, their times say. Never raises.
-    """
-    root = keeper.place.root
-    if not keeper.place.git or any(keeper.store().remembered(name) is not None for name in _names(root)):
-        return  # compared before, or a turn that began earlier is about to be
-    now = keeper.now()
-    head = worktree.head(keeper.place, packed=_MOST_PACKED).commit
-    begun = Snapshot(now if at is None else min(at, now), head)
-    with suppress(Busy, Unreachable), keeper.transaction() as transaction:
-        if all(transaction.remembered(name) is None for name in _names(root)):
-            transaction.remember(snapshots.name_of(root), msgspec.msgpack.encode(begun))
 
 
 def forget(keeper: Keeper, session: str) -> None:
     """Forget the snapshots of the work trees that a session was in: the paths in them are its paths too."""
     store = keeper.store()
-    names = {name for root in (keeper.place.root, *store.places(session)) for name in _names(root)}
+    names = {name for root in (keeper.place.root, *store.places(session)) for name in names_of(root)}
     for kept in store.remembered_under(turns.PREFIX).values():
         tree = turns.decoded(kept, "")
         if any(turn.session == session for turn in tree.turns):
-            names.update(_names(tree.root))
+            names.update(names_of(tree.root))
     project = keeper.state(session).project
-    names.update(_names(project.path) if project is not None and project.path is not None else ())
-    known = {*store.remembered_under(turns.PREFIX), *store.remembered_under(snapshots.PREFIX)}
+    names.update(names_of(project.path) if project is not None and project.path is not None else ())
+    known = {*store.remembered_under(turns.PREFIX), *store.remembered_under(tree_memory.PREFIX)}
     if names & known:
         with keeper.transaction() as transaction:
             for name in sorted(names & known):
                 transaction.remember(name, None)
-
-
-def _names(root: str) -> tuple[str, str]:
-    return turns.name_of(root), snapshots.name_of(root)
 
 
 def commit_of(keeper: Keeper, sha: str, branch: str | None) -> CommitRecorded:
@@ -148,10 +128,10 @@ def _give_up(keeper: Keeper, root: str, patience: float) -> None:
 
 def _compare(keeper: Keeper, patience: float, ending: Ending | None) -> None:
     root, store = keeper.place.root, keeper.store()
-    kept = store.remembered(snapshots.name_of(root))
+    kept = store.remembered(tree_memory.name_of(root))
     tree = turns.decoded(store.remembered(turns.name_of(root)), root)
     began = min((turn.began for turn in tree.turns), default=keeper.now())
-    before = snapshots.decoded(kept) or Snapshot(began)
+    before = tree_memory.decoded(kept) or Snapshot(began)
     looked: Looked | None = None
     why = ""
     if os.path.isdir(root) and keeper.place.git:
@@ -161,7 +141,7 @@ def _compare(keeper: Keeper, patience: float, ending: Ending | None) -> None:
         except HoldfastError as error:
             why = error.message
     with keeper.transaction(patience=patience) as transaction:
-        if transaction.remembered(snapshots.name_of(root)) != kept:
+        if transaction.remembered(tree_memory.name_of(root)) != kept:
             return  # somebody else has compared it meanwhile
         fresh = turns.decoded(transaction.remembered(turns.name_of(root)), root)
         if fresh.due == tree.due:
@@ -174,7 +154,7 @@ def _compare(keeper: Keeper, patience: float, ending: Ending | None) -> None:
         else:
             recording = _Recording(keeper, transaction, fresh.turns, before, ending)
             snapshot = recording.record(looked)
-            transaction.remember(snapshots.name_of(root), msgspec.msgpack.encode(snapshot))
+            transaction.remember(tree_memory.name_of(root), msgspec.msgpack.encode(snapshot))
             oldest = min((entry.since for entry in snapshot.entries.values() if entry.since), default=snapshot.at)
             fresh.turns = [turn for turn in fresh.turns if turn.ended is None or turn.ended >= oldest]
         turns.keep(transaction, fresh)
@@ -300,9 +280,9 @@ class _Recording:
 
     # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _commits(self, made: list[NewCommit]) -> tuple[snapshots.LogMark | None, str | None] | None:
+    def _commits(self, made: list[NewCommit]) -> tuple[LogMark | None, str | None] | None:
         """Record commits; says where to go on from when one has to wait for the end of a turn."""
-        last, head = self._before.log or snapshots.LogMark("", self._before.at, ""), self._before.head
+        last, head = self._before.log or LogMark("", self._before.at, ""), self._before.head
         for one in made:
             if not self._commit(one):
                 return last, head

@@ -1,7 +1,6 @@
 """What a work tree looked like when it was last compared, and what is different now.
 
-A snapshot holds only the paths that are not as committed: with the commit that was checked out, that is the whole
-tree. Everything is asked of git through `GitHistory`, and bounded by `core.limits`. What a repository ignores is not
+Everything is asked of git through `GitHistory`, and bounded by `core.limits`. What a repository ignores is not
 looked at, nor are mirrored files and files that are known to hold secrets.
 """
 
@@ -18,14 +17,13 @@ import msgspec
 
 from holdfast.core import limits
 from holdfast.core.canonical import digest
-from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.text import relative_path
+from holdfast.keeper.captures.tree_memory import Entry, LogMark, Snapshot
 from holdfast.machine import files, worktree
 from holdfast.machine.git_history import Commit, GitHistory
 from holdfast.machine.git_reader import Change, under
 
-PREFIX: Final = "tree/"
 _TICK: Final = 2_000_000_000  # ns: the coarsest clock of a file system
 _YOUNG: Final = 20  # ms
 # By their names, files that hold secrets.
@@ -46,38 +44,6 @@ _ENDS_REBASE: Final = re.compile(r"(?:rebase|pull)\b[^:]*\((?:finish|abort)\)")
 _TO_FOLD: Final = re.compile(r"^(?:(?:squash|fixup|amend)! )+")
 
 Action = Literal["created", "modified", "deleted"]
-
-
-class Entry(msgspec.Struct, array_like=True, gc=False):
-    """A path that is not as committed. `kind` is `-` for a deleted one, and `=` for one that was as committed (or not
-    there) at `since`, an earlier snapshot: whoever changed it since is not known yet.
-    """
-
-    modified: int
-    changed: int
-    size: int
-    hash: str | None
-    kind: str = ""
-    since: int = 0
-
-    def is_as(self, other: Entry) -> bool:
-        mine, theirs = (self.modified, self.changed, self.size), (other.modified, other.changed, other.size)
-        return self.kind == other.kind and mine == theirs
-
-
-class LogMark(msgspec.Struct, array_like=True, gc=False):
-    """An entry of the log of HEAD. What was done is a digest: it holds the first line of a commit's message."""
-
-    sha: str
-    at: int
-    action: str
-
-
-class Snapshot(msgspec.Struct, gc=False):
-    at: int
-    head: str | None = None
-    entries: dict[str, Entry] = {}
-    log: LogMark | None = None
 
 
 class Difference(NamedTuple):
@@ -111,17 +77,6 @@ class Looked(NamedTuple):
     snapshot: Snapshot
     differences: list[Difference]
     commits: list[NewCommit]
-
-
-def name_of(root: str) -> str:
-    return f"{PREFIX}{digest(root.encode(errors='surrogatepass'))[:32]}"
-
-
-def decoded(kept: bytes | None) -> Snapshot | None:
-    try:
-        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(Snapshot))
-    except msgspec.MsgspecError:  # of another version
-        return None
 
 
 def look(git: GitHistory, before: Snapshot, now: int, mirrored: Sequence[str]) -> Looked:
