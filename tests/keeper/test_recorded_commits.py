@@ -308,3 +308,14 @@ def test_work_by_hand_before_the_first_prompt_is_recorded(shop: Workplace) -> No
     session = shop.session()
     assert [(one.sha, one.conversation) for one in session.commits] == [(sha, None)]
     assert sorted((one.path, one.by) for one in session.files) == [("hand.txt", "person"), ("more.txt", "person")]
+
+
+def test_work_by_hand_after_the_end_that_is_said_is_none_of_the_session(shop: Workplace) -> None:
+    with shop.keeper() as keeper:
+        now = keeper.now()
+        session = keeper.start("By hand", at=now - 3_600_000)
+        committed(shop, "Too late", "late.txt", "h\n")
+        shop.write("later.txt", "h\n")
+        session.stop(at=now - 1_800_000)
+        document = session.document()
+    assert (document.commits, document.files) == ([], [])

@@ -223,7 +223,7 @@ class _Recording:
         following = next((turn for turn in self._turns if turn.began >= one.until), None)
         if following is not None:
             session, at = following.session, following.began
-        elif self._ending is not None:
+        elif self._ending is not None and one.since <= self._ending.at:
             session, at = self._ending
         else:
             return False
@@ -303,7 +303,7 @@ class _Recording:
         elif maker.among:
             sessions = list(dict.fromkeys(t.session for t in self._turns if t.conversation in maker.among))
         else:
-            sessions = self._at(commit.until)
+            sessions = self._at(commit)
         data = msgspec.structs.replace(
             _recorded(commit, one.branch),
             conversation=maker.conversation, certainty=maker.certainty, among=maker.among, replaces=one.replaces,
@@ -313,12 +313,14 @@ class _Recording:
             self._hear(session, [(commit.at, data)], f"commit:{commit.sha}")
         return True
 
-    def _at(self, moment: int) -> list[str]:
-        """The session that the work tree is at, if it had begun by then."""
+    def _at(self, commit: Commit) -> list[str]:
+        """The session that the work tree is at, if it had begun when a commit was made, and had not ended."""
+        if self._ending is not None and commit.since > self._ending.at:
+            return []
         current = self._ending.session if self._ending else self._keeper.store().current(self._keeper.place.root)
         if current is None or not self._is_here(current):
             return []
-        return [current] if self._transaction.state(current).time.start <= moment else []
+        return [current] if self._transaction.state(current).time.start <= commit.until else []
 
     def _is_here(self, session: str) -> bool:
         """Whether it is a session of this project: what a commit names may be anybody's."""
