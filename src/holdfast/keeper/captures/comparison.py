@@ -189,7 +189,8 @@ class _Recording:
                 _leave(snapshot, one, self._before)
         for session, count in self._left_out.items():
             words = f"{count:,} more files changed at once than the {limits.TREE_CHANGES:,} that are recorded"
-            self._hear(session, [(snapshot.at, _note(words))], "")
+            at = snapshot.at if self._ending is None else min(snapshot.at, self._ending.at)
+            self._hear(session, [(at, _note(words))], "")
         return snapshot
 
     def not_compared(self, why: str) -> None:
