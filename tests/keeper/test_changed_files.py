@@ -326,3 +326,24 @@ def test_deleted_session_leaves_no_path_behind(shop: Workplace) -> None:
     for path in shop.home.rglob("*"):
         if path.is_file():
             assert b"onfidential" not in path.read_bytes(), path
+
+
+def test_file_is_created_when_it_was_committed_and_changed_again_since(shop: Workplace) -> None:
+    shop.prompt()
+    shop.write("tax.py", "rate = 19\n")
+    shop.git("add", ".")
+    shop.git("commit", "-qm", "Add the tax")
+    shop.write("tax.py", "rate = 20\n")
+    shop.ran("git commit -m 'Add the tax'; sed -i s/19/20/ tax.py")
+    shop.stop()
+    assert shop.changes() == [("tax.py", "created", "command")]
+
+
+def test_file_is_modified_when_a_commit_removed_it_and_it_is_there_again(shop: Workplace) -> None:
+    shop.prompt()
+    shop.git("rm", "-q", "cart.py")
+    shop.git("commit", "-qm", "Remove the cart")
+    shop.write("cart.py", "total = 20\n")
+    shop.ran("git commit")
+    shop.stop()
+    assert shop.changes() == [("cart.py", "modified", "command")]

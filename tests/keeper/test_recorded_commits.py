@@ -141,8 +141,10 @@ def test_commit_that_keeps_a_branch_is_recorded(shop: Workplace) -> None:
         shop.git("commit", "-qm", "Add it")
         stopped = session.stop(keep=True)
         document = session.document()
-    (commit,) = document.commits
-    assert (commit.sha, commit.branch) == (stopped.commit, "main")
+    assert document.branch is not None
+    assert [(commit.sha, commit.branch) for commit in document.commits] == [
+        (stopped.tip, document.branch), (stopped.commit, "main"),
+    ]  # fmt: skip
 
 
 def test_secret_in_the_first_line_of_a_commit_is_cut_out(shop: Workplace) -> None:
@@ -177,3 +179,143 @@ def test_trailer_that_names_a_session_of_another_project_is_not_believed(shop: W
     with shop.keeper() as keeper:
         assert keeper.state(elsewhere).commits == {}
         assert len(keeper.session().document().commits) == 1
+
+
+def test_files_that_an_amend_brings_in_are_recorded(shop: Workplace) -> None:
+    """The agent's by its command, and the person's as a person's, though all are in one commit at the end."""
+    shop.prompt()
+    committed(shop, "Base", "first.txt", "1\n")
+    shop.ran("git commit -m Base")
+    shop.stop()
+    shop.prompt("Amend it")
+    shop.write("amended.txt", "z\n")
+    shop.write("cart.py", "total = 5\n")
+    shop.git("add", ".")
+    shop.git("commit", "-q", "--amend", "--no-edit")
+    shop.ran("git commit --amend --no-edit")
+    shop.stop()
+    shop.write("byhand.txt", "p\n")
+    shop.git("add", ".")
+    shop.git("commit", "-q", "--amend", "--no-edit")
+    shop.prompt("Go on")
+    shop.stop()
+    assert sorted(shop.changes()) == [
+        ("amended.txt", "created", "command"),
+        ("byhand.txt", "created", "person"),
+        ("cart.py", "modified", "command"),
+        ("first.txt", "created", "command"),
+    ]
+
+
+def test_file_that_a_commit_creates_and_an_amend_removes_is_no_change(shop: Workplace) -> None:
+    shop.prompt()
+    committed(shop, "Base", "first.txt", "1\n")
+    shop.git("rm", "-q", "first.txt")
+    shop.git("commit", "-q", "--amend", "--allow-empty", "--no-edit")
+    shop.ran("git commit --amend")
+    shop.stop()
+    assert shop.changes() == []
+
+
+def test_amend_by_hand_keeps_the_certainty_of_the_original_with_its_conversation(shop: Workplace) -> None:
+    shop.prompt()
+    committed(shop, "Fix")
+    shop.ran("make release")  # which may have committed it
+    shop.stop()
+    (first,) = shop.session().commits
+    assert (first.conversation, first.certainty) == ("talk-1", "likely")
+    shop.git("commit", "-q", "--amend", "-m", "Fix the total")
+    shop.prompt("Go on")
+    shop.stop()
+    (amended,) = shop.session().commits
+    assert (amended.replaces, amended.conversation, amended.certainty) == (first.sha, "talk-1", "likely")
+    with shop.keeper() as keeper:
+        assert {one.certainty for one in keeper.why("HEAD").sessions} == {"likely"}
+
+
+@pytest.mark.parametrize(
+    ("folds", "order"),
+    [(["fixup! One"], None), (["fixup! One", "squash! One"], None), (["fixup! Two", "fixup! One"], None),
+     (["Oops"], "fixup")],
+)  # fmt: skip
+def test_commits_that_a_rebase_folds_into_others_are_replaced_by_them(
+    shop: Workplace, folds: list[str], order: str | None
+) -> None:
+    shop.prompt()
+    committed(shop, "One", "one.py", "1\n")
+    committed(shop, "Two", "two.py", "2\n")
+    for number, subject in enumerate(folds):
+        committed(shop, subject, f"fold{number}.py", "x\n")
+    shop.ran("git commit")
+    shop.stop()
+    shop.prompt("Squash them")
+    editor = ":" if order is None else f"sed -i.bak 's/^pick \\(.* {folds[0]}\\)/{order} \\1/'"
+    shop.git("-c", f"sequence.editor={editor}", "rebase", "-q", "-i", "--autosquash", f"HEAD~{2 + len(folds)}")
+    shop.ran("git rebase -i --autosquash")
+    shop.stop()
+    assert [commit.subject for commit in shop.session().commits] == shop.git(
+        "log", "--reverse", "--format=%s", "HEAD~2.."
+    ).splitlines()
+    assert [commit.sha for commit in shop.session().commits] == shop.git("rev-list", "--reverse", "HEAD~2..").split()
+
+
+def test_commit_that_a_rebase_drops_stays_on_record(shop: Workplace) -> None:
+    shop.prompt()
+    committed(shop, "One", "one.py", "1\n")
+    committed(shop, "fixup! One", "one.py", "1!\n")
+    committed(shop, "Two", "two.py", "2\n")
+    shop.ran("git commit")
+    shop.stop()
+    shop.prompt("Squash them")
+    editor = "sed -i.bak 's/^pick \\(.* Two\\)/drop \\1/'"
+    shop.git("-c", f"sequence.editor={editor}", "rebase", "-q", "-i", "--autosquash", "HEAD~3")
+    shop.ran("git rebase -i")
+    shop.stop()
+    assert [commit.subject for commit in shop.session().commits] == ["Two", "One"]
+
+
+@pytest.mark.parametrize("how", ["start", "resume", "continue"])
+def test_work_by_hand_is_recorded_where_no_agent_was_ever_at_work(shop: Workplace, tmp_path: Path, how: str) -> None:
+    shop.write("before.txt", "not of this session\n")
+    with shop.keeper() as keeper:
+        if how != "start":
+            # In another work tree, so that nothing is known of this one.
+            other = tmp_path / "other"
+            shop.git("worktree", "add", "-q", "-b", "other", str(other))
+            with shop.keeper(other) as there:
+                begun = there.start("By hand")
+                begun.pause() if how == "resume" else begun.stop()
+        session = keeper.start("By hand") if how == "start" else keeper.session(begun.id).take_up().session
+    sha = committed(shop, "Hand made", "hand.txt", "h\n")
+    shop.write("more.txt", "x\n")
+    shop.write("cart.py", "total = 3\n")
+    with shop.keeper() as keeper:
+        keeper.session(session.id).stop()
+        document = keeper.session(session.id).document()
+    assert [(one.sha, one.conversation, one.certainty) for one in document.commits] == [(sha, None, "certain")]
+    assert sorted((one.path, one.action, one.by) for one in document.files) == [
+        ("cart.py", "modified", "person"), ("hand.txt", "created", "person"), ("more.txt", "created", "person"),
+    ]  # fmt: skip
+
+
+def test_work_by_hand_before_the_first_prompt_is_recorded(shop: Workplace) -> None:
+    with shop.keeper() as keeper:
+        keeper.start("By hand")
+    sha = committed(shop, "Hand made", "hand.txt", "h\n")
+    shop.write("more.txt", "x\n")
+    shop.prompt("Help")
+    shop.stop()
+    session = shop.session()
+    assert [(one.sha, one.conversation) for one in session.commits] == [(sha, None)]
+    assert sorted((one.path, one.by) for one in session.files) == [("hand.txt", "person"), ("more.txt", "person")]
+
+
+def test_work_by_hand_after_the_end_that_is_said_is_none_of_the_session(shop: Workplace) -> None:
+    with shop.keeper() as keeper:
+        now = keeper.now()
+        session = keeper.start("By hand", at=now - 3_600_000)
+        committed(shop, "Too late", "late.txt", "h\n")
+        shop.write("later.txt", "h\n")
+        session.stop(at=now - 1_800_000)
+        document = session.document()
+    assert (document.commits, document.files) == ([], [])

@@ -256,3 +256,18 @@ def test_why_names_the_agent_when_a_person_committed_its_line(shop: Workplace) -
     assert (one.conversation, one.certainty) == ("talk-1", "likely")
     assert "an agent's tool modified it" in one.because
     assert "a person made it" in one.because
+
+
+def test_why_names_the_person_when_an_amend_by_hand_brought_the_file_in(shop: Workplace) -> None:
+    """The conversation made the first commit of the chain, which does not have the file."""
+    first = by_agent(shop)
+    shop.write("byhand.txt", "p\n")
+    shop.git("add", ".")
+    shop.git("commit", "-q", "--amend", "--no-edit")
+    shop.prompt("Go on")
+    shop.stop()
+    assert said(shop, "byhand.txt") == [("Fix the cart", None, "certain")]
+    (line,) = why(shop, "byhand.txt:1").sessions
+    assert (line.conversation, first[:12] in line.because) == (None, False)
+    assert said(shop, "cart.py:2") == [("Fix the cart", "talk-1", "certain")]
+    assert said(shop, "HEAD") == [("Fix the cart", "talk-1", "certain")]

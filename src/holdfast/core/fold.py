@@ -366,12 +366,9 @@ def _file(state: State, event: Event, data: Data) -> None:
 
 def _committed(state: State, event: Event, data: Data) -> None:
     assert isinstance(data, CommitRecorded)
-    replaced = None if data.replaces is None else state.commits.get(data.replaces)
-    # Whoever amends or rebases does not become the author of what was there.
-    conversation = data.conversation if replaced is None else replaced.conversation or data.conversation
     state.commits[data.sha] = CommitState(
-        event.at, data.sha, data.message, data.branch, data.tree, data.parents, data.authored, conversation,
-        data.certainty, data.among, data.replaces,
+        event.at, data.sha, data.message, data.branch, data.tree, data.parents, data.authored,
+        data.conversation, data.certainty, data.among, data.replaces, data.folded,
     )  # fmt: skip
 
 

@@ -117,6 +117,7 @@ class CommitState(msgspec.Struct, array_like=True, gc=False):
     certainty: str
     among: tuple[str, ...]
     replaces: str | None
+    folded: tuple[str, ...] = ()
 
 
 class DecisionState(msgspec.Struct, array_like=True, gc=False):

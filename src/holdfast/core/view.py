@@ -42,7 +42,7 @@ from holdfast.core.model import (
     Waiting,
 )
 from holdfast.core.registers import Dispute, disputes, standing, value_of
-from holdfast.core.state import AgentState, ConversationState, Mark, NativeState, State
+from holdfast.core.state import AgentState, CommitState, ConversationState, Mark, NativeState, State
 from holdfast.core.times import HOUR, text
 from holdfast.core.worktime import Stretch, WorkTime, measure
 
@@ -305,18 +305,31 @@ def _cost(state: State, conversations: list[Conversation]) -> float | None:
 
 
 def _commits(state: State) -> list[Commit]:
-    """Those that an amend or a rebase made others of are not shown: those others are."""
-    replaced = {commit.replaces for commit in state.commits.values()}
+    """Those that an amend or a rebase made others of are not shown: those others are.
+
+    Whoever amends or rebases does not become the author of what was there: the first of them says who that is.
+    """
+    replaced = {sha for commit in state.commits.values() for sha in (commit.replaces, *commit.folded)}
+    shown = [commit for commit in state.commits.values() if commit.sha not in replaced]
     return [
         Commit(
             sha=commit.sha, at=text(commit.at), subject=commit.subject, branch=commit.branch,
-            conversation=None if commit.conversation is None else commit.conversation.partition(":")[2],
-            certainty=_CERTAINTY.get(commit.certainty, "uncertain"), among=list(commit.among),
+            conversation=None if first.conversation is None else first.conversation.partition(":")[2],
+            certainty=_CERTAINTY.get(first.certainty, "uncertain"), among=list(first.among),
             replaces=commit.replaces,
         )
-        for commit in sorted(state.commits.values(), key=lambda commit: commit.at)
-        if commit.sha not in replaced
+        for commit in sorted(shown, key=lambda commit: commit.at)
+        for first in [_first(state, commit)]
     ]  # fmt: skip
+
+
+def _first(state: State, commit: CommitState) -> CommitState:
+    """The commit that this one goes back to, by amends and rebases."""
+    seen = {commit.sha}
+    while (earlier := state.commits.get(commit.replaces or "")) is not None and earlier.sha not in seen:
+        seen.add(earlier.sha)
+        commit = earlier
+    return commit
 
 
 def _extra(state: State) -> dict[str, Json]:

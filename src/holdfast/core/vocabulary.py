@@ -608,7 +608,8 @@ class CommitRecorded(Data, frozen=True, kw_only=True):
 
     `conversation` is the one that made it, as `agent:id`; without one, a person did, or nobody knows. `certainty`
     says how sure that is: `certain`, `likely` or `uncertain`; `among` names the conversations that come into
-    question. `replaces` is the commit that an amend or a rebase made this one of. `authored` is in milliseconds.
+    question. `replaces` is the commit that an amend or a rebase made this one of; `folded` are those that a rebase
+    folded into it (`squash`, `fixup`). `authored` is in milliseconds.
     """
 
     sha: str
@@ -621,6 +622,7 @@ class CommitRecorded(Data, frozen=True, kw_only=True):
     certainty: str = "certain"
     among: tuple[str, ...] = ()
     replaces: str | None = None
+    folded: tuple[str, ...] = ()
 
 
 @_event("command.ran")

@@ -436,6 +436,7 @@ class Keeper:
 
         Conversations that begin here join it, unless an agent begins it for itself: then it `gathers` nothing.
         """
+        from holdfast.keeper.captures.tree_memory import note_beginning
         from holdfast.keeper.starting import start
 
         earlier = None if continues is None else self.session(continues).id
@@ -445,7 +446,9 @@ class Keeper:
             feature=feature, tags=tuple(dict.fromkeys(tags)), continues=earlier, timer=self.settings.timer,
             gathers=gathers,
         )  # fmt: skip
-        return KeptSession(self, start(self, wanted, branch=branch, replace=replace, at=at))
+        begun = KeptSession(self, start(self, wanted, branch=branch, replace=replace, at=at))
+        note_beginning(self, at)
+        return begun
 
     def archive(self, reference: str, *, at: int | None = None) -> KeptSession:
         found = self.session(reference)

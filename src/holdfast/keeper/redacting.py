@@ -29,7 +29,7 @@ NEVER: Final = (
 # Numbers in other clothes: they say nothing to a reader, and are sent like times and counts.
 _NO_TEXT: Final = frozenset(
     {"redacted", "ref", "hash_before", "hash_after", "hashes", "overruled", "roots", "git_commit", "came_commit",
-     "commit", "sha", "tree", "parents", "replaces"}
+     "commit", "sha", "tree", "parents", "replaces", "folded"}
 )  # fmt: skip
 # Where the texts of each kind of event belong, and the field that needs no name of its own there.
 _GROUPS: Final[Mapping[str, tuple[str, str]]] = {

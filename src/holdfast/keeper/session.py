@@ -97,10 +97,13 @@ class KeptSession(Work):
         With `device`, that device's values stand wherever devices disagree. Refused where the ground differs from
         what another device left so much that going on is not safe, unless `force`.
         """
+        from holdfast.keeper.captures.tree_memory import note_beginning
         from holdfast.keeper.resuming import resume
 
         gathers = gathers and self.keeper.conversation is None
-        return resume(self, device=device, force=force, gathers=gathers, at=at)
+        resumed = resume(self, device=device, force=force, gathers=gathers, at=at)
+        note_beginning(self.keeper, at)
+        return resumed
 
     def go_on(self, *, at: int | None = None) -> Self:
         """End its pause, and no more: it neither becomes current nor gathers what begins here."""
@@ -123,9 +126,13 @@ class KeptSession(Work):
 
     def fork(self, *, gathers: bool = True, at: int | None = None) -> KeptSession:
         """A session of its own that goes on from here, current in this work tree; this one stays as it is."""
+        from holdfast.keeper.captures.tree_memory import note_beginning
         from holdfast.keeper.forking import fork
 
-        return KeptSession(self.keeper, fork(self, gathers=gathers and self.keeper.conversation is None, at=at))
+        gathers = gathers and self.keeper.conversation is None
+        begun = KeptSession(self.keeper, fork(self, gathers=gathers, at=at))
+        note_beginning(self.keeper, at)
+        return begun
 
     def save(self, *, at: int | None = None) -> Self:
         return self._record(SessionSaved(), at=at)

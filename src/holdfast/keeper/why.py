@@ -108,20 +108,39 @@ class _Asked:
         found = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
         return found or list(self._with_content(commit)) or list(self._at_that_time(commit))
 
-    def recorded_as(self, sha: str, seen: frozenset[str] = frozenset()) -> Iterator[Answer]:
-        """What is recorded of a commit, or of the one that it was made of by an amend or a rebase."""
+    def recorded_as(self, sha: str, path: str | None = None, seen: frozenset[str] = frozenset()) -> Iterator[Answer]:
+        """What is recorded of a commit, or of the one that it was made of by an amend or a rebase; of a file, the one
+        of them that brought it in.
+        """
         for state in self.states:
             record = state.commits.get(sha)
             if record is None:
                 continue
-            origin = [] if record.replaces is None or sha in seen else list(
-                self.recorded_as(record.replaces, seen | {sha})
-            )  # fmt: skip
-            for one in origin:
-                how = f"{sha[:12]} was made of {(record.replaces or '')[:12]} by an amend or a rebase; {one.because}"
-                yield one._replace(because=how)
+            origin: list[Answer] = []
+            for earlier in () if sha in seen else self._made_of(record, path):
+                how = f"{sha[:12]} was made of {earlier[:12]} by an amend or a rebase"
+                found = self.recorded_as(earlier, path, seen | {sha})
+                origin += [one._replace(because=f"{how}; {one.because}") for one in found]
+            yield from origin
             if not any(one.id == state.session for one in origin):
                 yield _of_record(state, record)
+
+    def _made_of(self, record: CommitState, path: str | None) -> list[str]:
+        """The commit that one replaces; of a file, the one that has it so, or those folded in that changed it."""
+        if record.replaces is None or path is None or self._git is None:
+            return [] if record.replaces is None else [record.replaces]
+        replaced = self._git.commit(record.replaces)
+        if replaced is None or self._has_so(record, replaced, path):
+            return [record.replaces]
+        return [sha for sha in record.folded if any(path == changed for _, changed in self._git.files_of(sha))]
+
+    def _has_so(self, record: CommitState, replaced: Commit, path: str) -> bool:
+        """Whether a commit that was replaced has a file as the one made of it has it."""
+        assert self._git is not None
+        if record.parents == replaced.parents:
+            return self._git.blob_hash(record.sha, path) == self._git.blob_hash(replaced.sha, path)
+        # Rebased, it has changes of others too.
+        return any(path == changed for _, changed in self._git.files_of(replaced.sha))
 
     def _named(self, commit: Commit) -> Iterator[Answer]:
         for state in self.states:
@@ -130,6 +149,8 @@ class _Asked:
 
     def _rewritten(self, commit: Commit) -> Iterator[Answer]:
         """Rebased or amended where nobody recorded it: by its tree, or by author time and first line."""
+        if any(commit.sha in state.commits for state in self.states):
+            return
         for state in self.states:
             for record in state.commits.values():
                 if record.sha == commit.sha or record.authored != commit.authored:
@@ -205,7 +226,7 @@ class _Asked:
 
     def _of_line(self, commit: Commit, path: str) -> list[Answer]:
         """Sessions that changed a file to what a commit has, and those that committed it: they may be others."""
-        committed = [*self.recorded_as(commit.sha), *self._named(commit), *self._rewritten(commit)]
+        committed = [*self.recorded_as(commit.sha, path), *self._named(commit), *self._rewritten(commit)]
         changes, complete = self._changes_into(commit, path)
         if not changes:
             return [_at_most_likely(one, f"nothing recorded says who changed {path}") for one in committed]

@@ -87,11 +87,15 @@ class GitHistory(GitReader):
         )
         return next(iter(_commits(answer.out)), None) if answer.code == 0 else None
 
-    def files_of(self, commit: str) -> list[tuple[str, str]]:
-        """What a commit did to files: `created`, `modified` or `deleted`, and the path. Nothing for a merge."""
+    def files_of(self, commit: str, *, since: str | None = None) -> list[tuple[str, str]]:
+        """What a commit did to files: `created`, `modified` or `deleted`, and the path. Nothing for a merge.
+
+        `since` another commit: how they differ.
+        """
+        compared = [commit] if since is None else [since, commit]
         answer = self._try(
             *("diff-tree", "--root", "-r", "-z", "--no-renames", "--no-commit-id", "--name-status"),
-            *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--end-of-options", commit),
+            *("--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "--end-of-options", *compared),
             env=_UNREPLACED,
         )
         parts = os.fsdecode(answer.out).split("\0") if answer.code == 0 else []

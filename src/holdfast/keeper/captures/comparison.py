@@ -25,8 +25,9 @@ from holdfast.core.state import FileState, State
 from holdfast.core.text import shorten
 from holdfast.core.vocabulary import CommitRecorded, Data, ExtraKept, FileChanged
 from holdfast.keeper import projects
-from holdfast.keeper.captures import snapshots, turns
-from holdfast.keeper.captures.snapshots import Difference, Entry, Looked, NewCommit, Snapshot
+from holdfast.keeper.captures import snapshots, tree_memory, turns
+from holdfast.keeper.captures.snapshots import Difference, Looked, NewCommit
+from holdfast.keeper.captures.tree_memory import Entry, LogMark, Snapshot, names_of
 from holdfast.machine import errorlog
 from holdfast.machine.git_history import Commit, GitHistory
 from holdfast.machine.process import Identity, fate
@@ -67,30 +68,26 @@ def compare_due(keeper: Keeper, *, only_here: bool = False, patience: float = 5.
 def compare_at_end(keeper: Keeper, session: str, at: int | None = None) -> None:
     """Compare this work tree because a session ends: what has changed since its last turn is the person's."""
     store = keeper.existing_store()
-    if store is None or store.remembered(snapshots.name_of(keeper.place.root)) is None:
-        return  # no turn was ever reported here: there is nothing to compare with
+    if store is None or store.remembered(tree_memory.name_of(keeper.place.root)) is None:
+        return  # nobody was ever seen at work here: there is nothing to compare with
     _safely(keeper, keeper.place.root, 5.0, Ending(session, keeper.now() if at is None else at))
 
 
 def forget(keeper: Keeper, session: str) -> None:
     """Forget the snapshots of the work trees that a session was in: the paths in them are its paths too."""
     store = keeper.store()
-    names = {name for root in (keeper.place.root, *store.places(session)) for name in _names(root)}
+    names = {name for root in (keeper.place.root, *store.places(session)) for name in names_of(root)}
     for kept in store.remembered_under(turns.PREFIX).values():
         tree = turns.decoded(kept, "")
         if any(turn.session == session for turn in tree.turns):
-            names.update(_names(tree.root))
+            names.update(names_of(tree.root))
     project = keeper.state(session).project
-    names.update(_names(project.path) if project is not None and project.path is not None else ())
-    known = {*store.remembered_under(turns.PREFIX), *store.remembered_under(snapshots.PREFIX)}
+    names.update(names_of(project.path) if project is not None and project.path is not None else ())
+    known = {*store.remembered_under(turns.PREFIX), *store.remembered_under(tree_memory.PREFIX)}
     if names & known:
         with keeper.transaction() as transaction:
             for name in sorted(names & known):
                 transaction.remember(name, None)
-
-
-def _names(root: str) -> tuple[str, str]:
-    return turns.name_of(root), snapshots.name_of(root)
 
 
 def commit_of(keeper: Keeper, sha: str, branch: str | None) -> CommitRecorded:
@@ -131,10 +128,10 @@ def _give_up(keeper: Keeper, root: str, patience: float) -> None:
 
 def _compare(keeper: Keeper, patience: float, ending: Ending | None) -> None:
     root, store = keeper.place.root, keeper.store()
-    kept = store.remembered(snapshots.name_of(root))
+    kept = store.remembered(tree_memory.name_of(root))
     tree = turns.decoded(store.remembered(turns.name_of(root)), root)
     began = min((turn.began for turn in tree.turns), default=keeper.now())
-    before = snapshots.decoded(kept) or Snapshot(began)
+    before = tree_memory.decoded(kept) or Snapshot(began)
     looked: Looked | None = None
     why = ""
     if os.path.isdir(root) and keeper.place.git:
@@ -144,7 +141,7 @@ def _compare(keeper: Keeper, patience: float, ending: Ending | None) -> None:
         except HoldfastError as error:
             why = error.message
     with keeper.transaction(patience=patience) as transaction:
-        if transaction.remembered(snapshots.name_of(root)) != kept:
+        if transaction.remembered(tree_memory.name_of(root)) != kept:
             return  # somebody else has compared it meanwhile
         fresh = turns.decoded(transaction.remembered(turns.name_of(root)), root)
         if fresh.due == tree.due:
@@ -157,7 +154,7 @@ def _compare(keeper: Keeper, patience: float, ending: Ending | None) -> None:
         else:
             recording = _Recording(keeper, transaction, fresh.turns, before, ending)
             snapshot = recording.record(looked)
-            transaction.remember(snapshots.name_of(root), msgspec.msgpack.encode(snapshot))
+            transaction.remember(tree_memory.name_of(root), msgspec.msgpack.encode(snapshot))
             oldest = min((entry.since for entry in snapshot.entries.values() if entry.since), default=snapshot.at)
             fresh.turns = [turn for turn in fresh.turns if turn.ended is None or turn.ended >= oldest]
         turns.keep(transaction, fresh)
@@ -192,7 +189,8 @@ class _Recording:
                 _leave(snapshot, one, self._before)
         for session, count in self._left_out.items():
             words = f"{count:,} more files changed at once than the {limits.TREE_CHANGES:,} that are recorded"
-            self._hear(session, [(snapshot.at, _note(words))], "")
+            at = snapshot.at if self._ending is None else min(snapshot.at, self._ending.at)
+            self._hear(session, [(at, _note(words))], "")
         return snapshot
 
     def not_compared(self, why: str) -> None:
@@ -226,7 +224,7 @@ class _Recording:
         following = next((turn for turn in self._turns if turn.began >= one.until), None)
         if following is not None:
             session, at = following.session, following.began
-        elif self._ending is not None:
+        elif self._ending is not None and one.since <= self._ending.at:
             session, at = self._ending
         else:
             return False
@@ -283,9 +281,9 @@ class _Recording:
 
     # ── commits ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _commits(self, made: list[NewCommit]) -> tuple[snapshots.LogMark | None, str | None] | None:
+    def _commits(self, made: list[NewCommit]) -> tuple[LogMark | None, str | None] | None:
         """Record commits; says where to go on from when one has to wait for the end of a turn."""
-        last, head = self._before.log or snapshots.LogMark("", self._before.at, ""), self._before.head
+        last, head = self._before.log or LogMark("", self._before.at, ""), self._before.head
         for one in made:
             if not self._commit(one):
                 return last, head
@@ -306,21 +304,24 @@ class _Recording:
         elif maker.among:
             sessions = list(dict.fromkeys(t.session for t in self._turns if t.conversation in maker.among))
         else:
-            sessions = self._at(commit.until)
+            sessions = self._at(commit)
         data = msgspec.structs.replace(
             _recorded(commit, one.branch),
             conversation=maker.conversation, certainty=maker.certainty, among=maker.among, replaces=one.replaces,
+            folded=one.folded,
         )  # fmt: skip
         for session in sessions:
             self._hear(session, [(commit.at, data)], f"commit:{commit.sha}")
         return True
 
-    def _at(self, moment: int) -> list[str]:
-        """The session that the work tree is at, if it had begun by then."""
+    def _at(self, commit: Commit) -> list[str]:
+        """The session that the work tree is at, if it had begun when a commit was made, and had not ended."""
+        if self._ending is not None and commit.since > self._ending.at:
+            return []
         current = self._ending.session if self._ending else self._keeper.store().current(self._keeper.place.root)
         if current is None or not self._is_here(current):
             return []
-        return [current] if self._transaction.state(current).time.start <= moment else []
+        return [current] if self._transaction.state(current).time.start <= commit.until else []
 
     def _is_here(self, session: str) -> bool:
         """Whether it is a session of this project: what a commit names may be anybody's."""

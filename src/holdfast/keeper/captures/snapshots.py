@@ -1,7 +1,6 @@
 """What a work tree looked like when it was last compared, and what is different now.
 
-A snapshot holds only the paths that are not as committed: with the commit that was checked out, that is the whole
-tree. Everything is asked of git through `GitHistory`, and bounded by `core.limits`. What a repository ignores is not
+Everything is asked of git through `GitHistory`, and bounded by `core.limits`. What a repository ignores is not
 looked at, nor are mirrored files and files that are known to hold secrets.
 """
 
@@ -18,14 +17,13 @@ import msgspec
 
 from holdfast.core import limits
 from holdfast.core.canonical import digest
-from holdfast.core.decoding import decodable
 from holdfast.core.errors import HoldfastError, Invalid, Refused
 from holdfast.core.text import relative_path
+from holdfast.keeper.captures.tree_memory import Entry, LogMark, Snapshot
 from holdfast.machine import files, worktree
 from holdfast.machine.git_history import Commit, GitHistory
 from holdfast.machine.git_reader import Change, under
 
-PREFIX: Final = "tree/"
 _TICK: Final = 2_000_000_000  # ns: the coarsest clock of a file system
 _YOUNG: Final = 20  # ms
 # By their names, files that hold secrets.
@@ -40,40 +38,12 @@ _MADE: Final = re.compile(
     r"|(?:rebase|pull)\b[^:]*\((?!start|finish|abort)\w+\):|pull\b.*: Merge made"
 )
 _REWRITES: Final = re.compile(r"commit \(amend\)|(?:rebase|pull)\b[^:]*\(")
+_FOLDS: Final = re.compile(r"(?:rebase|pull)\b[^:]*\((?:squash|fixup)\)")
+_BEGINS_REBASE: Final = re.compile(r"(?:rebase|pull)\b[^:]*\(start\)")
+_ENDS_REBASE: Final = re.compile(r"(?:rebase|pull)\b[^:]*\((?:finish|abort)\)")
+_TO_FOLD: Final = re.compile(r"^(?:(?:squash|fixup|amend)! )+")
 
 Action = Literal["created", "modified", "deleted"]
-
-
-class Entry(msgspec.Struct, array_like=True, gc=False):
-    """A path that is not as committed. `kind` is `-` for a deleted one, and `=` for one that was as committed (or not
-    there) at `since`, an earlier snapshot: whoever changed it since is not known yet.
-    """
-
-    modified: int
-    changed: int
-    size: int
-    hash: str | None
-    kind: str = ""
-    since: int = 0
-
-    def is_as(self, other: Entry) -> bool:
-        mine, theirs = (self.modified, self.changed, self.size), (other.modified, other.changed, other.size)
-        return self.kind == other.kind and mine == theirs
-
-
-class LogMark(msgspec.Struct, array_like=True, gc=False):
-    """An entry of the log of HEAD. What was done is a digest: it holds the first line of a commit's message."""
-
-    sha: str
-    at: int
-    action: str
-
-
-class Snapshot(msgspec.Struct, gc=False):
-    at: int
-    head: str | None = None
-    entries: dict[str, Entry] = {}
-    log: LogMark | None = None
 
 
 class Difference(NamedTuple):
@@ -94,6 +64,11 @@ class NewCommit(NamedTuple):
     commit: Commit
     branch: str | None
     replaces: str | None
+    folded: tuple[str, ...] = ()
+
+    @property
+    def is_amended(self) -> bool:
+        return self.replaces is not None and self.commit.action.startswith("commit (amend)")
 
 
 class Looked(NamedTuple):
@@ -102,17 +77,6 @@ class Looked(NamedTuple):
     snapshot: Snapshot
     differences: list[Difference]
     commits: list[NewCommit]
-
-
-def name_of(root: str) -> str:
-    return f"{PREFIX}{digest(root.encode(errors='surrogatepass'))[:32]}"
-
-
-def decoded(kept: bytes | None) -> Snapshot | None:
-    try:
-        return None if kept is None else msgspec.msgpack.decode(kept, type=decodable(Snapshot))
-    except msgspec.MsgspecError:  # of another version
-        return None
 
 
 def look(git: GitHistory, before: Snapshot, now: int, mirrored: Sequence[str]) -> Looked:
@@ -124,9 +88,15 @@ def look(git: GitHistory, before: Snapshot, now: int, mirrored: Sequence[str]) -
         raise Refused(f"{len(listed):,} paths are not as committed, more than {limits.TREE_PATHS:,}")
     log, commits = _commits(git, before, head)
     committed: dict[str, Action] = {}
-    for made in [one for one in commits if one.replaces is None and len(one.commit.parents) < 2][-_MOST_LISTED:]:
-        for action, path in git.files_of(made.commit.sha):
-            if _is_compared(path, mirrored):
+    # What a rebase makes another commit of was in the work tree before; an amend may bring files in.
+    bringing = [one for one in commits if one.is_amended or (one.replaces is None and len(one.commit.parents) < 2)]
+    for made in bringing[-_MOST_LISTED:]:
+        for action, path in git.files_of(made.commit.sha, since=made.replaces):
+            if not _is_compared(path, mirrored):
+                continue
+            if committed.get(path) == "created" and action == "deleted":
+                del committed[path]
+            else:
                 committed[path] = _then(committed.get(path), action)
     comparing = _Comparing(git, before, now)
     for path in sorted({*listed, *before.entries, *committed}):
@@ -193,7 +163,10 @@ class _Comparing:
             return "created"
         if change is None:  # as committed, now as then: it was changed only if a commit since then changed it
             return committed
-        return "created" if change.loose == "?" or change.staged == "A" else "modified"
+        if committed == "deleted":  # it was there before, and is there again
+            return "modified"
+        is_new = committed == "created" or change.loose == "?" or change.staged == "A"
+        return "created" if is_new else "modified"
 
     def _is_young(self, before: Entry) -> bool:
         """Whether it was changed so shortly before the snapshot that another change could look the same."""
@@ -282,7 +255,8 @@ def _commits(git: GitHistory, before: Snapshot, head: worktree.Head) -> tuple[Lo
         if _MADE.match(entry.action):
             replaces = _replaced(git, entries, place, originals) if _REWRITES.match(entry.action) else None
             if replaces != entry.sha:
-                found.append(NewCommit(git.precisely(entry), branch, replaces))
+                folded = _folded(git, entries, place, originals) if _FOLDS.match(entry.action) else ()
+                found.append(NewCommit(git.precisely(entry), branch, replaces, folded))
         branch = _branch_before(entry.action, branch)
     return newest, found[::-1]
 
@@ -327,21 +301,12 @@ def _replaced(git: GitHistory, entries: list[Commit], place: int, originals: dic
     previous = entries[place + 1] if place + 1 < len(entries) else None
     if entry.action.startswith("commit (amend)"):
         return None if previous is None else previous.sha
-    begun = next(
-        (
-            at
-            for at in range(place + 1, len(entries))
-            if re.match(r"(?:rebase|pull)\b[^:]*\(start\)", entries[at].action)
-        ),
-        None,
-    )
-    if begun is None or begun + 1 >= len(entries):
+    if previous is not None and entry.parents == previous.parents and _REWRITES.match(entry.action):
+        return previous.sha  # a step that amends the one before it: reword, squash, fixup
+    found = _originals(git, entries, place, originals)
+    if found is None:
         return None
-    if begun not in originals:
-        # The branch as it was before the rebase; what it was rebased onto has nothing to do with it.
-        onto = entries[begun].sha
-        originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.TREE_COMMITS)
-    same = [one for one in originals[begun] if (one.authored, one.author) == (entry.authored, entry.author)]
+    same = [one for one in found if (one.authored, one.author) == (entry.authored, entry.author)]
     for fits in (
         lambda one: one.subject == entry.subject,
         lambda one: one.tree == entry.tree,
@@ -351,3 +316,44 @@ def _replaced(git: GitHistory, entries: list[Commit], place: int, originals: dic
             if fits(one):
                 return one.sha
     return None if previous is None or previous.authored != entry.authored else previous.sha
+
+
+def _originals(
+    git: GitHistory, entries: list[Commit], place: int, originals: dict[int, list[Commit]]
+) -> list[Commit] | None:
+    """The branch as it was before the rebase that an entry belongs to, the latest first."""
+    begun = _begun(entries, place)
+    if begun is None or begun + 1 >= len(entries):
+        return None
+    if begun not in originals:
+        # What it was rebased onto has nothing to do with it.
+        onto = entries[begun].sha
+        originals[begun] = git.log(entries[begun + 1].sha, without=[onto], most=limits.TREE_COMMITS)
+    return originals[begun]
+
+
+def _begun(entries: list[Commit], place: int) -> int | None:
+    """Where the rebase that an entry belongs to begins in the log."""
+    later = range(place + 1, len(entries))
+    return next((at for at in later if _BEGINS_REBASE.match(entries[at].action)), None)
+
+
+def _folded(
+    git: GitHistory, entries: list[Commit], place: int, originals: dict[int, list[Commit]]
+) -> tuple[str, ...]:
+    """What this step of a rebase folded into the commit before it: those whose messages say that they belong to that
+    one and, where the rebase folded all commits that it made no others of, the next of them.
+    """
+    found, begun = _originals(git, entries, place, originals), _begun(entries, place)
+    if found is None or begun is None:
+        return ()
+    ended = next((at for at in range(begun - 1, -1, -1) if _ENDS_REBASE.match(entries[at].action)), -1)
+    steps = range(begun - 1, ended, -1)
+    folding = [step for step in steps if _FOLDS.match(entries[step].action)]
+    made_of = {_replaced(git, entries, step, originals) for step in steps if step not in folding}
+    left = [one for one in reversed(found) if one.sha not in made_of]
+    into = next(entries[at].subject for at in range(place + 1, begun + 1) if at not in folding)
+    folded = [one.sha for one in left if one.subject != into and _TO_FOLD.sub("", one.subject, count=1) == into]
+    if len(left) == len(folding) and not _TO_FOLD.match((following := left[folding.index(place)]).subject):
+        folded.append(following.sha)
+    return tuple(folded)
