@@ -5,7 +5,7 @@ what it costs others is in proportion to what it took to leave it there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,7 @@ from holdfast.teleport import (
     joining,
     left_keys,
     packs,
+    removing,
     sealing,
     sharing,
     syncing,
@@ -449,11 +450,46 @@ def _say(share: Vault, payloads: list[bytes]) -> list[str]:
     made = [Signed(payload, share.here.keys.sign(ENTRY, payload)) for payload in payloads]
     share.remote.put([share.sealed_entry(key, one) for one in made])
     hashes = [entries.hash_of(one.payload) for one in made]
-    push = Push(share, look(share.remote.list("h/"), share.tag))
+    _name(share, hashes)
+    return hashes
+
+
+def _name(vault: Vault, hashes: Iterable[str]) -> None:
+    """Publish a head that stands on these entries."""
+    push = Push(vault, look(vault.remote.list("h/"), vault.tag))
     push.settle()
     push.tips = lambda: tuple(sorted(hashes))  # type: ignore[method-assign]
     push._publish(Batch([], push.own.place, frozenset(), push.own.erasures, more=False), [], frozenset())
-    return hashes
+
+
+@pytest.mark.parametrize("first", ["f", "0"])
+def test_removal_is_heard_when_the_device_named_entries_that_nobody_has(fleet: Fleet, first: str) -> None:
+    """As many as a head can name, before it is removed: the others hear of it, and write with the new key."""
+    _name(fleet.cleo.vault(), [f"{first * 60}{number:04x}" for number in range(1000)])
+    fleet.ben.sync()
+    removing.remove(fleet.anna.vault(), [fleet.cleo.keys.public.id]).commit()
+    fleet.anna.note("s1", "not for cleo")
+    fleet.anna.sync()
+    report = fleet.ben.sync()
+    assert not _is_member(fleet.ben, fleet.cleo)
+    assert "not for cleo" in fleet.ben.notes("s1")
+    assert len(report.rejected) < 10
+    fleet.ben.note("s1", "from ben")
+    settle([fleet.ben, fleet.cleo], 1)
+    assert "from ben" not in fleet.cleo.notes("s1")
+
+
+def test_revocation_is_heard_when_the_guest_named_entries_that_nobody_has(fleet: Fleet) -> None:
+    _name(fleet.invite_gus(), [f"{'f' * 60}{number:04x}" for number in range(1000)])
+    fleet.ben.sync()
+    fleet.anna.revoke("s1", fleet.gus)
+    fleet.anna.note("s1", "not for gus")
+    fleet.anna.sync()
+    fleet.ben.sync()
+    assert "not for gus" in fleet.ben.notes("s1")
+    fleet.ben.note("s1", "from ben")
+    settle([fleet.ben, fleet.gus], 1)
+    assert "from ben" not in fleet.gus.notes("s1")
 
 
 def _padded(share: Vault, kind: str, size: int, *parents: str) -> bytes:

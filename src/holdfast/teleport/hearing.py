@@ -7,6 +7,7 @@ hide it. So the heads of a life are tried from the newest down until one is sign
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -27,7 +28,7 @@ _MOST_LIVES: Final = 100_000
 _MOST_RIVALS: Final = 16
 _MOST_BAD: Final = 1_000
 _WORDS: Final = 3  # of a fingerprint, where names are equal
-_MOST_UNTOLD: Final = 1_000
+_MOST_NAMED: Final = 50  # entries of which one device says that they are there
 
 
 class Listing(NamedTuple):
@@ -86,12 +87,17 @@ class Hearing:
         lives = sorted(self.listing.newest.keys() - {self.own_life}, key=lambda one: (one not in self._cursors, one))
         rivals = {life: self._worth_reading(life) for life in lives}
         first = {life: found for life in lives if (found := self._first(rivals[life])) is not None}
-        untold = set(vault.memory.read(tuple[str, ...], "untold") or ())
-        tips: tuple[set[str], ...] = (untold | set(vault.membership.missing), set(), set())
+        named = vault.memory.read(dict[str, tuple[str, ...]], "named") or {}
+        tips: dict[str, list[str]] = {}
         for life, found in first.items():
-            tips[self._rank(life)].update(found.claimed.head.tips)
-        for some in tips:
-            vault.learn(sorted(some))
+            tips.setdefault(self._device(life), []).extend(found.claimed.head.tips)
+        for device, some in named.items():
+            tips.setdefault(device, []).extend(some)
+        # One device after the other, admins first: nobody can name so much that others are not heard.
+        for device in sorted(tips, key=lambda one: (self._rank(one), one)):
+            vault.learn(tips[device], most_bad=_MOST_NAMED)
+        missing = list(vault.membership.missing)
+        vault.learn(random.sample(missing, len(missing)), most_bad=_MOST_NAMED)
         for life, found in first.items():
             heard: Heard | None = found
             while heard is not None and not self._genuine(heard):
@@ -103,12 +109,15 @@ class Hearing:
         locked = {life for life in self._locked - {one.listed.life for one in self.good} if self._decides(life)}
         self.locked_out = bool(locked)
         self.shut_out = any(self._is_replaced(life) for life in locked)
-        self._remember_untold(untold)
+        self._remember_named(named)
 
-    def _rank(self, life: str) -> int:
-        """Whose word is fetched first: an admin's, that of another device, and then what nobody has confirmed."""
+    def _device(self, life: str) -> str:
         cursor = self._cursors.get(life)
-        member = None if cursor is None else self.vault.membership.members.get(cursor.device)
+        return "" if cursor is None else cursor.device
+
+    def _rank(self, device: str) -> int:
+        """Whose word is fetched first: an admin's, that of another device, and then what nobody has confirmed."""
+        member = self.vault.membership.members.get(device)
         return 2 if member is None or member.kind == "guest" else 0 if member.admin else 1
 
     def _decides(self, life: str) -> bool:
@@ -125,14 +134,21 @@ class Hearing:
         shown = {one.counter for one in self.listing.rivals[life]}
         return cursor.counter not in shown and self.vault.membership.is_member(cursor.device)
 
-    def _remember_untold(self, before: set[str]) -> None:
-        """Entries that a genuine head stands on and that could not be had: they are asked for again."""
+    def _remember_named(self, before: Mapping[str, tuple[str, ...]]) -> None:
+        """Entries that a member's genuine head stands on and that could not be had: they are asked for again."""
         vault = self.vault
-        wanted = before | {tip for one in self.good for tip in one.claimed.head.tips}
-        now = tuple(sorted(wanted - vault.known.keys() - vault.over.keys())[:_MOST_UNTOLD])
-        if now != (vault.memory.read(tuple[str, ...], "untold") or ()):
+        wanted = dict(before)
+        for one in self.good:
+            head = one.claimed.head
+            wanted[head.device] = (*head.tips, *wanted.get(head.device, ()))
+        now: dict[str, tuple[str, ...]] = {}
+        for device in sorted(wanted):
+            left = [tip for tip in dict.fromkeys(wanted[device]) if tip not in vault.known and tip not in vault.over]
+            if left and vault.membership.is_member(device):
+                now[device] = tuple(left[:_MOST_NAMED])
+        if now != before:
             with vault.here.transaction() as transaction:
-                vault.memory.write(transaction, now, "untold")
+                vault.memory.write(transaction, now, "named")
 
     def _worth_reading(self, life: str) -> Iterator[Listed]:
         """The heads of a life behind which there may be something new, newest first."""

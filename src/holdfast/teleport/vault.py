@@ -32,6 +32,8 @@ from holdfast.teleport.wraps import Wrapped
 # Whoever keeps the objects decides how many there are: this much is looked at in one sync, the next one goes on.
 _MOST_ENTRIES: Final = 20_000
 _MOST_BAD_ENTRIES: Final = 500
+# So many of them are reported one by one.
+_FEW: Final = 3
 _MOST_UNNAMED_KEYS: Final = 1_000
 # Bytes of entries that are not small, which are read in one sync.
 _SMALL: Final = 4 << 10
@@ -203,24 +205,28 @@ class Vault:
         """What an entry is called at the remote, by its hash."""
         return f"m/{self.tag}/{sealing.entry_name(self.id, own)}"
 
-    def learn(self, hashes: Iterable[str]) -> None:
-        """Fetch entries by their hashes, and all that they stand on."""
+    def learn(self, hashes: Iterable[str], *, most_bad: int = _MOST_BAD_ENTRIES) -> None:
+        """Fetch entries by their hashes, and all that they stand on, until so many of them could not be had."""
         # Each with the device whose entry follows it.
-        wanted = [(one, "") for one in hashes if one not in self.known]
+        wanted = [(one, "") for one in hashes if one not in self.known][::-1]
         found: dict[str, Signed] = {}
         tried: set[str] = set()
-        while wanted:
+        bad = self._bad_entries
+        while wanted and self._bad_entries - bad < most_bad:
             asked, by = wanted.pop()
             if asked in tried or asked in self.known or (asked in self.over and by in ("", self.over[asked])):
                 continue
             tried.add(asked)
-            entry = self._fetch(self.entry_name(asked), asked)
+            entry = self._fetch(self.entry_name(asked), asked, quiet=self._bad_entries - bad >= _FEW)
             if entry is not None:
                 found[asked] = entry
                 header = entries.header_of(entry.payload)  # also of a kind that is not known here
                 if header is not None:
                     wanted += [(parent, by or header.by) for parent in header.parents]
         self.take(found.values())
+        if self._bad_entries - bad > _FEW:
+            count = self._bad_entries - bad
+            self.report.reject(f"m/{self.tag}", "", f"{count} membership entries that somebody names cannot be read")
 
     def learn_all(self) -> None:
         """Fetch every entry there is: for who comes anew and has heard of none."""
@@ -241,7 +247,7 @@ class Vault:
         if not self.membership.is_member(self.me):
             self.learn_all()
 
-    def _fetch(self, name: str, expected: str | None = None) -> Signed | None:
+    def _fetch(self, name: str, expected: str | None = None, *, quiet: bool = False) -> Signed | None:
         if (
             self._fetched >= _MOST_ENTRIES
             or self._bad_entries >= _MOST_BAD_ENTRIES
@@ -254,7 +260,8 @@ class Vault:
             entry = entries.unpack(self.open("entry", name, self.remote.get(name, entries.LIMIT), self.candidates))
         except (Missing, TooLarge, Unsealable, Invalid) as error:
             reason = error.reason if isinstance(error, Unsealable) else f"cannot be read: {error.message}"
-            self.report.reject(name, "", f"a membership entry {reason}")
+            if not (quiet and isinstance(error, Missing)):
+                self.report.reject(name, "", f"a membership entry {reason}")
             self._bad_entries += 1
             return None
         if len(entry.payload) > _SMALL:
