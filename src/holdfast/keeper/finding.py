@@ -28,11 +28,12 @@ SHORTEST_PREFIX = 4
 
 
 def meant(store: Store | None, reference: str) -> str:
-    """The id of the one session that a UUID, a unique prefix or an alias means."""
+    """The id of the one session that a UUID, a unique prefix or else an alias means."""
     clean(reference, "the session's id", longest=LONGEST_NAME)
     candidates = store.find(reference) if store else []
     exact = [one for one in candidates if one == reference.lower()]
-    candidates = exact or candidates
+    # An id comes before a name: names are given by whoever writes in a session.
+    candidates = exact or [one for one in candidates if one.startswith(reference.lower())] or candidates
     if len(reference) < SHORTEST_PREFIX and not exact:
         candidates = [one for one in candidates if not one.startswith(reference.lower())]
     if not candidates:

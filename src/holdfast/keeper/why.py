@@ -60,6 +60,23 @@ class _Recorded(NamedTuple):
 
 def why(keeper: Keeper, what: str) -> Found:
     """Who made this: a commit by any name, a file by its path in the project, or a line of it (`FILE:LINE`)."""
+    found = _found(keeper, what)
+    answers = [_weighed(keeper, one) for one in found.sessions]
+    ranked = sorted(answers, key=lambda one: (_RANK[one[0].certainty], one[1]))
+    return found._replace(sessions=[answer for answer, _ in ranked])
+
+
+def _weighed(keeper: Keeper, answer: Answer) -> tuple[Answer, bool]:
+    """An answer, and whether others than our devices write in its session: what they record proves nothing."""
+    from holdfast.keeper.own_devices import own_test
+
+    is_own = own_test(keeper, answer.id)
+    if all(map(is_own, keeper.state(answer.id).heads)):
+        return answer, False
+    return _at_most_likely(answer, "others write in this session, too"), True
+
+
+def _found(keeper: Keeper, what: str) -> Found:
     asked = _Asked(keeper)
     path, _, number = what.rpartition(":")
     if path and number.isdecimal() and len(number) < 10 and asked.is_file(path):
