@@ -13,6 +13,7 @@ from holdfast.core.vocabulary import (
     AgentStarted,
     AliasGiven,
     AwayRecorded,
+    CommitRecorded,
     Data,
     DeviceJoined,
     ExtraKept,
@@ -214,3 +215,20 @@ def test_guest_does_not_choose_the_branch_that_stop_discards(guested: Guested, w
         guested.git("switch", "-q", own)
         guested.document("stop", "--discard")
         assert own not in guested.git("branch")
+
+
+def test_guests_name_for_a_session_stands_in_no_other_sessions_place(guested: Guested) -> None:
+    """The beginning of an id means the session that has it."""
+    guested.force([guested.shared], AliasGiven(format="orchestrator", id=guested.private[:8]))
+    assert guested.document("show", guested.private[:8])["session"]["id"] == guested.private
+
+
+def test_guests_word_on_a_commit_is_not_certain_and_not_first(guested: Guested) -> None:
+    sha = "ab" * 20
+    claim = CommitRecorded(sha=sha, message="Mine", conversation=f"claude:{TALK}", certainty="certain")
+    guested.force([guested.private], CommitRecorded(sha=sha, message="Mine"), by="laptop", to="laptop")
+    guested.force([guested.shared], claim, ahead=HOUR)
+    found = guested.document("why", sha)["sessions"]
+    assert [(one["id"], one["certainty"]) for one in found] == [
+        (guested.private, "certain"), (guested.shared, "likely"),
+    ]  # fmt: skip
