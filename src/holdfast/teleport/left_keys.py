@@ -50,7 +50,7 @@ def take(vault: Vault) -> bool:
     """Keep the wraps for this device and vault that are new; True when there were any."""
     memory = vault.memory
     before = memory.read(set[str], _PASSED) or set()
-    tried = memory.read(set[str], _TRIED) or set()
+    tried = memory.read(list[str], _TRIED) or []
     kept = memory.raw_under("wrap").keys()
     prefix = wraps.prefix_of(vault.here.keys.public.age)
     listed = {one.name.removeprefix(prefix): one.size for one in vault.remote.list(prefix)}
@@ -60,8 +60,10 @@ def take(vault: Vault) -> bool:
         if name not in kept and name not in before and size >= wraps.SMALLEST and _NAME.fullmatch(name)
     ]
     _shuffled.shuffle(unknown)
-    again = [name for name in unknown if name in tried]
-    names = by_turns(vault, (name for name in unknown if name not in tried))[:_AT_ONCE] + again[:_MOST_UNNAMED]
+    known = set(tried)
+    left = set(unknown)
+    again = [name for name in tried if name in left][:_MOST_UNNAMED]
+    names = by_turns(vault, (name for name in unknown if name not in known))[:_AT_ONCE] + again
     reading = _Reading(vault, prefix, flooded=len(unknown) > _MOST_UNNAMED)
     found = reading.read(names)
     unnamed = _unnamed(vault)
@@ -72,7 +74,10 @@ def take(vault: Vault) -> bool:
     new = {**found.named, **{name: blob for name, blob in (found.proven | found.unnamed).items() if name in chosen}}
     dropped = (unnamed.keys() | found.unnamed.keys() | found.proven.keys()) - set(chosen)
     passed = (before & listed.keys()) | found.useless
-    now = (tried & listed.keys()) | found.tried | dropped
+    # Those that were tried just now come last: each has its turn, however many there are.
+    still = (known & listed.keys()) | found.tried | dropped
+    waiting = still - {*names, *dropped}
+    now = [name for name in tried if name in waiting] + sorted(still - waiting)
     if new or passed != before or now != tried:
         with vault.here.transaction() as transaction:
             for name in unnamed.keys() & dropped:
@@ -80,7 +85,7 @@ def take(vault: Vault) -> bool:
             for name, blob in new.items():
                 memory.write_raw(transaction, blob, "wrap", name)
             memory.write(transaction, sorted(passed)[:_MOST_PASSED_OVER], _PASSED)
-            memory.write(transaction, sorted(now)[:_MOST_PASSED_OVER], _TRIED)
+            memory.write(transaction, now[:_MOST_PASSED_OVER], _TRIED)
         vault.forget_wraps(unnamed.keys() & dropped)
     return bool(new)
 
