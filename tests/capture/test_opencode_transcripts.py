@@ -292,6 +292,21 @@ def test_columns_of_an_older_version(places: Places, store: Path) -> None:
     assert "no such table: todo" in story.problems[0]
 
 
+@pytest.mark.parametrize("name", ["session", "message", "part", "todo"])
+def test_view_in_the_place_of_a_table_is_not_read(places: Places, store: Path, name: str) -> None:
+    """It could go on for ever."""
+    database(store / "opencode.db")
+    change = apsw.Connection(str(store / "opencode.db"))
+    change.execute(f"ALTER TABLE {name} RENAME TO aside")
+    change.execute(
+        f"CREATE VIEW {name} AS WITH RECURSIVE n(id) AS (VALUES (1) UNION ALL SELECT id + 1 FROM n) "
+        "SELECT aside.* FROM n, aside"
+    )
+    change.close()
+    (story,) = stories(places)
+    assert (story.told, story.problems[0].count("would run")) == ([], 1)
+
+
 def test_a_conversation_whose_caller_is_gone(places: Places, store: Path) -> None:
     """A subagent without the conversation it belonged to is told by itself, and names it."""
     database(store / "opencode.db")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Collection
 from typing import Final
 from urllib.parse import quote
 
@@ -38,6 +39,11 @@ class AgentDatabase:
         self.connection.set_busy_timeout(_PATIENCE)
         self.connection.pragma("trusted_schema", False)
         self.connection.pragma("query_only", True)
+
+    def runs_nothing(self, tables: Collection[str]) -> bool:
+        """Whether these are tables, if they are there: a view can go on for ever."""
+        kinds = self.connection.execute("SELECT type, rootpage, lower(name) FROM sqlite_schema")
+        return all(name not in tables or (kind == "table" and page) for kind, page, name in kinds if kind != "index")
 
     def close(self) -> None:
         self.connection.close()

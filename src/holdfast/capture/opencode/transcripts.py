@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 _LARGEST: Final = 64 << 20  # bytes of one message or part
 _DEEPEST: Final = 20  # conversations below each other
+_TABLES: Final = frozenset(("session", "message", "part", "todo"))
 
 
 class Transcripts:
@@ -92,6 +93,9 @@ def _from_database(path: str, problems: Problems, only: str | None) -> Iterator[
         try:
             # One moment of the database for the whole of it.
             database.execute("BEGIN")
+            if not opened.runs_nothing(_TABLES):
+                problems.add("is not opencode's: something in it would run while it is read")
+                return
             conversations = {one.id: one for one in _conversations(database)}
             calls: dict[str, list[Conversation]] = {}
             for one in conversations.values():
