@@ -73,3 +73,10 @@ def test_unpacking_in_any_pieces(content: bytes, size: int, cut: int) -> None:
         found = b"".join(unpacked(iter(pieces), Problems()))
         assert content.startswith(found)
     assert b"".join(unpacked([shape[at : at + size] for at in range(0, len(shape), size)], Problems())) == content
+
+
+def test_unpacking_ends_when_a_small_file_becomes_very_large() -> None:
+    problems = Problems()
+    size = sum(len(piece) for piece in unpacked([packed(b"\n" * (40 << 20))], problems))
+    assert size <= 18 << 20
+    assert "300 times" in problems.sentences()[0]

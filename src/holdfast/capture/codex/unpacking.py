@@ -10,7 +10,9 @@ from holdfast.capture.lines import Problems
 from holdfast.machine.zstd import zstandard
 
 _PIECE: Final = 1 << 20
-LARGEST: Final = 8 << 30  # bytes: more than any conversation; a small file can be made to unpack to anything
+# A small file can be made to unpack to anything. Conversations become about ten times as large.
+_ALWAYS: Final = 16 << 20
+_MOST_TIMES: Final = 300
 
 
 def unpacked(pieces: Iterable[bytes], problems: Problems) -> Iterator[bytes]:
@@ -20,11 +22,12 @@ def unpacked(pieces: Iterable[bytes], problems: Problems) -> Iterator[bytes]:
         problems.add("is compressed with Zstandard, for which this Python has no module: install backports.zstd")
         return
     unpacking = zstd.ZstdDecompressor()
-    size = 0
+    size, most = 0, _ALWAYS
     begun = False
     try:
         for piece in pieces:
             data = piece
+            most += _MOST_TIMES * len(piece)
             while data or not unpacking.needs_input:
                 if unpacking.eof:
                     unpacking, begun = zstd.ZstdDecompressor(), False
@@ -33,8 +36,8 @@ def unpacked(pieces: Iterable[bytes], problems: Problems) -> Iterator[bytes]:
                 data = unpacking.unused_data if unpacking.eof else b""
                 size += len(found)
                 allowance.use(size=len(found))
-                if size > LARGEST:
-                    problems.add(f"is larger than {LARGEST >> 30} GiB once it is unpacked")
+                if size > most:
+                    problems.add(f"is more than {_MOST_TIMES} times as large once it is unpacked")
                     return
                 if found:
                     yield found
