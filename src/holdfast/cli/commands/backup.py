@@ -8,7 +8,7 @@ from holdfast.cli import left_out
 from holdfast.cli.call import Call
 from holdfast.core.text import shorten
 from holdfast.keeper import team
-from holdfast.keeper.restore import DISPLACES, ERASES
+from holdfast.keeper.restore import DISPLACES, ERASES, SPEAKS
 from holdfast.keeper.wording import count
 
 
@@ -28,10 +28,13 @@ def run(call: Call) -> int:
 def restore(call: Call) -> int:
     path = os.path.abspath(call.parsed.need("file"))
     done = call.keeper.restore(path, erase=call.parsed.globals.yes)
-    erasing = [one for one in done.left_out if one.reason in (ERASES, DISPLACES)]
+    erasing = [one for one in done.left_out if one.reason in (ERASES, DISPLACES, SPEAKS)]
     if erasing:
         named = ", ".join(f"{one.session[:8]} ({shorten(one.goal or '', 60)})" for one in erasing)
-        question = f"The backup deletes, erases or displaces something in {named}. Do that here, too? Type yes:"
+        question = (
+            f"The backup deletes, erases or displaces something in {named}, or speaks for your devices. "
+            "Do that here, too? Type yes:"
+        )
         if call.ask(question) == "yes":
             more = call.keeper.restore(path, erase=True)
             done = more._replace(events=done.events + more.events)
