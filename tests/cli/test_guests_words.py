@@ -4,6 +4,7 @@ sends it elsewhere, nor chooses what our commands delete.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from holdfast.core.vocabulary import (
     SessionUnarchived,
     WorkedRecorded,
 )
+from holdfast.keeper import Keeper
 from holdfast.keeper.replacing import REPLACED
 
 HOUR = 3_600_000
@@ -232,3 +234,18 @@ def test_guests_word_on_a_commit_is_not_certain_and_not_first(guested: Guested) 
     assert [(one["id"], one["certainty"]) for one in found] == [
         (guested.private, "certain"), (guested.shared, "likely"),
     ]  # fmt: skip
+
+
+def test_backup_speaks_for_our_devices_only_after_a_yes(guested: Guested, tmp_path: Path) -> None:
+    """Whoever has the session could have written the file, and a remote has what our devices really said."""
+    copy, file = tmp_path / "copy", str(tmp_path / "backup")
+    shutil.copytree(guested.root / "home-laptop", copy)
+    with Keeper.open(str(guested.project), home=str(copy)) as keeper:
+        keeper.recorder.record(guested.shared, lambda _: [NoteAdded(text="words of ours")])
+        keeper.backup(file)
+    before = guested.session("show", guested.shared)
+    asked = guested("restore", file)
+    assert (asked.code, "proves who said them" in asked.err + asked.out) == (1, True)
+    assert guested.session("show", guested.shared)["notes"] == before["notes"]
+    guested.document("restore", file, "--yes")
+    assert [note["text"] for note in guested.session("show", guested.shared)["notes"]][-1:] == ["words of ours"]
