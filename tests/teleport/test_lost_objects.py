@@ -128,6 +128,31 @@ def test_earlier_lives_are_put_back_too(tmp_path: Path, shelf: Shelf, gone: tupl
     assert named(anna) == {name for name in shelf.objects if name.startswith("p/")}
 
 
+@pytest.mark.parametrize("remembered", [True, False])
+def test_damaged_pack_of_an_earlier_life_is_packed_anew_when_asked_for(
+    tmp_path: Path, shelf: Shelf, remembered: bool
+) -> None:
+    """Who could not read it says so, and the device that published it answers, though it is another writer by now."""
+    anna, ben = fleet(tmp_path, shelf, "anna", "ben")
+    settle([anna, ben])
+    before = set(shelf.objects)
+    ben.note("s1", "before")
+    ben.sync()
+    (pack,) = (name for name in shelf.objects.keys() - before if name.startswith("p/"))
+    if not remembered:
+        ben.forget()
+    ben.renew()
+    ben.note("s1", "as somebody new")
+    ben.sync()
+    shelf.objects[pack] += b"extended"
+    settle([anna, ben], 4)
+    assert anna.log() == ben.log()
+    assert pack not in shelf.objects
+    for device in (anna, ben):
+        report = device.sync()
+        assert (report.rejected, report.pushed) == ([], 0)
+
+
 def test_earlier_lives_of_which_nothing_is_remembered(tmp_path: Path, shelf: Shelf) -> None:
     """A store that lost its memory does not know what the earlier life had sent: all of it is said again."""
     anna, ben = fleet(tmp_path, shelf, "anna", "ben")

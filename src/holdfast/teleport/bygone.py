@@ -8,8 +8,8 @@ but erased data goes from it, as far as it can be read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from holdfast.teleport.hearing import Listing
     from holdfast.teleport.pushing import Objects, Push
     from holdfast.teleport.vault import Vault
+
+Pushes: TypeAlias = Collection[tuple[int, int]]  # from this one to that one
 
 _HEAD_LIMIT: Final = 16 << 20
 _MOST_RIVALS: Final = 16
@@ -142,14 +144,33 @@ def lives(vault: Vault, listing: Listing) -> list[Life]:
     return found
 
 
-def restore(push: Push, listing: Listing) -> None:
-    """Put back what our earlier lives published, as far as the remote has lost it: nobody else would."""
+def is_wanted(vault: Vault, writer: str, wanted: Mapping[str, Pushes]) -> bool:
+    """Whether somebody could not read what an earlier life of this device published."""
+    signing = vault.here.keys.public.signing
+    earlier = {one.writer for one in vault.memory.cursors().values() if one.device == vault.me}
+    earlier |= dict(vault.memory.under(Own, "own")).keys()
+    return any(
+        sealing.life_tag(vault.id, one) in wanted for one in earlier if one != writer and certifies(one, signing)
+    )
+
+
+def restore(push: Push, listing: Listing, wanted: Mapping[str, Pushes]) -> None:
+    """Put back what our earlier lives published, as far as the remote has lost it: nobody else would.
+
+    `wanted`: what others say that they could not read, by life; it is lost if it cannot be read here either.
+    """
     vault = push.vault
     over = [one for one in lives(vault, listing) if one.writer != push.writer]
     there = {one.name for one in vault.remote.list(f"p/{vault.tag}/")} if over else set()
     whole = True
     for one in over:
-        lost = [pack for pack in one.packs if vault.pack_name(pack.name) not in there]
+        asked = wanted.get(sealing.life_tag(vault.id, one.writer), ())
+        lost = [
+            pack
+            for pack in one.packs
+            if vault.pack_name(pack.name) not in there
+            or (any(pack.overlaps(*some) for some in asked) and not _is_readable(vault, pack))
+        ]
         if one.shown and not lost:
             continue
         objects: Objects = []
@@ -165,10 +186,21 @@ def restore(push: Push, listing: Listing) -> None:
         head = Head(
             vault=vault.id, device=vault.me, writer=one.writer, counter=one.counter, at=0, packs=tuple(now)
         )  # fmt: skip
-        gone = [heads.name_of(vault.id, one.writer, one.counter)] if one.shown else []
+        gone = [vault.pack_name(pack.name) for pack in lost]  # what cannot be read helps nobody
+        gone += [heads.name_of(vault.id, one.writer, one.counter)] if one.shown else []
         _replaced(push, head, sealing.life_tag(vault.id, one.writer), objects, gone)
     if not whole:
         push.say_again()
+
+
+def _is_readable(vault: Vault, pack: Indexed) -> bool:
+    try:
+        read_pack(vault, pack)
+    except HoldfastError as error:
+        if error.retry_helps:
+            raise
+        return False
+    return True
 
 
 def _spans(push: Push, writer: str, pack: Indexed) -> tuple[Span, ...]:

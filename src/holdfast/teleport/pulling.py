@@ -46,7 +46,8 @@ class Pull:
         self.hearing = Hearing(vault, listing, self._cursors, patient=patient)
         self.own_life = self.hearing.own_life
         # Pushes of ours that others could not read.
-        self.wanted: set[tuple[int, int]] = set()
+        # Pushes that others could not read, by the life that made them.
+        self.wanted: dict[str, set[tuple[int, int]]] = {}
         # The newest head of ours that anybody says to have seen.
         self.own_seen = 0
         # Packs that delete what somebody else may have begun: judged when all else is read.
@@ -92,7 +93,8 @@ class Pull:
             if not self.vault.takes_part(head.device):
                 self._hold_back(listed, head, digest, cursor)
                 continue
-            self.wanted |= {(one.first, one.last) for one in head.wanting if one.life == self.own_life}
+            for one in head.wanting:
+                self.wanted.setdefault(one.life, set()).add((one.first, one.last))
             wanted = [pack for pack in head.packs if pack.last > cursor.applied or _missing(pack, cursor)]
             yield listed, claimed, digest, cursor, wanted
 

@@ -70,6 +70,10 @@ class Push:
                 self._publish_anew()
             self.renew()
 
+    @property
+    def life(self) -> str:
+        return sealing.life_tag(self.vault.id, self.writer)
+
     def renew(self) -> None:
         """Go on under a new life: somebody else publishes under the present one, or did."""
         self.writer = self.vault.here.renew()
@@ -98,7 +102,7 @@ class Push:
         """The number of the newest head of this life that may be ours. What certainly is not, goes."""
         planted = []
         newest = 0
-        for listed in self._listing.rivals.get(sealing.life_tag(self.vault.id, self.writer), ())[:_MOST_RIVALS]:
+        for listed in self._listing.rivals.get(self.life, ())[:_MOST_RIVALS]:
             ours = listed.counter <= self.own.counter or self._may_be_ours(listed)
             if ours is None:
                 continue  # it is not there any more, or not yet

@@ -129,13 +129,13 @@ def _exchange(
     tending.tend(vault, listing, main, lost=lost or put_back)
     asking.remember(vault, listing)
     if vault.membership.is_member(vault.me) and not (main is not None and _has_strangers(vault)):
-        if lost or put_back:
-            bygone.restore(push, listing)
+        if lost or put_back or bygone.is_wanted(vault, push.writer, pull.wanted):
+            bygone.restore(push, listing, pull.wanted)
         if vault.membership.is_admin(vault.me) and not vault.memory.standing().admin:
             push.look_again()  # it may vouch for more than before
         before = vault.report.pushed
         with uncollected():
-            push.everything(pull.wanted, events=_has_readers(vault), put_back=put_back)
+            push.everything(pull.wanted.get(push.life, ()), events=_has_readers(vault), put_back=put_back)
         if pull.hearing.shut_out:
             # Others use a key that we were not given: what we wrote lies there, and is taken in by nobody.
             vault.report.pushed = before
