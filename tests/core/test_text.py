@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import string
 import unicodedata
@@ -12,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import Invalid
-from holdfast.core.text import LONGEST_PATH, LONGEST_TEXT, clean, identifier, relative_path, shorten, slug
+from holdfast.core.text import (
+    LONGEST_PATH,
+    LONGEST_TEXT,
+    clean,
+    escaped_json,
+    identifier,
+    relative_path,
+    shorten,
+    slug,
+)
 
 ALPHABET = string.ascii_letters + string.digits + "._-"
 
@@ -194,3 +204,10 @@ def test_shortened_text_is_one_line_that_fits(value: str, longest: int) -> None:
     assert len(short) <= longest
     assert "\n" not in short
     assert shorten(short, longest) == short
+
+
+@given(st.text())
+def test_escaped_json_says_the_same_without_control_characters(text: str) -> None:
+    escaped = escaped_json(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    assert json.loads(escaped.decode("utf-8", "surrogatepass")) == text
+    assert not re.search("[\x00-\x1f\x7f-\x9f]", escaped.decode("utf-8", "surrogatepass"))

@@ -13,11 +13,17 @@ from holdfast.keeper.statistics import Line
 
 
 @given(st.text(max_size=20))
-def test_no_text_is_taken_for_a_formula(text: str) -> None:
-    """What a cell holds begins with nothing that a spreadsheet would compute, and is otherwise as it was."""
+def test_no_text_is_taken_for_a_formula_or_a_command(text: str) -> None:
+    """What a cell holds begins with nothing that a spreadsheet computes, and has nothing that a terminal obeys."""
     made = cell(text)
     assert made[:1] not in tuple("=+-@\t\r")
-    assert made in (text, f"'{text}")
+    assert made.isprintable() or set(made) & set("\u00a0\u200c\u200d")
+    if text.isascii() and text.isprintable():
+        assert made.removeprefix("'") in (" ".join(text.split()), " ".join(text.split()).removeprefix("'"))
+
+
+def test_cells_hold_no_control_sequences() -> None:
+    assert not set(cell("a\x1b]0;x\x07\x9b31m\u202e\r\nb")) & set("\x1b\x07\x9b\u202e\r\n")
 
 
 def test_numbers_stay_numbers() -> None:

@@ -15,6 +15,7 @@ from holdfast.cli.grammar import Parsed
 from holdfast.cli.paint import Paint, Painted, terminal
 from holdfast.cli.place import home
 from holdfast.core.model import Session
+from holdfast.core.text import escaped_json
 from holdfast.keeper.keeper import Keeper
 
 TYPE_CHECKING = False
@@ -240,4 +241,4 @@ def let_go(stream: TextIO) -> None:
 
 
 def encode(document: object) -> str:
-    return msgspec.json.encode(document).decode() + "\n"
+    return escaped_json(msgspec.json.encode(document)).decode() + "\n"

@@ -13,6 +13,7 @@ LONGEST_PATH = 4096
 
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_RAW_CONTROL = re.compile(b"\xc2[\x80-\x9f]|\x7f")  # in UTF-8
 _NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
 
@@ -65,6 +66,13 @@ def shorten(value: str, longest: int) -> str:
     """One line of at most `longest` characters."""
     line = " ".join(value.split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def escaped_json(data: bytes) -> bytes:
+    """The same JSON, in which no terminal finds a control character: encoders leave some as they are."""
+    if data.isascii() and b"\x7f" not in data:
+        return data
+    return _RAW_CONTROL.sub(lambda found: f"\\u{found[0][-1]:04x}".encode(), data)
 
 
 def printable(value: str) -> str:

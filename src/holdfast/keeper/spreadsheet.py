@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.keeper.statistics import AgentLine, Line
+from holdfast.keeper.wording import one_line
 
-_FORMULA = tuple("=+-@\t\r")
+_FORMULA = tuple("=+-@")
 
 
 def csv_of(by: str, lines: Sequence[Line] | Sequence[AgentLine], kind: type[Line | AgentLine] = Line) -> str:
@@ -20,11 +21,11 @@ def csv_of(by: str, lines: Sequence[Line] | Sequence[AgentLine], kind: type[Line
     writer.writerow([by, *fields])
     for line in lines:
         values = [getattr(line, name) for name in fields]
-        writer.writerow([cell(line.key), *(" ".join(v) if isinstance(v, list) else v for v in values)])
+        writer.writerow([cell(line.key), *(cell(" ".join(v)) if isinstance(v, list) else v for v in values)])
     return text.getvalue()
 
 
 def cell(value: str | None) -> str:
-    """A text that no spreadsheet takes for a formula."""
-    text = value or ""
+    """A text on one line, which no spreadsheet takes for a formula and no terminal for a command."""
+    text = one_line(value or "")
     return f"'{text}" if text[:1] in _FORMULA else text

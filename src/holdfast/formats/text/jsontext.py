@@ -1,4 +1,4 @@
-"""JSON documents as text: two spaces, key order kept, non-ASCII letters as they are, a newline at the end."""
+"""JSON documents as text: two spaces, key order kept, letters as they are, control characters as escapes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import json
 import msgspec
 
 from holdfast.core.canonical import Json
+from holdfast.core.text import escaped_json
 
 
 def written(value: Json) -> bytes:
     try:
-        return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+        return escaped_json(msgspec.json.format(msgspec.json.encode(value), indent=2)) + b"\n"
     except (OverflowError, UnicodeEncodeError, msgspec.MsgspecError):  # lone surrogates, absurd numbers
-        return json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        return escaped_json(text.encode("utf-8", "backslashreplace")) + b"\n"
