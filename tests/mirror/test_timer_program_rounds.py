@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mirrored_project import TIMER, Project
@@ -160,6 +161,11 @@ class Round:
         )
         self.keeper.mirrors.switch_on("timer")
 
+    def status(self) -> str:
+        current = self.keeper.current()
+        assert current is not None
+        return current.document().status
+
     def look(self) -> None:
         """What `holdfast status` shows is what the program wrote, and the file is left as it was."""
         wrote = self.program.counted()
@@ -215,3 +221,41 @@ def test_hours_and_status_of_the_program_stay_as_written(
             program.write()
             if looks or number == len(steps) - 1:
                 made.look()
+
+
+@pytest.mark.parametrize("looks", [False, True])
+@pytest.mark.parametrize("keeps_entry", [False, True])
+@pytest.mark.parametrize(("paused_by_message", "resumed_by_message"), [(False, False), (False, True), (True, False)])
+def test_session_goes_on_when_the_program_sets_the_status_alone_back(
+    paused_by_message: bool, resumed_by_message: bool, keeps_entry: bool, looks: bool
+) -> None:
+    """Without a pause entry, and without a message. `keeps_entry`: it reads what Holdfast made of the pause."""
+    with rounds() as made:
+        program = made.program
+        for _ in range(3):
+            program.now += 3 * MINUTE
+            program.message()
+            program.write()
+            made.look()
+        program.now += MINUTE
+        if paused_by_message:
+            program.message()
+        program.document["status"] = "PAUSED"
+        program.write()
+        assert made.status() == "paused"
+        if keeps_entry:
+            program.document = made.project.json(TIMER)
+        program.now += 20 * MINUTE
+        if looks:
+            assert made.status() == "paused"
+        if resumed_by_message:
+            program.document["lastMessageTime"] = shortest(program.now)
+        program.document["status"] = "IN_PROGRESS"
+        program.write()
+        assert made.status() == "in_progress"
+        assert made.project.json(TIMER)["status"] == "IN_PROGRESS"
+        (pause,) = made.project.json(TIMER)["pauses"]
+        assert (pause["type"], pause["endTime"]) == ("MANUAL", shortest(program.now))
+        program.now += 2 * MINUTE
+        assert made.status() == "in_progress"
+        assert made.project.json(TIMER)["actualWorkingMs"] == (10 if paused_by_message else 9) * MINUTE

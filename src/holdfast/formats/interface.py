@@ -72,6 +72,8 @@ class Ground(NamedTuple):
     models: Mapping[str, str] = {}
     # Tasks of the session that a document is a version of, which it may name without listing them; None without one.
     tasks: Collection[str] | None = None
+    # When somebody changed the mirrored file that a document is in; None where it is in no such file.
+    edited: int | None = None
 
 
 class Travel(NamedTuple):
@@ -96,6 +98,8 @@ class Format(ABC):
     identities: ClassVar[Mapping[Place, tuple[str, ...]]]
     # Places that follow from the others: written by Holdfast, never taken from a file as a change.
     derived: ClassVar[frozenset[Place]]
+    # Derived places that say where the project is on this device: they tell no version from another.
+    located: ClassVar[frozenset[Place]] = frozenset()
     # Times that both sides may move, and of which the later is true.
     latest: ClassVar[frozenset[Place]] = frozenset()
     # Places whose author is told when they differ from what follows from the others.

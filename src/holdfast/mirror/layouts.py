@@ -183,7 +183,7 @@ class Layout(ABC):
         raise NotImplementedError
 
     def written(self, showing: Showing) -> tuple[Document, bytes]:
-        path = showing.path() if self.tells_travel else None
+        path = showing.path() if self.rules.located else None
         document = shown(showing.state, self.rules, showing.travel(), path)
         return document, self.rules.write(document)
 

@@ -26,6 +26,7 @@ _TRAVEL = (
 _OWN = frozenset({"goal", "mode", "agents", "completed_work", "pending_tasks", "decisions_made", "files_modified",
                   "context_usage", "teleportation", "device", "metadata"})  # fmt: skip
 _ALIAS: Place = ("metadata", "holdfast", "alias")
+_LOCATED: frozenset[Place] = frozenset({("project",), PATHS})
 
 
 class Craft(Format):
@@ -42,10 +43,11 @@ class Craft(Format):
     }
     derived: ClassVar[frozenset[Place]] = frozenset(
         {
-            ("session_id",), ("updated_at",), ("device",), ("agents", "*", "duration_seconds"), ("project",), PATHS,
+            ("session_id",), ("updated_at",), ("device",), ("agents", "*", "duration_seconds"), *_LOCATED,
             *(("teleportation", key) for key in _TRAVEL),
         }
     )  # fmt: skip
+    located: ClassVar[frozenset[Place]] = _LOCATED
     # Who wrote last, and how the session travels, is true of the version that came in and of no later one.
     passing: ClassVar[frozenset[Place]] = frozenset({("device",), *(("teleportation", key) for key in _TRAVEL)})
     carries_at: ClassVar[Place] = ("metadata", "holdfast")

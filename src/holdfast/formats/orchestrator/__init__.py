@@ -29,7 +29,8 @@ class Orchestrator(Format):
     kinds = ("orchestrator",)
     identities = IDENTITIES
     written_at: ClassVar[str | None] = "updated"
-    derived = frozenset({("updated",), ("context_usage", "percentage")})
+    located = frozenset({("project", "path")})
+    derived = frozenset({("updated",), ("context_usage", "percentage"), *located})
 
     def detects(self, value: Json) -> str | None:
         if not isinstance(value, dict) or not _OTHERS.isdisjoint(value):
@@ -70,6 +71,10 @@ class Orchestrator(Format):
         from holdfast.formats.orchestrator.rendering import render
 
         return render(state)
+
+    def placed(self, document: Document, path: str) -> Document:
+        project = document.get("project")
+        return {**document, "project": {**(project if isinstance(project, dict) else {}), "path": path}}
 
     def field(self, place: Place, value: Json) -> tuple[str, Json] | None:
         match place:

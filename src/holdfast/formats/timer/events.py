@@ -189,6 +189,10 @@ class _Telling:
         else:
             self.say(seen.last, SessionPaused())
 
+    def resumed(self, was: Reading, seen: Reading) -> None:
+        """By the message that came with it; without one, when the file was changed."""
+        self.say(seen.last if seen.last > was.last else self._now, SessionResumed())
+
     def stopped(self, seen: Reading) -> None:
         """The clock stands from the last event to the next."""
         since = self.within(seen.last)
@@ -282,7 +286,7 @@ def _flipped(told: _Telling, was: Reading, now: Reading, status: str) -> None:
     said = {type(one.data) for one in told.heard}
     if was.status == "PAUSED" and now.status == "IN_PROGRESS":
         if SessionResumed not in said and (status in ("paused", "error") or was.lasting is None):
-            told.say(now.last, SessionResumed())
+            told.resumed(was, now)
     elif now.status == "PAUSED" and now.lasting is None:
         if was.status != "PAUSED" or was.lasting is not None:
             told.paused(now)

@@ -38,8 +38,10 @@ class _Entry(NamedTuple):
 class Pauses:
     """Puts the pauses right; afterwards `last`, `paused` and `lasts` hold what they add up to."""
 
-    def __init__(self, values: Values, start: int, message: int) -> None:
+    def __init__(self, values: Values, start: int, message: int, edited: int | None) -> None:
+        """`edited`: when somebody changed the mirrored file that the pauses are in."""
         self._values = values
+        self._edited = edited
         self._start = start
         self._message = message
         self.last = message
@@ -119,11 +121,19 @@ class Pauses:
                     following = entries[position + 1].since
                     until = following if not length else min(one.since + length, following)
                     until = self._end(one.made, one.place, until, "is open, but another follows: ended before that")
-                elif is_running and (length or self._message > one.since):
-                    until = max(one.since, self._message) if not length else one.since + length
-                    until = self._end(one.made, one.place, until, "is open, but the session goes on: taken as ended")
+                elif is_running and (ended := self._ended(one.since, length or 0)) is not None:
+                    until = self._end(one.made, one.place, ended, "is open, but the session goes on: taken as ended")
             made.append(one._replace(until=until))
         return made
+
+    def _ended(self, since: int, length: int) -> int | None:
+        """When an open pause ended if the clock runs. None if nothing says so."""
+        if self._edited is not None:
+            # Its length is what we counted so far: a message ended it, or whoever set the status back.
+            return self._message if self._message > since + length else max(self._edited, since + length)
+        if length:
+            return since + length
+        return self._message if self._message > since else None
 
     def _apart(self, entries: list[_Entry]) -> list[_Entry]:
         reached = self._start

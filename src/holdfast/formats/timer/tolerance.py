@@ -57,7 +57,7 @@ class _Tidying:
         made = self._made
         start, last = self._times()
         self._names(start)
-        pauses = Pauses(self._values, start, last)
+        pauses = Pauses(self._values, start, last, self._ground.edited)
         made["pauses"] = pauses.tidied(made.get("pauses"), is_running=self._is_running())
         self._status(is_paused=pauses.lasts)
         last = pauses.last

@@ -26,7 +26,7 @@ def exported(keeper: Keeper, state: State, rules: Format) -> tuple[Document, lis
         notes.append(Note(("status",), f"the timer format knows no session that is {status}: shown as it was then"))
     if isinstance(rules, Contract) and (renamed := rules.model_note(state)) is not None:
         notes.append(Note(("state", "current_state", "model_in_use"), renamed))
-    path = keeper.path_of(state) if rules.name == "craft" else None
+    path = keeper.path_of(state) if rules.located else None
     return shown(state, rules, keeper.travel_of(state), path), notes
 
 

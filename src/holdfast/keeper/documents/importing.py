@@ -187,7 +187,7 @@ def _begin(
         # Whatever happens from now on is done here, whoever began it.
         transaction.record(session, Draft(DeviceJoined(device=here.device), state.updated_at, actor))
     # A document says where its project was: that stays so until something happens to the session here.
-    rest = keep(state, rules, document, always=rules.name == "craft")
+    rest = keep(state, rules, document, always=bool(rules.located))
     if rest is not None:
         transaction.record(session, Draft(rest, state.updated_at, actor, f"file:{rules.name}:{source}:rest"))
     return session, state.count

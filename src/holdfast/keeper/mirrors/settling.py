@@ -231,7 +231,7 @@ class _Settling:
         if stood is not None and stood.hash == hashed:
             tree.strange[one.name][path] = Strange(found, stood.reason, hashed)  # as it was, and told already
             return False
-        if desk.memory.knows(desk.place.main, hashed):
+        if desk.memory.knows(desk.place.main, hashed) and not self._may_be_put_back(one, file):
             self._came_back(one, path, data, Strange(found, "", hashed))
             return False
         why = repository.disputed(data)
@@ -253,6 +253,12 @@ class _Settling:
         desk.taken.add(hashed)
         self._taken(one, path, hashed, found)
         return any(taken)
+
+    def _may_be_put_back(self, one: Layout, file: Written | None) -> bool:
+        """Whether somebody who changed a file by hand may have written what stood there before: in a format whose
+        files do not say when they were written, and that git never brings back.
+        """
+        return one.deleting_stops and file is not None and file.session in self._tree.lines.get(one.name, {})
 
     def _came_back(self, one: Layout, path: str, data: bytes, seen: Strange) -> None:
         """A checkout, a stash or somebody's copy brought an earlier version back: no edit.

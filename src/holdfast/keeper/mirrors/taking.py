@@ -65,7 +65,8 @@ def take_file(
     state = None if shown is None else store.state(shown)
     here = ground(keeper, state.project if state is not None else None)
     if state is not None:
-        here = here._replace(tasks={task.id for task in state.tasks.values()})
+        changed = _moment(edited, state, here.now)
+        here = here._replace(tasks={task.id for task in state.tasks.values()}, edited=changed)
     rules = configured(rules, here.models)
     ours = None if state is None or state.deleted else shown_as(state, rules)
     tidied = rules.tidy(value, here)
@@ -102,7 +103,7 @@ def take_file(
     if is_older(document, base, rules):
         raise Refused(OLDER, hint="To look at it beside the session: holdfast convert FILE --to craft")
     _refuse(moved_beginning(document, [ours] if base is None else [ours, base], rules), file_of)
-    here = here._replace(now=_moment(edited, state, here.now))
+    here = here._replace(now=changed)
     guests = origin.guests(store, shown)
     versions: Callable[[], Remembered] = partial(remembered, events, rules, written, lines.get(shown, ()))
     if pending(ours) <= pending(said):

@@ -54,8 +54,8 @@ def made_from(
 
     `stood` says of an event whether a file was written as of it; where any was, only those versions count. `line` is
     what stood in the file when it was last taken in, in somebody's own words: they count too, for whoever goes on
-    from them has changed one side only. A version from before those words counts only for a copy of it, or where its
-    computed values, and not theirs, are still there: who puts a value back has changed their own words. Of equally
+    from them has changed one side only. A version from before those words counts only where its computed values, and
+    not theirs, are still there: who puts a value back has changed their own words. Of equally
     near ones it is the latest; but what was written within one tick of the format's own clock cannot be told apart,
     and then the earliest of them that is not older than those words: better a conflict too many than a change that
     nobody saw.
@@ -82,7 +82,7 @@ def made_from(
             found.append(Version(shown(state, rules), (event.hash,)))
         for version in found:
             far = distance(without_taken_out(version.document, theirs), theirs, rules)
-            is_read = not far or (has_other_moment and moment == _moment(version.document, rules))
+            is_read = has_other_moment and moment == _moment(version.document, rules)
             if is_before_words and not is_read:
                 continue
             if least < 0 or far < least:
@@ -190,4 +190,4 @@ def _gone_on(had: Json, words: Json, theirs: Json, rules: Format, place: Place) 
 
 def _moment(version: Document, rules: Format) -> list[Json]:
     """What a version says that each version says for itself."""
-    return [at(version, place) for place in sorted(rules.derived, key=str) if "*" not in place]
+    return [at(version, place) for place in sorted(rules.derived - rules.located, key=str) if "*" not in place]
