@@ -104,6 +104,9 @@ def test_continue_goes_on_with_unknown_session_file_and_switches_mirror_on(call:
     assert [mirror["format"] for mirror in call.document("mirror", "status")["mirrors"]] == ["orchestrator"]
     call("note", "Going on")
     assert json.loads(path.read_text())["updated"] > "2026"
+    # The session goes on here: its project is in this place, not where the file came from.
+    assert json.loads(path.read_text())["project"]["path"] == str(call.project)
+    assert json.loads(call("export", "--format", "orchestrator").out)["project"]["path"] == str(call.project)
     assert "notes" not in call.document("status")
 
 
@@ -314,6 +317,21 @@ def test_starting_afresh_keeps_unreadable_session_file_under_a_told_name(
     assert call("continue").code == 0
     assert call.session("status")["goal"] == "Afresh"
     assert call("mirror", "on", "orchestrator").code == (5 if mirror == "on" else 0)
+    assert call("stop").code == 0
+    call.refused(3, "continue")
+    assert "notes" not in call.document("status")
+    assert (aside.name in said(call("doctor"))) == (mirror == "on")
+
+
+@pytest.mark.parametrize("raw", [TORN, b'{"broken'])
+def test_file_set_aside_during_a_session_is_no_question_after_it(call: Calling, raw: bytes) -> None:
+    call("mirror", "on", "orchestrator")
+    call("start", "Build the shop")
+    put(call, raw=raw)
+    assert ".rejected-" in call("status").err
+    call("stop")
+    call.refused(3, "continue")
+    assert ".rejected-" in said(call("doctor"))
 
 
 def broken_file_of_many(call: Calling, which: str) -> Path:

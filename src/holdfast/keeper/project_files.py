@@ -168,6 +168,13 @@ def is_tracked(keeper: Keeper, path: str, *, unknown: bool = True) -> bool:
         return unknown
 
 
+def latest_change(keeper: Keeper) -> int | None:
+    """When a session of this project was last worked on, finished ones too; None without any."""
+    from holdfast.core.times import millis
+
+    return max((millis(row.updated_at) for row in keeper.history(limit=None, aliases=False)), default=None)
+
+
 def take_in(keeper: Keeper, file: ProjectFile) -> KeptSession:
     """Import the session of a file. Whoever goes on with it switches the mirror on after that."""
     from holdfast.formats.places import note_words
@@ -240,14 +247,15 @@ def _is_ours(keeper: Keeper, path: str, size: int) -> bool:
 
 
 def _set_aside(keeper: Keeper, name: str) -> Iterator[ProjectFile]:
-    """The file that a mirror could not read and moved away, while there is no session whose file it was."""
+    """The file that a mirror could not read and moved away, until somebody works on a session here: whoever has
+    started afresh since, or had a session that was restored, has no question about it any more.
+    """
     rejected = keeper.mirrors.memory.tree(keeper.place.root).rejected.get(name, [])
     if not rejected:
         return
     last = rejected[-1]
     path = os.path.join(keeper.place.root, *last.aside.split("/"))
-    latest = keeper.latest_unfinished()
-    since = None if latest is None else latest.state().updated_at
+    since = latest_change(keeper)
     if os.path.isfile(path) and not os.path.islink(path) and (since is None or since < last.at):
         yield from (file for file in _examined(keeper, ProjectFile(name, path, last.at)) if file.error is not None)
 

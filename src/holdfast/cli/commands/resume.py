@@ -9,7 +9,6 @@ from holdfast.cli.places import places
 from holdfast.core import view
 from holdfast.core.errors import HoldfastError, NotFound, Refused
 from holdfast.core.text import shorten
-from holdfast.core.times import millis
 from holdfast.keeper import project_files
 from holdfast.keeper.session import KeptSession
 
@@ -94,8 +93,8 @@ def _file_to_go_on_with(call: Call, stored: KeptSession | None) -> ProjectFile |
 def _doubt(call: Call, file: ProjectFile) -> str | None:
     if project_files.is_tracked(call.keeper, file.path):
         return "git tracks the file: whoever could commit here may have written it"
-    latest = max((row.updated_at for row in call.keeper.history(limit=None, aliases=False)), default=None)
-    if latest is not None and file.changed < millis(latest):
+    latest = project_files.latest_change(call.keeper)
+    if latest is not None and file.changed < latest:
         return "it is older than the latest session here"
     return None
 
