@@ -181,6 +181,27 @@ def test_a_hand_made_file_is_none_of_the_four(hold: Calling) -> None:
     assert "import --salvage" in message
 
 
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        *((name, b"# Handover\n\n## Done\n- Form\n\n## Next steps\n- Tests\n")
+          for name in ("notes.md", "notes.markdown", "notes.txt", "NOTES", "-")),
+        ("notes.toml", b'done = ["Form"]\nnext_steps = ["Tests"]\n'),
+    ],
+)  # fmt: skip
+def test_salvage_is_recommended_for_notes_and_toml_where_it_can_read_them(
+    hold: Calling, name: str, raw: bytes
+) -> None:
+    """As `import` reads them: whoever is told so can do it."""
+    put(hold, "notes" if name == "-" else name, raw)
+    hold.patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    ((_, found),) = files(hold, name, code=4).items()
+    assert (found["format"], found["valid"]) == (None, False)
+    assert "holdfast import --salvage" in found["problems"][0]["message"]
+    hold.patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    assert hold("import", "--salvage", name).code == 0
+
+
 @pytest.mark.parametrize("document", [{"mood": "fine"}, {"responses": 3, "status": "idle"}, {}, []])
 def test_salvage_is_not_recommended_where_it_recognises_nothing(hold: Calling, document: object) -> None:
     put(hold, "own.json", json.dumps(document).encode())

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import to_builtins
 
 from holdfast.core.times import text as text_of
+from holdfast.core.vocabulary import ExtraKept
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.finding import NOTES
+from holdfast.formats.unknown import table
 from holdfast.formats.unknown.markdown import outline
 from holdfast.formats.unknown.reading import reading
+from holdfast.formats.unknown.salvage import beginning
+from holdfast.formats.unknown.table import words_of
 
 HANDOFF = """\
 # Session Handoff - 2024-01-15
@@ -263,3 +270,84 @@ def test_any_markdown_is_read_and_its_text_kept(text: str) -> None:
     value = outline(text)
     assert value[NOTES] == text
     reading(value, GROUND)
+
+
+# ── other languages ──────────────────────────────────────────────────────────────────────────────────────
+
+# Headings for goal, done, to do, at work, decisions and notes.
+LANGUAGES = {
+    "German": ("Ziel", "Erledigte Aufgaben", "Nächste Schritte", "In Arbeit", "Entscheidungen", "Notizen"),
+    "German, short": ("Ziele", "Erledigt", "Offene Punkte", "in arbeit", "Entscheidung", "Anmerkungen"),
+    "French": ("Objectif", "Tâches terminées", "Prochaines étapes", "En cours", "Décisions", "Remarques"),
+    "French, plain": ("OBJECTIFS", "Fait", "A faire", "En cours", "Decisions", "Notes"),
+    "Spanish": ("Objetivo", "Tareas completadas", "Próximos pasos", "En curso", "Decisiones", "Notas"),
+    "Spanish, plain": ("Objetivos", "Hecho", "Proximos pasos", "En progreso", "Decisión", "Observaciones"),
+    "Portuguese": ("Objetivo", "Tarefas concluídas", "Próximos passos", "Em andamento", "Decisões", "Observações"),
+    "Italian": ("Obiettivo", "Attività completate", "Prossimi passi", "In corso", "Decisioni", "Appunti"),
+    "Chinese": ("目标", "已完成的任务", "下一步", "进行中", "决定", "备注"),
+    "Chinese, other words": ("🎯 目標：", "完成", "待办事项", "進行中", "技术决策", "笔记"),
+    "Japanese": ("目的", "完了したタスク", "次のステップ", "作業中", "決定事項", "メモ"),
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_headings_of_other_languages_mean_what_the_english_ones_do(language: str) -> None:
+    goal, done, to_do, doing, decisions, notes = LANGUAGES[language]
+    text = (
+        f"## {goal}\nBuild the login\n\n## {done}\n- The form\n\n## {to_do}\n- The tests\n\n"
+        f"## {doing}\n- The table\n\n## {decisions}\n- Keys instead of passwords\n\n## {notes}\nThe port is 8080\n"
+    )
+    found = reading(outline(text), GROUND)
+    assert found.goal == "Build the login"
+    assert {task.text: task.status for task in found.tasks} == {
+        "The form": "done", "The tests": "to do", "The table": "doing",
+    }  # fmt: skip
+    assert [heard.data.chosen for heard in found.decisions] == ["Keys instead of passwords"]  # type: ignore[attr-defined]
+    assert [note.text for note in found.remarks] == ["The port is 8080"]
+
+
+def test_what_is_not_done_is_to_do_in_scripts_without_spaces() -> None:
+    found = reading(outline("未完成：\n- 写测试\n已完成：\n- 表单\n备注：端口是 8080\n"), GROUND)
+    assert {task.text: task.status for task in found.tasks} == {"写测试": "to do", "表单": "done"}
+    assert [note.text for note in found.remarks] == ["端口是 8080"]
+
+
+def test_every_word_of_another_language_has_the_meaning_of_the_english_one() -> None:
+    for english, said in table.LANGUAGES.items():
+        for spelled in said.split(", "):
+            if spelled.isalpha() or spelled.replace(" ", "").isalpha():
+                assert words_of(spelled) == words_of(english), spelled
+
+
+# ── nothing is lost ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_text_under_an_unknown_heading_is_a_note() -> None:
+    text = "## Goal\nBuild the login\n\n## Wetterlage\nEs regnet.\n- und schneit\n\n### Wind\nAus Norden\n"
+    found = reading(outline(text), GROUND)
+    assert {note.text for note in found.remarks} == {"Es regnet.", "und schneit", "Aus Norden"}
+
+
+def test_note_after_a_list_is_none_of_its_entries() -> None:
+    found = reading(outline("Next steps:\n- Tests\nNotes: The port is 8080\n"), GROUND)
+    assert [task.text for task in found.tasks] == ["Tests"]
+    assert [note.text for note in found.remarks] == ["The port is 8080"]
+
+
+LINES = st.sampled_from(
+    ["# Handover", "## Done", "## Wetterlage", "## 下一步", "### Part", "- [x] one", "- two", "  - three", "1. four",
+     "Goal: five", "**Notes**: six", "Offen:", "plain words", "| a | b |", "|---|---|", "| c | d |", "```", "code()",
+     "---", "===", "> said", "<!-- hidden -->", "## Session 3 - 2026-01-05", "    indented", "key: [1, 2"]
+) | st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)  # fmt: skip
+
+
+@given(st.lists(LINES, max_size=20))
+def test_every_line_is_in_what_was_imported(lines: list[str]) -> None:
+    """In the session's events or in the document that is kept with them, to the letter."""
+    text = "\n".join(lines)
+    document = outline(text)
+    heard = beginning(reading(document, GROUND), document, GROUND)
+    (kept,) = [one.data.value for one in heard if isinstance(one.data, ExtraKept)]
+    said = json.dumps([kept, *(to_builtins(one.data) for one in heard)], ensure_ascii=False)
+    for line in text.splitlines():
+        assert json.dumps(line.strip(), ensure_ascii=False)[1:-1] in said

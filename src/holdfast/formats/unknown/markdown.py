@@ -26,11 +26,12 @@ _UNDERLINE: Final = re.compile(r"\s*(?:={3,}|-{3,})\s*\Z")
 _ITEM: Final = re.compile(
     rf"(\s*)(?:(?:[-*+•]|\d{{1,4}}[.)])\s+(?=\S)|(?=\[[ xX~/-]\]\s|[{values.SIGNS}]))(.*\S)\s*\Z"
 )
-_LABEL: Final = re.compile(r"(?:\*\*|__)([^*_:]{1,60}?)\s*(?::\s*(?:\*\*|__)|(?:\*\*|__)\s*:)\s*(\S.*)\Z")
-_PLAIN_LABEL: Final = re.compile(r"([^\W\d_][\w '/-]{1,40}?)\s*:\s+(\S.*)\Z")
+# `：` is the colon of scripts without spaces, and has its space within it.
+_LABEL: Final = re.compile(r"(?:\*\*|__)([^*_:：]{1,60}?)\s*(?:[:：]\s*(?:\*\*|__)|(?:\*\*|__)\s*[:：])\s*(\S.*)\Z")
+_PLAIN_LABEL: Final = re.compile(r"([^\W\d_][\w '/-]{1,40}?)\s*(?::\s+|：\s*)(\S.*)\Z")
 # A line that names the list below it.
 _LIST_NAME: Final = re.compile(
-    r"(?:\*\*|__)?(?P<name>[^\W_][^*_:|`\[\]]{1,60}?)\s*(?:(?:\*\*|__)?\s*:\s*(?:\*\*|__)?|\*\*|__)\s*\Z"
+    r"(?:\*\*|__)?(?P<name>[^\W_][^*_:：|`\[\]]{1,60}?)\s*(?:(?:\*\*|__)?\s*[:：]\s*(?:\*\*|__)?|\*\*|__)\s*\Z"
 )
 _MARKUP: Final = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)")
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)\s*(\w*)")
@@ -89,7 +90,7 @@ def outline(text: str) -> dict[str, Json]:
         while depth <= levels[-1][0]:
             levels.pop()
         around = levels[-1][1]
-        said, own = _content(body)
+        said, own, text_beside = _content(body)
         if not heading or (depth == _TITLE and untitled and not _SESSION.match(heading)):
             untitled = untitled and not heading
             _name(found, heading)
@@ -102,6 +103,11 @@ def outline(text: str) -> dict[str, Json]:
             sessions.append((heading, said))
             levels.append((depth, said))
             continue
+        if isinstance(own, list):
+            for label in [label for label, value in said.items() if _is_remark(label, value)]:
+                _put(around, label, said.pop(label))  # after a list, and none of its entries
+        if text_beside and not any(row.keys != "*" for row in rows_named(heading)):
+            _put(around, "notes", text_beside)
         if said or own is None:
             _put(around, heading, said)
         # A section may have text or a list of its own, and parts besides.
@@ -264,14 +270,14 @@ def _may_be_heading(body: list[str]) -> bool:
 
 
 def _heading(text: str) -> str:
-    return _plain(text.strip().rstrip("#")).rstrip(":").strip()
+    return _plain(text.strip().rstrip("#")).rstrip(":：").strip()
 
 
 # ── what a section says ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _content(body: list[str]) -> tuple[dict[str, Json], Json]:
-    """What is said under labels; and the entries of lists and tables, else the text."""
+def _content(body: list[str]) -> tuple[dict[str, Json], Json, str]:
+    """What is said under labels; the entries of lists and tables, else the text; and the text beside entries."""
     said: dict[str, Json] = {}
     entries: list[list[str] | dict[str, Json]] = []
     text: list[str] = []
@@ -309,8 +315,13 @@ def _content(body: list[str]) -> tuple[dict[str, Json], Json]:
         else:
             last = None
     if entries:
-        return said, [" ".join(entry) if isinstance(entry, list) else entry for entry in entries]
-    return said, "\n".join(text) or None
+        return said, [" ".join(entry) if isinstance(entry, list) else entry for entry in entries], "\n".join(text)
+    return said, "\n".join(text) or None, ""
+
+
+def _is_remark(label: str, text: Json) -> bool:
+    row = row_of(label, text)
+    return row is not None and row.meaning in ("note", "decision")
 
 
 def _label(words: str, meanings: frozenset[Meaning]) -> tuple[str, str] | None:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.core.canonical import Json
+from holdfast.formats.finding import NOTES
 from holdfast.formats.interface import Place
 from holdfast.formats.unknown import values
 from holdfast.formats.unknown.table import OF_GIT, OF_PROGRESS, OF_SESSION, Meaning, Row, row_of, rows_named, words_of
@@ -55,7 +56,7 @@ def meanings(value: Json) -> Meanings:
     elif isinstance(value, list):
         _take(found, row_of("todos", value), (), "todos", value)
     elif isinstance(value, dict):
-        _walk(found, value, (), _Around())
+        _walk(found, value, (), _Around(prose=NOTES in value))
         if not found.keys() - _FACTS - {"sessions"}:  # a log and nothing else: the latest session is what it is about
             for log in found.get("sessions", [])[:1]:
                 _walk_latest(found, log.value, log.place)
@@ -80,13 +81,15 @@ class _Around(NamedTuple):
     facts_only: bool = False
     # Whether it says how far the session is.
     progress: bool = True
+    # Whether its keys are headings of notes: what stands below one that nobody knows is a note.
+    prose: bool = False
 
     def inside(self, words: set[str], row: Row | None) -> _Around:
         entries = row if row is not None and row.meaning in _INHERITED else None
         here = not ("session" in words and words & _EARLIER)
         session = self.session and here and words <= OF_SESSION
         progress = session or (self.session and "progress" in words and words <= OF_PROGRESS)
-        return _Around(session, self.git and here and words <= OF_GIT, entries, progress=progress)
+        return _Around(session, self.git and here and words <= OF_GIT, entries, progress=progress, prose=self.prose)
 
     def allows(self, row: Row) -> bool:
         if row.meaning in _GIT:
@@ -110,6 +113,8 @@ def _walk(found: Meanings, holder: dict[str, Json], place: Place, around: _Aroun
         row = row_of(key, value)
         if row is None and around.inherited is not None and _may_inherit(key) and around.inherited.shape(value):
             row = around.inherited
+        if row is None and around.prose and isinstance(value, (str, list)):
+            row = row_of("note", value)
         if row is not None and row.meaning == "nothing":
             if words_of(key) == ("file",) and isinstance(value, dict):
                 _take_files(found, value, here)

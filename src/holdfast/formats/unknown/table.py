@@ -7,7 +7,8 @@ teach Holdfast another name, add it to a row, or add a row: the first row whose 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -60,6 +61,28 @@ GROUPS: Final[Mapping[str, str]] = {
              "dependency|stack|service|server|database|deployment|documentation|doc|schema|index|tool|test|testing|"
              "quality|ci|docker|performance|checksum|template|convention|preference|usage|legend|glossary|agent|file|"
              "directory|folder|structure",
+}  # fmt: skip
+
+# What they are in German, French, Spanish, Portuguese, Italian, Chinese and Japanese: regular expressions, separated
+# by commas, in small letters. Accents may be left out. Scripts without spaces are matched inside words.
+LANGUAGES: Final[Mapping[str, str]] = {
+    "goal": "ziele?, zielsetzung, objectifs?, objetivos?, objectivos?, obiettiv[oi], 目标, 目標, 目的, ゴール",
+    "next step": "nächste schritte?, nächster schritt, weiteres vorgehen, prochaines? étapes?, étapes? suivantes?, "
+                 "próximos? pasos?, siguientes? pasos?, próximos? passos?, prossim[oi] pass[oi], 下一步, 后续步骤, "
+                 "次のステップ, 次にやること, 今後の予定",
+    "to do": "offen, offene (?:punkte|aufgaben|themen), zu erledigen, noch zu tun, à faire, pendientes?, por hacer, "
+             "pendentes?, a fazer, por fazer, da fare, in sospeso, 未完成, 待办, 待辦, 未完了, 残タスク, やること",
+    "in progress": "in arbeit, en cours, en curso, en progreso, em andamento, em curso, in corso, 进行中, 進行中, "
+                   "作業中",
+    "done": "erledigte?s?, fertig, abgeschlossene?s?, fait, terminée?s?, accomplie?s?, hecho, completad[oa]s?, "
+            "terminad[oa]s?, feito, concluíd[oa]s?, fatt[oi], completat[oaie], 完成, 完了, 済み",
+    "blocker": "blockiert, blockaden?, bloquée?s?, points? bloquants?, blocages?, bloquead[oa]s?, bloqueos?, "
+               "bloqueios?, bloccat[oi], 阻塞, 障碍, ブロッカー",
+    "decision": "entscheidung, entscheidungen, décisions?, decisión, decisiones, decisão, decisões, decision[ei], "
+                "决定, 决策, 決定, 決策",
+    "task": "aufgaben?, tâches?, tareas?, tarefas?, attività, compit[oi], 任务, 任務, タスク",
+    "note": "notiz, notizen, anmerkung, anmerkungen, hinweise?, remarques?, notas?, observaciones, observações, "
+            "appunti, 备注, 備註, 笔记, メモ, 備考",
 }  # fmt: skip
 
 TABLE: Final[tuple[Row, ...]] = (
@@ -149,6 +172,7 @@ OF_GIT: Final = OF_SESSION | {
 }  # fmt: skip
 OF_PROGRESS: Final = OF_SESSION | {"task", "overall", "total", "completion", "project"}
 
+_SCRIPTS: Final = "\u2e80"  # where those begin that are written without spaces
 _BREAK: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 _LONGEST_KEY: Final = 100
 _THIS: Final = re.compile(r"(?:(?:for|in|during|of) )?this session \Z|\A(?:in )?this session ")
@@ -156,8 +180,18 @@ _THIS: Final = re.compile(r"(?:(?:for|in|during|of) )?this session \Z|\A(?:in )?
 
 @lru_cache(maxsize=4096)
 def words_of(key: str) -> tuple[str, ...]:
-    """The words of a key, small and in the singular: `nextSteps`, `Next Steps` and `next-step` are the same."""
-    return tuple(_singular(word.lower()) for word in _BREAK.split(key[:_LONGEST_KEY]) if word)
+    """The words of a key, small, in the singular and in English: `nextSteps`, `Next Steps` and `Nächste Schritte` are
+    the same.
+    """
+    words = _plain(" ".join(_BREAK.split(key[:_LONGEST_KEY])))
+    english = _ELSEWHERE.sub(lambda found: f" {_SPELLED[(found.lastindex or 0) - 1][1]} ", words)
+    return tuple(map(_singular, english.split()))
+
+
+def _plain(text: str) -> str:
+    """Without capitals and accents."""
+    small = text.lower()
+    return small if small.isascii() else re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", small))
 
 
 def _singular(word: str) -> str:
@@ -193,4 +227,16 @@ def _word(written: str) -> str:
     return f"(?:(?:{written[:-1]}) )?" if written.endswith("?") else f"(?:{written}) "
 
 
+def _one_of(spelled: Iterable[str]) -> str:
+    return "|".join(f"({expression})" for expression in spelled)
+
+
+# The longest first: `未完成` is not `完成`. What is written with spaces comes before what is not.
+_SPELLED: Final = sorted(
+    ((_plain(spelled), english) for english, said in LANGUAGES.items() for spelled in said.split(", ")),
+    key=lambda entry: (entry[0] > _SCRIPTS, -len(entry[0])),
+)
+_SPACED: Final = _one_of(spelled for spelled, _ in _SPELLED if spelled < _SCRIPTS)
+_UNSPACED: Final = _one_of(spelled for spelled, _ in _SPELLED if spelled > _SCRIPTS)
+_ELSEWHERE: Final = re.compile(rf"\b(?=[a-z])(?:{_SPACED})\b|(?=[{_SCRIPTS}-\uffff])(?:{_UNSPACED})")
 _PATTERNS: Final = tuple(_pattern(row.keys) for row in TABLE)

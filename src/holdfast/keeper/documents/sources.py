@@ -158,7 +158,7 @@ def _source(path: str, name: str | None) -> Source | Unread:
             from holdfast.mirror.contract.gathering import gathered
 
             return Source(path, registry.named("contract"), gathered(feature), [])
-        document = _read(read_limited(path, LIMIT, what=_WHAT), path)
+        document = read_document(read_limited(path, LIMIT, what=_WHAT), path)
         value = document.value
         if name is not None:
             return Source(path, _asked_for(name, value, path), value, document.notes)
@@ -207,14 +207,15 @@ def _advice(error: NoDocument, path: str) -> str:
     return "holdfast recover shows what can still be read of it."
 
 
-def _read(raw: bytes, path: str) -> Read:
+def read_document(raw: bytes, path: str) -> Read:
     """By the file's name; where that says nothing, by how the text begins. What has no syntax to break is notes."""
     ending = os.path.splitext(path)[1].lower()
     if ending in (".json", ".yaml", ".yml", ".jsonl"):
         return read(raw, path)
     if ending in (".md", ".markdown"):
         return _notes(raw, path)
-    if raw.removeprefix(_BOM).lstrip()[:1] in (b"{", b"[", b"") and ending != ".toml":
+    begins = raw.removeprefix(_BOM).lstrip()[:1]
+    if (begins in (b"{", b"[", b"") or b"\0" in raw[:4]) and ending != ".toml":  # zeros are UTF-16
         return read_json(raw, path)
     try:
         found = read_toml(raw, path) if ending == ".toml" else read_yaml(raw, path)
@@ -246,7 +247,7 @@ def _is_contracts(path: str, feature: str, name: str | None) -> bool:
         return True
     file = os.path.join(feature, "state.yaml") if path.endswith(".jsonl") else path
     with suppress(HoldfastError):
-        value = _read(read_limited(file, LIMIT, what=_WHAT), file).value
+        value = read_document(read_limited(file, LIMIT, what=_WHAT), file).value
         return registry.named("contract").detects(value) is not None
     return False
 

@@ -334,14 +334,10 @@ def _is_anothers(one: _Broken) -> bool:
 
 
 def _read_or_say(raw: bytes, path: str) -> Read | Unread:
-    from holdfast.formats.text.reading import read, read_json, read_yaml
+    from holdfast.keeper.documents.sources import read_document
 
     try:
-        if path != "-":
-            return read(raw, path)
-        # No name tells what it is, but JSON documents begin with a bracket.
-        begins = raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-        return read_json(raw, path) if begins in (b"{", b"[", b"") or b"\0" in raw[:4] else read_yaml(raw, path)
+        return read_document(raw, path)
     except Unread as error:
         return error
 
