@@ -142,6 +142,7 @@ def test_session_file_older_than_latest_session_needs_a_yes(call: Calling) -> No
     call("stop")
     put(call)
     assert "older" in call.refused(1, "continue")["message"]
+    assert "holdfast continue --yes" in said(call("status"))
     assert call("--yes", "continue").code == 0
     assert call.session("status")["goal"] == GOAL
 

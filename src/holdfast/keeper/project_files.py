@@ -126,7 +126,7 @@ def options(keeper: Keeper, file: ProjectFile) -> list[str]:
     if file.error is None:
         latest = keeper.latest_unfinished() if file.unfinished else None
         last = file.unfinished and (latest is None or latest.state().updated_at <= file.changed)
-        go_on = "holdfast continue --yes" if last and is_tracked(keeper, file.path) else "holdfast continue"
+        go_on = "holdfast continue --yes" if last and doubt(keeper, file) else "holdfast continue"
         return [f"To go on with it: {go_on}" if last else f"To take it in: holdfast import {path}"]
     recover = [f"holdfast recover {path} --start (goes on with what can be read of it)"] if file.recoverable else []
     kept = "the file is kept" if ".rejected-" in path else "the file is kept under another name"
@@ -168,7 +168,15 @@ def is_tracked(keeper: Keeper, path: str, *, unknown: bool = True) -> bool:
         return unknown
 
 
-def latest_change(keeper: Keeper) -> int | None:
+def doubt(keeper: Keeper, file: ProjectFile) -> str | None:
+    """Why a session file is gone on with only after a yes: anybody may have put it there."""
+    if is_tracked(keeper, file.path):
+        return "git tracks the file: whoever could commit here may have written it"
+    latest = _latest_change(keeper)
+    return "it is older than the latest session here" if latest is not None and file.changed < latest else None
+
+
+def _latest_change(keeper: Keeper) -> int | None:
     """When a session of this project was last worked on, finished ones too; None without any."""
     from holdfast.core.times import millis
 
@@ -255,7 +263,7 @@ def _set_aside(keeper: Keeper, name: str) -> Iterator[ProjectFile]:
         return
     last = rejected[-1]
     path = os.path.join(keeper.place.root, *last.aside.split("/"))
-    since = latest_change(keeper)
+    since = _latest_change(keeper)
     if os.path.isfile(path) and not os.path.islink(path) and (since is None or since < last.at):
         yield from (file for file in _examined(keeper, ProjectFile(name, path, last.at)) if file.error is not None)
 

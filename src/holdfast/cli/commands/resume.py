@@ -78,7 +78,7 @@ def _file_to_go_on_with(call: Call, stored: KeptSession | None) -> ProjectFile |
             continue  # named beside the answer
         if file.error is not None:
             raise project_files.answer(call.keeper, file)
-        why = _doubt(call, file)
+        why = project_files.doubt(call.keeper, file)
         if why is None or _says_yes(call, file, why):
             return file
         if stored is None:
@@ -87,15 +87,6 @@ def _file_to_go_on_with(call: Call, stored: KeptSession | None) -> ProjectFile |
                 hint="If it is to be gone on with: holdfast continue --yes",
                 file=file.typed,
             )
-    return None
-
-
-def _doubt(call: Call, file: ProjectFile) -> str | None:
-    if project_files.is_tracked(call.keeper, file.path):
-        return "git tracks the file: whoever could commit here may have written it"
-    latest = project_files.latest_change(call.keeper)
-    if latest is not None and file.changed < latest:
-        return "it is older than the latest session here"
     return None
 
 
