@@ -259,3 +259,10 @@ def test_session_goes_on_when_the_program_sets_the_status_alone_back(
         program.now += 2 * MINUTE
         assert made.status() == "in_progress"
         assert made.project.json(TIMER)["actualWorkingMs"] == (10 if paused_by_message else 9) * MINUTE
+        for status in ("PAUSED", "IN_PROGRESS") * 2:  # it goes on doing so, whatever Holdfast wrote in between
+            program.now += MINUTE
+            if keeps_entry:
+                program.document = made.project.json(TIMER)
+            program.document["status"] = status
+            program.write()
+            assert made.status() == status.lower()

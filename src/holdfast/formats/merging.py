@@ -115,12 +115,12 @@ class _Merging:
             return self._objects(base if isinstance(base, dict) else {}, ours, theirs, place)
         if isinstance(ours, list) and isinstance(theirs, list):
             return self._lists(base if isinstance(base, list) else [], ours, theirs, place)
-        if same(ours, theirs) or (not isinstance(base, _Missing) and same(base, ours)):
-            return theirs
         if self._in_their_words:
             return theirs
         if isinstance(ours, str) and isinstance(theirs, str) and place in self._rules.latest:
             return max(ours, theirs, key=millis)
+        if same(ours, theirs) or (not isinstance(base, _Missing) and same(base, ours)):
+            return theirs
         self.clashes.append(Clash(place, ours, theirs))
         return ours
 
