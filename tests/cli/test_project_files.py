@@ -110,6 +110,16 @@ def test_continue_goes_on_with_unknown_session_file_and_switches_mirror_on(call:
     assert "notes" not in call.document("status")
 
 
+def test_continue_is_named_for_the_file_it_goes_on_with_alone(call: Calling) -> None:
+    put(call)
+    put(call, TIMER, spec_examples.TIMER_JUST_STARTED)
+    shown = said(call("status"))
+    assert f"holdfast import {TIMER}" in shown
+    assert shown.count("To go on with it: holdfast continue") == 1
+    assert call("continue").code == 0
+    assert call.session("status")["goal"] == GOAL
+
+
 def test_continue_goes_on_with_files_of_many_sessions(call: Calling) -> None:
     craft_and_contract(call)
     for lock in call.project.rglob("*.lock"):

@@ -57,6 +57,8 @@ class ProjectFile:
         self.recoverable = False
         # It is of none of the formats: somebody keeps something else there.
         self.foreign = False
+        # No other file here holds an unfinished session that was worked on later: `continue` goes on with this one.
+        self.latest = True
 
     @property
     def typed(self) -> str:
@@ -88,7 +90,10 @@ def files(keeper: Keeper, *, at_work: bool, thorough: bool = False) -> list[Proj
             found += (_single if name in SINGLE else _many)(keeper, name, thorough=thorough)
     for name in mirrored & SINGLE.keys() if not at_work else ():
         found += _set_aside(keeper, name)
-    return sorted(found, key=lambda file: file.changed, reverse=True)
+    ordered = sorted(found, key=lambda file: file.changed, reverse=True)
+    for file in [file for file in ordered if file.unfinished][1:]:
+        file.latest = False
+    return ordered
 
 
 def notes(keeper: Keeper, *, at_work: bool, foreign: bool = False) -> list[str]:
@@ -125,7 +130,7 @@ def options(keeper: Keeper, file: ProjectFile) -> list[str]:
         return [f"To take over what can be recognised: holdfast import --salvage {path}"]
     if file.error is None:
         latest = keeper.latest_unfinished() if file.unfinished else None
-        last = file.unfinished and (latest is None or latest.state().updated_at <= file.changed)
+        last = file.unfinished and file.latest and (latest is None or latest.state().updated_at <= file.changed)
         go_on = "holdfast continue --yes" if last and doubt(keeper, file) else "holdfast continue"
         return [f"To go on with it: {go_on}" if last else f"To take it in: holdfast import {path}"]
     recover = [f"holdfast recover {path} --start (goes on with what can be read of it)"] if file.recoverable else []
