@@ -18,6 +18,7 @@ from holdfast.cli.watching.scene import Asking, Happening, Said, Scene, ticks
 from holdfast.cli.watching.screen import Screen
 from holdfast.cli.watching.view import Frame, frame
 from holdfast.core import model
+from holdfast.core.agents import Failed
 from holdfast.core.text import LONGEST_TEXT
 from holdfast.core.times import HOUR, MINUTE, text
 from holdfast.keeper.overview import Glance
@@ -68,7 +69,7 @@ def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> Gla
         "sync": model.Sync(), "extra": {},
     }  # fmt: skip
     session = model.Session(**{**base, **facts})
-    return Glance(session, frozenset(), (), here=True, attention=attention, resume="holdfast resume 00000000")
+    return Glance(session, frozenset(), (), Failed(), here=True, attention=attention, resume="holdfast resume 00000000")
 
 
 def task(name: str, words: str, status: str = "pending") -> model.Task:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,9 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.glance import glance
 from holdfast.cli.paint import Paint
 from holdfast.core import view
+from holdfast.core.agents import failed as failed_agents
 from holdfast.core.times import DAY, MINUTE
-from holdfast.keeper import Keeper
+from holdfast.keeper import Keeper, overview
 from holdfast.keeper.captures import moving, telling_agents
 from holdfast.keeper.captures.narrating import Narrator
 from holdfast.machine.wall import Wall
@@ -157,11 +160,70 @@ def test_late_end_moves_no_hours_when_the_person_has_worked_since(agents: Speaki
     assert session.time.working_ms == worked
 
 
+def status_screen(agents: Speaking) -> str:
+    with agents.keeper() as keeper:
+        session = keeper.session()
+        failed = failed_agents(session.state())
+        return str(glance(Paint(width=80), session.document(), Clock(agents.now), failed=failed))
+
+
 def test_status_says_that_an_agent_ended_without_saying_so(agents: Speaking) -> None:
     agents.minute = 5
     agents.prompt("Go on")
-    shown = str(glance(Paint(width=80), agents.session(), Clock(agents.now)))
-    assert "Ended without saying so\n  a1" in shown
+    assert "Ended without saying so\n  a1" in status_screen(agents)
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ("UserPromptSubmit", {"prompt": "Go on"}),
+        ("Stop", {"last_assistant_message": "Done."}),
+        ("SessionEnd", {"reason": "other"}),
+        ("SessionStart", {"source": "resume"}),
+    ],
+)
+def test_nothing_waits_for_the_person_when_the_conversation_went_on_after_an_unreported_end(
+    agents: Speaking, event: str, said: dict[str, str]
+) -> None:
+    agents.minute = 5
+    agents.say(event, **said)
+    with agents.keeper() as keeper:
+        session = keeper.session()
+        assert [agent.status for agent in session.document().agents] == ["interrupted"]
+        assert overview.glance(keeper, session.id).attention == ()
+        briefing = session.briefing(reader="person")
+    assert "Resuming from the goal..." in briefing
+    assert "agent retry" not in status_screen(agents)
+    agents.minute = 7
+    agents.prompt("And now the tests")
+    assert "Ended without saying so" not in status_screen(agents)
+
+
+@pytest.mark.parametrize("ended", ["fails", "times out", "is gone"])
+def test_failed_agent_waits_for_the_person_until_they_write_again(tmp_path: Path, ended: str) -> None:
+    """Neither `resume` nor what agents do answers it."""
+    agents = Speaking(tmp_path)
+    with agents.keeper() as keeper:
+        session = keeper.start("Build the shop")
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        agent = session.agent("build", type="build", pid=child.pid)
+        child.communicate(b"\n")
+        if ended == "fails":
+            agent.fail("it broke", category="logical")
+        elif ended == "times out":
+            agent.time_out("too slow")
+        agents.minute = 1
+        session.resume()
+        agents.minute = 2
+        session.agent("other", type="build", pid=None).done()
+        session.message("assistant")
+        (attention,) = overview.glance(keeper, session.id).attention
+        assert attention.startswith("Agent build ")
+        assert "holdfast agent retry build" in status_screen(agents)
+        agents.minute = 3
+        session.message()
+        assert overview.glance(keeper, session.id).attention == ()
+        assert "agent retry" not in status_screen(agents)
 
 
 def test_agent_of_another_person_goes_on_when_our_conversation_ends(agents: Speaking) -> None:

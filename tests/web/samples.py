@@ -75,7 +75,7 @@ def rich(ground: Ground, project: str = "harbour", goal: str = "Add sign-in with
         session.hill("auth", 4, at=next(clock))
         session.hill("exports", 8, at=next(clock))
         session.edit(progress=0.55, summary="Passkeys instead of passwords", at=next(clock))
-        session.message("user", at=now - 3 * MINUTE)
+        session.message("assistant", at=now - 3 * MINUTE)
         return session.id
 
 

@@ -46,7 +46,7 @@ def test_a_card_says_what_a_person_wants_to_know(page: Page) -> None:
     for words in ("harbour", "in progress", "55%", "81%", "paused", "1 running:", "build-1"):
         expect(card).to_contain_text(words)
     expect(card.get_by_label("Waits for you")).to_contain_text("Agent test-1 failed: the browser did not start")
-    expect(card.locator(".small-strip")).to_have_attribute("aria-label", "Worked 14 min, with 4 pauses")
+    expect(card.locator(".small-strip")).to_have_attribute("aria-label", "Worked 11 min, with 4 pauses")
     # What waits for the person comes first.
     expect(page.locator(".card").first).to_contain_text("Agent test-1 failed")
     expect(page.locator(".card").last).to_contain_text("Rewrite the page on backups")

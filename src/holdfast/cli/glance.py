@@ -25,6 +25,10 @@ from holdfast.core.modes import limits
 from holdfast.core.short_names import agent_names, readable
 from holdfast.keeper.wording import FILE_DELETED, count, limit_words
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from holdfast.core.agents import Failed
+
 MOST_AGENTS = 10
 MOST_TASKS = 6
 MOST_LINES = 4
@@ -33,18 +37,26 @@ MOST_OTHERS = 6
 
 def glance(
     paint: Paint, session: Session, clock: Clock, *, gone: frozenset[str] = frozenset(),
-    ended: Sequence[str] = (), hint: bool = True, others: Sequence[Mapping[str, object]] = (),
+    ended: Sequence[str] = (), failed: Failed | None = None, hint: bool = True,
+    others: Sequence[Mapping[str, object]] = (),
 ) -> Painted:  # fmt: skip
-    """`gone` are agents, `ended` conversations that ended without saying so; `others` are open here, too."""
+    """`gone` are agents, `ended` conversations that ended without saying so; `others` are open here, too.
+
+    `failed` are agents that did since the person wrote last.
+    """
     names = agent_names(session.agents)
-    session, gone = readable(session), frozenset(names.get(id_, id_) for id_ in gone)
+    gone, lately, retry = (
+        frozenset(names.get(id_, id_) for id_ in ids)
+        for ids in (gone, *((failed.lately, failed.retry) if failed is not None else ((), ())))
+    )
+    session = readable(session)
     blocks = [
         _heading(paint, session),
         paint.pairs(_facts(paint, session, clock)),
         *_attention(paint, session, clock),
     ]
     unsettled = [*(agent.id for agent in session.agents if agent.id in gone), *ended]
-    silent = [*unsettled, *(agent.id for agent in session.agents if agent.status == "interrupted")]
+    silent = [*unsettled, *(one.id for one in session.agents if one.status == "interrupted" and one.id in lately)]
     if silent:
         lines = inset(paint, lambda inner: Painted("\n".join(inner.red(name) for name in silent[:MOST_LINES])))
         blocks.append(_block(paint, "Ended without saying so", "", lines, len(silent) - MOST_LINES))
@@ -64,7 +76,7 @@ def glance(
         columns = [Column(""), Column("", weight=3, least=12), Column("", weight=1)]
         lines = inset(paint, lambda inner: inner.table(rows, columns))
         blocks.append(_block(paint, "Also open here", "", lines, len(others) - len(rows)))
-    what = next_step(session, frozenset(unsettled)) if hint else ""
+    what = next_step(session, frozenset(unsettled), retry) if hint else ""
     if what:
         blocks.append(paint.pairs([("Next", what)]))
     return Painted("\n\n".join(blocks))
@@ -161,7 +173,7 @@ def _block(paint: Paint, name: str, aside: str, lines: Painted, left: int = 0) -
     return Painted(f"{paint.heading(name, aside)}" + (f"\n{lines}{rest}" if lines else ""))
 
 
-def next_step(session: Session, gone: frozenset[str] = frozenset()) -> str:
+def next_step(session: Session, gone: frozenset[str], retry: frozenset[str]) -> str:
     """The one thing worth doing now, as a command."""
     if session.status in ("completed", "aborted"):
         return f"holdfast start GOAL --continues {session.id[:8]}"
@@ -175,11 +187,11 @@ def next_step(session: Session, gone: frozenset[str] = frozenset()) -> str:
         return "answer what waits for you"
     if gone:
         return "holdfast resume settles what the crash left behind"
-    failed = [agent for agent in session.agents if agent.status in ("error", "timeout", "interrupted")]
     if session.context.level == "compress":
         return "compress the context, then: holdfast compress --to TOKENS"
-    if failed:
-        return f"holdfast agent retry {failed[0].id}"
+    failed = next((agent.id for agent in session.agents if agent.id in retry), None)
+    if failed is not None:
+        return f"holdfast agent retry {failed}"
     if not session.agents and not session.tasks:
         return "holdfast task add TEXT, or holdfast agent start ID --type TYPE"
     open_agents = any(agent.status in ("running", "pending", "paused") for agent in session.agents)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from holdfast.core.event import Event
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.registers import notice, standing, write_status
@@ -21,7 +23,9 @@ from holdfast.core.vocabulary import (
     Data,
     OfAgent,
 )
+from holdfast.core.worktime import last_message
 
+FAILED = frozenset({"error", "timeout", "interrupted"})
 _ENDED = frozenset({"completed", "error", "timeout", "aborted", "interrupted"})
 CREATES = (AgentStarted,)
 CHANGES = (
@@ -45,6 +49,41 @@ def status_of(agent: AgentState) -> str:
 
 def running(state: State) -> list[AgentState]:
     return [agent for agent in state.agents.values() if status_of(agent) == "running"]
+
+
+class Failed(NamedTuple):
+    """The ids of agents that failed or were interrupted, as far as the person has not written since."""
+
+    lately: frozenset[str] = frozenset()
+    # Nobody went on after these: what a conversation interrupted itself is settled by it.
+    unattended: frozenset[str] = frozenset()
+    # Of the unattended, those that no conversation asked for: whoever started them may try them again.
+    retry: frozenset[str] = frozenset()
+
+
+def failed(state: State) -> Failed:
+    message = last_message(state.time)
+    resumed = {mark.at for mark in state.time.marks if mark.kind == "resumed"}
+    lately = [
+        agent
+        for agent in state.agents.values()
+        if status_of(agent) in FAILED and (message is None or message <= _concluded_at(agent))
+    ]
+    unattended = [
+        agent
+        for agent in lately
+        if agent.conversation is None or status_of(agent) != "interrupted" or _concluded_at(agent) in resumed
+    ]
+    return Failed(
+        frozenset(agent.id for agent in lately),
+        frozenset(agent.id for agent in unattended),
+        frozenset(agent.id for agent in unattended if agent.conversation is None),
+    )
+
+
+def _concluded_at(agent: AgentState) -> int:
+    stands = standing("agent", agent.status)
+    return agent.touched_at if stands is None else stands.at
 
 
 def started(state: State, event: Event, data: Data) -> None:

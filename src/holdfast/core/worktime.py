@@ -102,6 +102,13 @@ def last_sign(time: TimeState, otherwise: int) -> int:
     return _end(time.active[-1]) if time.active else otherwise
 
 
+def last_message(time: TimeState) -> int | None:
+    """When the person wrote last, or earlier where a `resume` soon after hides the exact moment."""
+    resumed = {mark.at for mark in time.marks if mark.kind == "resumed"}
+    moments = (moment for run in reversed(time.attended) for moment in (_end(run), run.since))
+    return next((moment for moment in moments if moment not in resumed), None)
+
+
 def add_attended(time: TimeState, since: int, until: int) -> None:
     """Note that the person was at work from `since` to `until`, whatever agent ran: no piece of its run is there.
 

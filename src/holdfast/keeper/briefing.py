@@ -256,7 +256,7 @@ def _in_progress(facts: _Facts) -> list[str]:
     lines = [
         _agent(facts, agent, gone.get(agent.id), unknown.get(agent.id))
         for agent in facts.session.agents
-        if agent.status in ("running", "paused", "interrupted")
+        if agent.status in ("running", "paused", "interrupted") and agent.id not in facts.ground.settled
     ]
     lines += [
         f"{one_line(task.id)}: {one_line(task.text)}" + (f" (by {one_line(task.agent)})" if task.agent else "")
@@ -363,7 +363,12 @@ def _last(facts: _Facts) -> str:
 def _next(facts: _Facts) -> str:
     session = facts.session
     gone = {lost.id for lost in facts.ground.interrupted}
-    lost = [agent.id for agent in session.agents if agent.status == "interrupted" or agent.id in gone]
+    settled = facts.ground.settled
+    lost = [
+        agent.id
+        for agent in session.agents
+        if agent.id in gone or (agent.status == "interrupted" and agent.id not in settled)
+    ]
     at_work = [agent.id for agent in session.agents if agent.status in ("running", "paused")]
     if lost or at_work:
         return (lost or at_work)[0]

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from holdfast.core import agents
 from holdfast.core.short_names import agent_names, readable
 from holdfast.core.text import shorten
 from holdfast.core.times import MINUTE
@@ -17,6 +18,7 @@ from holdfast.keeper.wording import CROSSED, count, one_line, open_pause
 from holdfast.store.interface import Filter
 
 if TYPE_CHECKING:
+    from holdfast.core.agents import Failed
     from holdfast.core.model import Agent, Row, Session
     from holdfast.core.state import State
     from holdfast.keeper.keeper import Keeper
@@ -36,6 +38,8 @@ class Glance(NamedTuple):
     gone: frozenset[str]
     # The work trees that are at it.
     places: tuple[str, ...]
+    # Its agents that failed since the person wrote last.
+    failed: Failed
     # Whether its project's directory is on this machine.
     here: bool
     # What waits for the person, in sentences, the most urgent first.
@@ -115,12 +119,13 @@ def _glance(keeper: Keeper, store: Store, state: State, at: int | None) -> Glanc
     lost = lost_agents(state, document) if at is None else frozenset[str]()
     places = tuple(store.places(state.session))
     where = elsewhere.directory(store, state.session, state.project, places=places, prefer=keeper.place.root)
-    found = Glance(
-        document, lost, places, where is not None, (), _resume(keeper, store, state.session, where)
-    )  # fmt: skip
-    shown = with_names(found)
+    failed = agents.failed(state)
+    names = agent_names(document.agents)
+    unattended = frozenset(names.get(id_, id_) for id_ in lost | failed.unattended)
     ended = ended_conversations(state, document) if at is None else []
-    return found._replace(attention=tuple(_attention(shown.session, shown.gone, ended)))
+    attention = tuple(_attention(readable(document), unattended, ended))
+    resume = _resume(keeper, store, state.session, where)
+    return Glance(document, lost, places, failed, where is not None, attention, resume)
 
 
 def _resume(keeper: Keeper, store: Store, session_id: str, where: str | None) -> str:
@@ -144,7 +149,7 @@ def _elsewhere(keeper: Keeper) -> str:
 # ── what waits for the person ────────────────────────────────────────────────────────────────────────────
 
 
-def _attention(session: Session, lost: frozenset[str], ended: Sequence[str]) -> Iterator[str]:
+def _attention(session: Session, unattended: frozenset[str], ended: Sequence[str]) -> Iterator[str]:
     if session.ended_at is None:
         for wait in session.waiting:
             yield f"Waits for {_told(wait.for_)}" + (f": {_told(wait.text)}" if wait.text else "")
@@ -154,7 +159,7 @@ def _attention(session: Session, lost: frozenset[str], ended: Sequence[str]) -> 
     if len(disputed) > _MOST:
         yield f"Devices disagree on {count(len(disputed) - _MOST, 'more thing')}"
     if session.ended_at is None:
-        yield from _trouble(session, lost)
+        yield from _trouble(session, unattended)
         for name in ended[:_MOST]:
             yield f"{name} ended without saying so"
         yield from _reminder(session)
@@ -164,11 +169,11 @@ def _attention(session: Session, lost: frozenset[str], ended: Sequence[str]) -> 
         yield f"Sync: {_told(session.sync.error or 'it failed')}"
 
 
-def _trouble(session: Session, lost: frozenset[str]) -> Iterator[str]:
+def _trouble(session: Session, unattended: frozenset[str]) -> Iterator[str]:
     if session.status == "error":
         why = session.errors[-1].message if session.errors else None
         yield "Stopped by an error" + (f": {_told(why)}" if why else "")
-    found = [agent for agent in session.agents if agent.status in _FAILED or agent.id in lost]
+    found = [agent for agent in session.agents if agent.id in unattended]
     for agent in found[:_MOST]:
         yield _failed(agent)
     if len(found) > _MOST:

@@ -61,6 +61,8 @@ class Resumed(NamedTuple):
     broken: tuple[Broken, ...] = ()
     # What differs here from what another device left.
     ground: tuple[Difference, ...] = ()
+    # Interrupted agents that somebody went on after.
+    settled: frozenset[str] = frozenset()
 
     def renamed(self, names: Mapping[str, str]) -> Resumed:
         """The same, with these names in the place of agents' ids."""
@@ -69,7 +71,8 @@ class Resumed(NamedTuple):
             for found in (self.interrupted, self.unknown)
         )
         files = tuple(one._replace(agent=names.get(one.agent or "", one.agent)) for one in self.files)
-        return self._replace(interrupted=interrupted, unknown=unknown, files=files)
+        settled = frozenset(names.get(id_, id_) for id_ in self.settled)
+        return self._replace(interrupted=interrupted, unknown=unknown, files=files, settled=settled)
 
 
 class TakenUp(NamedTuple):
@@ -83,7 +86,14 @@ class TakenUp(NamedTuple):
 def look(state: State, root: str) -> Resumed:
     """What a resume here would find. Records nothing."""
     interrupted, unknown = lost(state)
-    return Resumed(interrupted, unknown, tuple(_landings(state, root)), tuple(broken(state)))
+    unattended = agents.failed(state).unattended
+    settled = frozenset(
+        agent.id
+        for agent in state.agents.values()
+        if agents.status_of(agent) == "interrupted" and agent.id not in unattended
+    )
+    files_ = tuple(_landings(state, root))
+    return Resumed(interrupted, unknown, files_, tuple(broken(state)), settled=settled)
 
 
 def lost(state: State) -> tuple[tuple[Lost, ...], tuple[Lost, ...]]:

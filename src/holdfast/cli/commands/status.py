@@ -10,6 +10,7 @@ from holdfast.cli.clock import Clock
 from holdfast.cli.glance import glance
 from holdfast.cli.paint import Paint, Painted
 from holdfast.core import tasks, view
+from holdfast.core.agents import failed as failed_agents
 from holdfast.core.model import Session
 from holdfast.core.state import State
 from holdfast.core.times import text
@@ -41,6 +42,7 @@ def run(call: Call) -> None:
     answer = {"session": document, **more, **_with([*call.keeper.told, *files, *silent])}
     call.answer(answer, lambda paint: glance(
         paint, document, Clock(now), hint=not call.quiet, gone=agents, ended=ended, others=others,
+        failed=failed_agents(state) if state.agents else None,
     ))  # fmt: skip
     call.tell_of_mirrors()
     for sentence in files:

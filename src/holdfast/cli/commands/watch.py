@@ -56,7 +56,8 @@ def _shown(call: Call, paint: Paint, glances: Sequence[Glance], *, alone: bool) 
     if alone:
         from holdfast.cli.glance import glance
 
-        return glance(paint, glances[0].session, clock, gone=glances[0].gone, hint=not call.quiet)
+        shown = glances[0]
+        return glance(paint, shown.session, clock, gone=shown.gone, failed=shown.failed, hint=not call.quiet)
     if not glances:
         return paint.join("No session is unfinished. Start one: ", paint.bold("holdfast start GOAL"))
     from holdfast.cli.describe import status_word
