@@ -69,7 +69,8 @@ def glance(number: int = 0, goal: str = "Add a search box", **facts: Any) -> Gla
         "sync": model.Sync(), "extra": {},
     }  # fmt: skip
     session = model.Session(**{**base, **facts})
-    return Glance(session, frozenset(), (), Failed(), here=True, attention=attention, resume="holdfast resume 00000000")
+    resume = "holdfast resume 00000000"
+    return Glance(session, frozenset(), (), Failed(), here=True, attention=attention, resume=resume)
 
 
 def task(name: str, words: str, status: str = "pending") -> model.Task:

@@ -141,3 +141,52 @@ def test_history_counts_as_show_does_when_a_session_was_closed_a_day_ago(agents:
         agents.minute = minute
         with agents.keeper() as keeper:
             assert [row.working_ms for row in keeper.history()] == [keeper.session().document().time.working_ms]
+
+
+def test_rows_of_another_project_are_counted_by_its_own_settings(tmp_path: Path) -> None:
+    """Whether it is over is the same from its own project, from another and from the home's overview."""
+    agents = Speaking(tmp_path)
+    patient, eager = tmp_path / "patient", tmp_path / "eager"
+    for project, hours in ((patient, 48), (eager, 2)):
+        project.mkdir()
+        (project / ".holdfast.toml").write_text(f"[capture]\njoin_hours = {hours}\n")
+        agents.prompt(f"Work on {project.name}", talk=project.name, cwd=str(project))
+        agents.say("SessionEnd", talk=project.name, cwd=str(project), reason="other")
+    agents.prompt("Work on the default", talk="default")
+    agents.say("SessionEnd", talk="default", reason="other")
+    for hours, expected in (
+        (1, set()),
+        (3, {"eager"}),
+        (13, {"eager", "default"}),
+        (49, {"eager", "default", "patient"}),
+    ):
+        agents.minute = hours * 60
+        for place in (patient, eager, agents.project):
+            with agents.keeper(place) as keeper:
+                rows = keeper.history(all_projects=True)
+                assert {row.goal.split()[-1] for row in rows if row.over} == expected
+                assert {row.over == keeper.session(row.id).document().over for row in rows} == {True}
+                then = keeper.history(all_projects=True, at=agents.now)
+                assert {row.goal.split()[-1] for row in then if row.over} == expected
+                assert {row.goal.split()[-1] for row in overview.unfinished(keeper)} == {
+                    row.goal.split()[-1] for row in rows if not row.over
+                }
+
+
+def test_listing_of_all_projects_says_the_same_of_archived_sessions_wherever_one_looks_from(tmp_path: Path) -> None:
+    """A project's own listing goes by its own setting; all projects together by the home's."""
+    agents = Speaking(tmp_path)
+    early = tmp_path / "early"
+    early.mkdir()
+    (early / ".holdfast.toml").write_text("[history]\narchive_after_days = 1\n")
+    for place in (early, agents.project):
+        with agents.keeper(place) as keeper:
+            keeper.start(place.name).complete()
+    for days, expected in ((2, set()), (8, {"early", "project"})):
+        agents.minute = days * 24 * 60
+        for place in (early, agents.project):
+            with agents.keeper(place) as keeper:
+                for rows in (keeper.history(all_projects=True), keeper.history(all_projects=True, at=agents.now)):
+                    assert {row.goal for row in rows if row.archived} == expected
+        with agents.keeper(early) as keeper:
+            assert [row.archived for row in keeper.history()] == [True]

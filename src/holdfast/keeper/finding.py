@@ -12,7 +12,7 @@ from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.times import HOUR, text
+from holdfast.core.times import text
 from holdfast.keeper.own_devices import own_test
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
@@ -72,7 +72,7 @@ def rows(keeper: Keeper, wanted: Filter, *, all_projects: bool, at: int | None) 
 
         # What was so then, the rows do not know: the rest is asked of them, and that of the states.
         everything = wanted._replace(projects=which, status=None, unfinished=False, archived=None, limit=None)
-        return rows_at(keeper, store.rows(everything), at, wanted)
+        return rows_at(keeper, store.rows(everything), at, wanted._replace(projects=which))
     found = listed(keeper, wanted._replace(projects=which))
     worked = worked_since(keeper, found, keeper.now())
     for row in found:
@@ -96,13 +96,12 @@ def described(keeper: Keeper, rows: list[Row], wanted: Filter) -> list[Row]:
 def mark_over(keeper: Keeper, rows: Iterable[Row]) -> None:
     """Note in rows as they are listed which of them began by themselves and were left.
 
-    Only what is old enough is looked at, and what is over only once, until something happens in it.
+    What is over is looked at only once, until something happens in it.
     """
     store = keeper.existing_store()
-    latest = text(keeper.now() - round(keeper.settings.number("capture.join_hours") * HOUR))
     known = keeper.upkeep.over
     for row in rows:
-        if store is None or row.status in FINISHED or row.created_at > latest:
+        if store is None or row.status in FINISHED:
             continue
         if known.get(row.id) != row.updated_at:
             state = store.state(row.id)
@@ -156,7 +155,12 @@ def listed(keeper: Keeper, wanted: Filter) -> list[Row]:
     store = keeper.existing_store()
     if store is None:
         return []
-    return store.rows(wanted._replace(now=keeper.now(), archive_after=keeper.settings.archive_after))
+    return store.rows(wanted._replace(now=keeper.now(), archive_after=archive_after(keeper, wanted)))
+
+
+def archive_after(keeper: Keeper, wanted: Filter) -> int:
+    """A project's own rule; of all projects together the home's, so that a listing is the same wherever one is."""
+    return (keeper.home_settings if wanted.projects is None else keeper.settings).archive_after
 
 
 def unfinished_by(keeper: Keeper, device: str) -> str | None:

@@ -36,7 +36,7 @@ def hills(keeper: Keeper) -> list[Hill]:
     store = keeper.existing_store()
     if store is None:
         return []
-    shown = Filter(archived=False, now=keeper.now(), archive_after=keeper.settings.archive_after)
+    shown = Filter(archived=False, now=keeper.now(), archive_after=keeper.home_settings.archive_after)
     unfinished = store.rows(shown._replace(unfinished=True))
     recent = store.rows(shown._replace(limit=_RECENT))
     found: dict[tuple[str, str], Hill] = {}

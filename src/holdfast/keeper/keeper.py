@@ -70,6 +70,8 @@ class Keeper:
         self.wall = wall
         self._device = device
         self._settings = settings
+        # What holds for each project; by "", the home's settings alone.
+        self._settings_by_project: dict[str, Settings] = {}
         self._opened: Store | None = None
         self._together: Transaction | None = None
         self.upkeep = Upkeep(self)
@@ -257,6 +259,32 @@ class Keeper:
 
             self._settings = load(self.home.config, self.place.root)
         return self._settings
+
+    def settings_for(self, project: Project | None) -> Settings:
+        """What holds for sessions of a project: its own settings where it is on this machine, else the home's."""
+        store = self.existing_store()
+        if project is None or store is None:
+            return self.settings
+        if project.id not in self._settings_by_project:
+            from holdfast.keeper import projects
+            from holdfast.keeper.settings import load
+
+            if project.id in projects.seen_at(store, self.place):
+                found = self.settings
+            else:
+                there = (path for path in projects.directories(store, project) if os.path.isdir(path))
+                found = load(self.home.config, next(there, None))
+            self._settings_by_project[project.id] = found
+        return self._settings_by_project[project.id]
+
+    @property
+    def home_settings(self) -> Settings:
+        """What holds where projects are listed together, wherever one looks from."""
+        from holdfast.keeper.settings import load
+
+        if "" not in self._settings_by_project:
+            self._settings_by_project[""] = load(self.home.config, None)
+        return self._settings_by_project[""]
 
     def settings_problems(self) -> tuple[HoldfastError, ...]:
         """What is wrong with the files of settings, as far as anything asked for settings."""
@@ -517,10 +545,15 @@ class Keeper:
         if state.disconnected_at is None:  # seen without reading any settings
             return False
         now = self.now() if at is None else at
-        return view.is_over(state, now, self.settings.number("capture.join_hours"))
+        # Other projects' settings are read only where it depends on them.
+        return view.is_over(state, now, 0) and view.is_over(
+            state, now, self.settings_for(state.project).number("capture.join_hours")
+        )
 
-    def is_archived(self, state: State, *, at: int | None = None) -> bool:
-        """By somebody's word if there is one, else by age."""
+    def is_archived(self, state: State, *, at: int | None = None, after: int | None = None) -> bool:
+        """By somebody's word if there is one, else by age: `after` so long, or as the session's project says."""
         end = view.ended_at(state)
-        aged = end is not None and (self.now() if at is None else at) - end > self.settings.archive_after
+        if state.archived is None and end is not None and after is None:
+            after = self.settings_for(state.project).archive_after
+        aged = end is not None and after is not None and (self.now() if at is None else at) - end > after
         return aged if state.archived is None else state.archived

@@ -10,6 +10,7 @@ from holdfast.core.errors import NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.times import text
+from holdfast.keeper.finding import archive_after
 from holdfast.store.interface import Filter
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 def rows_at(keeper: Keeper, rows: Iterable[Row], at: int, wanted: Filter) -> list[Row]:
     """The rows as they were then: what had not begun is left out, and what is not wanted as it was."""
     found: list[Row] = []
+    after = archive_after(keeper, wanted)
     for row in rows:
         if len(found) == wanted.limit:
             break
@@ -27,7 +29,7 @@ def rows_at(keeper: Keeper, rows: Iterable[Row], at: int, wanted: Filter) -> lis
         except NotFound:
             continue
         was = view.shown_status(state)
-        put_away = keeper.is_archived(state, at=at)
+        put_away = keeper.is_archived(state, at=at, after=after)
         if (
             (wanted.status is not None and was != wanted.status)
             or (wanted.unfinished and was in FINISHED)
