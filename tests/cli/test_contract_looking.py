@@ -45,10 +45,43 @@ def test_every_way_to_name_a_session(cli: Calling) -> None:
     for words in OF_ONE:
         answers = {cli(*words, name, "--at", at(1)).out for name in (session, session[:4], "@")}
         assert len(answers) == 1, words
-        if words[0] != "show":
-            assert answers == {cli(*words, "--at", at(1)).out}
+        assert answers == {cli(*words, "--at", at(1)).out}
         cli.refused(3, *words, "0000")
-    cli.refused(2, "show")
+
+
+def test_reading_without_id_shows_the_latest_session_and_names_it_when_none_is_current(cli: Calling) -> None:
+    """The one that was worked on last, whichever began last; `status` says that none is current."""
+    older = cli.session("start", "Worked on last", "--at", at(0))["id"]
+    cli.session("agent", "start", "a", "--type", "t", "--at", at(1))
+    cli.session("task", "add", "x", "--phase", "p", "--at", at(2))
+    cli.session("start", "Begun last", "--replace", "--at", at(3))
+    cli.session("stop", "--at", at(4))
+    cli.session("resume", older, "--at", at(5))
+    cli.session("stop", "--at", at(6))
+    of_the_current = (["agent", "list"], ["task", "list"], ["plan", "show"])
+    for words in (*OF_ONE[1:], ["export", "--format", "craft"], ["conversation", "list"], *of_the_current):
+        bare = cli(*words, "--at", at(7))
+        assert bare.code == 0, words
+        assert f"the latest is {older[:8]}, Worked on last." in bare.err, words
+        if words not in of_the_current:
+            assert bare.out == cli(*words, older, "--at", at(7)).out, words
+        assert cli(*words).code == 0
+        assert f"the latest is {older[:8]}" in cli(*words).err
+        cli.document(*words)
+    assert cli.document("status")["session"] is None
+    cli.refused(3, "show", "@")
+
+
+@pytest.mark.parametrize("verb", ["away", "worked"])
+def test_correcting_names_the_latest_session_when_none_is_current(cli: Calling, verb: str) -> None:
+    """Whose hours are to change is never guessed: the refusal says how to name it."""
+    span = ["--from", at(1), "--to", at(2)]
+    assert "history" in cli.refused(3, verb, *span)["hint"]
+    session = cli.session("start", "A goal", "--at", at(0))["id"]
+    cli.session("stop", "--at", at(5))
+    hint = cli.refused(3, verb, *span)["hint"]
+    assert hint == f"For the latest one, A goal: --session {session[:8]}"
+    assert cli.session(verb, *span, *hint.rpartition(": ")[2].split())["id"] == session
 
 
 def test_before_there_is_anything(cli: Calling) -> None:
@@ -57,6 +90,7 @@ def test_before_there_is_anything(cli: Calling) -> None:
         assert cli(*words).code == 0
         cli.document(*words)
     for words in (
+        ["show"],
         ["show", "@"],
         ["log"],
         ["timeline"],

@@ -78,3 +78,22 @@ def test_unknown_names_are_refused(cli: Calling) -> None:
     """A name that nothing is shown as is not found."""
     cli.refused(3, "agent", "done", "reviewer-3")
     cli.refused(3, "task", "done", "2")
+
+
+def test_stats_by_agent_names_agents_readable_and_tells_apart_those_called_the_same(cli: Calling) -> None:
+    """Names as in their sessions; the beginning of the id only where two sessions have one of that name."""
+    shown = cli("stats", "--by", "agent").out
+    assert "reviewer-1, reviewer-2" in shown
+    assert OPAQUE[:8] not in shown
+    another = "b77cae90-daa8-4ec4-9b81-a177f4ac06a7"
+    assert cli("start", "More carts", "--replace").code == 0
+    with Keeper.open(str(cli.project), home=str(cli.home)) as keeper:
+        keeper.session().agent(another, type="reviewer")
+    cli.patch.setenv("COLUMNS", "160")
+    shown = cli("stats", "--by", "agent").out
+    assert f"reviewer-1 ({another[:8]})" in shown
+    assert f"reviewer-1 ({OPAQUE[:8]})" in shown
+    assert " reviewer-2" in shown
+    assert OTHER[:8] not in shown
+    lines = cli.document("stats", "--by", "agent")["lines"]
+    assert {id_ for line in lines for id_ in line["agents"]} == {OPAQUE, OTHER, another, "mine"}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from holdfast.core.errors import HoldfastError
+    from holdfast.keeper.session import KeptSession
 
 VERSION = 1
 
@@ -88,6 +89,23 @@ class Call:
         from holdfast.machine.wall import local_offset
 
         return asked(written, now=self.keeper.now(), local=local_offset)
+
+    def session_to_read(self) -> KeptSession:
+        """The one that is asked for; else the current one, else the latest of the project, which is then named."""
+        reference = self.parsed.values.get("id")
+        if isinstance(reference, str):
+            return self.keeper.session(reference, at=self.at)
+        current = self.keeper.current(at=self.at)
+        if current is not None:
+            return current
+        latest = self.keeper.latest(at=self.at)
+        if latest is None:
+            from holdfast.core.errors import NotFound
+
+            raise NotFound("there is no session here yet", hint="Start one: holdfast start GOAL")
+        goal = latest.document(at=self.at).goal
+        self.note(f"No session is in progress here; the latest is {latest.id[:8]}, {goal}.")
+        return latest
 
     def whether_recorded(self, error: HoldfastError) -> HoldfastError:
         """What to say of a server that went away: what was recorded, and whether to run the command again."""

@@ -195,7 +195,7 @@ COMMANDS: tuple[Command, ...] = (
         Option(("--since",), "not older than this", kind="date"),
         Option(("--all-projects",), "of every project", kind="flag"),
     ), _at("history"), group=LOOKING),
-    Command("show", "everything about a session", (Argument("id", _ID.help),), _at("show"), group=LOOKING),
+    Command("show", "everything about a session", (_ID,), _at("show"), group=LOOKING),
     Command("log", "the events, oldest first", (
         _ID, Option(("--type",), "only of this type"), Option(("--limit",), "only the last N", kind="int"),
     ), _at("log"), group=LOOKING),

@@ -355,6 +355,13 @@ class Keeper:
             return found
         return KeptSession(self, finding.meant(self.existing_store(), reference))
 
+    def latest(self, *, at: int | None = None) -> KeptSession | None:
+        """The session of this project that was worked on last, finished or not; now, or as it was then."""
+        rows = self.history(limit=None, at=at, aliases=False)
+        if at is None:
+            return finding.latest(self, rows)
+        return KeptSession(self, max((row.updated_at, row.id) for row in rows)[1]) if rows else None
+
     def latest_unfinished(self) -> KeptSession | None:
         """The unfinished session of this project that was worked on last: one that is not over before those that
         are.

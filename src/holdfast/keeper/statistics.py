@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from holdfast.core import agents, view
 from holdfast.core.errors import Invalid
+from holdfast.core.short_names import agent_names
 from holdfast.core.state import AgentState, State
 from holdfast.core.times import DAY, HOUR, text
 from holdfast.core.vocabulary import Project
@@ -59,6 +60,8 @@ class Table(NamedTuple):
     by: By
     lines: Sequence[Line] | Sequence[AgentLine]
     total: Line | AgentLine
+    # What people see in the place of agents' ids that a program made.
+    names: Mapping[str, str] = {}
 
 
 def table(
@@ -325,7 +328,16 @@ def _agents(states: list[State], now: int) -> Table:
             for line in (lines[agent.type], total):
                 _add_agent(line, state, agent, stop)
     ordered = sorted(lines.values(), key=lambda line: (-line.running_ms, line.key or ""))
-    return Table("agent", ordered, total)
+    return Table("agent", ordered, total, _names(states, ordered))
+
+
+def _names(states: Iterable[State], lines: Iterable[AgentLine]) -> dict[str, str]:
+    """By type and number, as in their sessions; with the beginning of the id where two are called the same."""
+    found: dict[str, str] = {}
+    for state in states:
+        found = agent_names(state.agents.values()) | found
+    used = Counter(found.get(id_, id_) for line in lines for id_ in line.agents)
+    return {id_: f"{name} ({id_[:8]})" if used[name] > 1 else name for id_, name in found.items()}
 
 
 def _add_agent(line: AgentLine, state: State, agent: AgentState, stop: int) -> None:

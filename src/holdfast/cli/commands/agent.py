@@ -97,7 +97,7 @@ def abort(call: Call) -> None:
 def list_(call: Call) -> None:
     from holdfast.cli.describe import agents_table
 
-    session = call.keeper.session(at=call.at)
+    session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
     apart = twins.told_apart(state, state.agents.values())

@@ -8,7 +8,7 @@ from holdfast.core.errors import Invalid
 
 def run(call: Call) -> None:
     words = call.parsed
-    session = call.keeper.session(words.text("id") or "@", at=call.at)
+    session = call.session_to_read()
     longest = words.integer("max_chars")
     if longest is not None and longest < 200:
         raise Invalid("a briefing needs at least 200 characters")

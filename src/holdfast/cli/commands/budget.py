@@ -15,7 +15,7 @@ from holdfast.keeper.wording import count
 
 def run(call: Call) -> None:
     at = call.at
-    document = call.keeper.session(call.parsed.text("id") or "@", at=call.at).document(at=at)
+    document = call.session_to_read().document(at=at)
     clock = Clock(call.keeper.now() if at is None else at)
     call.answer(
         {"id": document.id, "context": document.context, "compress_at_percent": limits(document.mode).compress_at},

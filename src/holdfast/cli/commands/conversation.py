@@ -6,15 +6,13 @@ from holdfast.cli.call import Call
 from holdfast.cli.clock import Clock
 from holdfast.cli.paint import Column, Paint, Painted
 from holdfast.cli.places import places
-from holdfast.core.errors import NotFound
 from holdfast.core.model import Conversation
-from holdfast.keeper.session import KeptSession
 
 
 def list_(call: Call) -> None:
     call.keeper.places = places(call)
     call.keeper.compare()
-    session = _session(call)
+    session = call.session_to_read()
     found = session.document(at=call.at).conversations
     clock = Clock(call.keeper.now() if call.at is None else call.at)
     call.answer({"conversations": found}, lambda paint: _table(paint, found, clock))
@@ -33,21 +31,6 @@ def move(call: Call) -> None:
         ),
         moved=moved._asdict(),
     )
-
-
-def _session(call: Call) -> KeptSession:
-    """The one that is asked for; else the current one, else the latest of the project, which is then named."""
-    reference = call.parsed.text("id")
-    if reference is not None:
-        return call.keeper.session(reference, at=call.at)
-    current = call.keeper.current(at=call.at)
-    if current is not None:
-        return current
-    rows = call.keeper.history(limit=1, at=call.at)
-    if not rows:
-        raise NotFound("there is no session here yet", hint="Start one: holdfast start GOAL")
-    call.note(f"No session is in progress here; the latest is {rows[0].id[:8]}, {rows[0].goal}.")
-    return call.keeper.session(rows[0].id)
 
 
 def _table(paint: Paint, found: list[Conversation], clock: Clock) -> Painted:

@@ -13,7 +13,7 @@ def run(call: Call) -> None:
     from holdfast.keeper.documents.ground import configured, models
 
     rules = configured(registry.named(call.parsed.need("format")), models(call.keeper))
-    session = call.keeper.session(call.parsed.text("id") or "@", at=call.at)
+    session = call.session_to_read()
     state = session.state(at=call.at)
     document, notes = exported(call.keeper, state, rules)
     out = call.parsed.text("out")

@@ -19,7 +19,7 @@ def run(call: Call) -> None:
     limit = words.integer("limit")
     if limit is not None and limit < 1:
         raise Invalid("the limit must be at least 1")
-    session = call.keeper.session(words.text("id") or "@", at=call.at)
+    session = call.session_to_read()
     at, kind = call.at, words.text("type")
     session.state(at=at)  # a session that is erased, or had not begun, is not found
     events = [

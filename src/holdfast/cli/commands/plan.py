@@ -34,7 +34,7 @@ def import_(call: Call) -> None:
 
 
 def show(call: Call) -> None:
-    document = call.keeper.session(at=call.at).document(at=call.at)
+    document = call.session_to_read().document(at=call.at)
     call.answer(
         {"phases": document.phases, "tasks": document.tasks},
         lambda paint: _plan(paint, document.phases, readable(document).tasks),

@@ -8,7 +8,7 @@ from holdfast.cli.call import Call, put
 def run(call: Call) -> None:
     call.keeper.compare()
     form = call.parsed.text("format") or "md"
-    text = call.keeper.session(call.parsed.text("id") or "@", at=call.at).report(form, at=call.at)
+    text = call.session_to_read().report(form, at=call.at)
     if call.json:
         call.answer({"format": form, "report": text}, lambda _: "")
     else:

@@ -1,4 +1,4 @@
-"""`holdfast show ID`: everything about a session."""
+"""`holdfast show`: everything about a session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def run(call: Call) -> None:
     at = call.at
     call.keeper.places = places(call)
     call.keeper.compare()
-    session = call.keeper.session(call.parsed.need("id"), at=at)
+    session = call.session_to_read()
     document = session.document(at=at)
     clock = Clock(call.keeper.now() if at is None else at)
 

@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.cli.call import Call, put
 from holdfast.cli.paint import Column, Paint, Painted
@@ -38,7 +38,7 @@ def _nothing(paint: Paint, by: str) -> Painted:
 def _shown(paint: Paint, found: Table) -> Painted:
     total = found.total
     if isinstance(total, AgentLine):
-        return _agents(paint, [line for line in found.lines if isinstance(line, AgentLine)], total)
+        return _agents(paint, [line for line in found.lines if isinstance(line, AgentLine)], total, found.names)
     lines = [line for line in found.lines if isinstance(line, Line)]
     shown = worked_days(lines) if found.by == "day" else lines
     left_out = len(lines) - len(shown)
@@ -66,14 +66,14 @@ def _sessions(paint: Paint, by: str, lines: Sequence[Line], total: Line) -> Pain
     return _without_empty(paint, rows, columns)
 
 
-def _agents(paint: Paint, lines: Sequence[AgentLine], total: AgentLine) -> Painted:
+def _agents(paint: Paint, lines: Sequence[AgentLine], total: AgentLine, names: Mapping[str, str]) -> Painted:
     columns = [
         Column("Type", weight=2, least=8), Column("Agents", weight=2, least=6), Column("Sessions", "right"),
         Column("Runs", "right"), Column("Time", "right"), Column("Tokens", "right"), Column("Failures", "right"),
     ]  # fmt: skip
     rows: list[list[str]] = [
-        [line.key or _NONE, ", ".join(line.agents), f"{line.sessions:,}", f"{line.runs:,}", span(line.running_ms),
-         f"{line.tokens:,}", f"{line.failures:,}"]
+        [line.key or _NONE, ", ".join(names.get(id_, id_) for id_ in line.agents), f"{line.sessions:,}",
+         f"{line.runs:,}", span(line.running_ms), f"{line.tokens:,}", f"{line.failures:,}"]
         for line in lines
     ]  # fmt: skip
     rows.append([

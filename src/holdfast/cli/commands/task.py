@@ -62,7 +62,7 @@ def drop(call: Call) -> None:
 def list_(call: Call) -> None:
     from holdfast.cli.describe import tasks_table
 
-    session = call.keeper.session(at=call.at)
+    session = call.session_to_read()
     state = session.state(at=call.at)
     document = session.described(state, call.keeper.now() if call.at is None else call.at)
     apart = twins.told_apart(state, state.tasks.values())

@@ -16,7 +16,7 @@ from holdfast.core.worktime import WorkTime
 def run(call: Call) -> None:
     at = call.at
     now = call.keeper.now() if at is None else at
-    session = call.keeper.session(call.parsed.text("id") or "@", at=call.at)
+    session = call.session_to_read()
     state = session.state(at=at)
     work = view.worktime(state, now)
     stop = _end(state, now)
