@@ -12,7 +12,7 @@ from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.lifecycle import FINISHED
 from holdfast.core.model import Row
 from holdfast.core.text import LONGEST_NAME, clean, shorten
-from holdfast.core.times import text
+from holdfast.core.times import DAY, text
 from holdfast.keeper.own_devices import own_test
 from holdfast.store import origin
 from holdfast.store.interface import Filter, Store
@@ -96,12 +96,13 @@ def described(keeper: Keeper, rows: list[Row], wanted: Filter) -> list[Row]:
 def mark_over(keeper: Keeper, rows: Iterable[Row]) -> None:
     """Note in rows as they are listed which of them began by themselves and were left.
 
-    What is over is looked at only once, until something happens in it.
+    Only what is paused, or a day old, is looked at, and what is over only once, until something happens in it.
     """
     store = keeper.existing_store()
+    latest = text(keeper.now() - DAY)
     known = keeper.upkeep.over
     for row in rows:
-        if store is None or row.status in FINISHED:
+        if store is None or row.status in FINISHED or (row.status != "paused" and row.created_at > latest):
             continue
         if known.get(row.id) != row.updated_at:
             state = store.state(row.id)
