@@ -25,7 +25,11 @@ from holdfast.store.postgres.lines import Line
 PEOPLE: Final = ("anna", "bob", "carl", "dora", "eve", "fred", "gina")
 EVENT: Final = (
     "INSERT INTO holdfast.events (session, writer, seq, clock, at, v, type, actor, body, hash, data, salt)"
-    " VALUES ({ref}, 'w', 1, 1, 1, 1, 'note.added', 'a', sha256('body'), sha256('hash'), '{{}}', 'sixteen bytes ..')"
+    " VALUES ({ref}, 'w', 1, 1, 1, 1, 'note.added', 'a', sha256('sixteen bytes ..{{}}'), sha256(convert_to("
+    'E\'holdfast event 1\\n\' || \'{{"actor":"a","at":"1970-01-01T00:00:00.001Z","body":"\''
+    ' || encode(sha256(\'sixteen bytes ..{{}}\'), \'hex\') || \'","clock":1,"key":null,"prev":null,"seen":[],\''
+    ' || \'"seq":1,"session":"{id}","type":"note.added","v":1,"writer":"w"}}\', \'UTF8\')),'
+    " '{{}}', 'sixteen bytes ..')"
 )
 _NOTES: Final = 36  # enough for a snapshot
 _SESSIONS: Final = {
@@ -87,8 +91,9 @@ class Team:
 
     @property
     def words(self) -> dict[str, object]:
-        """Numbers of sessions by their label, and roles by their person, for statements."""
-        return {**self.refs, **{one: self.role(one) for one in (*PEOPLE, "boss")}}
+        """Numbers and ids of sessions by their label, and roles by their person, for statements."""
+        ids = {f"{label}_id": self.id(label) for label in _SESSIONS}
+        return {**self.refs, **ids, **{one: self.role(one) for one in (*PEOPLE, "boss")}}
 
     def close(self) -> None:
         for line in self._lines.values():

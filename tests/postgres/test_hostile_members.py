@@ -94,7 +94,8 @@ class Shared(NamedTuple):
 
 
 def row(event: Event) -> tuple[object, ...]:
-    seen = json.dumps([[head.writer, head.seq, head.hash] for head in event.seen]).encode() if event.seen else None
+    heads = [[head.writer, head.seq, head.hash] for head in event.seen]
+    seen = json.dumps(heads, separators=(",", ":")).encode() if heads else None
     return (
         event.writer, event.seq, event.clock, event.at, event.v, event.type, event.actor, event.key, seen,
         bytes.fromhex(event.body), None if event.prev is None else bytes.fromhex(event.prev),

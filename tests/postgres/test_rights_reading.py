@@ -197,7 +197,7 @@ def test_plans_do_not_tell_of_values(team: Team) -> None:
 
 @pytest.mark.parametrize(
     "told",
-    [EVENT.replace("{{}}", ""),
+    [EVENT.replace("{{}}", "").replace("{id}", "x"),
      "INSERT INTO holdfast.words (session, word) VALUES ({ref}, 'secret')",
      "INSERT INTO holdfast.words (session, word) VALUES ({ref}, 'secret') ON CONFLICT DO NOTHING",
      "INSERT INTO holdfast.aliases (alias, session) VALUES ('alias-private', {ref})",

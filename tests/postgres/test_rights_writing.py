@@ -20,7 +20,7 @@ __all__ = ["team"]
 
 
 def event(label: str) -> str:
-    return EVENT.replace("{ref}", f"{{{label}}}")
+    return EVENT.replace("{ref}", f"{{{label}}}").replace("{id}", f"{{{label}_id}}")
 
 
 _OWN_HOME = "(SELECT ref FROM holdfast.installations)"

@@ -146,7 +146,8 @@ class Keeper:
                 self.home.prepare()
             self._opened = open_store(
                 self.address, writer=lambda: self.home.writer(self.address), wall=self.wall.micros,
-                here=lambda make: self.home.installation(make=make), patience=self.hurry,
+                here=lambda make: self.home.installation(make=make), renew=lambda: self.home.renew(self.address),
+                patience=self.hurry,
             )  # fmt: skip
             latest = self._opened.latest_time()
             if latest is not None:

@@ -329,8 +329,9 @@ def _opened(home: Home, where: Address) -> Iterator[Store]:
     if not where.is_there():
         own.prepare()
     store = open_store(
-        where, writer=lambda: own.writer(where), wall=Wall().micros, here=lambda make: own.installation(make=make)
-    )
+        where, writer=lambda: own.writer(where), wall=Wall().micros,
+        here=lambda make: own.installation(make=make), renew=lambda: own.renew(where),
+    )  # fmt: skip
     try:
         yield store
     finally:

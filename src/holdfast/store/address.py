@@ -140,9 +140,11 @@ def open_store(
     writer: Callable[[], str],
     wall: Callable[[], int],
     here: Callable[[bool], str | None],
+    renew: Callable[[], str] | None = None,
     patience: float | None = None,
 ) -> Store:
     """The store at an address. `here` is this installation's id: asked with True, it makes one if there is none.
+    `renew` makes another writer, where this one's stream turns out to be another person's.
     `patience` is how many seconds a server may take to say something, for who cannot wait.
     """
     if isinstance(address, SqliteAddress):
@@ -157,7 +159,7 @@ def open_store(
         raise extras.missing("a store on a PostgreSQL server needs", "postgres", operation="open the store")
     from holdfast.store.postgres import PostgresStore
 
-    return PostgresStore(address, writer=writer, wall=wall, here=here, patience=patience)
+    return PostgresStore(address, writer=writer, wall=wall, here=here, renew=renew, patience=patience)
 
 
 # ── reading the URL of a server ──────────────────────────────────────────────────────────────────────────

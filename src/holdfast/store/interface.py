@@ -261,7 +261,7 @@ class Store(Protocol):
         """Record the deletion of a session and make it true: nothing of its text is left in any file."""
 
     def is_own_stream(self, session: str, writer: str) -> bool:
-        """Whether whoever asks recorded this stream, as far as the store keeps persons apart."""
+        """Whether whoever asks put all events of this stream there, as far as the store keeps persons apart."""
 
     def may_repair(self, session: str) -> bool:
         """Whether damage to it is for whoever asks to mend; False where it is somebody else's."""

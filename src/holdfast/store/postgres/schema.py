@@ -27,7 +27,7 @@ def _statements(name: str) -> LiteralString:
     return (Path(__file__).parent / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
-MIGRATIONS: Sequence[str] = ("tables_1", "tables_2")
+MIGRATIONS: Sequence[str] = ("tables_1", "tables_2", "tables_3")
 
 
 def version_of(line: Line) -> int:

@@ -52,6 +52,7 @@ class PostgresStore:
         writer: Callable[[], str],
         wall: Callable[[], int],
         here: Callable[[bool], str | None],
+        renew: Callable[[], str] | None = None,
         salt: Callable[[], bytes] = lambda: os.urandom(16),
         patience: float | None = None,
     ) -> None:
@@ -59,6 +60,7 @@ class PostgresStore:
         self._secret = address.secret
         self._hidden = conninfo.secrets_of(address.secret)
         self._here = here
+        self._renew = renew
         self._installation: int | None = None
         # The stream that this home told the server is its own.
         self._claimed: str | None = None
@@ -178,14 +180,31 @@ class PostgresStore:
         return self._installation
 
     def settle_in(self) -> int:
-        """This installation's number, for writing; the server knows then which stream is its own."""
+        """This installation's number, for writing; the server knows then which stream is its own.
+
+        Where somebody else put events of this writer (a database lost, and restored from their backup), it gets
+        another: they would not let it go on with theirs.
+        """
         writer = self.journal.writer()
         if self._installation is None or self._claimed != writer:
-            given = (self.vault, self._here(True), writer)
-            sql = "SELECT holdfast.settle(%s, %s, %s)"
-            self._installation = self.asked(lambda talk: int(talk.one(sql, given)), WRITE)
-            self._claimed = writer
+            found = self._settled(writer)
+            if found is None and self._renew is not None:
+                writer = self._renew()
+                found = self._settled(writer)
+            if found is None:
+                raise Refused(
+                    "cannot write to the store: somebody else put events there under this home's writer id",
+                    hint="Another spelling of the store's URL is another writer.",
+                    operation=WRITE, file=self.url,
+                )  # fmt: skip
+            self._installation, self._claimed = found, writer
         return self._installation
+
+    def _settled(self, writer: str) -> int | None:
+        """This installation's number; None where the stream is another person's."""
+        given = (self.vault, self._here(True), writer)
+        found = self.asked(lambda talk: talk.one("SELECT holdfast.settle(%s, %s, %s)", given), WRITE)
+        return None if found is None else int(found)
 
     # ── transactions ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -295,9 +314,14 @@ class PostgresStore:
             transaction.record(session, deletion)
 
     def is_own_stream(self, session: str, writer: str) -> bool:
-        sql = """SELECT count(*) FROM events e JOIN sessions s ON s.ref = e.session
-            WHERE s.vault = %s AND s.id = %s AND e.writer = %s AND e.put_by = CURRENT_USER"""
-        return bool(self.asked(lambda talk: talk.one(sql, (self.vault, session, writer))))
+        # Owners put events of any writer into their sessions, and earlier versions let others go on with a stream
+        # that somebody had brought. Each question is one that an index answers, however long the stream is.
+        put = "EXISTS (SELECT FROM events e WHERE e.session = s.ref AND e.writer = %s AND length(e.writer) <= 200"
+        sql = (
+            f"SELECT {put} AND e.put_by = CURRENT_USER) AND NOT {put} AND e.put_by < CURRENT_USER)"  # noqa: S608
+            f" AND NOT {put} AND e.put_by > CURRENT_USER) FROM sessions s WHERE s.vault = %s AND s.id = %s"
+        )
+        return bool(self.asked(lambda talk: talk.one(sql, (writer, writer, writer, self.vault, session))))
 
     def may_repair(self, session: str) -> bool:
         sql = "SELECT owner <> CURRENT_USER FROM sessions WHERE vault = %s AND id = %s"

@@ -149,8 +149,18 @@ END $$;
 
 -- One home.
 
--- A home is known by its name, and says which stream it writes before it writes anything. Where another person has
--- said so of the same stream, it stays theirs.
+-- Whether another person put events of this writer into the vault. Two questions, each of which the index answers.
+CREATE OR REPLACE FUNCTION holdfast.put_by_another(me text, its_vault integer, its_writer text) RETURNS boolean
+    LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM holdfast.events e JOIN holdfast.sessions s ON s.ref = e.session AND s.vault = its_vault
+            WHERE e.writer = its_writer AND length(e.writer) <= 200 AND e.put_by < me)
+        OR EXISTS (SELECT FROM holdfast.events e JOIN holdfast.sessions s ON s.ref = e.session AND s.vault = its_vault
+            WHERE e.writer = its_writer AND length(e.writer) <= 200 AND e.put_by > me);
+END $$;
+
+-- A home is known by its name, and says which stream it writes before it writes anything. Nothing is given where the
+-- stream is another person's: they said so before, or put events of it.
 CREATE OR REPLACE FUNCTION holdfast.settle(its_vault integer, its_name text, its_writer text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
@@ -161,20 +171,28 @@ BEGIN
         RAISE EXCEPTION 'that is no home of yours' USING ERRCODE = 'insufficient_privilege';
     END IF;
     INSERT INTO holdfast.installations (vault, person, id) VALUES (its_vault, me, its_name) ON CONFLICT DO NOTHING;
+    IF NOT holdfast.writes_as(its_vault, its_writer) THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO holdfast.writers (vault, writer, person) VALUES (its_vault, its_writer, me) ON CONFLICT DO NOTHING;
+    IF NOT EXISTS (SELECT FROM holdfast.writers w
+        WHERE w.vault = its_vault AND w.writer = its_writer AND w.person = me) THEN
+        RETURN NULL; -- somebody else was quicker
+    END IF;
     RETURN (SELECT i.ref FROM holdfast.installations i
         WHERE i.vault = its_vault AND i.person = me AND i.id = its_name);
 END $$;
 
--- Whether no other person has said that this is their stream.
+-- Whether no other person has said that this is their stream, or put events of it.
 CREATE OR REPLACE FUNCTION holdfast.writes_as(its_vault integer, its_writer text) RETURNS boolean
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp, "holdfast.asking" AS $$
 DECLARE
     me CONSTANT text := holdfast.me();
 BEGIN
-    RETURN NOT EXISTS (SELECT FROM holdfast.writers w
-        WHERE w.vault = its_vault AND w.writer = its_writer AND w.person <> me);
+    RETURN holdfast.admitted(me, its_vault) AND NOT EXISTS (SELECT FROM holdfast.writers w
+        WHERE w.vault = its_vault AND w.writer = its_writer AND w.person <> me)
+        AND NOT holdfast.put_by_another(me, its_vault, its_writer);
 END $$;
 
 -- The id that a session gets here whose id follows from what it was made of: another one, where a session of that id is
@@ -291,4 +309,4 @@ GRANT EXECUTE ON FUNCTION holdfast.append, holdfast.horizon, holdfast.begin_writ
     holdfast.places_at, holdfast.current_at, holdfast.point, holdfast.leave, holdfast.remembered,
     holdfast.remembered_under, holdfast.remember, holdfast.among, holdfast.sees, holdfast.writes_to, holdfast.owns,
     holdfast.own_in, holdfast.has_home, holdfast.knows, holdfast.adds_only, holdfast.settle, holdfast.writes_as,
-    holdfast.own_id TO holdfast_member;
+    holdfast.own_id, holdfast.is_sealed, holdfast.as_json, holdfast.heads_as_json TO holdfast_member;

@@ -153,7 +153,7 @@ CREATE OR REPLACE TRIGGER refuse_impossible BEFORE INSERT ON holdfast.events FOR
 
 -- The owner's program obeys what the log says is erased: others must not make it say so of what is not theirs. What
 -- may stand instead of an erasure erases too, whenever that erasure is itself erased; so each event that is named
--- anywhere in it has to be here already, and put by the same person.
+-- anywhere in it has to be here already, and put by the same person: every row that has its hash.
 CREATE OR REPLACE FUNCTION holdfast.erase_own() RETURNS trigger LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -169,8 +169,10 @@ BEGIN
     ) SELECT array_agg(DISTINCT given.name) INTO named FROM erasures CROSS JOIN LATERAL jsonb_array_elements_text(
         CASE WHEN jsonb_typeof(said -> 'hashes') = 'array' THEN said -> 'hashes' END) AS given (name);
     IF cardinality(named) <> (
-        SELECT count(DISTINCT e.hash) FROM holdfast.events e
-        WHERE e.session = NEW.session AND e.put_by = CURRENT_USER AND encode(e.hash, 'hex') = ANY (named)
+        SELECT count(*) FROM (
+            SELECT FROM holdfast.events e WHERE e.session = NEW.session AND encode(e.hash, 'hex') = ANY (named)
+            GROUP BY e.hash HAVING bool_and(e.put_by = CURRENT_USER)
+        ) AS own
     ) THEN
         RAISE EXCEPTION 'only its author or the session''s owner erases an event'
             USING ERRCODE = 'insufficient_privilege';
@@ -297,6 +299,55 @@ BEGIN
                 AND (e.clock, e.writer, e.seq, e.hash) > (its_clock, its_writer, its_seq, its_hash)));
 END $$;
 
+-- Whether an event of another's session is what its hash and its digest say (core/event.py). With a hash that is another
+-- event's, an erasure would name both; and a hash that fits nothing would stop whoever checks chains.
+-- NUL, which no text here can hold, stands there as two characters (talking.py).
+CREATE OR REPLACE FUNCTION holdfast.as_json(given text) RETURNS text LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN CASE WHEN strpos(given, chr(1)) = 0 THEN to_json(given)::text
+        WHEN strpos(given, chr(92)) = 0
+        THEN replace(replace(to_json(given)::text, '\u0001\u0001', '\u0000'), '\u0001\u0002', '\u0001') END;
+END $$;
+CREATE OR REPLACE FUNCTION holdfast.heads_as_json(seen bytea) RETURNS text LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    written text;
+    heads   text;
+BEGIN
+    written := convert_from(seen, 'UTF8');
+    SELECT '[' || coalesce(string_agg('[' || to_json(given.head ->> 0) || ',' || (given.head ->> 1)::bigint || ','
+            || to_json(given.head ->> 2) || ']', ',' ORDER BY given.place), '') || ']' INTO heads
+        FROM json_array_elements(written::json) WITH ORDINALITY AS given (head, place);
+    -- Larger numbers are not read (core/event.Head).
+    RETURN CASE WHEN heads = written AND NOT EXISTS (SELECT FROM json_array_elements(written::json) AS given (head)
+        WHERE (given.head ->> 1)::bigint NOT BETWEEN -9007199254740991 AND 9007199254740991) THEN heads END;
+EXCEPTION WHEN OTHERS THEN
+    RETURN NULL; -- no program wrote that
+END $$;
+CREATE OR REPLACE FUNCTION holdfast.is_sealed(its_id text, its_actor text, its_at bigint, its_body bytea,
+    its_clock bigint, its_key text, its_prev bytea, its_seen bytea, its_seq bigint, its_type text, its_v bigint,
+    its_writer text, its_hash bytea, its_data bytea, its_salt bytea) RETURNS boolean LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    day      CONSTANT integer := floor(its_at / 86400000.0);
+    moment   CONSTANT timestamp := timestamp '1970-01-01' + make_interval(days => day)
+        + (its_at - day * 86400000::bigint) * interval '1 millisecond';
+    envelope CONSTANT text := '{"actor":' || holdfast.as_json(its_actor)
+        || ',"at":' || to_char(moment, '"\""YYYY-MM-DD"T"HH24:MI:SS.MS"Z\""')
+        || ',"body":"' || encode(its_body, 'hex') || '","clock":' || its_clock
+        || ',"key":' || CASE WHEN its_key IS NULL THEN 'null' ELSE holdfast.as_json(its_key) END
+        || ',"prev":' || coalesce('"' || encode(its_prev, 'hex') || '"', 'null')
+        || ',"seen":' || CASE WHEN its_seen IS NULL THEN '[]' ELSE holdfast.heads_as_json(its_seen) END
+        || ',"seq":' || its_seq || ',"session":' || holdfast.as_json(its_id)
+        || ',"type":' || holdfast.as_json(its_type) || ',"v":' || its_v
+        || ',"writer":' || holdfast.as_json(its_writer) || '}';
+BEGIN
+    RETURN coalesce(its_hash = sha256(convert_to(E'holdfast event 1\n' || envelope, 'UTF8'))
+        AND (its_data IS NULL OR its_body = sha256(its_salt || its_data))
+        AND its_writer !~ '[[:cntrl:]]', false);
+END $$;
+
 DO $$
 DECLARE
     one   record;
@@ -336,8 +387,8 @@ BEGIN
         EXECUTE format('CREATE POLICY administering ON holdfast.%I FOR ALL TO %I USING ('
             'current_setting(''holdfast.administering'', true) = ''on'')', one.tablename, owner);
     END LOOP;
-    FOR one IN SELECT unnest(ARRAY['sessions', 'shares', 'words', 'aliases', 'installations', 'places_of_work',
-        'memory', 'evidence', 'writers']) AS tablename LOOP
+    FOR one IN SELECT unnest(ARRAY['sessions', 'shares', 'events', 'words', 'aliases', 'installations',
+        'places_of_work', 'memory', 'evidence', 'writers']) AS tablename LOOP
         EXECUTE format('CREATE POLICY asking ON holdfast.%I FOR ALL TO %I USING ('
             'current_setting(''search_path'') = ''pg_catalog, pg_temp, "holdfast.asking"'')', one.tablename, owner);
     END LOOP;
@@ -357,7 +408,9 @@ CREATE POLICY recording ON holdfast.events FOR INSERT TO holdfast_member WITH CH
         SELECT 1 FROM holdfast.sessions s WHERE s.ref = session AND (
             s.owner = CURRENT_USER OR (s.everyone = 'write' OR EXISTS (
                 SELECT 1 FROM holdfast.shares g WHERE g.session = s.ref AND g.person = CURRENT_USER AND g.writes))
-            AND holdfast.adds_only(s.vault, session, type, key, clock, writer, seq, hash))));
+            AND holdfast.adds_only(s.vault, session, type, key, clock, writer, seq, hash)
+            AND holdfast.is_sealed(s.id, actor, events.at, body, clock, key, prev, seen, seq, type, v, writer, hash,
+                data, salt))));
 CREATE POLICY erasing ON holdfast.events FOR UPDATE TO holdfast_member USING (holdfast.writes_to(session));
 CREATE POLICY withdrawing ON holdfast.events FOR DELETE TO holdfast_member USING (
     holdfast.writes_to(session) AND (put_by = CURRENT_USER OR holdfast.owns(session)));

@@ -1,0 +1,375 @@
+"""Whose a stream of events is: its events' who put them there, whatever anybody calls themselves in plain SQL."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from desks import Desk
+from team_of_people import REFUSED, Team, team
+from test_hostile_members import BOBS, Shared, row, shared
+
+from holdfast.core.canonical import digest
+from holdfast.core.event import LAYOUT, Event, Head, public, seal
+from holdfast.core.vocabulary import EventErased
+from holdfast.keeper.captures import links
+from holdfast.keeper.own_devices import own_test
+from holdfast.store.conformance import Ticks, note, put
+from holdfast.store.postgres import PostgresStore, administering, sharing
+from holdfast.store.postgres.talking import kept
+
+__all__ = ["shared", "team"]
+
+
+def as_writer(shared: Shared, writer: str, seq: int = 1, **more: Any) -> Event:
+    return shared.by_bob("note.added", {"text": f"{seq} of {writer}"}, writer=writer, seq=seq, **more)
+
+
+def brought_by_anna(shared: Shared) -> Event:
+    """The first event of a stream of her home's, as a copy of her home's store brings it."""
+    event = as_writer(shared, secrets.token_hex(10))
+    with shared.anna.transaction() as transaction:
+        transaction.receive([event])
+    return event
+
+
+def next_number(shared: Shared) -> Event:
+    first = brought_by_anna(shared)
+    return as_writer(shared, first.writer, 2, prev=first.hash, clock=first.clock + 1)
+
+
+def after_a_claim(shared: Shared) -> Event:
+    event = next_number(shared)
+    assert claimed(shared.team, event.writer) is None
+    return event
+
+
+def claimed_before_it_came(shared: Shared) -> Event:
+    writer = secrets.token_hex(10)
+    assert claimed(shared.team, writer) is not None
+    first = as_writer(shared, writer)
+    with shared.anna.transaction() as transaction:
+        transaction.receive([first])
+    return as_writer(shared, writer, 2, prev=first.hash, clock=first.clock + 1)
+
+
+def in_another_session(shared: Shared) -> Event:
+    """Of a stream that anna brought with a session that bob does not see."""
+    writer = secrets.token_hex(10)
+    hidden = seal(
+        session=shared.team.id("private"), writer=writer, seq=1, prev=None, clock=10**15, at=1, actor="anna",
+        type="note.added", version=1, data=b'{"text":"hidden"}', salt=bytes(16),
+    )  # fmt: skip
+    with shared.anna.transaction() as transaction:
+        transaction.receive([hidden])
+    return as_writer(shared, writer)
+
+
+def claimed(team: Team, writer: str, person: str = "bob") -> int | None:
+    ((found,),) = team.line(person).execute("SELECT holdfast.settle(1, 'home', %s)", (writer,)).fetchall()
+    return None if found is None else int(found)
+
+
+WAYS: Final[dict[str, Callable[[Shared], Event]]] = {
+    "with its next number": next_number,
+    "after claiming it": after_a_claim,
+    "claimed before it came": claimed_before_it_came,
+    "begun in another session": in_another_session,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_member_does_not_go_on_with_a_stream_that_the_owner_brought(shared: Shared, way: str) -> None:
+    """No home of hers says that it writes it: that it holds events that she put is enough."""
+    event = WAYS[way](shared)
+    with pytest.raises(REFUSED):
+        shared.insert(event)
+    assert event.hash not in {one.hash for one in shared.anna.events(shared.id)}
+    shared.annas_work_goes_on(notes=2)
+    with shared.anna.transaction() as transaction:  # she goes on with it herself
+        assert transaction.receive([event]) == 1
+
+
+def test_a_member_brings_streams_of_their_own_home_into_what_they_may_write(shared: Shared) -> None:
+    first = as_writer(shared, secrets.token_hex(10))
+    second = as_writer(shared, first.writer, 2, prev=first.hash, clock=first.clock + 1)
+    for event in (first, second):
+        with shared.bob.transaction() as transaction:
+            assert transaction.receive([event]) == 1
+    assert shared.bob.is_own_stream(shared.id, first.writer)
+    assert not shared.anna.is_own_stream(shared.id, first.writer)
+    put(shared.bob, shared.id, note("and goes on from here"))
+
+
+def _forged_before(shared: Shared, *events: Event) -> None:
+    """As earlier versions of the database took it in from bob."""
+    line = shared.team.line("postgres")
+    with line.transaction():
+        line.execute("SET LOCAL session_replication_role = replica")
+        shared.insert(*events, person="postgres")
+        line.execute("UPDATE holdfast.events SET put_by = %s WHERE put_by = 'postgres'", (shared.team.role("bob"),))
+
+
+def test_a_stream_into_which_somebody_else_put_an_event_is_not_ones_own(shared: Shared) -> None:
+    """Neither of the two: their program would take the other's word for theirs. Without it, it is hers again."""
+    first = brought_by_anna(shared)
+    assert shared.anna.is_own_stream(shared.id, first.writer)
+    assert not shared.anna.is_own_stream(shared.id, "nobody's")
+    forged = as_writer(shared, first.writer, 2, prev=first.hash, clock=first.clock + 1)
+    _forged_before(shared, forged)
+    assert not shared.anna.is_own_stream(shared.id, first.writer)
+    assert not shared.bob.is_own_stream(shared.id, first.writer)
+    shared.team.line("anna").execute("DELETE FROM holdfast.events WHERE hash = %s", (bytes.fromhex(forged.hash),))
+    assert shared.anna.is_own_stream(shared.id, first.writer)
+
+
+@pytest.fixture
+def annas_desk(shared: Shared, tmp_path: Path) -> Desk:
+    return Desk(tmp_path, shared.team.address("anna", "shop").secret)
+
+
+def test_the_owner_of_a_session_does_not_speak_for_this_device(shared: Shared, annas_desk: Desk) -> None:
+    """Bob begins a session whose events name anna's device as their writer, and shares it with her: she said nothing
+    in it, and the conversation that it names is none of hers.
+    """
+    session = f"{secrets.token_hex(4)}-0000-7000-8000-000000000000"
+    with annas_desk.keeper() as keeper:
+        begun = keeper.start("Hers")
+        this = keeper.home.writer(keeper.address)
+        assert own_test(keeper, begun.id)(this)
+        facts: dict[str, Any] = {"session": session, "at": 1, "actor": "anna", "version": 1, "salt": bytes(16)}
+        start = seal(writer=this, seq=1, prev=None, clock=1, type="session.started",
+                     data=b'{"device":"desk","goal":"Not hers"}', **facts)  # fmt: skip
+        linked = seal(writer=this, seq=2, prev=start.hash, clock=2, type="native.linked",
+                      data=b'{"agent":"claude","id":"talk"}', **facts)  # fmt: skip
+        with shared.bob.transaction() as transaction:
+            transaction.receive([start, linked])
+        sharing.share(shared.bob, session, shared.team.role("anna"), writes=True)
+        state = keeper.store().state(session)
+        assert state is not None
+        assert not own_test(keeper, session)(this)
+        assert not links.is_linked(keeper, state, "claude:talk")
+        # Her next process writes under another name: under this one, nothing more would be believed to be hers.
+    with annas_desk.keeper() as keeper:
+        keeper.session(begun.id).note("goes on")
+        other = keeper.home.writer(keeper.address)
+        assert other != this
+        assert own_test(keeper, begun.id)(this)
+        assert own_test(keeper, begun.id)(other)
+
+
+def test_a_home_without_another_name_is_told_that_its_stream_is_somebody_elses(shared: Shared) -> None:
+    """As after a database was lost, and somebody restored what they had."""
+    first = brought_by_anna(shared)
+    made = [first.writer]
+    facts: dict[str, Any] = {"writer": lambda: made[-1], "wall": Ticks(), "here": lambda _: "lost home of bob"}
+    address = shared.team.address("bob", "shop")
+    with (
+        closing(PostgresStore(address, **facts)) as store,
+        pytest.raises(Exception, match="somebody else put events there under this home's writer id"),
+    ):
+        put(store, shared.id, note("refused"))
+
+    def renew() -> str:
+        made.append(secrets.token_hex(10))
+        return made[-1]
+
+    with closing(PostgresStore(address, renew=renew, **facts)) as store:
+        [event] = put(store, shared.id, note("taken in"))
+    assert [event.writer] == made[1:]
+
+
+def test_a_database_of_before_keeps_no_claim_of_a_stream_that_another_brought(shared: Shared) -> None:
+    """Bringing the tables up to date ends the claim; what was put under it counts as nobody's own."""
+    first = brought_by_anna(shared)
+    forged = as_writer(shared, first.writer, 2, prev=first.hash, clock=first.clock + 1)
+    _forged_before(shared, forged)
+    line = shared.team.line("postgres")
+    line.execute(
+        "INSERT INTO holdfast.writers (vault, writer, person) VALUES (1, %s, %s)",
+        (first.writer, shared.team.role("bob")),
+    )
+    line.execute("DROP INDEX holdfast.events_by_writer; UPDATE holdfast.facts SET value = '2' WHERE name = 'version'")
+    administering.init(shared.team.address("boss", "shop"))
+    assert line.execute("SELECT to_regclass('holdfast.events_by_writer') IS NOT NULL").fetchone() == (True,)
+    kept_claims = line.execute("SELECT FROM holdfast.writers WHERE writer = %s", (first.writer,)).fetchall()
+    assert kept_claims == []
+    with pytest.raises(REFUSED):
+        shared.insert(as_writer(shared, first.writer, 3, prev=forged.hash, clock=forged.clock + 1))
+    assert not shared.anna.is_own_stream(shared.id, first.writer)
+    put(shared.bob, shared.id, note("bob goes on under his own name"))
+    shared.annas_work_goes_on(notes=2)
+
+
+# ── hashes ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def under_annas_hash(shared: Shared, **more: Any) -> Event:
+    made = shared.by_bob("note.added", {"text": "by bob"}, clock=shared.events[-1].clock + 5)
+    return msgspec.structs.replace(made, hash=shared.events[-1].hash, **more)
+
+
+UNSEALED: Final[dict[str, Callable[[Shared], Event]]] = {
+    "the hash of another's event": under_annas_hash,
+    "the same without data": lambda shared: under_annas_hash(shared, data=None, salt=None),
+    "a hash of nothing": lambda shared: msgspec.structs.replace(as_writer(shared, BOBS), hash="ab" * 32),
+    "data that its digest does not fit": lambda shared: msgspec.structs.replace(as_writer(shared, BOBS), data=b"{}"),
+    "another time": lambda shared: msgspec.structs.replace(as_writer(shared, BOBS), at=7),
+    "another actor": lambda shared: msgspec.structs.replace(as_writer(shared, BOBS), actor="anna"),
+    "another session": lambda shared: as_writer(shared, BOBS, session=shared.team.id("private")),
+    "a head that nobody reads": lambda shared: as_writer(shared, BOBS, seen=(Head("w", 2**53, "h"),)),
+    "a writer that no list shows": lambda shared: as_writer(shared, "\x1b[2J"),
+}
+
+
+@pytest.mark.parametrize("case", UNSEALED)
+def test_an_event_of_a_member_that_is_not_what_its_hash_says_is_refused(shared: Shared, case: str) -> None:
+    """Else it stops whoever checks chains, and an erasure of it erases another's event of the same hash."""
+    with pytest.raises(REFUSED):
+        shared.insert(UNSEALED[case](shared))
+    assert [one for one in shared.anna.check() if one.session == shared.id] == []
+
+
+def test_seen_heads_are_taken_in_as_programs_write_them_alone(shared: Shared) -> None:
+    """Written otherwise they are read otherwise, and the hash fits the bytes but not what is read."""
+    plain = as_writer(shared, BOBS)
+    envelope = {name: value for name, value in public(plain).items() if name not in ("hash", "data", "salt")}
+    hashed = msgspec.json.encode(envelope, order="sorted")
+    assert digest(LAYOUT, hashed) == plain.hash
+    written = list(row(plain))
+    for told in (
+        b'[["x", 1, "h"]]', b'[["x",1.0,"h"]]', b'[["x",1,"h",2]]', b'[["x","1","h"]]',
+        b'[["x",9007199254740992,"h"]]', b'[["\\u0078",1,"h"]]', b"[null]", b"[" * 10_000, b"\xff",
+    ):  # fmt: skip
+        own = digest(LAYOUT, hashed.replace(b'"seen":[]', b'"seen":' + told))
+        with pytest.raises(REFUSED):
+            shared.team.said(
+                "bob", _INSERT, shared.ref, *written[:8], told, *written[9:11], bytes.fromhex(own), *written[12:]
+            )
+    with shared.bob.transaction() as transaction:
+        heads = (Head("wé\n\x02", 3, "h"), Head("x", 1, "h"))
+        assert transaction.receive([as_writer(shared, BOBS, seen=heads)]) == 1
+
+
+_INSERT: Final = (
+    "INSERT INTO holdfast.events (session, writer, seq, clock, at, v, type, actor, key, seen, body, prev, hash, data,"
+    " salt) VALUES (" + ", ".join(["%s"] * 15) + ")"
+)
+
+
+@pytest.mark.parametrize("said", ["plain", "\0", "\1", "\0\1\2", "é\u2028😀\x7f\x9f", 'a"b\\c/\b\f\n\r\t\x1f', ""])
+def test_any_text_of_a_member_is_hashed_as_their_program_hashes_it(shared: Shared, said: str) -> None:
+    """The database and the program write an event the same way, whatever its texts and its time are."""
+    for number, at in enumerate((0, -1, 1, -62135596800000, 253402300799999, 951782400000), 1):
+        event = as_writer(shared, secrets.token_hex(10), number, at=at, actor=said, key=f"{said}{number}",
+                          prev="ab" * 32)  # fmt: skip
+        assert shared.team.said("bob", _INSERT, shared.ref, *(kept(value) for value in row(event)))
+
+
+def test_an_erasure_under_hashes_that_were_given_twice_before_erases_nothing_of_others(shared: Shared) -> None:
+    """In a database of before: the owner's own erasures, and her repair, leave what bob named by a false row."""
+    false = under_annas_hash(shared)
+    erasure = shared.by_bob("event.erased", {"hashes": [false.hash]}, seq=2, prev=false.hash, clock=false.clock + 1)
+    _forged_before(shared, false)
+    with pytest.raises(REFUSED):
+        shared.insert(erasure)
+    _forged_before(shared, erasure)
+    [own] = put(shared.anna, shared.id, note("of hers, and erased by her"))
+    put(shared.anna, shared.id, EventErased(hashes=(own.hash,)))
+    shared.anna.repair()
+    there = {one.hash: one.data for one in shared.anna.events(shared.id) if one.writer != BOBS}
+    assert there[own.hash] is None
+    assert there[shared.events[-1].hash] is not None
+
+
+# ── every function that is given a writer, a session, a person or a home ─────────────────────────────────
+
+_APPEND: Final = (
+    "holdfast.append({private}, 'w', 1, 1, 1, 1, 'note.added', 'a', NULL, NULL, sha256(''), NULL, sha256(''), NULL,"
+    " NULL, 1, 1, NULL, 'x', 'created', 0, 'x', 'x', 0, 0, 0, '{{}}', {home})"
+)
+# What carl, a member who sees nothing of anna's private work, is told or may do by naming it. All else is refused.
+FUNCTIONS: Final[dict[str, tuple[str, object]]] = {
+    "append": (_APPEND, REFUSED),
+    "begin_writing": ("holdfast.begin_writing({home}, 1, '{private_id}', 1)", REFUSED),
+    "begin_session": ("holdfast.begin_session(1, '{private_id}', 1)", []),
+    "found": ("holdfast.found(1, ARRAY['secret'], 'secretp')", []),
+    "called": ("holdfast.called(1, 'alias-private')", []),
+    "words_of": ("holdfast.words_of({private})", []),
+    "aliases_of": ("holdfast.aliases_of({private})", []),
+    "projects_at": ("holdfast.projects_at(1, 'path', '/home/anna/private', {home})", []),
+    "evidence_of": ("holdfast.evidence_of(1, 'project-private', {home})", []),
+    "places_at": ("holdfast.places_at({home})", []),
+    "current_at": ("holdfast.current_at({home}, '/home/anna/private')", [(None,)]),
+    "point": ("holdfast.point({home}, '/home/anna/private', NULL)", REFUSED),
+    "leave": ("holdfast.leave('{private_id}')", None),  # of carl's own homes
+    "remembered": ("holdfast.remembered({home}, 'of private')", [(None,)]),
+    "remembered_under": ("holdfast.remembered_under({home}, '')", []),
+    "remember": ("holdfast.remember({home}, 'of private', NULL)", REFUSED),
+    "sees": ("holdfast.sees({private})", [(False,)]),
+    "writes_to": ("holdfast.writes_to({private})", [(False,)]),
+    "owns": ("holdfast.owns({private})", [(False,)]),
+    "own_in": ("holdfast.own_in(1, '{anna}')", [(False,)]),
+    "has_home": ("holdfast.has_home({home})", [(False,)]),
+    "knows": ("holdfast.knows(1, 'project-private', '{anna}', 0)", [(False,)]),
+    "adds_only": ("holdfast.adds_only(1, {private}, 'note.added', NULL, 1, '{writer}', 1, sha256(''))", [(False,)]),
+    "settle": ("holdfast.settle(1, 'home of carl', '{writer}')", [(None,)]),
+    "settle elsewhere": ("holdfast.settle(2, 'home of carl', 'w')", REFUSED),
+    "writes_as": ("holdfast.writes_as(1, '{writer}')", [(False,)]),
+    "writes_as elsewhere": ("holdfast.writes_as(2, 'w')", [(False,)]),
+    "own_id elsewhere": ("holdfast.own_id(2, '{elsewhere_id}')", "the same"),
+}  # fmt: skip
+# These are told nothing but what they say: they look at no table.
+_CALCULATING: Final = {"among", "horizon", "is_sealed", "as_json", "heads_as_json"}
+
+
+@pytest.fixture(scope="module")
+def named(team: Team) -> dict[str, str]:
+    """A home of anna's, and the writer of a stream that she only brought."""
+    ((home,),) = team.said("postgres", "SELECT ref FROM holdfast.installations WHERE person = '{anna}' LIMIT 1")
+    writer = secrets.token_hex(10)
+    event = seal(
+        session=team.id("private"), writer=writer, seq=1, prev=None, clock=10**15, at=1, actor="anna",
+        type="note.added", version=1, data=b'{"text":"brought"}', salt=bytes(16),
+    )  # fmt: skip
+    with closing(team.store("anna")) as anna, anna.transaction() as transaction:
+        transaction.receive([event])
+    return {"{home}": str(home), "{writer}": writer}
+
+
+@pytest.mark.parametrize("called", FUNCTIONS)
+def test_functions_do_nothing_for_a_member_who_names_what_is_anothers(
+    team: Team, named: dict[str, str], called: str
+) -> None:
+    told, due = FUNCTIONS[called]
+    for name, value in named.items():
+        told = told.replace(name, value)
+    before = _all_of_anna(team)
+    if due is REFUSED:
+        with pytest.raises(REFUSED):
+            team.said("carl", f"SELECT * FROM {told}")
+    else:
+        given = team.said("carl", f"SELECT * FROM {told} AS given")
+        assert due is None or given == ([(team.id("elsewhere"),)] if due == "the same" else due)
+    assert _all_of_anna(team) == before
+
+
+def _all_of_anna(team: Team) -> list[Any]:
+    tables = ("sessions", "events", "words", "aliases", "places_of_work", "memory", "writers", "installations")
+    return [team.said("postgres", f"SELECT md5(string_agg(t::text, '' ORDER BY t::text)) FROM holdfast.{one} t")
+            for one in tables]  # fmt: skip
+
+
+def test_every_function_that_members_may_call_is_in_this_table(team: Team) -> None:
+    """A new one needs a decision: whose session, home, writer or person may whoever calls it name?"""
+    asked = (
+        "SELECT p.proname FROM pg_proc p WHERE p.pronamespace = 'holdfast'::regnamespace"
+        " AND has_function_privilege('holdfast_member', p.oid, 'EXECUTE')"
+    )
+    names = {str(name) for (name,) in team.said("postgres", asked)}
+    assert names == {name.split()[0] for name in FUNCTIONS} | _CALCULATING
