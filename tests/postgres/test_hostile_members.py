@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg import errors as pg
 from psycopg import sql
 from team_of_people import REFUSED, Team, team
@@ -28,9 +29,11 @@ from holdfast.core.errors import Refused
 from holdfast.core.event import Event, Head, seal
 from holdfast.core.fold import fold
 from holdfast.core.vocabulary import EventErased, Project
-from holdfast.store.conformance import draft, note, put, started
-from holdfast.store.interface import Filter
+from holdfast.store.conformance import Ticks, draft, note, put, started
+from holdfast.store.copying import Progress, copy
+from holdfast.store.interface import Filter, Store
 from holdfast.store.postgres import PostgresStore, administering, sharing
+from holdfast.store.sqlite import SqliteStore
 
 __all__ = ["team"]
 
@@ -63,6 +66,20 @@ class Shared(NamedTuple):
                         sql.SQL(", ").join(map(sql.Identifier, _COLUMNS)), sql.SQL(", %s") * len(_COLUMNS)
                     ),
                     (self.ref, *row(event)),
+                )
+            line.execute(ANEW, (self.ref,))
+
+    def insert_before(self, *events: Event) -> None:
+        """By bob, as an earlier version of the tables let them in."""
+        line = self.team.line("postgres")
+        with line.transaction():
+            line.execute("SET LOCAL session_replication_role = replica")
+            for event in events:
+                line.execute(
+                    sql.SQL("INSERT INTO holdfast.events (session, put_by, {}) VALUES (%s, %s{})").format(
+                        sql.SQL(", ").join(map(sql.Identifier, _COLUMNS)), sql.SQL(", %s") * len(_COLUMNS)
+                    ),
+                    (self.ref, self.team.role("bob"), *row(event)),
                 )
             line.execute(ANEW, (self.ref,))
 
@@ -253,6 +270,25 @@ def with_seen(*heads: Head) -> Case:
     ]
 
 
+def under_the_hashes_of(which: slice, *, data: bool, erased: bool = False) -> Case:
+    """Rows of bob's own that have the hashes of anna's events; then an erasure of these hashes."""
+
+    def made(shared: Shared) -> list[Event]:
+        rows: list[Event] = []
+        for number, event in enumerate(shared.events[which], 1):
+            own = shared.by_bob("note.added", {"text": "x"}, seq=number, clock=shared.events[-1].clock + number)
+            gone: dict[str, Any] = {} if data else {"data": None, "salt": None}
+            rows.append(replace(own, hash=event.hash, **gone))
+        if erased:
+            hashes: list[Json] = [event.hash for event in rows]
+            last = rows[-1]
+            rows.append(shared.by_bob("event.erased", {"hashes": hashes}, seq=last.seq + 1, prev=last.hash,
+                                      clock=last.clock + 1))  # fmt: skip
+        return rows
+
+    return made
+
+
 def in_annas_stream(seq: int, home: str = "") -> Case:
     def made(shared: Shared) -> list[Event]:
         writer = home or shared.events[0].writer
@@ -287,6 +323,9 @@ REFUSED_CASES: Final[dict[str, Case]] = {
     "instead: within instead": erasing(lambda _: [], nested(1)),
     "instead: eight times": erasing(lambda _: [], nested(8)),
     "instead: of an erasure that was erased": erased_once,
+    "hash: another's": under_the_hashes_of(slice(1, 2), data=True),
+    "hash: another's, without data": under_the_hashes_of(slice(1, 2), data=False),
+    "hash: another's, and erased": under_the_hashes_of(slice(1, 3), data=True, erased=True),
     "key: another's, and earlier": one("note.added", {"text": "first"}, key="hook:1", clock=1),
     "key: of the start, and earlier": one("note.added", {"text": "first"}, key="file:start", clock=1),
     "writer: another's, next number": in_annas_stream(4),
@@ -348,6 +387,117 @@ def test_what_a_member_may_say_leaves_others_at_work(shared: Shared, cases: list
     shared.annas_work_goes_on()
     assert any(event.writer == BOBS for event in shared.anna.events(shared.id))
     put(shared.bob, shared.id, note("bob goes on"))
+
+
+# ── what earlier versions let in ─────────────────────────────────────────────────────────────────────────
+
+# Each names events of anna's. Bob may own a row with the same hash, which proves nothing.
+UNENTITLED_CASES: Final[dict[str, Case]] = {
+    "named": erasing(others),
+    "named in capitals": erasing(lambda shared: [others(shared)[0].upper()]),
+    "named in what stands instead": erasing(lambda _: [], nested(1)),
+    "named in what stands instead of an erasure that was erased": erased_once,
+    "named with JSON escapes": lambda shared: [
+        shared.by_bob("event.erased", f'{{"hashes":["\\u{ord(h[0]):04x}{h[1:]}"]}}'.encode()) for h in others(shared)
+    ],
+    "rows with the same hashes": under_the_hashes_of(slice(1, 3), data=True, erased=True),
+    "rows with the same hashes, without data": under_the_hashes_of(slice(1, 3), data=False, erased=True),
+}
+
+
+@pytest.mark.parametrize("case", UNENTITLED_CASES)
+def test_an_erasure_of_anothers_events_erases_nothing_when_it_is_there_already(
+    shared: Shared, tmp_path: Path, case: str
+) -> None:
+    """The owner's program passes it over, whatever makes it carry out erasures; doctor names who put it there, a
+    repair sets it aside, and neither a copy nor a backup takes it over.
+    """
+    shared.insert_before(*UNENTITLED_CASES[case](shared))
+    put(shared.anna, shared.id, note("secret"))
+    secret = list(shared.anna.events(shared.id))[-1]
+    assert secret.type == "note.added"
+    put(shared.anna, shared.id, EventErased(hashes=(secret.hash,)))
+    with shared.anna.transaction() as transaction:  # as an event that came late does
+        transaction.receive([_by_annas_phone(shared)])
+    said = [one.detail for one in shared.anna.check() if one.check == "chain" and one.session == shared.id]
+    assert any("erases what another person put there" in one and shared.team.role("bob") in one for one in said)
+
+    (left,) = (one for one in shared.anna.backup(str(tmp_path / "backup")) if one.session == shared.id)
+    assert "that somebody else put there" in left.reason
+    with closing(_opened_file(tmp_path / "restored.db")) as restored:
+        restored.restore(str(tmp_path / "backup"))
+        _nothing_of_annas_is_erased(shared, restored)
+        assert [one for one in restored.check() if one.session == shared.id] == []
+
+    repaired = [one for one in shared.anna.repair() if shared.id in one]
+    assert any("erases what another person put there" in one for one in repaired)
+    found = {one.check for one in shared.anna.check() if one.session == shared.id}
+    assert found <= {"aside"}
+    assert next(one for one in shared.anna.events(shared.id) if one.hash == secret.hash).data is None
+    shared.annas_work_goes_on()
+
+
+def test_an_erasure_by_a_member_is_refused_when_a_row_of_another_person_has_the_hash(shared: Shared) -> None:
+    """Though bob has a row with that hash, too, since before that was refused."""
+    *rows, erasure = under_the_hashes_of(slice(1, 3), data=True, erased=True)(shared)
+    shared.insert_before(*rows)
+    with pytest.raises(REFUSED, match="only its author"):
+        shared.insert(erasure)
+
+
+def test_an_erasure_by_a_member_erases_nothing_that_the_owner_brings_later(shared: Shared) -> None:
+    """Bob knew the event from elsewhere, and erased its hash before anna put it into the store."""
+    late = _by_annas_phone(shared)
+    row_of_bob = replace(shared.by_bob("note.added", {"text": "x"}), hash=late.hash)
+    erasure = shared.by_bob("event.erased", {"hashes": [late.hash]}, seq=2, clock=row_of_bob.clock + 1)
+    shared.insert_before(row_of_bob, erasure)
+    with shared.anna.transaction() as transaction:
+        transaction.receive([late])
+    for _ in range(2):
+        kept = [one.data for one in shared.anna.events(shared.id) if one.writer == late.writer]
+        assert kept == [late.data]
+        shared.anna.repair()
+
+
+def test_a_former_owners_erasure_stays_obeyed_when_the_session_is_handed_over(shared: Shared) -> None:
+    """Anna erased what bob wrote and put something in its place; then the session is carl's."""
+    [own] = put(shared.bob, shared.id, note("secret of bob"))
+    [erasure] = put(shared.anna, shared.id, EventErased(hashes=(own.hash,), instead={own.hash: {"text": "cut"}}))
+    shared.team.line("postgres").execute(
+        "UPDATE holdfast.sessions SET owner = %s WHERE ref = %s", (shared.team.role("carl"), shared.ref)
+    )
+    with closing(shared.team.store("carl")) as carl:
+        carl.repair()
+        state = carl.state(shared.id)
+        assert state is not None
+        assert "cut" in [one.text for one in state.notes]
+        assert erasure.hash in [one.hash for one in carl.events(shared.id)]
+        assert [one for one in carl.check() if one.session == shared.id] == []
+
+
+def test_a_repair_by_the_owner_makes_no_members_event_hers(shared: Shared) -> None:
+    """Bob's event could be mended; but who puts it there again would be anna."""
+    event = shared.by_bob("note.added", {"text": "by bob"})
+    shared.insert_before(replace(event, body="00" * 32))
+    shared.anna.repair()
+    assert [one for one in shared.anna.events(shared.id) if one.writer == BOBS] == []
+
+
+def _by_annas_phone(shared: Shared) -> Event:
+    """An event of anna's that is not in the store yet, early in the log."""
+    return shared.by_bob("note.added", {"text": "from her phone"}, writer="a" * 32, clock=shared.events[0].clock + 1,
+                         actor="anna")  # fmt: skip
+
+
+def _opened_file(path: Path) -> SqliteStore:
+    return SqliteStore(str(path), writer=lambda: "f" * 32, wall=Ticks())
+
+
+def _nothing_of_annas_is_erased(shared: Shared, store: Store) -> None:
+    there = {event.hash: event.data for event in store.events(shared.id)}
+    assert {event.hash: there.get(event.hash) for event in shared.events} == {
+        event.hash: event.data for event in shared.events
+    }
 
 
 # ── every value of a row that others read ────────────────────────────────────────────────────────────────
@@ -429,6 +579,59 @@ def test_an_event_that_no_program_writes_harms_nobody(shared: Shared, cases: lis
     assert any(f"(put there by {shared.team.role('bob')})" in one for one in said)
     shared.anna.repair()
     assert "chain" not in {one.check for one in shared.anna.check() if one.session == shared.id}
+
+
+@pytest.mark.parametrize("cases", portions(_ALL_EVENTS))
+def test_damage_that_a_member_put_there_stops_no_copy_of_the_owner(
+    shared: Shared, tmp_path: Path, cases: list[str]
+) -> None:
+    """Neither a backup nor a copy, from there or to there: all that is hers is carried, and of others all that is
+    sound; the session is named.
+    """
+    [sound] = put(shared.bob, shared.id, note("bob's home is sound"))
+    _put_before(shared, cases)
+    with closing(_opened_file(tmp_path / "copy.db")) as copied:
+        for _ in range(2):
+            done = copy(shared.anna, copied)
+            (left,) = (one for one in done.left_out if one.session == shared.id)
+            assert f"(put there by {shared.team.role('bob')})" in left.reason
+            _nothing_of_annas_is_erased(shared, copied)
+            hashes = [event.hash for event in copied.events(shared.id)]
+            assert hashes == [*(event.hash for event in shared.events), sound.hash]
+            assert [one for one in copied.check() if one.session == shared.id] == []
+        put(copied, shared.id, note("at home"))
+        copy(copied, shared.anna)
+        assert "at home" in [event.data and json.loads(event.data).get("text") for event in shared.anna.events(
+            shared.id) if event.writer == "f" * 32]  # fmt: skip
+    assert shared.id in [one.session for one in shared.anna.backup(str(tmp_path / "backup"))]
+    shared.anna.repair()
+    assert shared.id not in [one.session for one in shared.anna.backup(str(tmp_path / "later"))]
+
+
+def test_damage_that_comes_while_it_is_copied_stops_no_copy_of_the_owner(shared: Shared, tmp_path: Path) -> None:
+    """After the session was checked, a member puts an event there whose hash is wrong."""
+    late = replace(shared.by_bob("note.added", {"text": "x"}), hash="ab" * 32)
+
+    def told(progress: Progress) -> None:
+        if progress == ("checking", progress.of, progress.of):
+            shared.insert_before(late)
+
+    with closing(_opened_file(tmp_path / "copy.db")) as copied:
+        done = copy(shared.anna, copied, told=told)
+        assert shared.id in [one.session for one in done.left_out]
+        _nothing_of_annas_is_erased(shared, copied)
+
+
+def test_backup_says_what_of_others_is_not_in_it_when_a_member_put_damage_there(
+    shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared.insert_before(replace(shared.by_bob("note.added", {"text": "x"}), hash="ab" * 32))
+    _go_to(tmp_path, monkeypatch, shared.team, "anna")
+    assert main(["backup", str(tmp_path / "backup")]) == 1
+    said = capsys.readouterr().err
+    assert "could not be backed up whole; everything else is there" in said
+    assert "without 1 event that somebody else put there" in said
+    assert (tmp_path / "backup").exists()
 
 
 @pytest.mark.parametrize("cases", portions(_REFUSED_ROWS))

@@ -14,6 +14,8 @@ from fleet import Device, join, settle
 from team import Team
 
 from holdfast.core import view
+from holdfast.core.canonical import canonical
+from holdfast.core.event import seal
 from holdfast.core.vocabulary import (
     AgentCompleted,
     AgentStarted,
@@ -104,6 +106,40 @@ def test_session_of_another_member_holds_up_no_sync(
     assert anna.state("s1") is None
     assert anna.state("s2") is not None
     assert any(one.device == "ben" for one in anna.sync().rejected)
+    anna.close()
+    ben.close()
+
+
+def test_erasure_of_what_another_person_put_there_is_not_sent_to_other_devices(
+    team: Team, tmp_path: Path, remote: FolderRemote
+) -> None:
+    """A member put it into the owner's session under an earlier version: her devices obey what she sends."""
+    anna, ben = on_server(team, tmp_path, "anna", remote), Device(str(tmp_path), "ben", remote)
+    join(anna.found(), ben)
+    anna.start("s1")
+    anna.note("s1", "precious")
+    (note,) = (event for event in anna.events("s1") if event.type == "note.added")
+    erasure = seal(
+        session="s1", writer="b0b" + "0" * 29, seq=1, prev=None, clock=note.clock + 1, at=note.at, actor="bob",
+        type="event.erased", version=1, salt=bytes(16), data=canonical({"hashes": [note.hash]}),
+    )  # fmt: skip
+    with team.server.connect(team.name) as line:
+        line.execute("SET session_replication_role = replica")
+        line.execute(
+            "INSERT INTO holdfast.events (session, put_by, writer, seq, clock, at, v, type, actor, body, hash, data,"
+            " salt)"
+            " SELECT s.ref, 'bob', %s, 1, %s, %s, 1, %s, 'bob', %s, %s, %s, %s FROM holdfast.sessions s"
+            " JOIN holdfast.vaults v ON v.ref = s.vault WHERE s.id = 's1' AND v.name = %s",
+            (erasure.writer, erasure.clock, erasure.at, erasure.type, bytes.fromhex(erasure.body),
+             bytes.fromhex(erasure.hash), erasure.data, erasure.salt, team.vault),
+        )  # fmt: skip
+        line.execute("UPDATE holdfast.sessions SET version = version + 1, anew = version + 1 WHERE id = 's1'")
+    anna.note("s1", "later")
+    settle([anna, ben])
+    assert ben.notes("s1") == anna.notes("s1") == ["precious", "later"]
+    anna.store.repair()
+    settle([anna, ben])
+    assert ben.notes("s1") == anna.notes("s1") == ["precious", "later"]
     anna.close()
     ben.close()
 

@@ -146,6 +146,11 @@ def trouble(event: Event) -> str | None:
     return None
 
 
+def has_true_hash(event: Event) -> bool:
+    """Whether its hash is the one that follows from its envelope: otherwise another event may have that hash."""
+    return times.EARLIEST <= event.at <= times.LATEST and hash_of(event) == event.hash
+
+
 def public(event: Event) -> dict[str, Json]:
     """Every field, as `log --json` shows it and other programs read it."""
     return {

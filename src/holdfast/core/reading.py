@@ -6,7 +6,7 @@ counts in the erased event's place. What of several erasures counts is a functio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -59,6 +59,23 @@ def erasures(events: Iterable[Event]) -> Erasures:
             elif stands.get(name, b"") is not None:
                 stands[name] = _written(data.instead[name])
     return Erasures(frozenset(stands), {name: data for name, data in stands.items() if data is not None})
+
+
+def named(erasure: EventErased) -> Iterator[str]:
+    """Every event that an erasure names, also in what it puts in the place of another erasure, at any depth."""
+    yield from erasure.hashes
+    for data in erasure.instead.values():
+        inner = as_erasure(data)
+        if inner is not None:
+            yield from named(inner)
+
+
+def as_erasure(data: Json) -> EventErased | None:
+    """What stands in the place of an erasure, as an erasure; None when it is none."""
+    try:
+        return msgspec.convert(data, decodable(EventErased))
+    except msgspec.MsgspecError:
+        return None
 
 
 def standing(event: Event, instead: Mapping[str, bytes]) -> Event:

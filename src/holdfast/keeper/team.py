@@ -297,8 +297,9 @@ def incomplete(left_out: Sequence[LeftOut], done: str, again: str, *, file: str)
     """What to end with where sessions were left out: whoever sees the exit code alone must not take it for all."""
     if not left_out:
         return None
+    partly = all(leaving.OTHERS_DAMAGE in one.reason for one in left_out)
     return Refused(
-        f"{count(len(left_out), 'session')} could not be {done}; everything else is there",
+        f"{count(len(left_out), 'session')} could not be {done}{' whole' * partly}; everything else is there",
         hint=_remedy([one.reason for one in left_out], again),
         file=file,
         session=left_out[0].session if len(left_out) == 1 else None,
@@ -314,6 +315,8 @@ def _remedy(reasons: Sequence[str], again: str) -> str:
         asked.append("to share it with you so that you may write to it, with holdfast store share ID YOU")
     if asked:
         return f"Ask the owner {' or '.join(asked)}; then {again}."
+    if any(leaving.OTHERS_DAMAGE in reason for reason in reasons):
+        return "What others put there and is not in it is named by holdfast doctor, and set aside with --repair."
     return "Each is named with its reason; what is here was not changed."
 
 

@@ -5,7 +5,8 @@ target, and how far it came stands in the target's memory with it: a copy that w
 is taken away: what the target holds already, of these sessions or of others, is united with what comes.
 
 On a server some sessions are other people's: one that the target does not let us write, or that is damaged and for
-its owner to repair, is left out and named, and everything else is carried.
+its owner to repair, is left out and named, and everything else is carried. What others put into a session of ours and
+no copy may take over (`Store.unsound`) is left out of it, and the session is named.
 
 The source may go on being used. What comes in meanwhile is copied too; only where it never rests, its very last
 events are left for the next copy.
@@ -23,8 +24,8 @@ from holdfast.core.fold import fold
 from holdfast.core.reading import erasures
 from holdfast.core.state import State, freeze
 from holdfast.store import origin
-from holdfast.store.interface import UNSEEN, Arrival, Copied, Known, Store
-from holdfast.store.leaving import ANOTHER, OWNER_REPAIRS, left_out, missing, refusal
+from holdfast.store.interface import UNSEEN, Arrival, Copied, Known, RowKey, Store, Unsound, row_key
+from holdfast.store.leaving import ANOTHER, OWNER_REPAIRS, left_out, missing, partly, refusal
 from holdfast.store.verify import flaws
 
 # In the target's memory: how far the copy of a source came.
@@ -62,6 +63,8 @@ class _Copy:
         self._new = 0
         # Sessions that cannot be carried, and why. Each copy tries them again: comparing brings what is lacking.
         self._left: dict[str, str] = {}
+        # Of the others: events that others put there and that are not carried.
+        self._unsound: dict[str, Unsound] = {}
 
     def done(self) -> Copied:
         source, target = self._source, self._target
@@ -82,7 +85,10 @@ class _Copy:
                 compared.add(session)
                 self._told(Progress("comparing", number, len(asked)))
         _carry_beside(source, target, self._left)
-        return Copied(len(compared - self._left.keys()), self._new, left_out(self._left, source.state))
+        why = {
+            session: partly(len(found.rows), found.reason) for session, found in self._unsound.items()
+        } | self._left
+        return Copied(len(compared - self._left.keys()), self._new, left_out(why, source.state))
 
     def _refuse_damage(self) -> None:
         sessions = list(self._source.sessions())
@@ -99,7 +105,8 @@ class _Copy:
 
     def _damage(self, session: str) -> str | None:
         try:
-            for flaw in flaws(self._source.events(session)):
+            self._look_for_unsound(session)
+            for flaw in flaws(self._sound(self._source.events(session))):
                 if (
                     flaw.damaged is not None
                 ):  # what is missing in the source cannot be copied, but nor is it lost by it
@@ -107,6 +114,20 @@ class _Copy:
         except Damaged as error:
             return error.message
         return None
+
+    def _look_for_unsound(self, session: str) -> bool:
+        """Says whether more has to be left out than was known."""
+        before, found = self._unsound.get(session), self._source.unsound(session)
+        if found is None or (before is not None and found.rows <= before.rows):
+            return False
+        self._unsound[session] = found
+        return True
+
+    def _sound(self, events: Iterable[Event]) -> Iterator[Event]:
+        for event in events:
+            found = self._unsound.get(event.session)
+            if found is None or row_key(event) not in found.rows:
+                yield event
 
     # ── the log, in order of arrival ─────────────────────────────────────────────────────────────────────
 
@@ -118,7 +139,7 @@ class _Copy:
         # Of a server that has been used for long, places are large numbers from the first on.
         before = min((one.place - 1 for one in source.arrived(0, 1)), default=0)
         while portion := source.arrived(place, PORTION):
-            wanted = [one.event for one in portion if one.event.session not in self._left]
+            wanted = [event for event in self._sound(one.event for one in portion) if event.session not in self._left]
             try:
                 with target.transaction() as transaction:
                     reached = _place(transaction.remembered(name))
@@ -137,14 +158,14 @@ class _Copy:
             yield portion
 
     def _take_one_by_one(self, events: list[Event]) -> bool:
-        """Each session by itself; says whether one more had to be left out."""
-        before = len(self._left)
+        """Each session by itself; says whether more had to be left out."""
+        before = len(self._left), dict(self._unsound)
         of: dict[str, list[Event]] = {}
         for event in events:
             of.setdefault(event.session, []).append(event)
         for session, some in of.items():
             self._take(session, some)
-        return len(self._left) > before
+        return (len(self._left), self._unsound) != before
 
     def _take(self, session: str, events: list[Event]) -> None:
         try:
@@ -153,6 +174,9 @@ class _Copy:
         except Refused:
             self._left[session] = refusal(self._target, session)
         except Damaged as error:
+            if self._look_for_unsound(session):  # it came in since
+                self._take(session, list(self._sound(events)))
+                return
             error.session = session
             self._leave_damaged(session, error)
         else:
@@ -176,17 +200,22 @@ class _Copy:
             return
         target = self._target
         state, events = _at_one_moment(self._source, session)
-        there = {event.hash for event in target.events(session)}
+        events = list(self._sound(events))
+        unsound = target.unsound(session)
+        not_counted = frozenset[RowKey]() if unsound is None else unsound.rows
+        there = {event.hash for event in target.events(session) if row_key(event) not in not_counted}
         lacking = [event for event in events if event.hash not in there]
         if lacking:
             self._take(session, lacking)
             if session in self._left:
                 return
         copied, copies = _at_one_moment(target, session)
+        copies = [event for event in copies if row_key(event) not in not_counted]
         wrong = _difference(events, copies)
-        if wrong is None and freeze(fold(copies, session)) != freeze(copied):
+        if unsound is None and wrong is None and freeze(fold(copies, session)) != freeze(copied):
             wrong = "its state in the copy is not what its events add up to"
-        if wrong is None and copies == events and freeze(state) != freeze(copied):
+        same_log = unsound is None and session not in self._unsound and copies == events
+        if wrong is None and same_log and freeze(state) != freeze(copied):
             wrong = "its state in the copy is another"
         if wrong is not None:
             error = Damaged(f"the copy of a session differs: {wrong}", hint=_DOCTOR, session=session)

@@ -21,9 +21,9 @@ from holdfast.core.state import State, thaw
 from holdfast.core.times import text
 from holdfast.core.vocabulary import TYPE_OF, searched_text
 from holdfast.machine.wall import LATEST
-from holdfast.store.interface import Finding
+from holdfast.store.interface import Finding, RowKey, row_key
 from holdfast.store.summary import Summary, summary
-from holdfast.store.verify import flaws, forks
+from holdfast.store.verify import flaws, forks, unentitled_erasure
 
 
 class Kept(NamedTuple):
@@ -47,21 +47,22 @@ def findings(
     events: Sequence[tuple[Event, bool]],
     kept: Kept,
     known: Container[str] = (),
-    authors: Mapping[tuple[str, int], str] | None = None,
+    authors: Mapping[RowKey, str] | None = None,
+    unentitled: Sequence[Event] = (),
 ) -> Iterator[Finding]:
     """All that is wrong with a session: its events in any order, True with those marked as told twice before.
 
-    `known` holds the names (`aside`) of what is missing since a repair; `authors`, where several people write, who
-    put which event of which stream there.
+    `known` holds the names (`aside`) of what is missing since a repair. Where several people write: `authors` says
+    who else put which event there, `unentitled` are erasures of what is not their author's.
     """
     clocks = moved(event for event, _ in events)
     log = sorted((event for event, _ in events), key=lambda event: place(event, clocks))
     if not log:
         yield Finding("listing", "the session has no events", session)
-    for flaw in flaws(log):
+    for flaw in (*flaws(log), *map(unentitled_erasure, unentitled)):
         # What a repair could not bring back is known: it is no news, but still worth a word.
         repaired = flaw.damaged is None and aside(session, flaw.writer, flaw.seq) in known
-        author = None if authors is None or flaw.damaged is None else authors.get((flaw.writer, flaw.seq))
+        author = None if authors is None or flaw.damaged is None else authors.get(row_key(flaw.damaged))
         detail = flaw.detail if author is None else f"{flaw.detail} (put there by {author})"
         yield Finding("aside" if repaired else "chain", detail, session)
     for fork in forks(log):
@@ -70,7 +71,8 @@ def findings(
     if deleted and any(event.data is not None for event in log if event.type != "session.deleted"):
         yield Finding("erasure", "the session was deleted, but data of it is still there", session)
     counting = {event.hash: event for event in in_log_order(log)}
-    erased = erasures(counting.values()).hashes
+    passed_over = {event.hash for event in unentitled}
+    erased = erasures(event for event in counting.values() if event.hash not in passed_over).hashes
     if any(event.data is not None and event.hash in erased for event in log):
         yield Finding("erasure", "events were erased, but data of them is still there", session)
     if any(double == (event.hash in counting) for event, double in events):

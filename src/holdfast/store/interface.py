@@ -97,8 +97,23 @@ class Beside(NamedTuple):
     missed: frozenset[str] = frozenset()
 
 
+# An event as a row of a store: no two rows of a session have the same.
+RowKey: TypeAlias = tuple[int, str]
+
+
+def row_key(event: Event) -> RowKey:
+    return event.clock, event.hash
+
+
+class Unsound(NamedTuple):
+    """Events that other people put into a session and that no copy takes over, and why."""
+
+    reason: str
+    rows: frozenset[RowKey]
+
+
 class LeftOut(NamedTuple):
-    """A session that was not carried over, and why; its goal, where that is known."""
+    """A session that was not carried over, or not whole, and why; its goal, where that is known."""
 
     session: str
     reason: str
@@ -266,10 +281,15 @@ class Store(Protocol):
     def may_repair(self, session: str) -> bool:
         """Whether damage to it is for whoever asks to mend; False where it is somebody else's."""
 
+    def unsound(self, session: str) -> Unsound | None:
+        """What others put into a session and no copy takes over: in each stream all that the same person put there,
+        from the first event on that is damaged, or erases what is not theirs. None where there is no such event.
+        """
+
     def backup(self, path: str) -> tuple[LeftOut, ...]:
         """Write a copy that `restore` can read, never over an existing file; says what is not in it.
 
-        Complete, but for sessions of others that are damaged.
+        Complete, but for sessions of others that are damaged, and for what is `unsound`.
         """
 
     def restore(self, path: str, refuses: Refuses = lambda _session, _events: None) -> Copied:

@@ -14,6 +14,7 @@ from holdfast.store.interface import LeftOut, Store
 from holdfast.store.verify import flaws
 
 OWNER_REPAIRS: Final = "its owner repairs it: holdfast doctor --repair"
+OTHERS_DAMAGE: Final = "holdfast doctor --repair sets such events aside"
 ANOTHER: Final = "one of the two is your own, the other one came through somebody's share: they are not united"
 _HIDDEN: Final = "it is there already, from somebody who does not share it with you (holdfast store share)"
 _READ_ONLY: Final = "it is there already, from somebody who does not let you write that to it (holdfast store share)"
@@ -25,6 +26,11 @@ OTHERS: Final = frozenset({_HIDDEN, _READ_ONLY})
 def refusal(target: Store, session: str) -> str:
     """Why a store does not take in events of a session."""
     return _HIDDEN if target.state(session) is None else _READ_ONLY
+
+
+def partly(number: int, reason: str) -> str:
+    """Why a session is not carried over whole."""
+    return f"without {number} event{'s' * (number > 1)} that somebody else put there: {reason}; {OTHERS_DAMAGE}"
 
 
 def left_out(why: Mapping[str, str], state: Callable[[str], State | None]) -> tuple[LeftOut, ...]:

@@ -30,6 +30,12 @@ def flaws(events: Iterable[Event]) -> Iterator[Flaw]:
         yield from _stream(writer, stream)
 
 
+def unentitled_erasure(event: Event) -> Flaw:
+    """What is wrong with an erasure of what its author may not erase."""
+    detail = f"event {event.seq} erases what another person put there: nothing is erased by it"
+    return Flaw(event.writer, event.seq, detail, event)
+
+
 def mended(event: Event, before: Iterable[str], is_named: Callable[[str], bool]) -> Iterator[Event]:
     """What a damaged event may have been. The log says most things twice: a digest can be computed again, a hash
     stands before, or the next event repeats it. The event's own hash says which guess is none.

@@ -11,12 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
-from holdfast.core.canonical import Json
-from holdfast.core.decoding import decodable
 from holdfast.core.event import Event
-from holdfast.core.reading import read
+from holdfast.core.reading import as_erasure, read
 from holdfast.core.vocabulary import EventErased
 from holdfast.store import origin
 from holdfast.teleport import provenance
@@ -233,7 +229,7 @@ class Authority:
             if not self._wrote(author, event.session, writer):
                 return _GUEST_ERASES if author.guest else _ERASES
             # What stands in the place of an erasure erases, too.
-            inner = _inner(said.instead.get(name)) if kind == "event.erased" else None
+            inner = as_erasure(said.instead.get(name)) if kind == "event.erased" else None
             reason = None if inner is None else self._erasure(event, inner, author, new)
             if reason is not None:
                 return reason
@@ -337,10 +333,3 @@ def has_strangers(share: Vault) -> bool:
     return any(
         member.kind != "guest" and not main.is_member(device) for device, member in share.membership.members.items()
     )
-
-
-def _inner(data: Json) -> EventErased | None:
-    try:
-        return msgspec.convert(data, decodable(EventErased))
-    except msgspec.MsgspecError:
-        return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from holdfast.core.canonical import LARGEST
 from holdfast.core.event import Event
-from holdfast.store.interface import Arrival
+from holdfast.store.interface import Arrival, RowKey, row_key
 from holdfast.teleport import packs
 from holdfast.teleport.keys import STREAM, certifies, is_certified
 from holdfast.teleport.packs import Stretch
@@ -45,6 +45,7 @@ class Due:
         # Looked up once: how far each stream is known in the vault, and whose streams we may vouch for.
         self._known: dict[tuple[str, str], int] = {}
         self._mine: dict[str, bool] = {}
+        self._unsound: dict[str, frozenset[RowKey]] = {}
         # Streams of ours that a copy of this home went on with too.
         self.forked: set[tuple[str, str]] = set()
 
@@ -106,6 +107,7 @@ class Due:
         """Those of a stream that we may publish here, and that are not there yet."""
         if not (self._in_scope(session) and self._may_vouch(writer)):
             return []
+        events = self._sound(session, writer, events)
         known = self._known.get((session, writer))
         if known is None:
             found = self._vault.memory.vouched(session, writer)
@@ -114,6 +116,15 @@ class Due:
         if len(due) < len(events) and certifies(writer, self._vault.here.keys.public.signing):
             due += self._forked(session, writer, [event for event in events if event.seq <= known])
         return due
+
+    def _sound(self, session: str, writer: str, events: list[Event]) -> list[Event]:
+        """Without what other people put into the session and may not say there: it would count as our word."""
+        if certifies(writer, self._vault.here.keys.public.signing):
+            return events
+        if session not in self._unsound:
+            found = self._vault.here.store.unsound(session)
+            self._unsound[session] = frozenset() if found is None else found.rows
+        return [event for event in events if row_key(event) not in self._unsound[session]]
 
     def _forked(self, session: str, writer: str, events: list[Event]) -> list[Event]:
         """Of events whose numbers are taken, those that are not the same: a copy of this home went on as well."""

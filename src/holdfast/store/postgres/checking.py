@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from holdfast.core.canonical import LARGEST
 from holdfast.core.errors import Damaged
 from holdfast.core.state import FOLD_VERSION
 from holdfast.store import derived
 from holdfast.store.derived import Kept
-from holdfast.store.interface import Finding
+from holdfast.store.interface import Finding, Unsound, row_key
 from holdfast.store.postgres.tables import BELIEVED, PostgresTables
+from holdfast.store.verify import flaws, unentitled_erasure
 
 if TYPE_CHECKING:
     from holdfast.store.postgres.store import PostgresStore
@@ -57,6 +59,32 @@ def findings(tables: PostgresTables, session: str) -> Iterator[Finding]:
         words={word for (word,) in ask("SELECT holdfast.words_of(%s)", (ref,))},
         aliases={alias for (alias,) in ask("SELECT holdfast.aliases_of(%s)", (ref,))},
     )
-    put = ask("SELECT writer, seq, put_by FROM events WHERE session = %s AND put_by <> CURRENT_USER", (ref,))
-    authors = {(writer, seq): person for writer, seq, person in put}
-    yield from derived.findings(session, events, kept, known, authors)
+    authors = tables.put_by_others(session)
+    yield from derived.findings(session, events, kept, known, authors, tables.unentitled(session))
+
+
+def unsound(tables: PostgresTables, session: str, *, own: bool) -> Unsound | None:
+    """Of what others put into a session: what no copy takes over. Damage to a session that is not one's own is for
+    its owner, and leaves all of it out.
+    """
+    people = tables.put_by_others(session)
+    if not people:
+        return None
+    events = [event for event, _ in tables.tail(session, 0)]
+    found = [*(flaws(events) if own else ()), *map(unentitled_erasure, tables.unentitled(session))]
+    reason: str | None = None
+    first: dict[tuple[str, str], int] = {}
+    for flaw in found:
+        person = None if flaw.damaged is None else people.get(row_key(flaw.damaged))
+        if person is not None:
+            stream = flaw.writer, person
+            first[stream] = min(flaw.seq, first.get(stream, flaw.seq))
+            reason = reason or f"{flaw.detail} (put there by {person})"
+    if reason is None:
+        return None
+    left = (
+        row_key(event)
+        for event in events
+        if event.seq >= first.get((event.writer, people.get(row_key(event), "")), LARGEST + 1)
+    )
+    return Unsound(reason, frozenset(left))

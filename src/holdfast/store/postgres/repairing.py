@@ -11,8 +11,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.event import Event, trouble
 from holdfast.core.times import text
 from holdfast.store import derived
+from holdfast.store.interface import row_key
 from holdfast.store.postgres import checking
-from holdfast.store.verify import flaws, mended
+from holdfast.store.verify import flaws, mended, unentitled_erasure
 
 if TYPE_CHECKING:
     from holdfast.store.postgres.store import PostgresStore
@@ -50,11 +51,17 @@ def _mend(store: PostgresStore, session: str, *, forgotten: bool) -> list[str]:
         events = [event for event, _ in tables.tail(session, 0)]
         sql = "SELECT owner = CURRENT_USER, updated_at FROM sessions WHERE ref = %s"
         ((own, until),) = tables.talk.ask(sql, (tables.ref(session),))
+        others = tables.put_by_others(session)
         for flaw in flaws(events):
             if flaw.damaged is not None and own:
-                said.append(_put_right(store, flaw.damaged, events))
+                # What is mended is put there by whoever mends it: nobody else's event becomes one's own that way.
+                whole = None if row_key(flaw.damaged) in others else _whole(flaw.damaged, events)
+                said.append(_put_right(store, flaw.damaged, whole))
             elif flaw.damaged is not None:
                 said.append(f"Session {session}: {flaw.detail}; only its owner can repair that.")
+        for event in tables.unentitled(session) if own else ():
+            _take_aside(store, event)
+            said.append(f"Session {session}: {unentitled_erasure(event).detail}. It was set aside.")
         # Without a key nothing was told twice; of those with one, the refold sees to it.
         sql = "UPDATE events SET double = 0 WHERE session = %s AND double <> 0 AND key IS NULL"
         tables.talk.tell(sql, (tables.ref(session),))
@@ -83,20 +90,29 @@ def _derived_wrong(store: PostgresStore, session: str) -> set[str]:
     return store.read(look)
 
 
-def _put_right(store: PostgresStore, event: Event, events: list[Event]) -> str:
-    """As it once was, when that is certain; otherwise out of the log, and kept as it was found."""
-    tables = store.tables
+def _whole(event: Event, events: list[Event]) -> Event | None:
+    """A damaged event as it once was, when that is certain."""
     named = {one.prev for one in events}
     before = [one.hash for one in events if (one.writer, one.seq) == (event.writer, event.seq - 1)]
     fitting = (guess for guess in mended(event, before, named.__contains__) if trouble(guess) is None)
-    whole = next(fitting, None)
-    tables.take_out([event])
+    return next(fitting, None)
+
+
+def _put_right(store: PostgresStore, event: Event, whole: Event | None) -> str:
+    """As it once was, where that is known; otherwise out of the log, and kept as it was."""
+    tables = store.tables
     what = f"Session {event.session}: event {event.seq} ({event.type})"
-    if whole is not None:
-        tables.insert(tables.missing(event.session, [whole]))
-        return f"{what} was damaged and is mended."
+    if whole is None:
+        _take_aside(store, event)
+        return f"{what} is damaged and was set aside."
+    tables.take_out([event])
+    tables.insert(tables.missing(event.session, [whole]))
+    return f"{what} was damaged and is mended."
+
+
+def _take_aside(store: PostgresStore, event: Event) -> None:
+    store.tables.take_out([event])
     _set_aside(store, event.session, f"event {event.hash[:12]}", msgspec.json.encode(event))
-    return f"{what} is damaged and was set aside."
 
 
 def _note_missing(store: PostgresStore, session: str) -> Iterator[str]:

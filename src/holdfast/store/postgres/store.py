@@ -26,6 +26,7 @@ from holdfast.store.interface import (
     ListedProject,
     Listening,
     Refuses,
+    Unsound,
 )
 from holdfast.store.journal import Journal
 from holdfast.store.listing import Within
@@ -326,6 +327,12 @@ class PostgresStore:
     def may_repair(self, session: str) -> bool:
         sql = "SELECT owner <> CURRENT_USER FROM sessions WHERE vault = %s AND id = %s"
         return not self.asked(lambda talk: talk.one(sql, (self.vault, session)))
+
+    def unsound(self, session: str) -> Unsound | None:
+        from holdfast.store.postgres import checking
+
+        own = self.may_repair(session)
+        return self.read(lambda: checking.unsound(self.tables, session, own=own))
 
     def backup(self, path: str) -> tuple[LeftOut, ...]:
         from holdfast.store.sqlite import copies

@@ -5,13 +5,13 @@ Rights are the server's business; here everything is asked of one vault, which f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from holdfast.core.event import Event
 from holdfast.core.state import FOLD_VERSION
-from holdfast.store.postgres import locks
+from holdfast.store.interface import RowKey
+from holdfast.store.postgres import erasing, locks
 from holdfast.store.postgres.arriving import Arriving
 from holdfast.store.postgres.gathering import Gathering, tell_events, tell_words
 from holdfast.store.postgres.rows import ORDER, OWN, event_of, row_of
@@ -24,7 +24,6 @@ _APPEND: Final = f"SELECT holdfast.append({', '.join(['%s'] * 26)}, %s::text[], 
 _BEGIN: Final = "SELECT * FROM holdfast.begin_writing(%s, %s, %s, %s)"
 # One's own snapshots and those of the session's owner; others who may write could put anything there.
 BELIEVED: Final = "person IN (CURRENT_USER, (SELECT s.owner FROM sessions s WHERE s.ref = snapshots.session))"
-_HEX: Final = re.compile("(?:[0-9A-Fa-f]{2})+").fullmatch  # as it is written, without the spaces that Python allows
 
 
 class PostgresTables(Arriving):
@@ -203,18 +202,18 @@ class PostgresTables(Arriving):
         return [event_of(session, row) for row in rows]
 
     def erasures(self, session: str) -> Iterator[Event]:
-        """But for those in which somebody names another person's event: earlier versions let them in, under a hash
-        that they had given to a row of their own as well.
-        """
-        rows = self.talk.ask(
-            f"SELECT {OWN} FROM events e JOIN sessions s ON s.ref = e.session"  # noqa: S608 (constants)
-            " WHERE e.session = %s AND e.double = 0 AND e.type IN ('event.erased', 'session.deleted')"
-            " AND (e.put_by = s.owner OR e.data IS NULL OR NOT EXISTS (SELECT FROM events o"
-            " WHERE o.session = e.session AND o.put_by <> e.put_by"
-            f" AND strpos(lower(encode(e.data, 'escape')), encode(o.hash, 'hex')) > 0)) {ORDER}",
-            (self.ref(session),),
-        )
-        return (event_of(session, row) for row in rows)
+        return (one.event for one in erasing.obeyed(self.talk, self.ref(session), session))
+
+    def unentitled(self, session: str) -> list[Event]:
+        """Erasures of what another person put there, by somebody who does not own the session: nobody obeys them."""
+        ref = self.ref(session)
+        return erasing.unentitled(self.talk, ref, session, erasing.erasures(self.talk, ref, session))
+
+    def put_by_others(self, session: str) -> dict[RowKey, str]:
+        """Who put which event there, but for one's own."""
+        sql = "SELECT clock, hash, put_by FROM events WHERE session = %s AND put_by <> CURRENT_USER"
+        rows = self.talk.ask(sql, (self.ref(session),))
+        return {(clock, bytes(own).hex()): person for clock, own, person in rows}
 
     def take_out(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -333,8 +332,10 @@ class PostgresTables(Arriving):
             self.leave(session)
             dropped = self.talk.one(sql.format("type <> 'session.deleted'"), (ref,))
         else:
-            named = [bytes.fromhex(one) for one in sorted(hashes) if _HEX(one)]
-            dropped = self.talk.one(sql.format("hash = ANY(%s::bytea[])"), (ref, named))
+            rows = erasing.erasable(self.talk, ref, session, hashes)
+            which = "(clock, hash) IN (SELECT * FROM unnest(%s::bigint[], %s::bytea[]))"
+            given = (ref, [clock for clock, _ in rows], [own for _, own in rows])
+            dropped = self.talk.one(sql.format(which), given) if rows else 0
         if dropped:
             self.talk.tell("DELETE FROM snapshots WHERE session = %s", (ref,))
             self.drop_words(session)

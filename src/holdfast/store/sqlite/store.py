@@ -28,6 +28,7 @@ from holdfast.store.interface import (
     LeftOut,
     ListedProject,
     Refuses,
+    Unsound,
 )
 from holdfast.store.journal import Journal
 from holdfast.store.sqlite import connection as opening
@@ -222,6 +223,9 @@ class SqliteStore:
 
     def may_repair(self, session: str) -> bool:  # noqa: ARG002
         return True  # a file is one person's
+
+    def unsound(self, session: str) -> Unsound | None:  # noqa: ARG002
+        return None  # a file is one person's
 
     def backup(self, path: str) -> tuple[LeftOut, ...]:
         from holdfast.store.sqlite import copies
