@@ -126,7 +126,7 @@ def test_another_process_let_go_of_what_was_removed(tmp_path: Path) -> None:
     one, two = opened(repository, tmp_path / "s"), opened(repository, tmp_path / "s")
     one.put([("p/old", noise(3_000_000)), ("p/kept", b"kept")])
     one.list("")
-    blob = one._snapshot.objects["p/old"] if one._snapshot else None
+    blob = one._snapshot.objects.get("p/old") if one._snapshot else None
     stale = one._snapshot
     two.put([("p/new", b"new")], remove=["p/old"])
     there = subprocess.run(["git", "cat-file", "-e", blob.id if blob else ""], cwd=one._copy.root, check=False)

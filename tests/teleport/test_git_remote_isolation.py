@@ -15,7 +15,7 @@ from holdfast.core.errors import Damaged, Failed, HoldfastError
 from holdfast.teleport.remotes.conformance import noise
 from holdfast.teleport.remotes.git import GitRemote
 from holdfast.teleport.remotes.git_objects import REF
-from holdfast.teleport.remotes.interface import Found, TooLarge
+from holdfast.teleport.remotes.interface import Found, TooLarge, Unreadable
 
 needs_sh = pytest.mark.skipif(sys.platform == "win32", reason="hooks as sh scripts")
 
@@ -238,17 +238,56 @@ def test_odd_entries_are_left_out(repository: Path, tmp_path: Path) -> None:
     assert "link" in sh(repository, "ls-tree", "--name-only", REF)
 
 
-@pytest.mark.parametrize("name", [".git", "..", ".", "a/b", ".GIT", "git~1"])
-def test_paths_that_lead_elsewhere_are_refused(repository: Path, tmp_path: Path, name: str) -> None:
-    """Git checks what arrives: a tree with a way out is not let in, and nothing is written anywhere."""
-    data = blob(repository, b"[core]\n")
-    raw = b"100644 %b\0" % name.encode() + bytes.fromhex(data)
-    root = sh(repository, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=raw)
-    publish(repository, root)
+# Entries of a tree that a git which checks what it takes refuses: mode and name.
+REFUSED = (
+    b"100644 .git",
+    b"100644 .GIT",
+    b"100644 git~1",
+    "100644 .g\u200cit".encode(),
+    b"100644 ..",
+    b"100644 .",
+    b"100644 a/b",
+    b"120000 .gitmodules",
+    b"0100644 zz",
+    b"100777 zy",
+    b"100644 vault",  # twice
+    b"100644 vault",
+    b"100644 a\nb",
+    b'100644 "a',
+    b"100644 \xff\xfe",
+)
+
+
+@pytest.mark.parametrize("folder", ["", "h_"])
+def test_git_entries_that_git_refuses_stop_nobody(repository: Path, tmp_path: Path, folder: str) -> None:
+    """They are left out, all else is read, and a put goes through also where the server checks what it takes."""
     remote = opened(repository, tmp_path / "s")
-    with pytest.raises(HoldfastError):
-        remote.list("")
+    remote.put([("vault", b"vault"), ("h/a", b"a"), ("p/x/1", b"1")])
+    planted = bytes.fromhex(blob(repository, b"planted"))
+    raw = _raw_tree(repository, f"{REF}:{folder}") + b"".join(entry + b"\0" + planted for entry in REFUSED)
+    root = sh(repository, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", stdin=raw)
+    if folder:
+        around = [line for line in sh(repository, "ls-tree", REF).splitlines() if not line.endswith("\th_")]
+        root = sh(repository, "mktree", stdin="\n".join([*around, f"040000 tree {root}\th_", ""]).encode())
+    publish(repository, root)
+    sh(repository, "config", "receive.fsckObjects", "true")
+    ours = {"h/a", "p/x/1", "vault"}
+    for device in (remote, opened(repository, tmp_path / "t")):
+        assert ours <= {found.name for found in device.list("")} <= {*ours, "zz", "h/zz", "h/vault"}
+        assert device.get("vault", 5) == b"vault"
+        assert {".git", "..", "a/b", "a\nb", "vault"} <= set(device.foreign)
+    assert remote.put([("h/b", b"b")], remove=["h/a"]) == frozenset()
+    assert remote.put([("h/c", b"c")]) == frozenset()
+    for device in (remote, opened(repository, tmp_path / "u")):
+        assert {"h/b", "h/c", "p/x/1", "vault"} <= {found.name for found in device.list("")}
+        assert device.get("p/x/1", 1) == b"1"
+    assert not opened(repository, tmp_path / "v").foreign
     assert not (tmp_path / "s" / "config").exists()
+
+
+def _raw_tree(repository: Path, name: str) -> bytes:
+    done = subprocess.run(["git", "cat-file", "tree", name], cwd=repository, check=True, capture_output=True)
+    return done.stdout
 
 
 def test_a_submodule_is_not_followed(repository: Path, tmp_path: Path) -> None:
@@ -260,19 +299,37 @@ def test_a_submodule_is_not_followed(repository: Path, tmp_path: Path) -> None:
     assert [found.name for found in opened(repository, tmp_path / "s").list("")] == ["a"]
 
 
-@pytest.mark.parametrize("leaf", [True, False])
-def test_a_small_tree_with_endless_entries(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, leaf: bool
+@pytest.mark.parametrize(("where", "leaf"), [("", False), ("h_", True), ("p_", True)])
+def test_git_tree_with_endless_paths_stops_nobody(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, *, leaf: bool
 ) -> None:
-    """Trees that name one tree again and again multiply without end: listing stops, with or without files in them."""
-    monkeypatch.setattr("holdfast.teleport.remotes.git_objects._MOST_LISTED", 1 << 20)
+    """Trees that name one tree again and again multiply without end: listing stops there, and ours are read."""
+    monkeypatch.setattr("holdfast.teleport.remotes.git_trees._SPARE", 1_000)
+    ours = [("vault", b"vault"), ("h/a", b"a"), ("p/x/1", b"1"), ("p/x/2", b"2")]
+    opened(repository, tmp_path / "s").put(ours)
     root = tree(repository, [("100644", "blob", blob(repository, b""), "a")] if leaf else [])
     for _ in range(12):
         root = tree(repository, [("040000", "tree", root, f"{n:x}_") for n in range(16)])
-    publish(repository, root)
+    _plant_tree(repository, where, root)
+    for device in (opened(repository, tmp_path / "s"), opened(repository, tmp_path / "t")):
+        assert device.get("vault", 5) == b"vault"
+        assert len(device.list("")) < 2_000
+        assert len(device.list("h/")) < 2_000
+        assert Found("h/a", 1) in device.list("h/")
+        assert device.list("p/x/") == [Found("p/x/1", 1), Found("p/x/2", 1)]
     remote = opened(repository, tmp_path / "s")
-    with pytest.raises(HoldfastError):
-        remote.list("")
+    assert remote.put([("h/b", b"b")], remove=["h/a"]) == frozenset()
+    assert Found("h/b", 1) in opened(repository, tmp_path / "t").list("h/")
+
+
+def _plant_tree(repository: Path, where: str, planted: str) -> None:
+    """A commit with this tree added as `0_`, in the root or a folder of it."""
+    inner = sh(repository, "ls-tree", f"{REF}:{where}").splitlines()
+    root = sh(repository, "mktree", stdin="\n".join([*inner, f"040000 tree {planted}\t0_", ""]).encode())
+    if where:
+        outer = [line for line in sh(repository, "ls-tree", REF).splitlines() if not line.endswith(f"\t{where}")]
+        root = sh(repository, "mktree", stdin="\n".join([*outer, f"040000 tree {root}\t{where}", ""]).encode())
+    publish(repository, root)
 
 
 def test_more_than_any_remote_holds(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,10 +339,19 @@ def test_more_than_any_remote_holds(repository: Path, tmp_path: Path, monkeypatc
     entries = [("100644", "blob", blob(repository, noise(2_000_000, n)), f"{n:x}") for n in range(8)]
     publish(repository, tree(repository, entries))
     remote = opened(repository, tmp_path / "s")
-    with pytest.raises(Failed, match="sends more than") as error:
+    with pytest.raises(Unreadable, match="more is sent than") as error:
         remote.list("")
-    assert error.value.hint
+    assert "--put-back" in (error.value.hint or "")
     assert remote._copy.weight() < 200_000
+
+
+def test_more_names_than_any_vault_needs(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood of entries is not read, and said."""
+    monkeypatch.setattr("holdfast.teleport.remotes.git_objects._MOST_ENTRIES", 20)
+    data = blob(repository, b"")
+    publish(repository, tree(repository, [("100644", "blob", data, f"{n:x}") for n in range(21)]))
+    with pytest.raises(Unreadable, match="more names"):
+        opened(repository, tmp_path / "s").list("")
 
 
 def test_an_object_larger_than_asked_for_is_not_read(repository: Path, tmp_path: Path) -> None:
@@ -296,15 +362,77 @@ def test_an_object_larger_than_asked_for_is_not_read(repository: Path, tmp_path:
         remote.get("h", 1000)
 
 
-def test_a_ref_that_is_no_commit(repository: Path, tmp_path: Path) -> None:
-    """A blob, a tree or a tag of one under the name of the ref is an error, not a crash."""
-    data = blob(repository, b"data")
-    for id_ in (data, tree(repository, [("100644", "blob", data, "a")])):
-        sh(repository, "update-ref", "-d", REF)
-        (repository / "refs/holdfast").mkdir(exist_ok=True)
-        (repository / REF).write_text(id_ + "\n")
-        with pytest.raises(HoldfastError):
-            opened(repository, tmp_path / f"s{id_[:4]}").list("")
+@pytest.mark.parametrize("kind", ["blob", "tag of a blob"])
+def test_ref_that_cannot_be_read_is_replaced_when_a_person_says_so(
+    repository: Path, tmp_path: Path, kind: str
+) -> None:
+    """Whatever needs the remote says what lies there; only then, by a person's word, is exactly that replaced."""
+    remote = opened(repository, tmp_path / "s")
+    remote.put([("vault", b"vault")])
+    planted = blob(repository, b"data")
+    if kind == "tag of a blob":
+        words = f"object {planted}\ntype blob\ntag x\ntagger x <x@x> 0 +0000\n\nx\n"
+        planted = sh(repository, "mktag", stdin=words.encode())
+    sh(repository, "update-ref", REF, planted)
+    for device in (remote, opened(repository, tmp_path / "t")):
+        with pytest.raises(Unreadable, match="it names a blob") as error:
+            device.list("h/")
+        assert "--put-back" in (error.value.hint or "")
+        assert error.value.exit_code == 7
+        with pytest.raises(Unreadable):
+            device.get("vault", 5)
+    with pytest.raises(Unreadable):
+        opened(repository, tmp_path / "u").put([("vault", b"other")])
+    assert sh(repository, "rev-parse", REF) == planted
+    remote.replace_unreadable()
+    assert remote.list("") == []
+    assert remote.put([("vault", b"vault")]) == frozenset()
+    assert remote.put([("h/a", b"a")]) == frozenset()
+    assert opened(repository, tmp_path / "t").list("") == [Found("h/a", 1), Found("vault", 5)]
+
+
+@pytest.mark.parametrize("kind", ["tree", "tag", "commit without e-mail", "commit with a long message"])
+def test_ref_that_names_another_thing_is_read_as_far_as_it_can_be(
+    repository: Path, tmp_path: Path, kind: str
+) -> None:
+    """A tree, a tag, or a commit that git finds wrong holds the objects all the same, and the next put follows."""
+    remote = opened(repository, tmp_path / "s")
+    remote.put([("vault", b"vault"), ("h/a", b"a")])
+    if kind == "tree":
+        planted = sh(repository, "rev-parse", f"{REF}^{{tree}}")
+    elif kind == "tag":
+        words = f"object {sh(repository, 'rev-parse', REF)}\ntype commit\ntag x\ntagger x <x@x> 0 +0000\n\nx\n"
+        planted = sh(repository, "mktag", stdin=words.encode())
+    else:
+        root = sh(repository, "rev-parse", f"{REF}^{{tree}}")
+        body = (
+            "author x\ncommitter y\n\nx\n"
+            if "without" in kind
+            else ("author x <x> 0 +0000\ncommitter x <x> 0 +0000\n\n" + "x" * 2_000_000)
+        )
+        words = f"tree {root}\n{body}"
+        planted = sh(repository, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=words.encode())
+    sh(repository, "update-ref", REF, planted)
+    for device in (remote, opened(repository, tmp_path / "t")):
+        assert device.list("") == [Found("h/a", 1), Found("vault", 5)]
+    assert remote.put([("h/b", b"b")], remove=["h/a"]) == frozenset()
+    assert opened(repository, tmp_path / "t").put([("h/c", b"c")]) == frozenset()
+    assert remote.list("") == [Found("h/b", 1), Found("h/c", 1), Found("vault", 5)]
+
+
+def test_repository_that_lost_objects_is_said_and_can_be_replaced(repository: Path, tmp_path: Path) -> None:
+    """What the other side cannot send is no failure of the network."""
+    remote = opened(repository, tmp_path / "s")
+    remote.put([("vault", b"vault"), ("h/a", b"a")])
+    lost = sh(repository, "rev-parse", f"{REF}:vault")
+    (repository / "objects" / lost[:2] / lost[2:]).unlink()
+    other = opened(repository, tmp_path / "t")
+    with pytest.raises(Unreadable, match="missing or broken"):
+        other.list("")
+    other.replace_unreadable()
+    assert other.list("") == []
+    assert other.put([("vault", b"vault")]) == frozenset()
+    assert opened(repository, tmp_path / "u").list("") == [Found("vault", 5)]
 
 
 def test_numbers_that_lie(repository: Path, tmp_path: Path) -> None:

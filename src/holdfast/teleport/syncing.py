@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core.errors import HoldfastError, Unreachable
+from holdfast.core.text import printable
 from holdfast.machine.collecting import uncollected
 from holdfast.store import origin
 from holdfast.teleport import (
@@ -28,7 +29,7 @@ from holdfast.teleport.hearing import look, name_of
 from holdfast.teleport.memory import Turned
 from holdfast.teleport.pulling import Pull
 from holdfast.teleport.pushing import Push
-from holdfast.teleport.remotes.interface import Found
+from holdfast.teleport.remotes.interface import Found, foreign_at, replace_unreadable
 from holdfast.teleport.report import Progress, Report, silent
 from holdfast.teleport.vault import Vault
 
@@ -37,6 +38,7 @@ _TAKEN_BACK: Final = (
     " or, if you accepted it with --identity, accept it so again"
 )
 _NOT_THEIRS: Final = "it shares a session that it neither began nor decides over"
+_FOREIGN: Final = "somebody put there what is not Holdfast's, under a name that no object can have"
 _ONLY_TO_READ: Final = (
     "The session {0} is shared with you to read from now on: what you had sent by then is in it."
     " To go on with a copy of your own: holdfast fork {0}"
@@ -50,6 +52,8 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_
     `put_back`: a remote that lost anything gets all of it again that this device has; without a person's word, an
     empty one is none of ours.
     """
+    if put_back:
+        replace_unreadable(main.remote)
     found = main.remote.list("h/")
     if not found and not put_back:
         _refuse_emptied(main)
@@ -61,7 +65,9 @@ def sync(main: Vault, *, progress: Progress = silent, patient: bool = True, put_
             continue
         vault = sharing.opened(main, share.vault, share.founding)
         report.add(_one(vault, found, main, progress, patient=patient, put_back=put_back))
-    if any(one.reason == _NOT_THEIRS for one in main.report.rejected):
+    for name in foreign_at(main.remote):
+        main.report.reject(printable(name), "", _FOREIGN)
+    if any(one.reason in (_NOT_THEIRS, _FOREIGN) for one in main.report.rejected):
         _remember_rejected(main, whole=True)
         for one in main.report.rejected:
             report.reject(*one)

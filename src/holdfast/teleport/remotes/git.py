@@ -28,15 +28,16 @@ from typing import ClassVar, Final, Self
 from holdfast.core.errors import Busy, Damaged, HoldfastError, NotFound, Unreachable
 from holdfast.machine.locks import locked
 from holdfast.machine.private import make_private_dir
-from holdfast.teleport.remotes.git_objects import Change, Copy, Snapshot
+from holdfast.teleport.remotes.git_objects import REF, Change, Copy, Snapshot
 from holdfast.teleport.remotes.git_refs import PREFIX, Address, Far, Push, address, gone
-from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, checked
+from holdfast.teleport.remotes.git_trees import Objects
+from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, Unreadable, checked
 
 _ATTEMPTS: Final = 40
 _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 1.0
 _LOCK_PATIENCE: Final = 60.0
-_EMPTY: Final = Snapshot(None, {})
+_NOTHING: Final = Objects(None, {}, {})
 
 
 class GitRemote:
@@ -54,6 +55,8 @@ class GitRemote:
         self._snapshot: Snapshot | None = None
         self._listed = False
         self._only_grows = False
+        self._replaces_unreadable = False
+        self._foreign: set[str] = set()
 
     @classmethod
     def open(cls, url: str, scratch: str, create: bool) -> GitRemote:
@@ -121,6 +124,13 @@ class GitRemote:
             operation="put",
         )
 
+    @property
+    def foreign(self) -> Sequence[str]:
+        return sorted(self._foreign)
+
+    def replace_unreadable(self) -> None:
+        self._replaces_unreadable = True
+
     def close(self) -> None:
         self._snapshot = None
 
@@ -140,8 +150,8 @@ class GitRemote:
 
     def _committed(self, base: Snapshot, change: Change) -> Snapshot | None:
         """The commit to push; None when the remote moved on while it was prepared."""
-        removed = sum(base.objects[name].size for name in change.remove if name in base.objects)
-        kept = base.kept - removed + sum(len(data) for _, data in change.create)
+        removed = sum(base.size(name) for name in change.remove)
+        kept = base.objects.kept - removed + sum(len(data) for _, data in change.create)
         whole = base.tip is not None and (base.gone + removed > kept or base.puts + 1 >= self.longest_history)
         whole = whole and not self._only_grows
         if whole and not self._copy.shallow() and self._far.fetch() != base.tip:
@@ -164,18 +174,32 @@ class GitRemote:
         if self._snapshot is not None and self._snapshot.tip == tip:
             return self._snapshot
         fetched = False
-        if tip is not None and not self._copy.has(tip):
-            tip = self._far.fetch()
-            fetched = True
-        self._snapshot = _EMPTY if tip is None else self._copy.snapshot(tip)
+        try:
+            if tip is not None and not self._copy.has(tip):
+                tip = self._far.fetch()
+                fetched = True
+            self._snapshot = Snapshot(None, _NOTHING) if tip is None else self._copy.snapshot(tip)
+        except Unreadable as problem:
+            if not self._replaces_unreadable:
+                raise self._unreadable(problem) from problem
+            self._snapshot, fetched = Snapshot(tip, _NOTHING), False
+        self._foreign.update(self._snapshot.objects.refused)
         if fetched:
             self._tidy(self._snapshot)
         return self._snapshot
 
+    def _unreadable(self, problem: Unreadable) -> Unreadable:
+        return Unreadable(
+            f"the vault is not at {self._where.shown} any more: somebody replaced {REF}, and {problem.message}",
+            hint="Whoever may write there can do that. To put everything back that this device has, in its place:"
+            " holdfast sync --put-back. Or let the ref name an earlier commit again, with git.",
+            operation="git fetch",
+        )
+
     def _tidy(self, snapshot: Snapshot) -> None:
         """For later: what was asked for is done, and stays done when this fails."""
         with contextlib.suppress(HoldfastError):
-            if not self._copy.heavy(snapshot.kept):
+            if not self._copy.heavy(snapshot.objects.kept):
                 self._copy.tidy()
             elif self._far.fetch() == snapshot.tip:  # which cuts off the history that was made here
                 self._copy.slim()

@@ -1,8 +1,8 @@
 """The copy of a git remote's objects that is kept here: a bare repository of Holdfast's own, and nobody's work.
 
 It lies in a private directory, has no hooks and no templates, and is only ever used by whoever holds the lock
-beside it. Losing it costs a fetch. What comes from the remote is checked by git as it arrives and is never checked
-out; every listing of it is bounded, because a tree of a few hundred bytes can name more entries than there are atoms.
+beside it. Losing it costs a fetch. What comes from the remote is never checked out, and only read by `git_trees`:
+git would let one entry that it finds dangerous in a work tree stand for all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final, NamedTuple
 
@@ -22,20 +22,20 @@ from holdfast.machine.files import write_atomic
 from holdfast.machine.git_program import Answer, GitProgram, GitSlow
 from holdfast.machine.private import make_private_dir
 from holdfast.machine.wall import monotonic
-from holdfast.teleport.remotes.interface import Found, is_name
+from holdfast.teleport.remotes.git_trees import DEEPEST, FOLDER, Blob, Objects, Tree, read_tree
+from holdfast.teleport.remotes.interface import Found, Unreadable
 
 REF: Final = "refs/holdfast/objects"  # at the remote
 SEEN: Final = "refs/holdfast/seen"  # here: what was fetched last
 MADE: Final = "refs/holdfast/made"  # here: what was made last, pushed or not
 
-# A parent's mark on every folder: `a` and `a/b` are two objects, and a tree has no room for a file and a folder `a`.
-_FOLDER: Final = "_"
-_MOST_LISTED: Final = 1 << 28  # bytes of a listing: two million objects
+_MOST_LISTED: Final = 1 << 28  # bytes of all trees
+_MOST_ENTRIES: Final = 1_000_000  # in all trees
 _MOST_SAID: Final = 1 << 20
 _STEP: Final = 0.1
-_ENTRY: Final = re.compile(rb"100644 blob ([0-9a-f]{40}) +([0-9]{1,15})\t(.*)", re.DOTALL)
 _NUMBERS: Final = re.compile(rb"^puts ([0-9]{1,9})\ngone ([0-9]{1,15})$", re.MULTILINE)
 _PARENT: Final = re.compile(rb"\Atree [0-9a-f]{40}\nparent ([0-9a-f]{40})\n")
+_FORMAT: Final = "%(objectname) %(objecttype) %(objectsize)"
 _AUTHOR: Final = b"holdfast <holdfast@localhost> 0 +0000"
 _PACKS: Final = 20  # before they are joined
 _SPARE: Final = 1 << 20
@@ -52,7 +52,7 @@ _SETTINGS: Final = (
     "init.defaultBranch=none",
     "gc.auto=0",
     "maintenance.auto=false",
-    "fetch.fsckObjects=true",
+    "fetch.fsckObjects=false",  # one entry that is dangerous in a work tree would keep all others out
     "fetch.unpackLimit=1",
     "fastimport.unpackLimit=1",
     "fetch.recurseSubmodules=false",
@@ -79,27 +79,31 @@ class Overflowing(Failed):
     """Git was stopped because it gave, or fetched, more than it was allowed."""
 
 
-class Blob(NamedTuple):
-    id: str
-    size: int
-
-
 class Snapshot(NamedTuple):
-    """All objects as of one commit; `puts` and `gone` count what its history still holds."""
+    """All objects as of the ref's value; `puts` and `gone` count what the commit's history still holds.
+
+    `commit` is None where the ref names none: it can be replaced, and not followed.
+    """
 
     tip: str | None
-    objects: Mapping[str, Blob]
+    objects: Objects
+    commit: str | None = None
     parent: str | None = None
     puts: int = 0
     gone: int = 0
 
-    @property
-    def kept(self) -> int:
-        return sum(blob.size for blob in self.objects.values())
-
     def found(self, prefix: str) -> list[Found]:
-        names = sorted(name for name in self.objects if name.startswith(prefix))
-        return [Found(name, self.objects[name].size) for name in names]
+        return [Found(name, blob.size) for name, blob in sorted(self.objects.found(prefix).items())]
+
+    def size(self, name: str) -> int:
+        blob = self.objects.get(name)
+        return 0 if blob is None else blob.size
+
+
+class _Typed(NamedTuple):
+    id: str
+    kind: str
+    size: int
 
 
 class Change(NamedTuple):
@@ -153,20 +157,79 @@ class Copy(GitProgram):
         return commit in self._local("for-each-ref", "--format=%(objectname)", SEEN, MADE).text.split()
 
     def seen(self) -> str:
-        return self._local("rev-parse", "--verify", "--end-of-options", f"{SEEN}^{{commit}}").text
+        return self._local("rev-parse", "--verify", "--end-of-options", SEEN).text
 
-    def snapshot(self, commit: str) -> Snapshot:
-        header = self._local("cat-file", "commit", commit).out
-        # With -t, so that trees of nothing but trees come to the limit as well.
-        listing = self._local("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit, most=_MOST_LISTED).out
+    def snapshot(self, tip: str) -> Snapshot:
+        """What the tip shows; `Unreadable` when it is nothing that can be Holdfast's."""
+        named, root = self._types([f"{tip}^{{}}", f"{tip}^{{tree}}"])
+        if named is None:
+            raise self._damaged("cat-file")
+        if root is None or root.kind != "tree":
+            raise Unreadable(f"it names a {named.kind}")
+        header = b""
+        if named.kind == "commit" and named.size <= _MOST_SAID // 2:
+            header = self._local("cat-file", "commit", named.id).out
         numbers, parent = _NUMBERS.search(header), _PARENT.match(header)
         return Snapshot(
-            commit,
-            _objects(listing.split(b"\0")),
+            tip,
+            self._objects(root.id),
+            named.id if named.kind == "commit" else None,
             parent[1].decode() if parent else None,
             int(numbers[1]) if numbers else 0,
             int(numbers[2]) if numbers else 0,
         )
+
+    def _objects(self, root: str) -> Objects:
+        trees: dict[str, Tree] = {}
+        level = {root}
+        left_bytes, left_entries = _MOST_LISTED, _MOST_ENTRIES
+        for _ in range(DEEPEST):
+            if not level:
+                break
+            raw = self._trees(sorted(level), left_bytes)
+            read = {tree_id: read_tree(data) for tree_id, data in raw.items()}
+            left_bytes -= sum(map(len, raw.values()))
+            left_entries -= sum(len(tree.entries) for tree in read.values())
+            if left_bytes < 0 or left_entries < 0:
+                raise Unreadable("it holds more names than any vault needs")
+            trees |= read
+            level = {tree_id for tree in read.values() for tree_id in tree.folders.values()} - trees.keys()
+        blobs = sorted({blob_id for tree in trees.values() for blob_id in tree.files.values()})
+        sizes: dict[str, int] = {}
+        for blob_id, typed in zip(blobs, self._types(blobs), strict=True):
+            if typed is None:
+                raise self._damaged("cat-file")
+            if typed.kind == "blob":
+                sizes[blob_id] = typed.size
+        return Objects(root, trees, sizes)
+
+    def _trees(self, ids: Sequence[str], most: int) -> dict[str, bytes]:
+        """The trees of these ids. What is here was complete when it came: one that is missing now was lost here."""
+        typed = self._types(ids)
+        if not all(typed):
+            raise self._damaged("cat-file")
+        wanted = [one for one in typed if one is not None and one.kind == "tree"]
+        if sum(one.size for one in wanted) > most:
+            raise Unreadable("it holds more names than any vault needs")
+        asked = "".join(f"{one.id}\n" for one in wanted).encode()
+        room = sum(one.size for one in wanted) + 100 * len(wanted)
+        out = self._local("cat-file", f"--batch={_FORMAT}", stdin=asked, most=room).out
+        found: dict[str, bytes] = {}
+        position = 0
+        for one in wanted:
+            start = out.index(b"\n", position) + 1
+            found[one.id] = out[start : start + one.size]
+            position = start + one.size + 1
+        return found
+
+    def _types(self, specs: Sequence[str]) -> list[_Typed | None]:
+        """The id, type and size of each object that is here."""
+        if not specs:
+            return []
+        asked = "".join(f"{spec}\n" for spec in specs).encode()
+        said = self._local("cat-file", f"--batch-check={_FORMAT}", stdin=asked, most=_MOST_SAID + 100 * len(specs))
+        words = [line.split() for line in said.out.decode("ascii", "replace").splitlines()]
+        return [_Typed(some[0], some[1], int(some[2])) if len(some) == 3 else None for some in words]
 
     def read(self, blob: Blob) -> bytes:
         data = self._local("cat-file", "blob", blob.id, most=blob.size).out
@@ -182,20 +245,28 @@ class Copy(GitProgram):
         Else two devices that create the same bytes under one name at once would make the same commit, and git would
         tell both that it is there: each would take itself for the creator.
         """
-        gone = sum(base.objects[name].size for name in change.remove if name in base.objects)
+        gone = sum(base.size(name) for name in change.remove)
         gone += sum(len(data) for name, data in change.create if name in change.remove)
-        puts, gone = (0, 0) if change.whole else (base.puts + 1, base.gone + gone)
+        puts, gone = (0, 0) if change.whole or base.commit is None else (base.puts + 1, base.gone + gone)
         message = f"holdfast objects\n\nputs {puts}\ngone {gone}\nid {secrets.token_hex(16)}\n".encode()
         script = bytearray(b"feature done\n")
         for mark, (_, data) in enumerate(change.create, 2):
             script += b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(data), data)
         script += b"reset %b\n\n" % MADE.encode()
         script += b"commit %b\nmark :1\ncommitter %b\ndata %d\n%b\n" % (MADE.encode(), _AUTHOR, len(message), message)
-        if base.tip is not None and change.whole:
+        alone = change.whole or base.commit is None
+        if not alone and base.commit is not None:
+            script += b"from %b\n" % base.commit.encode()
+        elif base.commit is not None or base.objects.root is not None:  # else there is nothing that can be read
             tree = self._local("rev-parse", "--verify", "--end-of-options", f"{base.tip}^{{tree}}").text
             script += b"M 040000 %b \n" % tree.encode()
-        elif base.tip is not None:
-            script += b"from %b\n" % base.tip.encode()
+        # A server that checks what arrives would refuse a tree that another one took: it is not sent on.
+        changed = [*(name for name, _ in change.create), *change.remove]
+        for folder, entries in base.objects.without_refused(changed):
+            above = _path(f"{folder}/") if folder else b""
+            script += b"D %b\n" % above.rstrip(b"/") if above else b"deleteall\n"
+            for last, entry in entries.items():
+                script += b"M %b %b %b%b\n" % (entry.mode.rjust(6, b"0"), entry.id.encode(), above, last)
         for mark, (name, _) in enumerate(change.create, 2):
             script += b"M 100644 :%d %b\n" % (mark, _path(name))
         for name in change.remove:
@@ -210,8 +281,10 @@ class Copy(GitProgram):
         )
         made = said.text.split()
         blobs = {n: Blob(i, len(d)) for (n, d), i in zip(change.create, made[1:], strict=True)}
-        objects = {n: b for n, b in {**base.objects, **blobs}.items() if n not in set(change.remove)}
-        return Snapshot(made[0], objects, None if change.whole else base.tip, puts, gone)
+        if base.objects.refused:
+            return self.snapshot(made[0])  # which is more than the change
+        objects = base.objects.with_changes(blobs, change.remove)
+        return Snapshot(made[0], objects, made[0], None if alone else base.commit, puts, gone)
 
     def shallow(self) -> bool:
         """Only then does git look into trees that are no ancestors, and not send what the other side has in them."""
@@ -318,18 +391,4 @@ def _check(stream: IO[bytes], most: int) -> None:
 
 
 def _path(name: str) -> bytes:
-    return name.replace("/", f"{_FOLDER}/").encode("ascii")
-
-
-def _objects(entries: Iterable[bytes]) -> dict[str, Blob]:
-    """What of a listing is ours: plain files at paths that `_path` gives. All else is left alone, and left out."""
-    found: dict[str, Blob] = {}
-    for entry in entries:
-        match = _ENTRY.fullmatch(entry)
-        if match is None:
-            continue
-        path = match[3].decode("ascii", "replace")
-        name = path.replace(f"{_FOLDER}/", "/")
-        if is_name(name) and _path(name) == match[3]:
-            found[name] = Blob(match[1].decode(), int(match[2]))
-    return found
+    return name.replace("/", f"{FOLDER}/").encode("ascii")

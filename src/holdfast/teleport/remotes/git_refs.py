@@ -17,6 +17,7 @@ from holdfast.machine.git_program import Answer, GitSlow
 from holdfast.machine.git_reader import GitReader
 from holdfast.machine.worktree import locate
 from holdfast.teleport.remotes.git_objects import REF, SEEN, Copy, Overflowing
+from holdfast.teleport.remotes.interface import Unreadable
 
 PREFIX: Final = "git:"
 _LONGEST: Final = 2000
@@ -172,6 +173,8 @@ class Far:
         if answer.code:
             if "couldn't find remote ref" in answer.words:
                 return None
+            if any(mark in answer.words.lower() for mark in _INCOMPLETE):
+                raise Unreadable("objects that it needs are missing or broken")
             raise self._trouble("fetch", answer)
         return self._copy.seen()
 
@@ -210,11 +213,7 @@ class Far:
             ) from slow
         except Overflowing as problem:
             self._copy.drop_unfinished()
-            raise Failed(
-                f"{self._where.shown} sends more than can be Holdfast's: {problem.message}",
-                hint="Do not trust this remote before you have looked at it.",
-                operation=f"git {args[0]}",
-            ) from problem
+            raise Unreadable(f"more is sent than can be Holdfast's: {problem.message}") from problem
 
     def _surroundings(self) -> dict[str, str]:
         """Nothing that git calls may ask the person, and only these protocols may be used."""
@@ -262,6 +261,12 @@ class Far:
 
 
 _REFUSALS: Final = ("hook declined", "denied", "prohibited", "deny", "hidden ref", "funny refname", "unpacker error")
+# Of a ref whose objects are not all there, or are none; as the other side says it, or git here.
+_INCOMPLETE: Final = (
+    *("repository corruption on the remote side", "did not send all necessary objects", "bad object", "bogus commit"),
+    *("bad tree", "too-short tree", "malformed mode", "empty filename in tree", "truncated", "not a tree"),
+    *("is a blob, not", "is a tree, not", "is a commit, not", "is a tag, not", "failed to traverse parents"),
+)
 _HASHES: Final = ("mismatched algorithms", "hash algorithm", "object format")
 _NO_REPOSITORY: Final = (
     *("does not appear to be a git repository", "not a git repository", "not found", "does not exist"),

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
-from holdfast.core.errors import Invalid, NotFound, Refused
+from holdfast.core.errors import Invalid, NotFound, Refused, Unreachable
 
 _NAME: Final = re.compile(r"[0-9a-z][0-9a-z.-]*(/[0-9a-z][0-9a-z.-]*)*", re.ASCII)
 LONGEST_NAME: Final = 200
@@ -30,6 +30,12 @@ class Missing(NotFound):
 
 class TooLarge(Refused):
     """The object is larger than what was asked for can be. Nothing of it is kept."""
+
+
+class Unreadable(Unreachable):
+    """What somebody put in the place of all objects cannot be read: for everybody it is as if they were lost."""
+
+    retry_helps = False
 
 
 class Remote(Protocol):
@@ -51,6 +57,27 @@ class Remote(Protocol):
         """
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """A remote where one thing that others left there could stand in the way of all the rest."""
+
+    @property
+    def foreign(self) -> Sequence[str]:
+        """Names that cannot be objects and that were passed over so far, as they are there."""
+
+    def replace_unreadable(self) -> None:
+        """From now on, what cannot be read at all is taken for an empty remote, and replaced by the next put."""
+
+
+def foreign_at(remote: Remote) -> Sequence[str]:
+    return remote.foreign if isinstance(remote, Shared) else ()
+
+
+def replace_unreadable(remote: Remote) -> None:
+    if isinstance(remote, Shared):
+        remote.replace_unreadable()
 
 
 def is_name(name: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.core.errors import Refused
 from holdfast.machine.wall import monotonic
-from holdfast.teleport.remotes.interface import Found, Remote, TooLarge
+from holdfast.teleport.remotes.interface import Found, Remote, TooLarge, foreign_at, replace_unreadable
 
 
 class OverLimit(Refused):
@@ -66,6 +66,13 @@ class Limited:
         """Refused as a whole, before anything is written, when there are too many."""
         self._ask(max(1, len(objects) + len(remove)))
         return self._remote.put(objects, remove=remove)
+
+    @property
+    def foreign(self) -> Sequence[str]:
+        return foreign_at(self._remote)
+
+    def replace_unreadable(self) -> None:
+        replace_unreadable(self._remote)
 
     def close(self) -> None:
         self._remote.close()

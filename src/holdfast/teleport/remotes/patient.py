@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from holdfast.core.errors import HoldfastError
 from holdfast.machine.wall import monotonic
-from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge
+from holdfast.teleport.remotes.interface import Found, Missing, Remote, TooLarge, foreign_at, replace_unreadable
 
 _T = TypeVar("_T")
 
@@ -54,6 +54,13 @@ class Patient:
             return there if number == 1 else frozenset(there - self._ours(objects, there))
 
         return self._tried(attempt)
+
+    @property
+    def foreign(self) -> Sequence[str]:
+        return foreign_at(self._remote)
+
+    def replace_unreadable(self) -> None:
+        replace_unreadable(self._remote)
 
     def close(self) -> None:
         self._remote.close()
