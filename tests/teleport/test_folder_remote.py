@@ -29,8 +29,13 @@ class TestFolder(RemoteConformance):
 
     def plant(self, name: str, data: bytes, where: str = "one") -> bool:
         path = self.place / where / name
-        path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_bytes(data)
+        if self.place / where not in Path(os.path.normpath(path)).parents:
+            return False
+        try:
+            path.parent.mkdir(exist_ok=True, parents=True)
+            path.write_bytes(data)
+        except OSError:
+            return False  # no name of a file
         return True
 
 

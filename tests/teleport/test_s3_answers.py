@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from scripted_s3 import KEYS, Answer, Asked, error, listing, scripted
@@ -151,8 +152,71 @@ def test_listings_that_lie() -> None:
         with pytest.raises(TooLarge):
             S3Remote.open(server.url, KEYS).list("h/")
         assert len(server.asked) < 10
-    with scripted(lambda _: listing("prefix/h//x")) as server, pytest.raises(Failed):
+    broken = b"<ListBucketResult><Contents><Key>prefix/h/a</Key></Contents></ListBucketResult>"
+    for nonsense in (b"<html>", b"<!DOCTYPE x><ListBucketResult>&x;</ListBucketResult>", broken):
+        with (
+            scripted(partial(_always, Answer(200, nonsense))) as server,
+            pytest.raises(Failed, match="cannot be read"),
+        ):
+            S3Remote.open(server.url, KEYS).list("h/")
+
+
+# Keys as S3 allows them, and as its answers have them when the client did not ask for them encoded.
+UNREADABLE_KEYS = {
+    "h/a\tb": "h/a&#x9;b",
+    "h/a\x01b": "h/a&#x1;b",
+    "h/a\x00b": "h/a&#0;b",
+    "h/a\x7fb": "h/a\x7fb",
+    "h//x": "h//x",
+    "h/./x": "h/./x",
+    "h/../x": "h/../x",
+    "h/..": "h/..",
+    "//": "//",
+    "h/\x1b]0;x": "h/&#x1b;]0;x",
+}
+
+
+@pytest.mark.parametrize("encodes", [True, False], ids=["encodes keys", "does not encode keys"])
+@pytest.mark.parametrize("key", UNREADABLE_KEYS, ids=ascii)
+def test_s3_key_that_is_no_path_hides_no_other(key: str, *, encodes: bool) -> None:
+    """On whichever page it lies it is passed over and named, and all objects of all pages are listed."""
+
+    def answer(asked: Asked) -> Answer:
+        wants_encoded = encodes and "encoding-type=url" in asked.path
+        shown = quote(f"prefix/{key}") if wants_encoded else f"prefix/{UNREADABLE_KEYS[key]}"
+        if "continuation-token=next" in asked.path:
+            page = listing("prefix/h/c", shown, "prefix/h/d")
+        else:
+            page = listing("prefix/h/a", shown, "prefix/h/b", more=True)
+        kind = b"<EncodingType>url</EncodingType></ListBucketResult>" if wants_encoded else b"</ListBucketResult>"
+        return page._replace(body=page.body.replace(b"</ListBucketResult>", kind))
+
+    with scripted(answer) as server:
+        remote = S3Remote.open(server.url, KEYS)
+        assert [found.name for found in remote.list("h/")] == ["h/a", "h/b", "h/c", "h/d"]
+        if encodes:
+            assert remote.foreign == [key]
+        assert all(asked.method == "GET" and asked.path.startswith("/bucket?") for asked in server.asked)
+
+
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        (error(403, "AccessDenied"), Refused),
+        (error(503, "SlowDown"), Unreachable),
+        (error(404, "NoSuchBucket"), NotFound),
+        (Answer(302, b"", (("Location", "http://127.0.0.1:9/elsewhere"),)), Refused),
+    ],
+)
+def test_s3_listing_of_keys_that_are_no_paths_fails_in_our_terms(given: Answer, kind: type[HoldfastError]) -> None:
+    """The second way of listing says the same as the first when the server refuses, and goes nowhere else."""
+    first = listing("prefix/h//x")
+    with (
+        scripted(lambda asked: given if "encoding-type=url" in asked.path else first) as server,
+        pytest.raises(kind) as caught,
+    ):
         S3Remote.open(server.url, KEYS).list("h/")
+    assert "feedbeef" not in str(caught.value)
 
 
 def test_an_object_larger_than_it_may_be_is_not_read() -> None:

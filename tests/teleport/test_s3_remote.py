@@ -5,7 +5,9 @@ from __future__ import annotations
 import secrets
 import subprocess
 import sys
+from datetime import timedelta
 from typing import Final
+from urllib.parse import quote
 
 import pytest
 from seaweed import S3Server, rclone, seaweed
@@ -26,11 +28,16 @@ class TestS3Remote(RemoteConformance):
         return S3Remote.open(self._url(server, where), server.environ)
 
     def plant(self, name: str, data: bytes, where: str = "one") -> bool:
+        """Signed by hand: the client sends no key that is not a path."""
+        import httpx
         import obstore
 
         server = seaweed()
-        obstore.put(S3Remote.open(self._url(server, where), server.environ)._store(), name, data)
-        return True
+        remote = S3Remote.open(self._url(server, where), server.environ)
+        place = remote._place
+        address = f"{place.endpoint}/{place.bucket}/{quote(f'{place.prefix}/{name}')}?x-id="
+        signed = obstore.sign(remote._made(address), "PUT", "x", timedelta(minutes=5))
+        return httpx.put(signed, content=data, trust_env=False).is_success
 
     def _url(self, server: S3Server, where: str) -> str:
         return server.url(f"{RUN}/{self.place.name}/{where}")

@@ -44,6 +44,13 @@ NOT_NAMES: Sequence[str] = (
     "a\0b", "ä", "a/*", "%2e%2e/a", "~", "a:b", "z" * (LONGEST_NAME + 1), ".holdfast-0123456789abcdef.tmp",
 )  # fmt: skip
 
+# Names that others can leave at one kind of remote or another.
+PLANTED: Sequence[str] = (
+    "a\nb", "h/a\tb", "h/a\x01b", "k/a\x7fb", "p/t/\x1b]0;x", "h//x", "m//", "//x", "m/t/./x", "m/../x", "h/..", " ",
+    "h/ ", "h/\u202ex", "h/x\\y", "h/.git/config", ".git/config", ".gitmodules", "h/a b", "h/-x", 'h/"x', "h/%2e%2e", "h/*",
+    "h/?", "h/a/b/c/d/e/f/g", "vault.lock/x", "0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9", "p/t/" + "z" * 240,
+)  # fmt: skip
+
 
 def noise(size: int, seed: int = 0) -> bytes:
     """Bytes that nothing can compress, the same each time."""
@@ -276,6 +283,22 @@ class RemoteConformance:
         assert [found.name for found in remote.list("h/")] == ["h/a"]
         remote.put([("h/b", b"b")], remove=["h/a"])
         assert [found.name for found in remote.list("")] == ["h/b"]
+
+    def test_no_planted_name_hides_the_others(self) -> None:
+        """Whatever names others leave there, at whichever level: all objects are listed, read, made and removed."""
+        one, two = self.remote(), self.remote()
+        ours = ["h/a", "k/a", "m/t/a", "p/t/a", "vault"]
+        one.put([(name, name.encode()) for name in ours])
+        for name in PLANTED:
+            self.plant(name, b"not ours")
+        for remote in (one, two, self.remote()):
+            for folder in ("", "h/", "k/", "m/t/", "p/t/", "vault"):
+                listed = {found.name for found in remote.list(folder)}
+                assert {name for name in ours if name.startswith(folder)} <= listed, folder
+                assert all(is_name(name) for name in listed)
+            assert [remote.get(name, 10) for name in ours] == [name.encode() for name in ours]
+        assert two.put([("h/b", b"b"), ("m/t/b", b"b")], remove=["h/a"]) == frozenset()
+        assert {"h/b", "m/t/b", "vault"} <= {found.name for found in self.remote().list("")}
 
     def test_planted_objects_are_found_like_any(self) -> None:
         """What others put there under a name of ours is an object: it is read, and not created again."""

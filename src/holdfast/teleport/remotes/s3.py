@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from holdfast.core import extras
 from holdfast.core.errors import HoldfastError, Refused, Unreachable
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, checked, is_name
-from holdfast.teleport.remotes.s3_errors import NOWHERE, is_missing, status_of, translated
+from holdfast.teleport.remotes.s3_errors import NOWHERE, is_missing, is_unlistable, status_of, translated
+from holdfast.teleport.remotes.s3_listing import ListingFailed, keys_below, opener_for
 from holdfast.teleport.remotes.s3_place import (
     Keys,
     Place,
@@ -39,6 +42,9 @@ CONNECT_SECONDS: Final = 5
 REQUEST_SECONDS: Final = 30  # for up to 1 MiB; twice as long for each doubling, which 17 kB a second will do
 MOST_LISTED: Final = 1_000_000  # a listing that goes on for longer is not ours, or does not mean well
 _PAGE: Final = 1000
+_MOST_REPORTED: Final = 20
+_SIGNED_FOR: Final = timedelta(hours=1)  # clocks differ
+_NO_PATH: Final = re.compile(r"/\.{0,2}/|/\.{1,2}\Z")
 
 
 class S3Remote:
@@ -51,6 +57,7 @@ class S3Remote:
         self._certificates = certificates
         self._proxied = proxied
         self._stores: dict[tuple[int, bool], S3Store] = {}
+        self._foreign: set[str] = set()
 
     @classmethod
     def open(cls, url: str, environ: Mapping[str, str], create: bool = False) -> Self:
@@ -75,6 +82,7 @@ class S3Remote:
 
     def list(self, prefix: str) -> Sequence[Found]:
         import obstore
+        from obstore.exceptions import BaseError
 
         # The client asks for whole folders only, and servers differ in how they order what they list.
         folder = prefix.rpartition("/")[0]
@@ -83,18 +91,54 @@ class S3Remote:
         store = self._store()
 
         def ask() -> builtins.list[Found]:
-            found: dict[str, int] = {}
-            seen = 0
-            for page in obstore.list(store, folder or None, chunk_size=_PAGE):
-                seen += len(page)
-                if seen > MOST_LISTED:
-                    raise TooLarge("the S3 listing has no end", hint="Give Holdfast a prefix of its own.")
-                for one in page:
-                    if one["path"].startswith(prefix) and is_name(one["path"]):
-                        found[one["path"]] = one["size"]
-            return [Found(name, found[name]) for name in sorted(found)]
+            try:
+                pages = obstore.list(store, folder or None, chunk_size=_PAGE)
+                return self._named(prefix, ((one["path"], one["size"]) for page in pages for one in page))
+            except BaseError as error:
+                if not is_unlistable(error):
+                    raise
+                return self._named(prefix, self._keys_below(folder))
 
         return self._asked(ask)
+
+    def _named(self, prefix: str, listed: Iterable[tuple[str, int]]) -> builtins.list[Found]:
+        """The objects in a listing; and some of the names in it that no file could have."""
+        found: dict[str, int] = {}
+        for seen, (name, size) in enumerate(listed):
+            if seen >= MOST_LISTED:
+                raise TooLarge("the S3 listing has no end", hint="Give Holdfast a prefix of its own.")
+            if is_name(name):
+                if name.startswith(prefix):
+                    found[name] = size
+            elif len(self._foreign) < _MOST_REPORTED and (not name.isprintable() or _NO_PATH.search(f"/{name}")):
+                self._foreign.add(name)
+        return [Found(name, found[name]) for name in sorted(found)]
+
+    def _keys_below(self, folder: str) -> Iterator[tuple[str, int]]:
+        from urllib.parse import quote, unquote, urlencode, urlsplit
+
+        import obstore
+
+        # Where the client puts the prefix in a key is the client's business.
+        path = urlsplit(obstore.sign(self._store(), "GET", "x", _SIGNED_FOR)).path
+        inside = unquote(path).removeprefix(urlsplit(self._place.endpoint).path.rstrip("/"))
+        inside = inside.removeprefix(f"/{self._place.bucket}/").removesuffix("x")
+
+        def sign(query: Mapping[str, str]) -> str:
+            # The client signs addresses of objects: to it, this is an object of a host whose name ends in a query.
+            address = f"{self._place.endpoint}/{self._place.bucket}?{urlencode(query, quote_via=quote)}&x-id="
+            return obstore.sign(self._made(address), "GET", "list", _SIGNED_FOR)
+
+        opener = opener_for(self._certificates, proxied=self._proxied)
+        for key, size in keys_below(f"{inside}{folder}/" if folder else inside, sign, opener, REQUEST_SECONDS):
+            yield key.removeprefix(inside), size
+
+    @property
+    def foreign(self) -> Sequence[str]:
+        return sorted(self._foreign)
+
+    def replace_unreadable(self) -> None:
+        """Every object is by itself: there is nothing that hides the others."""
 
     def get(self, name: str, limit: int) -> bytes:
         import obstore
@@ -196,7 +240,7 @@ class S3Remote:
 
         try:
             return _interruptible(ask)
-        except (BaseError, FileNotFoundError) as error:
+        except (BaseError, FileNotFoundError, ListingFailed) as error:
             # `from None`: what the client says may hold the server's whole answer, and that our signature.
             if is_missing(error):
                 raise Missing("the remote has no such object") from None
@@ -204,21 +248,26 @@ class S3Remote:
 
     def _store(self, size: int = 0, *, reading: bool = False) -> S3Store:
         """A client whose time is enough for so many bytes. The client's time limits are fixed when it is made."""
-        from obstore.store import S3Store
-
         longer = min((size >> 20).bit_length(), 6)
         known = self._stores.get((longer, reading))
         if known is not None:
             return known
+        options: ClientConfig = {"timeout": f"{REQUEST_SECONDS << longer}s"}
+        if reading:  # silence in the middle of it; when writing, the client would count the time of sending, too
+            options["read_timeout"] = f"{REQUEST_SECONDS}s"
+        return self._stores.setdefault((longer, reading), self._made(None, options))
+
+    def _made(self, address: str | None, options: ClientConfig | None = None) -> S3Store:
+        """A client of this remote; or one that only signs, for an address that has the bucket in it."""
+        from obstore.store import S3Store
+
         place = self._place
-        options: ClientConfig = {
+        options = {
             "allow_http": place.endpoint.startswith("http:"),
             "allow_invalid_certificates": False,
             "connect_timeout": f"{CONNECT_SECONDS}s",
-            "timeout": f"{REQUEST_SECONDS << longer}s",
+            **(options or {}),
         }
-        if reading:  # silence in the middle of it; when writing, the client would count the time of sending, too
-            options["read_timeout"] = f"{REQUEST_SECONDS}s"
         if self._certificates is not None:
             options["root_certificate"] = self._certificates
         if not self._proxied:
@@ -227,14 +276,14 @@ class S3Remote:
             # where a person's own proxy is needed redirects are still followed: to https, without the signature.
             options["proxy_url"] = f"http://{NOWHERE}"
             options["proxy_excludes"] = place.host
-        made = S3Store(
+        return S3Store(
             place.bucket,
-            prefix=place.prefix or None,
+            prefix=(place.prefix or None) if address is None else None,
             config={
-                "endpoint": place.endpoint,
-                "aws_endpoint_url_s3": place.endpoint,
+                "endpoint": address or place.endpoint,
+                "aws_endpoint_url_s3": address or place.endpoint,
                 "region": place.region,
-                "virtual_hosted_style_request": False,
+                "virtual_hosted_style_request": address is not None,
                 "conditional_put": "etag",
                 "s3_express": False,
                 "skip_signature": False,
@@ -246,7 +295,6 @@ class S3Remote:
             retry_config={"max_retries": 0},
             credential_provider=_provider(self._keys),
         )
-        return self._stores.setdefault((longer, reading), made)
 
 
 def _client() -> None:

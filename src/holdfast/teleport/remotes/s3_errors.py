@@ -44,6 +44,11 @@ def is_missing(error: BaseException) -> bool:
     return code != "NoSuchBucket" and (isinstance(error, FileNotFoundError) or code == "NoSuchKey")
 
 
+def is_unlistable(error: BaseException) -> bool:
+    """The server listed something that the client cannot read."""
+    return type(error).__name__ == "InvalidPathError" or "Got invalid list response" in str(error)
+
+
 def translated(error: BaseException, bucket: str) -> HoldfastError:
     status, code, text = status_of(error), code_of(error), str(error)
     known = _by_code(code, bucket)
@@ -57,11 +62,8 @@ def translated(error: BaseException, bucket: str) -> HoldfastError:
             "the certificate of the S3 server cannot be verified, so nothing was sent",
             hint="Check the endpoint; for an authority of your own, let AWS_CA_BUNDLE name its certificate.",
         )
-    if type(error).__name__ == "InvalidPathError":
-        return Failed(
-            "the S3 listing holds a name that is no path",
-            hint="Give Holdfast a prefix of its own, or remove what other programs put there.",
-        )
+    if "the listing is none" in text:
+        return Failed("what the S3 server lists cannot be read", hint="Check the address of the remote.")
     if status in {401, 403} or code == "AccessDenied":
         return Refused(
             f"the S3 server does not allow it{said}",
