@@ -10,7 +10,7 @@ import pytest
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.teleport.remotes import directory
 from holdfast.teleport.remotes.folder import FolderRemote
-from holdfast.teleport.remotes.interface import Found, TooLarge
+from holdfast.teleport.remotes.interface import Found, Missing, TooLarge
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such links and pipes")
 
@@ -117,3 +117,21 @@ def test_an_object_that_grows_is_not_read_beyond_the_limit(folder: Path) -> None
     with pytest.raises(TooLarge):
         FolderRemote(str(folder)).get("vault", 1000)
     assert list(FolderRemote(str(folder)).list("")) == [Found("vault", 1 << 40)]
+
+
+@posix
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="nothing is closed to root")
+def test_folder_object_and_directory_that_are_closed_to_us_hide_no_others(folder: Path) -> None:
+    """What another user of a shared folder left there for nobody to read is missing, and all else is there."""
+    remote = FolderRemote(str(folder))
+    remote.put([("h/a", b"a"), ("h/closed", b"x"), ("h/below/a", b"x"), ("vault", b"vault")])
+    (folder / "h/closed").chmod(0)
+    (folder / "h/below").chmod(0)
+    try:
+        assert [found.name for found in remote.list("")] == ["h/a", "h/closed", "vault"]
+        assert [found.name for found in remote.list("h/")] == ["h/a", "h/closed"]
+        assert remote.get("h/a", 1) == b"a"
+        with pytest.raises(Missing):
+            remote.get("h/closed", 1)
+    finally:
+        (folder / "h/below").chmod(0o700)

@@ -299,7 +299,7 @@ def test_a_submodule_is_not_followed(repository: Path, tmp_path: Path) -> None:
     assert [found.name for found in opened(repository, tmp_path / "s").list("")] == ["a"]
 
 
-@pytest.mark.parametrize(("where", "leaf"), [("", False), ("h_", True), ("p_", True)])
+@pytest.mark.parametrize(("where", "leaf"), [("", False), ("h_", True)])
 def test_git_tree_with_endless_paths_stops_nobody(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, *, leaf: bool
 ) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from holdfast.core.errors import Invalid
+from holdfast.core.errors import Invalid, Refused
 from holdfast.teleport import entries, keys
 from holdfast.teleport.entries import Rename, Signed
 from holdfast.teleport.memory import FOUNDING, Standing
@@ -42,7 +42,7 @@ def replaced(vault: Vault) -> str | None:
         there = entries.hash_of(entries.read_founding(vault.remote.get(PUBLIC, entries.FOUNDING_LIMIT)).payload)
     except Missing:
         return "the object that names the vault is missing"
-    except (TooLarge, Invalid) as error:
+    except (Refused, Invalid) as error:  # too large, or a link in the place of it
         return f"the object that names the vault cannot be read: {error.message}"
     return None if there == vault.id else "the object that names the vault is another vault's: somebody replaced it"
 

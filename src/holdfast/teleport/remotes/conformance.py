@@ -47,8 +47,8 @@ NOT_NAMES: Sequence[str] = (
 # Names that others can leave at one kind of remote or another.
 PLANTED: Sequence[str] = (
     "a\nb", "h/a\tb", "h/a\x01b", "k/a\x7fb", "p/t/\x1b]0;x", "h//x", "m//", "//x", "m/t/./x", "m/../x", "h/..", " ",
-    "h/ ", "h/\u202ex", "h/x\\y", "h/.git/config", ".git/config", ".gitmodules", "h/a b", "h/-x", 'h/"x', "h/%2e%2e", "h/*",
-    "h/?", "h/a/b/c/d/e/f/g", "vault.lock/x", "0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9", "p/t/" + "z" * 240,
+    "h/ ", "h/\u202ex", "h/x\\y", "h/.git/config", ".git/config", ".gitmodules", "h/a b", "h/-x", 'h/"x', "h/%2e%2e",
+    "h/*", "h/?", "h/a/b/c/d/e/f/g", "vault.lock/x", "0/1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/9", "p/t/" + "z" * 240,
 )  # fmt: skip
 
 

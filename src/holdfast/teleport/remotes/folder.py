@@ -88,10 +88,14 @@ class FolderRemote:
         data = None
         with self._open("read") as root, _walked(root, folder) as here:
             if here is not None:
-                data = here.read(last, limit + 1)
+                # One that somebody closed to us must not stand in the way of all others.
+                with contextlib.suppress(PermissionError):
+                    data = here.read(last, limit + 1)
         if data is None:
             raise Missing(
-                f"there is no {name} in {shown(self.path)}", operation="read", file=os.path.join(self.path, name)
+                f"there is no {name} in {shown(self.path)} that this user may read",
+                operation="read",
+                file=os.path.join(self.path, name),
             )
         if len(data) > limit:
             raise TooLarge(f"{name} in {shown(self.path)} is larger than {limit:,} bytes", operation="read")
@@ -181,10 +185,12 @@ class _Listing:
             elif stat.S_ISDIR(info.st_mode):
                 deeper.append(entry.name)
         for name in deeper:
-            below = folder.step(name)
-            if below is not None:
-                with below:
-                    self.collect(below, f"{above}{name}/")
+            # No folder below is needed by everybody: one that somebody closed to us is passed over.
+            with contextlib.suppress(PermissionError):
+                below = folder.step(name)
+                if below is not None:
+                    with below:
+                        self.collect(below, f"{above}{name}/")
 
 
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────

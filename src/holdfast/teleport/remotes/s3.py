@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from holdfast.core import extras
-from holdfast.core.errors import HoldfastError, Refused, Unreachable
+from holdfast.core.errors import Failed, HoldfastError, Refused, Unreachable
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge, checked, is_name
 from holdfast.teleport.remotes.s3_errors import NOWHERE, is_missing, is_unlistable, status_of, translated
 from holdfast.teleport.remotes.s3_listing import ListingFailed, keys_below, opener_for
@@ -159,7 +159,26 @@ class S3Remote:
                 pieces.append(bytes(piece))
             return b"".join(pieces)
 
-        return self._asked(ask)
+        try:
+            return self._asked(ask)
+        except (Failed, Refused) as error:
+            # Put there in an archive, under a key of somebody's own, or closed to us: that must not hide all others.
+            if isinstance(error, TooLarge) or not self._gives_others():
+                raise
+            raise Missing("the S3 server lists this object, and does not give it") from None
+
+    def _gives_others(self) -> bool:
+        """Whether objects may be read here: of one that nobody made, the server says that it is not there."""
+        import obstore
+
+        store, name = self._store(), f"probe/{secrets.token_hex(16)}"
+        try:
+            self._asked(lambda: obstore.get(store, name))
+        except Missing:
+            return True
+        except HoldfastError:
+            return False
+        return False
 
     def put(self, objects: Sequence[tuple[str, bytes]], *, remove: Sequence[str] = ()) -> frozenset[str]:
         for name in (*(name for name, _ in objects), *remove):
