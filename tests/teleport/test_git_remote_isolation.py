@@ -420,6 +420,23 @@ def test_ref_that_names_another_thing_is_read_as_far_as_it_can_be(
     assert remote.list("") == [Found("h/b", 1), Found("h/c", 1), Found("vault", 5)]
 
 
+def test_ref_that_leaves_no_room_is_removed_when_a_person_says_so(repository: Path, tmp_path: Path) -> None:
+    """Git cannot have a ref in another one: who removes ours and makes such a one stops nobody for ever."""
+    remote = opened(repository, tmp_path / "s")
+    remote.put([("vault", b"vault")])
+    tip = sh(repository, "rev-parse", REF)
+    sh(repository, "update-ref", "-d", REF)
+    sh(repository, "update-ref", f"{REF}/x/y", tip)
+    assert remote.list("") == []
+    with pytest.raises(Failed, match="another ref") as error:
+        remote.put([("vault", b"vault")])
+    assert "--put-back" in (error.value.hint or "")
+    remote.replace_unreadable()
+    assert remote.put([("vault", b"vault")]) == frozenset()
+    assert remote.list("") == [Found("vault", 5)]
+    assert sh(repository, "rev-parse", "refs/heads/main")
+
+
 def test_repository_that_lost_objects_is_said_and_can_be_replaced(repository: Path, tmp_path: Path) -> None:
     """What the other side cannot send is no failure of the network."""
     remote = opened(repository, tmp_path / "s")

@@ -161,7 +161,7 @@ class GitRemote:
     def _published(self, made: Snapshot, base: Snapshot) -> bool:
         assert made.tip is not None
         self._snapshot = None  # until the server has answered, nobody knows
-        outcome = self._far.push(made.tip, base.tip, anew=made.parent is None)
+        outcome = self._far.push(made.tip, base.tip, anew=made.parent is None, clear=self._replaces_unreadable)
         if outcome is Push.DONE:
             self._snapshot = made
             self._tidy(made)

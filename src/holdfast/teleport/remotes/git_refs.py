@@ -178,8 +178,11 @@ class Far:
             raise self._trouble("fetch", answer)
         return self._copy.seen()
 
-    def push(self, new: str, old: str | None, *, anew: bool = False) -> Push:
-        """Let the ref name `new`, if it still names `old`. The server decides, and does it whole or not at all."""
+    def push(self, new: str, old: str | None, *, anew: bool = False, clear: bool = False) -> Push:
+        """Let the ref name `new`, if it still names `old`. The server decides, and does it whole or not at all.
+
+        `clear`: where there is none, refs below its name, which leave no room for it, are removed.
+        """
         durable = (_DURABLE,) if self._where.local else ()
         answer = self._ask(
             *("push", "--porcelain", "--quiet", "--no-verify", *durable, f"--force-with-lease={REF}:{old or ''}"),
@@ -192,13 +195,23 @@ class Far:
         refused = any(word in said for word in _REFUSALS)
         if anew and old is not None and (refused or "[remote rejected] (non-fast-forward)" in said):
             return Push.NOT_ANEW
-        if said and not refused:
+        if clear and old is None and _IN_THE_WAY in answer.words:
+            self._clear()
+            return Push.MOVED
+        if said and not refused and _IN_THE_WAY not in answer.words:
             return Push.MOVED
         trouble = self._trouble("push", answer._replace(words=f"{said}\n{answer.words}".strip()))
         # The line may have gone down after the server was done.
         if isinstance(trouble, Unreachable) and self.tip() == new:
             return Push.DONE
         raise trouble
+
+    def _clear(self) -> None:
+        """Remove refs below the one: no device of Holdfast makes any."""
+        answer = self._ask("ls-remote", "--quiet", "--", self._where.text, f"{REF}/*", patience=_ASK_PATIENCE)
+        names = [line.partition("\t")[2] for line in answer.out.decode("utf-8", "replace").splitlines()]
+        below = [f":{name}" for name in names if name.startswith(f"{REF}/")][:_MOST_CLEARED]
+        self._ask("push", "--quiet", "--no-verify", "--", self._where.text, *below, patience=_MOVE_PATIENCE)
 
     def _ask(self, *args: str, patience: float, growth: int | None = None) -> Answer:
         if self._env is None:
@@ -260,6 +273,8 @@ class Far:
         )
 
 
+_IN_THE_WAY: Final = f"exists; cannot create '{REF}'"
+_MOST_CLEARED: Final = 500  # at a time
 _REFUSALS: Final = ("hook declined", "denied", "prohibited", "deny", "hidden ref", "funny refname", "unpacker error")
 # Of a ref whose objects are not all there, or are none; as the other side says it, or git here.
 _INCOMPLETE: Final = (
@@ -299,6 +314,11 @@ _TROUBLES: Final = (
         ("transport '", "no space left", "disk quota"),
         "{shown} cannot be used",
         "Git says why:",
+    ),
+    (
+        (_IN_THE_WAY,),
+        "{shown} has another ref where " + REF + " should be",
+        "Whoever may write there can do that. To remove it: holdfast sync --put-back. It says:",
     ),
     (
         _REFUSALS,
