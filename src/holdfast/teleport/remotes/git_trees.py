@@ -24,6 +24,7 @@ _MOST_REPORTED: Final = 20
 _ID_BYTES: Final = 20
 _FILE: Final = b"100644"
 _TREE: Final = b"40000"
+_PLAIN: Final = re.compile(rb"[0-9a-z][0-9a-z.-]*_?")
 _MODES: Final = frozenset({_FILE, _TREE, b"100755", b"120000", b"160000"})
 
 
@@ -79,6 +80,8 @@ def read_tree(raw: bytes) -> Tree:
 
 def _is_refused(name: bytes) -> bool:
     """Whether some git may refuse a tree with this name: it could lead out of a work tree, or into `.git`."""
+    if _PLAIN.fullmatch(name):
+        return False
     shown = unicodedata.normalize("NFKC", name.decode("utf-8", "replace")).lower()
     shown = "".join(character for character in shown if unicodedata.category(character) != "Cf")
     return (
