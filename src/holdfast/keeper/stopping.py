@@ -84,8 +84,11 @@ def stop(session: KeptSession, *, keep: bool, discard: bool, reason: str | None,
     else:
         gone = branches.discard(git, branch, state.came_from, ours, commit=state.came_commit, born=born)
         stopped = Stopped(branch, None, gone.tip)
-    made = [] if stopped.commit is None else [commit_of(keeper, stopped.commit, state.came_from)]
-    at_work = still_at_work(session.state())
+    now = session.state()
+    # It is known already where a stop that failed had made it, and the work tree was compared since.
+    is_new = stopped.commit is not None and stopped.commit not in now.commits
+    made = [commit_of(keeper, stopped.commit, state.came_from)] if stopped.commit and is_new else []
+    at_work = still_at_work(now)
     session.end_with([*made, SessionCompleted(outcome="kept" if keep else "discarded", reason=reason)], at)
     return stopped._replace(at_work=at_work)
 

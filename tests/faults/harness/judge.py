@@ -26,6 +26,10 @@ AGENTS = (".claude", ".codex", ".gemini", ".config")
 ALONE = (".claude.json",)
 
 
+_FROM_GIT = ("commit.recorded", "file.changed")
+NOT_COMPARED = "extra.kept"  # that the work tree could not be compared
+
+
 class View(NamedTuple):
     """The state a person would see: the log, what is current, the settings."""
 
@@ -41,11 +45,33 @@ class View(NamedTuple):
 
     @property
     def kinds(self) -> list[tuple[tuple[str, ...], bool]]:
-        """What is recorded, but for the place in git, which is left out where git cannot be read."""
+        """What is recorded, but for the place in git, which is left out where git cannot be read. What was found in
+        git comes last, in whichever order it was found.
+        """
         return sorted(
-            (tuple(kind for kind, _ in events if kind != "ground.noted"), self.erased[session])
+            (
+                (
+                    *(kind for kind, _ in events if kind not in _FROM_GIT and kind != "ground.noted"),
+                    *sorted(kind for kind, _ in events if kind in _FROM_GIT),
+                ),
+                self.erased[session],
+            )
             for session, events in self.log.items()
         )
+
+    def is_without_git(self, whole: View) -> bool:
+        """Whether it is the same but for what git would have shown, and says that git could not be read."""
+
+        def left(view: View) -> list[tuple[list[str], bool]]:
+            return [([kind for kind in kinds if kind not in _FROM_GIT], gone) for kinds, gone in view.kinds]
+
+        less, more = left(self), left(whole)
+        if len(less) != len(more) or self.shape[1:] != whole.shape[1:]:
+            return False
+        for (kinds, _), (wanted, _) in zip(less, more, strict=True):
+            if kinds != wanted and NOT_COMPARED in kinds:
+                kinds.remove(NOT_COMPARED)
+        return less == more
 
     @property
     def shape(self) -> tuple[object, ...]:

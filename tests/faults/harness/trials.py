@@ -67,7 +67,7 @@ def judge_state(room: Room, clean: Clean) -> str:
     if found.shape == clean.before.shape:
         return "old"
     if clean.verb.in_parts:
-        return "part"
+        return "new" if found.is_without_git(clean.after) else "part"
     message = f"neither old nor new: {found.shape}, not {clean.before.shape} and not {clean.after.shape}"
     raise AssertionError(message)
 

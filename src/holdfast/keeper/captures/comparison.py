@@ -113,15 +113,17 @@ def _safely(keeper: Keeper, root: str, patience: float, ending: Ending | None = 
     except Exception as error:  # noqa: BLE001 (whatever a repository holds, whoever came for something else goes on)
         message = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
         errorlog.note(keeper.home.path, "compare", f"{root}: {message}")
-        if ending is None:
-            with suppress(HoldfastError):
-                _give_up(keeper, root, patience)
+        with suppress(HoldfastError):
+            _give_up(keeper, root, patience, ending, message)
 
 
-def _give_up(keeper: Keeper, root: str, patience: float) -> None:
-    """The tree cannot be compared now: it is tried again at the next boundary of a turn."""
+def _give_up(keeper: Keeper, root: str, patience: float, ending: Ending | None, why: str) -> None:
+    """It is tried again at the next boundary of a turn; a session that ends says that it could not be compared."""
     with keeper.transaction(patience=patience) as transaction:
         tree = turns.decoded(transaction.remembered(turns.name_of(root)), root)
+        if ending is not None:
+            _Recording(keeper, transaction, [], Snapshot(keeper.now()), ending).not_compared(why)
+            return
         tree.due = None
         turns.keep(transaction, tree)
 
@@ -194,7 +196,7 @@ class _Recording:
         return snapshot
 
     def not_compared(self, why: str) -> None:
-        for session in self._sessions:
+        for session in dict.fromkeys([*self._sessions, *([self._ending.session] if self._ending else [])]):
             state = self._transaction.state(session)
             note = _note(shorten(f"not compared: {why}", 300))
             if state.extra.get(NOT_COMPARED) != note.value:
