@@ -16,13 +16,16 @@ ifdef SSL_CERT_FILE
 export NODE_EXTRA_CA_CERTS ?= $(SSL_CERT_FILE)
 endif
 
-.PHONY: run test lint golden golden-update bench torture real-agents inspector docs clean
+.PHONY: run test quick lint golden golden-update bench torture real-agents inspector docs clean
 
 run: $(VENV)/installed            ## the main job, end to end, in a scratch directory
 	@$(BIN)/holdfast tour
 
 test: $(READY)                    ## all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
+
+quick: $(READY)                   ## the tests of the core, the formats and the store: under a minute
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q tests/core tests/formats tests/store
 
 lint: $(READY)                    ## style, types, layers
 	@$(BIN)/ruff check .
@@ -31,10 +34,10 @@ lint: $(READY)                    ## style, types, layers
 	@$(BIN)/lint-imports
 
 golden: $(READY)                  ## every output of a scripted story, compared with tests/golden/expected (Linux)
-	@cd tests && ../$(BIN)/python -m golden
+	@$(BIN)/python -m tests.golden
 
 golden-update: $(READY)           ## what the story prints now is what is expected
-	@cd tests && ../$(BIN)/python -m golden --update
+	@$(BIN)/python -m tests.golden --update
 
 docs: $(READY)                    ## regenerate the pages made from code
 	@$(BIN)/python docs/generate.py

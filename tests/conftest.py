@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-import processes
+from tests.support import processes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import processes
+from tests.support import processes
 
-HERE = str(Path(__file__).parent)
 IGNORED = "trap '' INT HUP QUIT TERM USR1 CHLD; exec \"$@\""
 CHILD = """
 import signal
@@ -23,14 +20,17 @@ print([int(number) for number in signal.valid_signals() if signal.getsignal(numb
 def python(code: str, *, limit: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["sh", "-c", IGNORED, "sh", sys.executable, "-c", code], capture_output=True, text=True, check=False,
-        timeout=limit, env={**os.environ, "PYTHONPATH": HERE, **more},
+        timeout=limit, env={**processes.environ_with_tests(), **more},
     )  # fmt: skip
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX: Windows has no ignored signals to inherit")
 def test_processes_that_tests_start_ignore_no_signal_that_the_caller_ignores() -> None:
     """Under `nohup` or in the background too, a program under test is ended by the signals that end it elsewhere."""
-    start = f"import processes, subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}], check=True)"
+    start = (
+        "from tests.support import processes; import subprocess, sys; "
+        f"subprocess.run([sys.executable, '-c', {CHILD!r}], check=True)"
+    )
     by_itself = f"[{int(signal.SIGPIPE)}, {int(signal.SIGXFSZ)}]\n"
     assert python(start).stdout != by_itself
     done = python(start.replace("; subprocess.run", "; processes.reset_signals(); subprocess.run", 1))
@@ -41,7 +41,7 @@ def test_processes_that_tests_start_ignore_no_signal_that_the_caller_ignores() -
 def test_tests_outlive_a_terminal_that_the_caller_told_them_to_outlive() -> None:
     """`nohup make test` goes on when the terminal closes; Ctrl-C still interrupts."""
     done = python(
-        "import processes, signal; processes.reset_signals()\n"
+        "from tests.support import processes; import signal; processes.reset_signals()\n"
         "signal.raise_signal(signal.SIGHUP); print('goes on', flush=True)\n"
         "signal.raise_signal(signal.SIGINT)"
     )
@@ -53,7 +53,8 @@ def test_tests_outlive_a_terminal_that_the_caller_told_them_to_outlive() -> None
 def test_nobody_waits_for_a_process_without_end(way: str) -> None:
     """Also where a test, or the code under test, names no limit: it fails, and says what it waited for."""
     done = python(
-        "import processes, subprocess, sys; processes.LONGEST_WAIT = 0.1; processes.limit_waits()\n"
+        "from tests.support import processes; import subprocess, sys\n"
+        "processes.LONGEST_WAIT = 0.1; processes.limit_waits()\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=subprocess.PIPE)\n"
         f"try: child.{way}\n"
         "finally: processes.LONGEST_WAIT = 60; processes.end(child)"
@@ -64,7 +65,10 @@ def test_nobody_waits_for_a_process_without_end(way: str) -> None:
 
 def test_a_test_that_never_ends_is_ended_and_says_where_it_was() -> None:
     """Whatever it waits for: the last line of defence prints every stack."""
-    done = python("import processes, threading\nwith processes.limited(0.5, 2): threading.Event().wait()")
+    done = python(
+        "import threading; from tests.support import processes\n"
+        "with processes.limited(0.5, 2): threading.Event().wait()"
+    )
     assert done.returncode == 1
     assert "Timeout" in done.stderr
     assert "in wait" in done.stderr

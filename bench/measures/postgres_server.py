@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +74,11 @@ class Ground:
 
 @contextmanager
 def ground() -> Iterator[Ground]:
-    sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "postgres"))
-    programs, servers = import_module("pg_programs"), import_module("server")
-    server = servers.Server(durable=True, settings=settings())
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.support.postgres import programs
+    from tests.support.postgres.server import Server
+
+    server = Server(durable=True, settings=settings())
     programs.run("initdb", "-D", server.data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale",
                  "--no-instructions", "--wal-segsize=16")  # fmt: skip
     with server:

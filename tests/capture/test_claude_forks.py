@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_past import TALK, Past, only
 
 from holdfast.capture.signals import Compacted, Measured, Prompted, Ran
+from tests.support.claude_transcripts import TALK, Past, only
 
 FORK = "00000000-2222-4333-8444-555555555555"
 

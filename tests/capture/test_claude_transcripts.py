@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from claude_past import TALK, Past, only
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from holdfast.capture.signals import (
     Todo,
 )
 from holdfast.capture.transcripts import Source
+from tests.support.claude_transcripts import TALK, Past, only
 
 
 @pytest.fixture

@@ -7,24 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-from codex_rollouts import (
-    BEGAN,
-    ID,
-    SUB,
-    WHOLE,
-    Record,
-    asked,
-    called,
-    counted,
-    item,
-    kinds,
-    line,
-    lines,
-    meta,
-    output,
-    spent,
-    tell,
-)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +26,24 @@ from holdfast.capture.signals import (
     Todo,
 )
 from holdfast.capture.transcripts import Source
+from tests.support.codex_rollouts import (
+    BEGAN,
+    ID,
+    SUB,
+    WHOLE,
+    Record,
+    asked,
+    called,
+    counted,
+    item,
+    kinds,
+    line,
+    lines,
+    meta,
+    output,
+    spent,
+    tell,
+)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from codex_rollouts import ID, WHOLE, kinds, lines, tell
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from holdfast.capture.codex.unpacking import unpacked
 from holdfast.capture.lines import Problems
 from holdfast.capture.signals import Ran
 from holdfast.machine.zstd import zstandard
+from tests.support.codex_rollouts import ID, WHOLE, kinds, lines, tell
 
 
 @pytest.fixture

@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
-import codex_rollouts
 import pytest
-import test_cline_transcripts as cline
-import test_copilot_transcripts as copilot
-import test_cursor_transcripts as cursor
-import test_gemini_transcripts as gemini
-import test_goose_transcripts as goose
-import test_opencode_transcripts as opencode
 
 from holdfast.capture import spool
 from holdfast.capture.cursor.telling import slug_of
@@ -33,6 +26,13 @@ from holdfast.core.times import DAY, MINUTE, text
 from holdfast.keeper import Keeper
 from holdfast.keeper.captures.backfilling import backfill
 from holdfast.machine.wall import Wall
+from tests.capture import test_cline_transcripts as cline
+from tests.capture import test_copilot_transcripts as copilot
+from tests.capture import test_cursor_transcripts as cursor
+from tests.capture import test_gemini_transcripts as gemini
+from tests.capture import test_goose_transcripts as goose
+from tests.capture import test_opencode_transcripts as opencode
+from tests.support import codex_rollouts
 
 BEGAN = 1_794_733_200_000  # 2026-11-15T09:00:00Z
 NOW = BEGAN + 3 * DAY

@@ -10,15 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import claude_past
-import codex_rollouts
 import pytest
-import test_cline_transcripts as cline
-import test_copilot_transcripts as copilot
-import test_cursor_transcripts as cursor
-import test_gemini_transcripts as gemini
-import test_goose_transcripts as goose
-import test_opencode_transcripts as opencode
 
 from holdfast.capture import spool
 from holdfast.capture.places import Places
@@ -30,6 +22,13 @@ from holdfast.keeper import Keeper
 from holdfast.keeper.captures import conversations
 from holdfast.keeper.captures.backfilling import backfill
 from holdfast.machine.wall import Wall
+from tests.capture import test_cline_transcripts as cline
+from tests.capture import test_copilot_transcripts as copilot
+from tests.capture import test_cursor_transcripts as cursor
+from tests.capture import test_gemini_transcripts as gemini
+from tests.capture import test_goose_transcripts as goose
+from tests.capture import test_opencode_transcripts as opencode
+from tests.support import claude_transcripts, codex_rollouts
 
 NOW = 1_795_500_000_000  # days after everything in the transcripts
 PAYLOADS = Path(__file__).parent / "payloads"
@@ -47,7 +46,7 @@ SAID = {
 
 
 def _claude(home: Path) -> str:
-    past = claude_past.Past(home)
+    past = claude_transcripts.Past(home)
     usage = {"input_tokens": 3, "output_tokens": 9, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 7}
     past.write(
         past.prompt("Add OAuth with PKCE"),
@@ -55,10 +54,10 @@ def _claude(home: Path) -> str:
         past.answer({"type": "text", "text": "Done."}, name="m1", usage=usage),
         past.prompt("And tests"),
         past.answer({"type": "text", "text": "Done."}),
-        {"type": "ai-title", "aiTitle": "OAuth with PKCE", "sessionId": claude_past.TALK},
-        {"type": "cost-state", "totalCostUSD": 1.25, "sessionId": claude_past.TALK},
+        {"type": "ai-title", "aiTitle": "OAuth with PKCE", "sessionId": claude_transcripts.TALK},
+        {"type": "cost-state", "totalCostUSD": 1.25, "sessionId": claude_transcripts.TALK},
     )
-    return claude_past.TALK
+    return claude_transcripts.TALK
 
 
 def _codex(home: Path) -> str:
@@ -212,7 +211,7 @@ def test_conversation_is_counted_once_when_it_goes_on_in_another_session(tmp_pat
     with _open(tmp_path, "live") as keeper:
         keeper.session().stop()
     with path.open("a") as file:
-        past = claude_past.Past(tmp_path / "elsewhere")
+        past = claude_transcripts.Past(tmp_path / "elsewhere")
         more = past.answer({"type": "text", "text": "More."}, name="m9") | {"uuid": "later"}
         file.write(json.dumps(more) + "\n")
         file.write(json.dumps({"type": "cost-state", "totalCostUSD": 2.0, "sessionId": name}) + "\n")

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling
+
+from tests.support.command_line import Calling
 
 
 class Several(Calling):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import secrets
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "postgres"))
-
-from server import Server
+from tests.support.command_line import Calling
+from tests.support.postgres.server import Server
 
 
 class Town:

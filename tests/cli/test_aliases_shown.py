@@ -4,15 +4,12 @@ are listed as such.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from calling import Calling
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
-
-import spec_examples
+from tests.support import spec_examples
+from tests.support.command_line import Calling
 
 ALIAS = "2025-12-27-abc123"
 ARCHIVES = ".claude/orchestrator-history"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from several_devices import Several
+
+from tests.cli.several_devices import Several
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from calling import Calling
 
 from holdfast.cli.commands.backfill import _Bar
 from holdfast.cli.paint import Paint
+from tests.support.command_line import Calling
 
 
 @pytest.fixture

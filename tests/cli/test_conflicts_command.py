@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling
 
 from holdfast import Keeper
 from holdfast.keeper import projects
+from tests.support.command_line import Calling
 
 
 class Pair(Calling):

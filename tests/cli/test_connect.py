@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from calling import Calling
 
 from holdfast.capture.registry import CONNECTABLE, NAMES
 from holdfast.cli.table import COMMANDS
 from holdfast.keeper.captures import installing
+from tests.support.command_line import Calling
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling, at, pauses
+
+from tests.support.command_line import Calling, at, pauses
 
 MINUTE = 60_000
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import Calling, at
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
-
-import spec_examples
+from tests.support import spec_examples
+from tests.support.command_line import Calling, at
 
 LINE = re.compile(r"^Session: \d{8} \d\d:\d\d-\d\d:\d\d \(\d+ min actual, \d+ min paused\)$", re.MULTILINE)
 

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from calling import Calling, at, checked, process
+
+from tests.support.command_line import Calling, at, checked, process
 
 
 @pytest.fixture

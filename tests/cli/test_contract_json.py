@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling, at
+
+from tests.support.command_line import Calling, at
 
 KINDS = ("pause", "save", "note x", "message", "edit --progress 0.5", "decide x", "hill s 1", "task add x",
          "file f --action deleted", "context --tokens 1", "compress", "resume", "continue", "archive @",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calling import Calling, at
+
+from tests.support.command_line import Calling, at
 
 OF_ONE = (["status"], ["show"], ["log"], ["timeline"], ["budget"], ["report"], ["report", "--format", "html"],
           ["briefing"], ["briefing", "--for", "agent", "--max-chars", "500"])  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calling import Calling
+
+from tests.support.command_line import Calling
 
 # Made up, in the shapes of real ones; lower case too, so that a slug of it would still give it away.
 CANARIES = [

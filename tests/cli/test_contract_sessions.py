@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from calling import Calling, at
+
+from tests.support.command_line import Calling, at
 
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 

@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from calling import Calling, at
+
+from tests.support.command_line import Calling, at
 
 BAD_IDS = ["", ".", "..", "-x", ".x", "a/b", "a b", "ä", "a\nb", "x" * 101, "a:b", "a%b", "../x", "a\\b"]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from several_devices import Several
+
+from tests.cli.several_devices import Several
 
 IMPORTED = {
     "schema_version": "1.0.0", "session_id": "0b0c7a52-6c1f-4c0e-9d8e-2f0d6f3a1b11",

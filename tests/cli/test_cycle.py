@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import Calling, at
+
+from tests.support.command_line import Calling, at
 
 MINUTE = 60_000
 

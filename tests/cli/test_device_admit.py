@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from several_devices import Several
+
+from tests.cli.several_devices import Several
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import stat
 from pathlib import Path
 
 import pytest
-from several_devices import Several
 
 from holdfast import Keeper
 from holdfast.keeper.teleports import opening
 from holdfast.teleport import founding, joining
+from tests.cli.several_devices import Several
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calling import Calling
 
 from holdfast import Keeper
 from holdfast.core.canonical import LARGEST, canonical
 from holdfast.core.event import seal
+from tests.support.command_line import Calling
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from several_devices import Several
 
 from holdfast.keeper.teleports import opening
+from tests.cli.several_devices import Several
 
 
 @pytest.fixture

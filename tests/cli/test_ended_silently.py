@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from calling import Calling
 
-import processes
 from holdfast.capture import spool
+from tests.support import processes
+from tests.support.command_line import Calling
 
 TALK = "11111111-2222-4333-8444-555555555555"
 

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from calling import Calling
+
+from tests.support.command_line import Calling
 
 CRAFT = ".craft/cache/orchestration-sessions"
 

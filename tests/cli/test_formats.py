@@ -11,10 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from calling import Calling, checked
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
-import spec_examples as examples
+from tests.support import spec_examples as examples
+from tests.support.command_line import Calling, checked
 
 FORMATS = ("orchestrator", "timer", "contract", "craft")
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from calling import Calling, at
 
 from holdfast.core.times import HOUR, MINUTE, text
 from holdfast.machine.wall import Wall
+from tests.support.command_line import Calling, at
 
 
 @pytest.fixture

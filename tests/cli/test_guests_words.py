@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from guested import TALK, Guested
 
 from holdfast.core.vocabulary import (
     AgentStarted,
@@ -33,6 +32,7 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.keeper import Keeper
 from holdfast.keeper.replacing import REPLACED
+from tests.cli.guest_session import TALK, Guested
 
 HOUR = 3_600_000
 NEXT = "9a9b9c9d-1111-4222-8333-444455556666"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from processes import end
+from tests.support.processes import end
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX: Windows has no ignored signals to inherit")
 

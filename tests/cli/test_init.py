@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from calling import Calling
+
+from tests.support.command_line import Calling
 
 
 class Terminal(io.StringIO):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from several_devices import Several
 
 from holdfast.teleport import key_files
 from holdfast.teleport.keys import certifies, is_certified
+from tests.cli.several_devices import Several
 
 
 class Losing(Several):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling
+
+from tests.support.command_line import Calling
 
 ORCHESTRATOR = ".claude/orchestrator-session.json"
 
@@ -103,7 +104,7 @@ def test_feature_that_exists_is_refused_by_its_whole_id(cli: Calling) -> None:
 
 
 def test_idle_session_is_paused_in_history_too(cli: Calling) -> None:
-    from calling import at
+    from tests.support.command_line import at
 
     cli.session("start", "G", "--at", at(0))
     (row,) = cli.document("history")["sessions"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from several_devices import Several
 
 from holdfast.teleport.keys import DeviceKeys
+from tests.cli.several_devices import Several
 
 SSH = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDtn2MGu1bA+2rKvGV/lTB6TpA+ORPYXuXZGAWsznb5f"
 

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling, Out
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
-
-import spec_examples
+from tests.support import spec_examples
+from tests.support.command_line import Calling, Out
 
 ORCHESTRATOR = ".claude/orchestrator-session.json"
 TIMER = ".claude/session-state.json"

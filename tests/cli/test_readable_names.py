@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from calling import Calling
 
 from holdfast.keeper import Keeper
+from tests.support.command_line import Calling
 
 OPAQUE = "a55cae90-daa8-4ec4-9b81-a177f4ac06a7"
 OTHER = "toolu_01A09q90qw90lq917835lq9"

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling, Out
 
 from holdfast.core.errors import Failed
 from holdfast.keeper.documents import recovering
 from holdfast.machine.files import read_limited
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
-
-import spec_examples
+from tests.support import spec_examples
+from tests.support.command_line import Calling, Out
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling
 
 from holdfast import Keeper
 from holdfast.core.vocabulary import NoteAdded
 from holdfast.store.interface import Draft
+from tests.support.command_line import Calling
 
 TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
 

@@ -8,7 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from several_devices import Several
+
+from tests.cli.several_devices import Several
 
 KEYS = {"name", "url", "vault", "words", "status", "projects", "last_sync", "error"}
 

@@ -6,11 +6,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from several_devices import Several
 
 from holdfast import Keeper
 from holdfast.core.errors import Unreachable
 from holdfast.keeper.teleports import catching_up, opening
+from tests.cli.several_devices import Several
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from processes import end
+from tests.support.processes import end
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sh and signals")
 

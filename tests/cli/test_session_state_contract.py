@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import Calling, checked
 
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.formats.text.reading import read_yaml
 from holdfast.formats.text.yamledit import comments
 from holdfast.mirror.contract import updating
+from tests.support.command_line import Calling, checked
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import sys
 from typing import Any
 
 import pytest
-from calling import Calling
 
 from holdfast.capture import spool
+from tests.support.command_line import Calling
 
 TALKS = ("talk-one", "talk-two")
 

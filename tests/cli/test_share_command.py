@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-from several_devices import Several
 
 from holdfast.capture import spool
 from holdfast.core.event import Event
 from holdfast.keeper.keeper import Keeper
 from holdfast.store.interface import UNSEEN
 from holdfast.teleport.keys import DeviceKeys
+from tests.cli.several_devices import Several
 
 ADA = "ada@example.org"
 DAY = 86_400_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,9 @@ import pytest
 if os.name != "posix":
     pytest.skip("only POSIX systems run the server", allow_module_level=True)
 
-from team_server import Member, Town
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "postgres"))
-
-from databases import made_once, postgres
-from server import Server
+from tests.cli.team_server import Member, Town
+from tests.support.postgres.fixtures import made_once, postgres
+from tests.support.postgres.server import Server
 
 __all__ = ["made_once", "postgres"]
 SECRET = "hunter2-wonders"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,20 +12,16 @@ import pytest
 if os.name != "posix":
     pytest.skip("only POSIX systems run the server", allow_module_level=True)
 
-from calling import checked
-from team_server import Member, Town
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "postgres"))
-
-from databases import made_once, postgres
-from server import Server
-
 from holdfast.cli.commands import store_copy
 from holdfast.cli.main import main
 from holdfast.cli.paint import Paint
 from holdfast.store import copying
 from holdfast.store.copying import Progress
 from holdfast.store.interface import Copied, Store
+from tests.cli.team_server import Member, Town
+from tests.support.command_line import checked
+from tests.support.postgres.fixtures import made_once, postgres
+from tests.support.postgres.server import Server
 
 __all__ = ["made_once", "postgres"]
 

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from calling import ERROR_KEYS, checked
-from several_devices import Several
 
 from holdfast import Keeper
+from tests.cli.several_devices import Several
+from tests.support.command_line import ERROR_KEYS, checked
 
 
 @pytest.fixture

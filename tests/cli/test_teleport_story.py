@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calling import checked, git, git_environment
+
+from tests.support.command_line import checked, git, git_environment
 
 
 class Home:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +11,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from calling import Calling, at, pauses
 
 from holdfast import Keeper
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "formats"))
-from spec_examples import TIMER_ONE_PAUSE, TIMER_SEVERAL_PAUSES, TIMER_TIMED_OUT
+from tests.support.command_line import Calling, at, pauses
+from tests.support.spec_examples import TIMER_ONE_PAUSE, TIMER_SEVERAL_PAUSES, TIMER_TIMED_OUT
 
 MINUTE = 60_000
 FILE = ".claude/session-state.json"

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from several_devices import Several
+
+from tests.cli.several_devices import Several
 
 CRAFT = ".craft/cache/orchestration-sessions"
 NOWHERE: dict[str, object] = {"remote": None, "status": "none", "last_sync": None, "error": None, "shared_with": []}

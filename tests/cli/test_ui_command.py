@@ -7,9 +7,9 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
-from calling import Calling
 
 from holdfast.cli.commands import ui
+from tests.support.command_line import Calling
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from calling import Calling, checked
 
 from holdfast.core.canonical import Json
 from holdfast.formats import schema
+from tests.support.command_line import Calling, checked
 
 SESSION: dict[str, Any] = {
     "schema_version": "1.0", "session_id": "2026-01-05-abc123", "created": "2026-01-05T08:00:00Z",

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calling import Calling, git_environment, lawful
+
+from tests.support.command_line import Calling, git_environment, lawful
 
 PATIENCE = 20.0  # seconds: a busy machine is no failure
 WATCH = shlex.join([sys.executable, "-m", "holdfast", "watch"])

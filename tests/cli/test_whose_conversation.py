@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from guested import OWNER, TALK, Guested
 
 from holdfast.core.vocabulary import NativeLinked, NativeMoved
+from tests.cli.guest_session import OWNER, TALK, Guested
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from several_devices import Several
 
 from holdfast.capture import spool
 from holdfast.core.times import HOUR, MINUTE, text
@@ -20,6 +19,7 @@ from holdfast.core.vocabulary import ConversationUpdated, Data, MessageExchanged
 from holdfast.keeper import Keeper
 from holdfast.keeper.hours import HoursMemo, hours
 from holdfast.store.interface import Draft
+from tests.cli.several_devices import Several
 
 TALK = "0f0e0d0c-1111-4222-8333-444455556666"
 GUEST = "guest@example.org"

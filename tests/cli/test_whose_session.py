@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from several_devices import Several
 
 from holdfast.core.event import seal
 from holdfast.core.vocabulary import AliasGiven, NoteAdded, Project, SessionEdited, SessionStarted
@@ -20,6 +19,7 @@ from holdfast.keeper import Keeper
 from holdfast.keeper.teleports import offers
 from holdfast.store.interface import Draft
 from holdfast.teleport import joining, sealing
+from tests.cli.several_devices import Several
 
 OWNER = "owner@example.org"
 

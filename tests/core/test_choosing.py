@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from histories import MINUTE, NOON, joined, started, together
 
 from holdfast.core import view
 from holdfast.core.fold import fold
@@ -19,6 +18,7 @@ from holdfast.core.vocabulary import (
     SessionCompleted,
     SessionPaused,
 )
+from tests.support.histories import MINUTE, NOON, joined, started, together
 
 
 @pytest.mark.parametrize("take", [1, 2])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-from clocked_histories import ABSURD, SESSION, START, UNSTORABLE, Author, ancestors, effective, in_order, written_by
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,17 @@ from holdfast.core.event import Event, Head, seal
 from holdfast.core.fold import apply, fold, in_log_order, pass_over
 from holdfast.core.registers import disputes, value_of
 from holdfast.core.state import State, freeze
+from tests.core.clocked_histories import (
+    ABSURD,
+    SESSION,
+    START,
+    UNSTORABLE,
+    Author,
+    ancestors,
+    effective,
+    in_order,
+    written_by,
+)
 
 
 def test_it_follows_the_wall_while_that_is_ahead() -> None:

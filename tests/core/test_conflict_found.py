@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from histories import MINUTE, NOON, Device, History, histories, joined, started, together
 from hypothesis import given
 
 from holdfast.core import view
@@ -21,6 +20,7 @@ from holdfast.core.vocabulary import (
     SessionPaused,
     TaskAdded,
 )
+from tests.support.histories import MINUTE, NOON, Device, History, histories, joined, started, together
 
 LATER = NOON + 60 * MINUTE
 

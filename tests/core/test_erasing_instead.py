@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-from histories import NOON, POOL, Device, erased, histories, joined, started, together
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from holdfast.core.vocabulary import (
     SessionPaused,
     TaskAdded,
 )
+from tests.support.histories import NOON, POOL, Device, erased, histories, joined, started, together
 
 
 def plain(data: Data) -> dict[str, Json]:

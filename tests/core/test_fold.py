@@ -8,21 +8,6 @@ from functools import partial
 
 import msgspec
 import pytest
-from histories import (
-    GARBAGE,
-    MINUTE,
-    NOON,
-    POOL,
-    PROJECT,
-    SESSION,
-    Device,
-    History,
-    erased,
-    histories,
-    joined,
-    started,
-    together,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +49,21 @@ from holdfast.core.vocabulary import (
     TaskCompleted,
     TaskDropped,
     TaskStarted,
+)
+from tests.support.histories import (
+    GARBAGE,
+    MINUTE,
+    NOON,
+    POOL,
+    PROJECT,
+    SESSION,
+    Device,
+    History,
+    erased,
+    histories,
+    joined,
+    started,
+    together,
 )
 
 

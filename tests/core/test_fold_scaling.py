@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from histories import MINUTE, NOON, PROJECT, SESSION
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical, digest
@@ -83,6 +82,7 @@ from holdfast.core.vocabulary import (
     WorkedRecorded,
     WorkRecorded,
 )
+from tests.support.histories import MINUTE, NOON, PROJECT, SESSION
 
 Maker = Callable[[int], Data]
 Order = Callable[[int], list[Data]]

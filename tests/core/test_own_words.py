@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from histories import MINUTE, NOON, POOL, Device, joined, started, together
 
 from holdfast.core import own_words, routing
 from holdfast.core.fold import fold
@@ -18,6 +17,7 @@ from holdfast.core.vocabulary import (
     SessionUnarchived,
 )
 from holdfast.keeper.replacing import REPLACED
+from tests.support.histories import MINUTE, NOON, POOL, Device, joined, started, together
 
 HISTORIES: dict[str, tuple[Data, ...]] = {
     "begun": (),

@@ -8,10 +8,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from secret_corpus import SHAPED, Sample, benign, secrets
 
 from holdfast.core.canonical import Json
 from holdfast.core.secret_documents import redact_document
+from tests.support.secret_corpus import SHAPED, Sample, benign, secrets
 
 SAMPLES = secrets(seed=44)
 # As they stand in a document: as its values, not as text that looks like one.

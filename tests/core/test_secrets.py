@@ -9,11 +9,11 @@ import sys
 from collections import Counter
 
 import pytest
-import secret_corpus as corpus
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.core.secrets import KINDS, redact
+from tests.support import secret_corpus as corpus
 
 SECRETS = corpus.secrets()
 BENIGN = corpus.benign()

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from histories import MINUTE, NOON, PROJECT, SESSION, Device, joined, started, together
 
 from holdfast.core import view
 from holdfast.core.fold import fold
@@ -46,6 +45,7 @@ from holdfast.core.vocabulary import (
     WaitingEnded,
     WaitingStarted,
 )
+from tests.support.histories import MINUTE, NOON, PROJECT, SESSION, Device, joined, started, together
 
 # The contract's document. A list stands for a list of such objects, None for anything else.
 CONTRACT: dict[str, Any] = {

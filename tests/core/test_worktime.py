@@ -7,17 +7,6 @@ from itertools import pairwise
 
 import msgspec
 import pytest
-from histories import (
-    MINUTE,
-    NOON,
-    SESSION,
-    Device,
-    History,
-    histories,
-    joined,
-    started,
-    together,
-)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +46,17 @@ from holdfast.core.vocabulary import (
     WorkRecorded,
 )
 from holdfast.core.worktime import Rest, Stretch, WorkTime, add_attended, add_sign, measure
+from tests.support.histories import (
+    MINUTE,
+    NOON,
+    SESSION,
+    Device,
+    History,
+    histories,
+    joined,
+    started,
+    together,
+)
 
 START = NOON
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
-from histories import MINUTE, NOON, SESSION, Device, joined, started, together
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +31,7 @@ from holdfast.core.vocabulary import (
     WorkRecorded,
 )
 from holdfast.core.worktime import WorkTime
+from tests.support.histories import MINUTE, NOON, SESSION, Device, joined, started, together
 
 _IDLE = 5
 

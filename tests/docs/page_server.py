@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "postgres"))
 
 NAMED = "db.example.org"
 _REAL = "127.0.0.1"
@@ -20,10 +16,10 @@ _REAL = "127.0.0.1"
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     """All test processes of a run copy the same new data: the first that needs it makes it."""
     if os.name == "posix":
-        import pg_programs
+        from tests.support.postgres import programs
 
         base = tmp_path_factory.getbasetemp()
-        pg_programs.share(str(base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base))
+        programs.share(str(base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base))
 
 
 @contextmanager
@@ -32,12 +28,12 @@ def page_server(*, wanted: bool) -> Iterator[dict[str, str]]:
     if not wanted:
         yield {}
         return
-    import pg_programs
-    from server import Server
+    from tests.support.postgres import programs
+    from tests.support.postgres.server import Server
 
     with Server(tcp=True) as server:
-        programs = os.path.dirname(pg_programs.program("psql"))
-        yield {"PGPORT": str(server.port), "PATH": f"{os.environ['PATH']}{os.pathsep}{programs}"}
+        folder = os.path.dirname(programs.program("psql"))
+        yield {"PGPORT": str(server.port), "PATH": f"{os.environ['PATH']}{os.pathsep}{folder}"}
 
 
 def in_command(source: str) -> str:

@@ -30,7 +30,8 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
-from page_server import NAMED, in_answer, in_command, made_once, page_server
+
+from tests.docs.page_server import NAMED, in_answer, in_command, made_once, page_server
 
 __all__ = ["made_once"]
 ROOT = Path(__file__).parents[2]

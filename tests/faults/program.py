@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from harness.warm import without_privileges
-
 from holdfast import Keeper
 from holdfast.cli.main import main
 from holdfast.store.sqlite import SqliteStore
+from tests.faults.harness.warm import without_privileges
 
 CODES = frozenset({0, 1, 2, 3, 4, 5, 6, 7, 130})
 

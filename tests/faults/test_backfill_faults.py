@@ -14,14 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.figures import tell
-from harness.room import Room
-from harness.tracing import WATCH, injected, need_strace
-from harness.trials import Clean, decent, look_aside, sampled, undisturbed
-from harness.verbs import VERBS
-from program import Desk, tree
-from scale import scale
-from test_fuzz import changed
+
+from tests.faults.harness.figures import tell
+from tests.faults.harness.room import Room
+from tests.faults.harness.tracing import WATCH, injected, need_strace
+from tests.faults.harness.trials import Clean, decent, look_aside, sampled, undisturbed
+from tests.faults.harness.verbs import VERBS
+from tests.faults.program import Desk, tree
+from tests.faults.test_fuzz import changed
+from tests.support.scale import scale
 
 BACKFILL = next(verb for verb in VERBS if verb.argv[0] == "backfill")
 KILLS = scale(8, 10_000, 10_000)

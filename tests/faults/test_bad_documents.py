@@ -12,20 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scale import scale
 
-HERE = Path(__file__).parent
-PATHS = [str(HERE / "fuzz"), str(HERE.parent / "formats")]
-sys.path[:0] = PATHS
-
-import spec_examples  # noqa: E402 (found by the line above)
-import whole_way  # noqa: E402
-
-from holdfast.core.errors import Invalid  # noqa: E402
-from holdfast.formats import registry  # noqa: E402
-from holdfast.formats.recovery.recovering import recovered  # noqa: E402
-from holdfast.formats.text import reading  # noqa: E402
-from holdfast.formats.text.nodes import DEEPEST  # noqa: E402
+from holdfast.core.errors import Invalid
+from holdfast.formats import registry
+from holdfast.formats.recovery.recovering import recovered
+from holdfast.formats.text import reading
+from holdfast.formats.text.nodes import DEEPEST
+from tests.faults.fuzz import document_path
+from tests.support import spec_examples
+from tests.support.scale import scale
 
 FILES = spec_examples.files()
 MIB = 1 << 20
@@ -46,7 +41,7 @@ def sample(count: int, wanted: int, seed: str) -> list[int]:
 def test_cut_after_every_byte(name: str) -> None:
     raw = FILES[name]
     for cut in sample(len(raw) + 1, scale(60, 600, 10**9), name):
-        whole_way.everything(raw[:cut], path_of(name))
+        document_path.everything(raw[:cut], path_of(name))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -56,7 +51,7 @@ def test_every_byte_changed(name: str) -> None:
     for at in sample(len(raw), scale(60, 600, 10**9), name):
         changed = bytearray(raw)
         changed[at] = chance.choice((changed[at] ^ (1 << chance.randrange(8)), chance.randrange(256), 0, 0x22, 0x7B))
-        whole_way.everything(bytes(changed), path_of(name))
+        document_path.everything(bytes(changed), path_of(name))
 
 
 def documents() -> dict[str, Any]:
@@ -95,8 +90,8 @@ def test_types_swapped(name: str) -> None:
     rules = registry.named(name.split(maxsplit=1)[0])
     every = list(swapped(documents()[name], ODD))
     for number in sample(len(every), scale(300, 3000, 10**9), name):
-        whole_way.through(every[number], rules)
-        whole_way.salvage(every[number])
+        document_path.through(every[number], rules)
+        document_path.salvage(every[number])
 
 
 @pytest.mark.parametrize("name", spec_examples.JSON_FILES)
@@ -117,7 +112,7 @@ def test_nested_a_thousand_deep() -> None:
         ):
             with pytest.raises(Invalid, match="nested too deeply"):
                 reading.read(raw, "x.yaml" if raw.startswith(b"-") else "x.json")
-            whole_way.recover(raw)
+            document_path.recover(raw)
 
 
 def test_the_limit_on_size_is_named() -> None:
@@ -145,9 +140,9 @@ def test_the_limit_on_size_is_named() -> None:
     ],
 )
 def test_yaml_that_wants_too_much(text: str) -> None:
-    whole_way.everything(text.encode(), "state.yaml")
+    document_path.everything(text.encode(), "state.yaml")
     for part in range(0, len(text), 7):
-        whole_way.everything(text[:part].encode(), "state.yaml")
+        document_path.everything(text[:part].encode(), "state.yaml")
 
 
 NASTY = {

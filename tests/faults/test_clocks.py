@@ -10,14 +10,14 @@ from itertools import count, cycle, pairwise
 from pathlib import Path
 
 import pytest
-from program import Desk, lawful, typed
-from scale import scale
 
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError
 from holdfast.core.event import seal
 from holdfast.core.times import LATEST
 from holdfast.machine.wall import BUILD_DATE, Wall
+from tests.faults.program import Desk, lawful, typed
+from tests.support.scale import scale
 
 SECOND, HOUR, YEAR = 1_000_000_000, 3_600_000_000_000, 31_557_600_000_000_000
 NOW = (BUILD_DATE + 30 * 86_400_000) * 1_000_000

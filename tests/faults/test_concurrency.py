@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from program import Desk, Out, kill, typed
-from scale import scale
+
+from tests.faults.program import Desk, Out, kill, typed
+from tests.support.scale import scale
 
 WRITER = textwrap.dedent("""
     import os, sys

@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import judge
-from harness.figures import tell
-from harness.room import Room
-from harness.tracing import WATCH, injected, need_strace
-from harness.trials import decent, goes_on, judge_state, sampled, undisturbed
-from harness.verbs import AGENTS, VERBS, Verb
-from program import Desk, tree
-from scale import scale
-from test_errno import faults, judged
 
 from holdfast.machine import files
+from tests.faults.harness import judge
+from tests.faults.harness.figures import tell
+from tests.faults.harness.room import Room
+from tests.faults.harness.tracing import WATCH, injected, need_strace
+from tests.faults.harness.trials import decent, goes_on, judge_state, sampled, undisturbed
+from tests.faults.harness.verbs import AGENTS, VERBS, Verb
+from tests.faults.program import Desk, tree
+from tests.faults.test_errno import faults, judged
+from tests.support.scale import scale
 
 CONNECTING = ("connect", "disconnect", "uninstall", "init")
 CHOSEN = [pytest.param(verb, id=" ".join(verb.argv)) for verb in VERBS if verb.argv[0] in CONNECTING]

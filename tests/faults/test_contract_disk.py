@@ -11,8 +11,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from harness.warm import without_privileges
-from program import checks_permissions, tree
+
+from tests.faults.harness.warm import without_privileges
+from tests.faults.program import checks_permissions, tree
+from tests.support import processes
 
 
 @pytest.mark.parametrize(
@@ -26,7 +28,7 @@ def test_a_full_disk(tmp_path: Path, options: str, relief: str) -> None:
         pytest.skip("small file systems are mounted with Linux's unshare, which is not here")
     if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this system does not permit user namespaces: no small file system can be mounted")
-    program = str(Path(__file__).with_name("contract_disk.py"))
+    program = str(Path(__file__).with_name("fill_contract_disk.py"))
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, program, str(tmp_path), options, relief],
         check=False, capture_output=True, text=True,
@@ -44,8 +46,7 @@ WRITE = textwrap.dedent("""
     import json, sys
     from holdfast.core.errors import HoldfastError
     from holdfast.mirror.contract import creating, updating
-    sys.path.insert(0, sys.argv[2])
-    from contract_disk import FIRST, SECOND, document
+    from tests.faults.fill_contract_disk import FIRST, SECOND, document
     said = []
     for attempt in (
         lambda: creating.create(sys.argv[1], document(SECOND)),
@@ -67,9 +68,8 @@ def test_a_directory_without_the_right_to_write(tmp_path: Path) -> None:
     """Writing is refused in words and nothing changes; reading works."""
     if not checks_permissions(tmp_path / "probe"):
         pytest.skip("this system lets every process write everywhere")
-    from contract_disk import FIRST, SECOND, document
-
     from holdfast.mirror.contract import creating
+    from tests.faults.fill_contract_disk import FIRST, SECOND, document
 
     root = tmp_path / ".ai-session"
     creating.create(str(root), document(FIRST))
@@ -78,7 +78,7 @@ def test_a_directory_without_the_right_to_write(tmp_path: Path) -> None:
         path.chmod(0o500)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", WRITE, str(root), str(Path(__file__).parent)],
+            [sys.executable, "-c", WRITE, str(root)], env=processes.environ_with_tests(),
             check=False, capture_output=True, text=True, preexec_fn=without_privileges,
         )  # fmt: skip
     finally:

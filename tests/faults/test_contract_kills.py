@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scale import scale
 
 from holdfast.formats.text.reading import read_yaml
 from holdfast.mirror.contract import creating, history, layout, registry
 from holdfast.mirror.contract.examining import examine
 from holdfast.mirror.contract.restoring import restore
+from tests.support.scale import scale
 
 FEATURES = ("one-2026-11-15", "two-2026-11-15")
 LINES = 3

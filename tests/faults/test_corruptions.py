@@ -15,14 +15,25 @@ from typing import NamedTuple
 
 import apsw
 import pytest
-from harness.damaged import AT, PAGE, Ground, Told, a_project, doctor, ground, killed, survivors, template
-from scale import scale
 
 from holdfast.cli.main import main
 from holdfast.core.state import State, freeze, thaw
 from holdfast.core.vocabulary import SessionStarted
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore, schema
+from tests.faults.harness.damaged import (
+    AT,
+    PAGE,
+    Ground,
+    Told,
+    a_project,
+    doctor,
+    ground,
+    killed,
+    survivors,
+    template,
+)
+from tests.support.scale import scale
 
 LEAF = 40  # events that fit on a page, at most
 ALL = 10_000

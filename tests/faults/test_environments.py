@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from harness.warm import without_privileges
-from program import Desk, Out, checks_permissions, tree, typed
+
+from tests.faults.harness.warm import without_privileges
+from tests.faults.program import Desk, Out, checks_permissions, tree, typed
 
 WRITING = ["note", "x"]
 LOOKING = ["status"]

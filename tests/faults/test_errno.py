@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import pytest
-from harness.figures import tell
-from harness.room import Answer, Room
-from harness.tracing import WATCH, Call, injected, need_strace
-from harness.trials import Clean, cases, decent, goes_on, judge_state, sampled, undisturbed
-from harness.verbs import VERBS, Verb
-from scale import scale
 
 from holdfast.machine import files
+from tests.faults.harness.figures import tell
+from tests.faults.harness.room import Answer, Room
+from tests.faults.harness.tracing import WATCH, Call, injected, need_strace
+from tests.faults.harness.trials import Clean, cases, decent, goes_on, judge_state, sampled, undisturbed
+from tests.faults.harness.verbs import VERBS, Verb
+from tests.support.scale import scale
 
 _ALWAYS: Final = ("EIO", "ENOSPC", "EDQUOT")
 _NAMES: Final = (*_ALWAYS, "EACCES", "EROFS")

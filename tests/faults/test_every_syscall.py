@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from harness.figures import tell
-from harness.room import Room
-from harness.tracing import WATCH, need_strace
-from harness.travel import TRIPS
-from harness.trials import cases, goes_on, judge_state, sampled, undisturbed
-from harness.verbs import SERVED, VERBS, Verb
-from scale import scale
 
 from holdfast.cli.declare import Command
 from holdfast.cli.table import COMMANDS
+from tests.faults.harness.figures import tell
+from tests.faults.harness.room import Room
+from tests.faults.harness.tracing import WATCH, need_strace
+from tests.faults.harness.travel import TRIPS
+from tests.faults.harness.trials import cases, goes_on, judge_state, sampled, undisturbed
+from tests.faults.harness.verbs import SERVED, VERBS, Verb
+from tests.support.scale import scale
 
 SAMPLE = 5  # the first verbs of the table: the first start, an append, an erasure, a backup, a setting
 CHOSEN = cases(scale(SAMPLE, len(VERBS), len(VERBS)))

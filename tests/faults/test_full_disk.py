@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from scale import scale
+
+from tests.support.scale import scale
 
 SMALLEST, LARGEST, STEP = 64 * 1024, 4 * 1024 * 1024, 4096
 
@@ -28,7 +29,7 @@ def _permitted() -> None:
 
 def trials(tmp_path: Path, *lines: str) -> None:
     """Run them in a namespace of their own; whatever one of them found wrong is shown."""
-    program = str(Path(__file__).with_name("filling.py"))
+    program = str(Path(__file__).with_name("fill_disk.py"))
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, program, str(tmp_path), *lines],
         check=False, capture_output=True, text=True,

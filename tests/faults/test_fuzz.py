@@ -9,12 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from scale import scale
 
-FUZZ = Path(__file__).parent / "fuzz"
-sys.path[:0] = [str(FUZZ), str(Path(__file__).parent.parent / "formats")]
-
-from targets import TARGETS, seeds  # noqa: E402 (found by the line above)
+from tests.faults.fuzz.targets import TARGETS, seeds
+from tests.support import processes
+from tests.support.scale import scale
 
 NASTY = [
     b"{", b"}", b"[", b"]", b'"', b"\\", b",", b":", b"\0", b"\n", b"null", b"1e999", b"-", b"&a", b"*a", b"!!x",
@@ -63,8 +61,10 @@ if SECONDS:  # a minute for each target, in `make torture` only
     def test_guided_by_coverage(name: str, tmp_path: Path) -> None:
         if importlib.util.find_spec("atheris") is None:
             pytest.skip("Atheris is not installed: pip install --group torture (it has wheels for Linux and macOS)")
-        words = [sys.executable, str(FUZZ / "guided.py"), name, str(SECONDS), str(tmp_path)]
-        done = subprocess.run(words, capture_output=True, check=False, timeout=SECONDS * 3 + 120)
+        words = [sys.executable, "-m", "tests.faults.fuzz.guided", name, str(SECONDS), str(tmp_path)]
+        done = subprocess.run(
+            words, env=processes.environ_with_tests(), capture_output=True, check=False, timeout=SECONDS * 3 + 120
+        )
         crashes = [
             (one.name, one.read_bytes())
             for one in tmp_path.iterdir()

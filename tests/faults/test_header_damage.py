@@ -15,14 +15,25 @@ from typing import Final
 
 import apsw
 import pytest
-from harness.damaged import AT, PAGE, Ground, Told, a_project, doctor, ground, killed, survivors, template
-from harness.figures import tell
-from scale import scale
 
 from holdfast.cli.main import main
 from holdfast.core.vocabulary import NoteAdded
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
+from tests.faults.harness.damaged import (
+    AT,
+    PAGE,
+    Ground,
+    Told,
+    a_project,
+    doctor,
+    ground,
+    killed,
+    survivors,
+    template,
+)
+from tests.faults.harness.figures import tell
+from tests.support.scale import scale
 
 __all__ = ["ground", "killed", "template"]  # fixtures
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import apsw
 import pytest
-from harness.figures import tell
-from hooked import HANGING, SILENT, WAYS, Hooked, Way, asked, need_namespaces, ran
-from program import tree
-from scale import scale
-from test_hostile_ids import hostile
 
 from holdfast.capture import spool
 from holdfast.capture.registry import NAMES
+from tests.faults.connected_agent import HANGING, SILENT, WAYS, Hooked, Way, asked, need_namespaces, ran
+from tests.faults.harness.figures import tell
+from tests.faults.program import tree
+from tests.faults.test_hostile_ids import hostile
+from tests.support.scale import scale
 
 HUGE = 50 * 1024 * 1024
 BAD: dict[str, bytes] = {

@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
-from harness.figures import tell
-from hooked import Hooked, asked, ran
-from program import lawful
-from scale import scale
 
 from holdfast import Keeper
 from holdfast.capture import spool
 from holdfast.machine.wall import Wall
+from tests.faults.connected_agent import Hooked, asked, ran
+from tests.faults.harness.figures import tell
+from tests.faults.program import lawful
+from tests.support.scale import scale
 
 NOW = 1_794_000_000_000
 HOUR = 3_600_000

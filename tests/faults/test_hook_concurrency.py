@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from harness import agents_at_once
-from harness.agents_at_once import AGENTS, DRAINERS, differences, said, speak_and_drain
-from harness.figures import tell
-from hooked import HANGING, Hooked, need_namespaces, ran
-from scale import scale
 
 from holdfast.capture import spool
+from tests.faults.connected_agent import HANGING, Hooked, need_namespaces, ran
+from tests.faults.harness import agents_at_once
+from tests.faults.harness.agents_at_once import AGENTS, DRAINERS, differences, said, speak_and_drain
+from tests.faults.harness.figures import tell
+from tests.support import processes
+from tests.support.scale import scale
 
 
 def test_agents_at_once_and_drains_that_are_killed(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def _with_own_numbers(script: str, words: list[str], hooks: int) -> subprocess.C
     namespace = ["unshare", "-Urpf", "--mount-proc", "--kill-child"]
     return subprocess.run(
         [*namespace, "sh", "-c", script, "sh", *words], check=False, capture_output=True,
-        timeout=HANGING * (2 + hooks / 10), env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)},
+        timeout=HANGING * (2 + hooks / 10), env=processes.environ_with_tests(),
     )  # fmt: skip
 
 

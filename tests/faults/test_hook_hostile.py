@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.figures import tell
-from hooked import Hooked
-from program import tree, typed
-from scale import scale
-from test_hostile_ids import PARTS
-from test_hostile_text import PIECES, raw_characters
 
 from holdfast.capture import spool
 from holdfast.capture.conformance import HOSTILE, Sample, samples_in
 from holdfast.capture.registry import NAMES
+from tests.faults.connected_agent import Hooked
+from tests.faults.harness.figures import tell
+from tests.faults.program import tree, typed
+from tests.faults.test_hostile_ids import PARTS
+from tests.faults.test_hostile_text import PIECES, raw_characters
+from tests.support.scale import scale
 
 SAMPLES = Path(__file__).parent.parent / "capture" / "payloads"
 # Names: who speaks, where, of which file, with which model. The store keeps names; words are cut.

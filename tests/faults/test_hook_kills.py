@@ -18,17 +18,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from harness import judge
-from harness.figures import tell
-from harness.room import Answer, Room
-from harness.tracing import CHANGING, WATCH, Call, calls, injected, need_strace
-from harness.trials import decent, look_aside, mirrors_are_right, sampled
-from hooked import HANGING, Hooked, asked, install, ran
-from scale import scale
 
 from holdfast.capture import spool
 from holdfast.machine import files
 from holdfast.store.sqlite import SqliteStore
+from tests.faults.connected_agent import HANGING, Hooked, asked, install, ran
+from tests.faults.harness import judge
+from tests.faults.harness.figures import tell
+from tests.faults.harness.room import Answer, Room
+from tests.faults.harness.tracing import CHANGING, WATCH, Call, calls, injected, need_strace
+from tests.faults.harness.trials import decent, look_aside, mirrors_are_right, sampled
+from tests.support.scale import scale
 
 KILLS = scale(7, 10_000, 10_000)
 FAULTS = scale(8, 400, 10_000)

@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hooked import HANGING, SILENT, WAYS, Hooked, Way, asked, ran
-from program import tree
 
 from holdfast.capture import spool
 from holdfast.machine import errorlog
+from tests.faults.connected_agent import HANGING, SILENT, WAYS, Hooked, Way, asked, ran
+from tests.faults.program import tree
 
 PRECIOUS = b"precious"
 # Where hooks, drains and status lines put something.

@@ -16,18 +16,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness import judge
-from harness.disk import Disk, State, states
-from harness.figures import tell
-from harness.hook_life import HOOKS
-from harness.recording import Op, record
-from harness.room import empty, write_tree
-from harness.tracing import need_strace
-from hooked import commands
-from program import Desk
-from scale import scale
 
 from holdfast.capture import spool
+from tests.faults.connected_agent import commands
+from tests.faults.harness import judge
+from tests.faults.harness.disk import Disk, State, states
+from tests.faults.harness.figures import tell
+from tests.faults.harness.hook_life import HOOKS
+from tests.faults.harness.recording import Op, record
+from tests.faults.harness.room import empty, write_tree
+from tests.faults.harness.tracing import need_strace
+from tests.faults.program import Desk
+from tests.support.scale import scale
 
 LIFE = str(Path(__file__).parent / "harness" / "hook_life.py")
 STATES = scale(100, 10_000, 100_000)

@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.hostile_git import PROGRAMS, Traps, explained, git
-from harness.room import Room
-from harness.travel import Travel
-from harness.verbs import VERBS, Verb
-from hooked import Hooked, asked, ran
-from program import CODES, Desk
-from scale import scale
 
 from holdfast.cli.declare import Argument, Command
 from holdfast.cli.table import COMMANDS
 from holdfast.machine.git import Git
 from holdfast.machine.git_history import GitHistory
 from holdfast.machine.git_reader import GitReader
+from tests.faults.connected_agent import Hooked, asked, ran
+from tests.faults.harness.hostile_git import PROGRAMS, Traps, explained, git
+from tests.faults.harness.room import Room
+from tests.faults.harness.travel import Travel
+from tests.faults.harness.verbs import VERBS, Verb
+from tests.faults.program import CODES, Desk
+from tests.support.scale import scale
 
 if sys.platform == "win32":
     pytest.skip("the programs are sh scripts", allow_module_level=True)

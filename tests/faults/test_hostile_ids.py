@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from program import Desk, tree
-from scale import scale
-
 from holdfast.core.text import _ID
+from tests.faults.program import Desk, tree
+from tests.support.scale import scale
 
 PARTS = [
     "..", "../", "../../", "/", "//", "\\", "..\\", "~", "~root", "/etc/passwd", "/dev/null", "C:\\",

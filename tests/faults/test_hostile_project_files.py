@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.room import Tree, Warm, bind, empty, read_tree, write_tree
-from harness.verbs import VERBS
-from harness.warm import without_privileges
-from hooked import Hooked, asked, ran
-from hostile_files import BAD_SETTINGS, HISTORY, LINE, SETTINGS, Hostile, others, put, settings
-from program import CODES, Out
-from scale import scale
 
 from holdfast.cli.declare import Command
 from holdfast.cli.table import COMMANDS
+from tests.faults.connected_agent import Hooked, asked, ran
+from tests.faults.harness.room import Tree, Warm, bind, empty, read_tree, write_tree
+from tests.faults.harness.verbs import VERBS
+from tests.faults.harness.warm import without_privileges
+from tests.faults.hostile_files import BAD_SETTINGS, HISTORY, LINE, SETTINGS, Hostile, others, put, settings
+from tests.faults.program import CODES, Out
+from tests.support.scale import scale
 
 MIB = 1 << 20
 MEMORY = 300 * MIB

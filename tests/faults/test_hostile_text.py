@@ -8,11 +8,11 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from program import Desk, typed
-from scale import scale
 
 from holdfast import Keeper
 from holdfast.core.errors import Invalid
+from tests.faults.program import Desk, typed
+from tests.support.scale import scale
 
 PIECES = [
     "plain", " ", "\n", "\r\n", "\r", "\t", "\u2028", "\u2029", "\u0085", "\ufeff", "\x0b", "\x0c", "\x7f",

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 import apsw
 import pytest
-from harness import judge
-from harness.figures import tell
-from harness.room import Room, Tree
-from harness.tracing import WATCH, need_strace, record
-from harness.trials import sampled
-from harness.verbs import VERBS
-from scale import scale
 
 from holdfast.store.sqlite import SqliteStore
+from tests.faults.harness import judge
+from tests.faults.harness.figures import tell
+from tests.faults.harness.room import Room, Tree
+from tests.faults.harness.tracing import WATCH, need_strace, record
+from tests.faults.harness.trials import sampled
+from tests.faults.harness.verbs import VERBS
+from tests.support.scale import scale
 
 REPAIR = ("doctor", "--repair")
 CALLS = scale(6, 10_000, 10_000)

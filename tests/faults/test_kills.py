@@ -15,12 +15,12 @@ from subprocess import TimeoutExpired
 
 import msgspec
 import pytest
-from harness import judge
-from harness.figures import tell
-from harness.room import Room
-from scale import scale
 
 from holdfast.store.sqlite import SqliteStore
+from tests.faults.harness import judge
+from tests.faults.harness.figures import tell
+from tests.faults.harness.room import Room
+from tests.support.scale import scale
 
 LIBRARY = scale(24, 800, 8_000)
 COMMANDS = scale(8, 152, 1_520)

@@ -19,8 +19,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from program import lawful
-from scale import scale
 
 from holdfast import Keeper
 from holdfast.core.errors import Conflict, HoldfastError, NotFound, Refused
@@ -43,6 +41,8 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.store.interface import Draft
 from holdfast.store.sqlite import SqliteStore
+from tests.faults.program import lawful
+from tests.support.scale import scale
 
 SESSIONS = ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222")
 TRY = settings(

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from program import Desk
-from scale import scale
+
+from tests.faults.program import Desk
+from tests.support.scale import scale
 
 MIB = 1 << 20
 VALUES = [value * MIB for value in range(64, 513, 4)]

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from scale import scale
 
 from holdfast import Keeper
 from holdfast.formats import registry
 from holdfast.formats.keeping import shown
+from tests.support.scale import scale
 
 FORMATS = ("orchestrator", "timer", "contract", "craft")
 ORCHESTRATOR = ".claude/orchestrator-session.json"

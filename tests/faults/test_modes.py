@@ -12,12 +12,12 @@ from pathlib import Path
 
 import apsw
 import pytest
-from harness.travel import TRIPS
-from harness.verbs import SERVED
 
 from holdfast.cli.declare import Command
 from holdfast.cli.main import main
 from holdfast.cli.table import COMMANDS
+from tests.faults.harness.travel import TRIPS
+from tests.faults.harness.verbs import SERVED
 
 # Every command that writes, in an order in which all of them have something to do.
 CALLS: tuple[tuple[str, ...], ...] = (

@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from scale import scale
 
 from holdfast.core.errors import HoldfastError
 from holdfast.machine.files import make_private_dir, open_private, remove, write_atomic
+from tests.support.scale import scale
 
 ROUNDS = scale(100, 1_000, 10_000)
 PRECIOUS = b"precious"

@@ -21,12 +21,13 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from harness.disk import Disk, states
-from harness.figures import tell
-from harness.power import Machine
-from harness.recording import Op, record
-from harness.tracing import need_strace
-from scale import scale
+
+from tests.faults.harness.disk import Disk, states
+from tests.faults.harness.figures import tell
+from tests.faults.harness.power import Machine
+from tests.faults.harness.recording import Op, record
+from tests.faults.harness.tracing import need_strace
+from tests.support.scale import scale
 
 SHARDS = scale(1, 20, 100)
 STATES = scale(600, 100_000, 1_000_000) // SHARDS

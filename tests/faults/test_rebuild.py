@@ -9,13 +9,13 @@ from typing import Any
 
 import apsw
 import msgspec
-from program import Desk
-from scale import scale
 
 from holdfast import Keeper
 from holdfast.core.fold import fold
 from holdfast.core.state import freeze
 from holdfast.store.sqlite import SqliteStore
+from tests.faults.program import Desk
+from tests.support.scale import scale
 
 DERIVED = ("sessions", "words", "aliases", "evidence", "projects", "places")
 SOME_WORDS = ("alpha", "Beta", "gamma-ray", "Ölfarbe", "漢字", "naïve", "x1", "the", "42")

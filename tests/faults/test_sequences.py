@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 from pathlib import Path
 
-from program import Desk, lawful
-from scale import scale
+from tests.faults.program import Desk, lawful
+from tests.support.scale import scale
 
 VERBS: dict[str, list[str]] = {
     "start": ["start", "G"], "replace": ["start", "H", "--replace"], "pause": ["pause"], "resume": ["resume"],

@@ -10,10 +10,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from program import Desk
-from scale import scale
 
 from holdfast.core.text import LONGEST_NAME, LONGEST_PATH, LONGEST_TEXT
+from tests.faults.program import Desk
+from tests.support.scale import scale
 
 MIB = 1 << 20
 MEMORY = 256 * 1024  # KiB, as getrusage counts

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from harness.travel import Travel, converge, kept
-from scale import scale
-from test_travel_hostile import KEY
+
+from tests.faults.harness.travel import Travel, converge, kept
+from tests.faults.test_travel_hostile import KEY
+from tests.support.scale import scale
 
 NOTES = scale(200, 1_000, 5_000)
 ROUNDS = scale(2, 10, 50)

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from scale import scale
+
+from tests.support import processes
+from tests.support.scale import scale
 
 SIZES = scale(1, 4, 16)
 TRIALS = [
@@ -26,12 +28,13 @@ def test_a_full_disk_between_devices(trial: str, tmp_path: Path) -> None:
         pytest.skip("small file systems are mounted with Linux's unshare, which is not here")
     if subprocess.run(["unshare", "-Urm", "true"], check=False, capture_output=True).returncode:
         pytest.skip("this system does not permit user namespaces: no small file system can be mounted")
-    program = str(Path(__file__).with_name("travel_filling.py"))
+    program = str(Path(__file__).with_name("fill_sync_disk.py"))
     done = subprocess.run(
         ["unshare", "-Urm", sys.executable, program, str(tmp_path), trial],
         check=False,
         capture_output=True,
         text=True,
+        env=processes.environ_with_tests(),
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"trial": trial, "wrong": []}

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.judge import KNOWN
-from harness.travel import Travel
-from harness.trials import decent
-from program import Desk, tree
-from scale import scale
-from test_hostile_ids import PARTS, hostile
+
+from tests.faults.harness.judge import KNOWN
+from tests.faults.harness.travel import Travel
+from tests.faults.harness.trials import decent
+from tests.faults.program import Desk, tree
+from tests.faults.test_hostile_ids import PARTS, hostile
+from tests.support.scale import scale
 
 KEY = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 ENTRIES: dict[str, list[str]] = {

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from harness import judge
-from harness.figures import tell
-from harness.room import Answer
-from harness.tracing import WATCH, Call, calls, injected, need_strace
-from harness.travel import BACKGROUND, TRIPS, Log, Travel, Trip, converge, goes_on, kept
-from harness.trials import decent, sampled
-from scale import scale
 
 from holdfast.machine import files
+from tests.faults.harness import judge
+from tests.faults.harness.figures import tell
+from tests.faults.harness.room import Answer
+from tests.faults.harness.tracing import WATCH, Call, calls, injected, need_strace
+from tests.faults.harness.travel import BACKGROUND, TRIPS, Log, Travel, Trip, converge, goes_on, kept
+from tests.faults.harness.trials import decent, sampled
+from tests.support.scale import scale
 
 KILLED = scale(8, len(TRIPS), len(TRIPS))
 REFUSED = scale(4, len(TRIPS), len(TRIPS))

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from harness.travel import BACKGROUND, EMAIL, TRIPS, Travel
-from harness.trials import decent
-from scale import scale
+
+from tests.faults.harness.travel import BACKGROUND, EMAIL, TRIPS, Travel
+from tests.faults.harness.trials import decent
+from tests.support.scale import scale
 
 TRIED = TRIPS if scale(0, 1, 1) else TRIPS[1:6]
 

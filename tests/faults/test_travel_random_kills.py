@@ -8,9 +8,10 @@ import subprocess
 import time
 
 import pytest
-from harness.figures import tell
-from harness.travel import Travel, converge, kept
-from scale import scale
+
+from tests.faults.harness.figures import tell
+from tests.faults.harness.travel import Travel, converge, kept
+from tests.support.scale import scale
 
 RANDOM = scale(2, 100, 1_000)
 

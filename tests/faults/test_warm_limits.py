@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.room import Answer, Warm
-from program import checks_permissions
+
+from tests.faults.harness.room import Answer, Warm
+from tests.faults.program import checks_permissions
 
 if sys.platform != "linux":
     pytest.skip("the warm process limits its children with Linux's means", allow_module_level=True)

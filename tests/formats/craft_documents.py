@@ -6,12 +6,12 @@ import copy
 import json
 import random
 
-import spec_examples
 from hypothesis import strategies as st
 
 from holdfast.core.canonical import Json
 from holdfast.core.times import text as written
 from holdfast.formats.interface import Document
+from tests.support import spec_examples
 
 START = 1_768_660_200_000  # 2026-01-17T14:30:00Z
 HOUR = 3_600_000

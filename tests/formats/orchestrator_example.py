@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 
-import spec_examples
-
 from holdfast.core.canonical import Json
 from holdfast.formats import registry
 from holdfast.formats.interface import Document
+from tests.support import spec_examples
 
 RULES = registry.named("orchestrator")
 

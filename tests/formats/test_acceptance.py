@@ -8,11 +8,7 @@ import tempfile
 from datetime import timedelta
 from pathlib import Path
 
-import contract_documents
-import craft_documents
-import orchestrator_documents
 import pytest
-import timer_documents
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +22,7 @@ from holdfast.formats.places import at
 from holdfast.keeper.documents.importing import take_in
 from holdfast.keeper.documents.validating import Validator
 from holdfast.keeper.keeper import Keeper
+from tests.formats import contract_documents, craft_documents, orchestrator_documents, timer_documents
 
 DOCUMENTS = {
     "orchestrator": orchestrator_documents.documents(),

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from spec_examples import documents
 
 from holdfast.core.canonical import Json
 from holdfast.core.times import millis
@@ -18,6 +17,7 @@ from holdfast.formats.conversion import KEY, carried, converted, state_of
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document, Format, Ground
 from holdfast.formats.text.jsontext import written
+from tests.support.spec_examples import documents
 
 GROUND = Ground(
     Project(id="p" * 32, name="shop", path="/home/ada/shop"), "desk", millis("2026-11-15T12:00:00Z"),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-import sys
-from pathlib import Path
 
 import msgspec
 import pytest
-from craft_documents import START, documents, edits, example
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,10 +43,8 @@ from holdfast.formats.folding import folded
 from holdfast.formats.interface import Document, Heard, Problem
 from holdfast.formats.keeping import shown
 from holdfast.formats.merging import merged
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-
-from histories import History, histories
+from tests.formats.craft_documents import START, documents, edits, example
+from tests.support.histories import History, histories
 
 SHA1 = "a1b2c3d4e5f6789012345678901234567890abcd"
 

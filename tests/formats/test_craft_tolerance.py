@@ -6,7 +6,6 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from craft_documents import anything, documents, example
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from holdfast.formats.craft import FORMAT
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document, Ground, Tidied
 from holdfast.formats.remainder import remainder, restored
+from tests.formats.craft_documents import anything, documents, example
 
 
 def tidied(document: Json, ground: Ground = GROUND) -> Tidied:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from craft_documents import START, documents, example
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from holdfast.formats.folding import folded
 from holdfast.formats.interface import Document, Heard, Travel
 from holdfast.formats.keeping import keep, shown
 from holdfast.formats.merging import merged
+from tests.formats.craft_documents import START, documents, example
 
 SYNCED = Travel(
     Sync(remote="home", status="synced", last_sync="2026-01-05T08:30:00.000Z", shared_with=["bea@example.org"]), "s3"

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import msgspec
 import pytest
-from contract_documents import documents, edits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +42,7 @@ from holdfast.formats.entries import same
 from holdfast.formats.folding import folded
 from holdfast.formats.interface import Document, Heard
 from holdfast.formats.text.reading import read_yaml
+from tests.formats.contract_documents import documents, edits
 
 # The text's example of state.yaml, and of a line of history.
 STATE_EXAMPLE = """\

@@ -6,7 +6,6 @@ import copy
 import json
 
 import msgspec
-from contract_documents import lines
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +31,7 @@ from holdfast.formats.contract import FORMAT
 from holdfast.formats.contract.documents import HISTORY
 from holdfast.formats.contract.history import event_of, events_of, line, restored
 from holdfast.formats.interface import Document
+from tests.formats.contract_documents import lines
 
 FOREIGN: Document = {
     "timestamp": "2025-01-09T10:00:00Z", "command": "plan", "arguments": "", "model": "gemini", "agent": "agent-1",

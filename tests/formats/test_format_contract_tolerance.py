@@ -6,7 +6,6 @@ import copy
 from datetime import timedelta
 
 import pytest
-from contract_documents import documents
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from holdfast.formats.conversion import state_of
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document, Tidied
 from holdfast.formats.remainder import remainder, restored
+from tests.formats.contract_documents import documents
 
 NOW: Document = {
     "active_task": "a", "model_in_use": "opus", "started_at": "2025-01-09T10:00:00Z",

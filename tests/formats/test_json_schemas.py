@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
 from holdfast.core.errors import Invalid
 from holdfast.formats import moments, published, schema
 from holdfast.formats.places import written
+from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
 KINDS = (
     "orchestrator", "timer", "craft", "craft-index", "contract-state", "contract-plan", "contract-registry",

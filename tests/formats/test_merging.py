@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-
 import copy
 
 import pytest
-from histories import Device, started
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from stub_format import STUB
 
 from holdfast.core.canonical import Json
 from holdfast.core.vocabulary import (
@@ -32,6 +25,8 @@ from holdfast.formats.interface import Document, Place
 from holdfast.formats.keeping import shown
 from holdfast.formats.merging import Clash, distance, merged
 from holdfast.formats.places import covered
+from tests.formats.stub_format import STUB
+from tests.support.histories import Device, started
 
 KEYS = st.sampled_from(["a", "b", "updated", "agents", "pending", "decisions", "id", "seconds", "at", "text"])
 SCALARS: st.SearchStrategy[Json] = st.one_of(

@@ -7,8 +7,6 @@ from typing import ClassVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from orchestrator_documents import documents, edits
-from orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
 
 from holdfast.core import view
 from holdfast.core.canonical import Json
@@ -18,6 +16,8 @@ from holdfast.formats.conversion import state_of
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document, Format
 from holdfast.formats.text.jsontext import written
+from tests.formats.orchestrator_documents import documents, edits
+from tests.formats.orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
 
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 

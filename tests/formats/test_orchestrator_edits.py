@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-
 import pytest
-from histories import History, histories
 from hypothesis import HealthCheck, given, settings
-from orchestrator_documents import BEGIN, edits
-from orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Refused
@@ -51,6 +43,9 @@ from holdfast.formats.folding import folded
 from holdfast.formats.interface import Document, Heard
 from holdfast.formats.merging import merged
 from holdfast.formats.moments import in_seconds
+from tests.formats.orchestrator_documents import BEGIN, edits
+from tests.formats.orchestrator_example import EXAMPLE, RULES, changed, messages, with_agent
+from tests.support.histories import History, histories
 
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow])
 

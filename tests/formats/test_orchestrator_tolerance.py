@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from orchestrator_documents import documents
 
 from holdfast.core import view
 from holdfast.core.canonical import Json
@@ -21,6 +20,7 @@ from holdfast.formats.conversion import state_of
 from holdfast.formats.interface import Document, Ground, Place, Tidied
 from holdfast.formats.places import at
 from holdfast.formats.remainder import remainder, restored
+from tests.formats.orchestrator_documents import documents
 
 RULES = registry.named("orchestrator")
 

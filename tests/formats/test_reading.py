@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
-
 from holdfast.core.errors import Invalid
 from holdfast.formats.interface import Place
 from holdfast.formats.text.nodes import Unread
 from holdfast.formats.text.reading import LIMIT, Read, read, read_json, read_lines, read_yaml
+from tests.support.scale import scale
 
 JSON = '{\n  "a": [1, 2.5,\n    {"b": null}],\n  "c": "ü\\n"\n}\n'
 YAML = "a:\n  - 1\n  - b: x\nc: {d: [true]}\n"

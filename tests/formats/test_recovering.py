@@ -7,13 +7,13 @@ import random
 from typing import Any
 
 import pytest
-import spec_examples
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.formats.recovery.damaged_text import is_read_wrongly
 from holdfast.formats.recovery.recovering import recovered
+from tests.support import spec_examples
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20)
 LEAVES = (

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import pytest
-import spec_examples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from holdfast.formats.unknown.meanings import recognises
 from holdfast.formats.unknown.reading import reading
 from holdfast.formats.unknown.salvage import EXTRA, NO_GOAL, additions, beginning
 from holdfast.formats.unknown.table import GROUPS, TABLE, row_of, words_of
+from tests.support import spec_examples
 
 HAND_MADE: dict[str, Any] = {
     "session_id": "tuesday",

@@ -7,11 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import contract_documents
-import craft_documents
-import orchestrator_documents
 import pytest
-import timer_documents
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +18,7 @@ from holdfast.formats.interface import Document
 from holdfast.formats.keeping import shown
 from holdfast.keeper.documents.importing import take_in
 from holdfast.keeper.keeper import Keeper
+from tests.formats import contract_documents, craft_documents, orchestrator_documents, timer_documents
 
 DOCUMENTS = {
     "orchestrator": orchestrator_documents.documents(),

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-
 import json
 from collections.abc import Iterator
 
 import pytest
-from histories import MINUTE, NOON, History, histories, started
 from hypothesis import given
 from hypothesis import strategies as st
-from timer_documents import as_text, documents, edits, plain_documents, usual_documents
-from timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
 from holdfast.core import view
 from holdfast.core.canonical import Json
@@ -45,6 +37,9 @@ from holdfast.formats.entries import same
 from holdfast.formats.folding import folded
 from holdfast.formats.interface import Document
 from holdfast.formats.remainder import remainder, restored
+from tests.formats.timer_documents import as_text, documents, edits, plain_documents, usual_documents
+from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
+from tests.support.histories import MINUTE, NOON, History, histories, started
 
 TIMER = registry.named("timer")
 

@@ -7,8 +7,6 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from timer_documents import documents
-from timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
 from holdfast.core.canonical import Json
 from holdfast.core.errors import Invalid
@@ -16,6 +14,8 @@ from holdfast.formats import registry
 from holdfast.formats.conformance import GROUND
 from holdfast.formats.entries import same
 from holdfast.formats.interface import Document
+from tests.formats.timer_documents import documents
+from tests.formats.timer_examples import COMPLEX, INITIAL, TIMEOUT, TYPICAL
 
 TIMER = registry.named("timer")
 MINUTE = 60_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from contract_documents import documents, edits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from holdfast.formats.entries import same
 from holdfast.formats.text.reading import read_yaml
 from holdfast.formats.text.yamledit import comments
 from holdfast.formats.text.yamltext import written
+from tests.formats.contract_documents import documents, edits
 
 letters = st.characters(exclude_categories=["Cs"])
 scalars = (

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-import spec_examples
-
 from holdfast.formats.interface import Document
+from tests.support import spec_examples
 
 TYPICAL: Document = json.loads(spec_examples.TIMER_ONE_PAUSE)
 COMPLEX: Document = json.loads(spec_examples.TIMER_SEVERAL_PAUSES)

@@ -1,4 +1,4 @@
-"""Play the story and compare it with what is stored: `python -m golden [--update]`, in tests/."""
+"""Play the story and compare it with what is stored: `python -m tests.golden [--update]`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import difflib
 import sys
 from pathlib import Path
 
-from golden.names import stable
-from golden.stage import Stage
-from golden.story import play
+from tests.golden.names import stable
+from tests.golden.stage import Stage
+from tests.golden.story import play
 
 EXPECTED = Path(__file__).parent / "expected"
 MOST_LINES = 400  # of differences; the rest says nothing new

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from golden.stage import ROOT
 from holdfast.cli.table import AGENT_NAMES, COMMANDS, FORMAT_NAMES
+from tests.golden.stage import ROOT
 
 if TYPE_CHECKING:
-    from golden.stage import Stage
+    from tests.golden.stage import Stage
 
 PAYLOADS = Path(__file__).parents[1] / "capture" / "payloads"
 FOLDER = f"folder:{ROOT}/folder"

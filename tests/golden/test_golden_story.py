@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from golden.story import LEAVES
 from holdfast.web.actions.verbs import DIALOGS, VERBS
 from holdfast.web.api.endpoints import ENDPOINTS
 from holdfast.web.pages.map import ADDRESSES, PARTS
+from tests.golden.story import LEAVES
 
 EXPECTED = Path(__file__).parent / "expected"
 RECORD = {path.stem: path.read_text(encoding="utf-8") for path in EXPECTED.glob("*.txt")}

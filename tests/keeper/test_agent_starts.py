@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents_speaking import Speaking
 
 from holdfast.capture import registry
 from holdfast.capture.signals import AgentBegan, Called
 from holdfast.capture.wiring import wiring
 from holdfast.keeper.captures import installing
+from tests.keeper.agents_speaking import Speaking
 
 ORCHESTRATOR = ".claude/orchestrator-session.json"
 PAYLOADS = Path(__file__).parent.parent / "capture" / "payloads"

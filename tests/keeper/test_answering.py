@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 import pytest
-from agents_speaking import Speaking
 
 from holdfast.capture import registry
 from holdfast.capture.interface import Answer
@@ -16,6 +15,7 @@ from holdfast.keeper.captures.answering import answer
 from holdfast.keeper.captures.hearing import answered
 from holdfast.keeper.captures.payloads import read
 from holdfast.keeper.settings import change, setting
+from tests.keeper.agents_speaking import Speaking
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents_speaking import BEGAN, Speaking
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import asdict
@@ -41,6 +40,7 @@ from holdfast.keeper.captures.backfilling import Backfilled, backfill
 from holdfast.keeper.captures.narrating import Narrator
 from holdfast.keeper.captures.stories import inside
 from holdfast.machine.wall import Wall
+from tests.keeper.agents_speaking import BEGAN, Speaking
 
 TALK = "talk-1"
 

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agents_speaking import Speaking
 
 from holdfast.core import view
 from holdfast.formats.registry import named
@@ -15,6 +14,7 @@ from holdfast.keeper.captures.moving import move
 from holdfast.keeper.documents.exporting import exported
 from holdfast.keeper.documents.importing import take_in
 from holdfast.keeper.open_sessions import open_sessions
+from tests.keeper.agents_speaking import Speaking
 
 
 @pytest.fixture

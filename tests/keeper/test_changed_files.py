@@ -6,10 +6,10 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from working_agents import Workplace
 
 from holdfast.core import limits
 from holdfast.keeper.captures import snapshots
+from tests.keeper.working_agents import Workplace
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
 
 from holdfast.core import secret_values, secrets
 from holdfast.core.canonical import Json
@@ -31,9 +29,8 @@ from holdfast.core.vocabulary import (
 from holdfast.keeper import recording
 from holdfast.keeper.cleansing import cleanse, cut
 from holdfast.store.interface import UNSEEN
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-import secret_corpus
+from tests.support import secret_corpus
+from tests.support.planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
 
 # Of the rules as they stand. When this differs, more or less is found than before: raise RULES with it.
 PINNED = (1, "a08f01f2718cd5bb")

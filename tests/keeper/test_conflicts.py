@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from two_devices import Devices
 
 from holdfast import Keeper
 from holdfast.core.errors import Conflict, Invalid, NotFound
 from holdfast.core.vocabulary import ConflictResolved
 from holdfast.keeper.session import KeptSession
+from tests.keeper.two_devices import Devices
 
 
 @pytest.fixture

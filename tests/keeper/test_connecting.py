@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from connecting_ground import MINE, Ground
 
 from holdfast.capture.registry import CONNECTABLE, NAMES
 from holdfast.core.errors import Conflict, Invalid
 from holdfast.keeper.captures import found
 from holdfast.keeper.captures.connecting import connect
 from holdfast.keeper.keeper import Keeper
+from tests.keeper.connect_setup import MINE, Ground
 
 if sys.platform == "win32":
     pytest.skip("modes and links are POSIX's", allow_module_level=True)

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from connecting_ground import MINE, Ground, plain
 
 from holdfast.capture import script, spool
 from holdfast.capture.registry import NAMES
@@ -20,6 +19,7 @@ from holdfast.keeper.captures.connecting import connect
 from holdfast.keeper.captures.connections import Connections
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import errorlog, files
+from tests.keeper.connect_setup import MINE, Ground, plain
 
 if sys.platform == "win32":
     pytest.skip("modes and links are POSIX's", allow_module_level=True)

@@ -8,7 +8,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from connecting_ground import Ground, plain
 
 from holdfast.capture import serving
 from holdfast.capture.registry import CONNECTABLE
@@ -18,6 +17,7 @@ from holdfast.keeper.captures import found, installing
 from holdfast.keeper.captures.connecting import connect, disconnect
 from holdfast.keeper.captures.uninstalling import uninstall
 from holdfast.keeper.keeper import Keeper
+from tests.keeper.connect_setup import Ground, plain
 
 if sys.platform == "win32":
     pytest.skip("modes and links are POSIX's", allow_module_level=True)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from connecting_ground import Ground, plain
 
 from holdfast.core.errors import Failed, HoldfastError
 from holdfast.keeper import doctor_capture
@@ -20,6 +19,7 @@ from holdfast.keeper.captures.uninstalling import uninstall
 from holdfast.keeper.doctor_checks import Check
 from holdfast.keeper.keeper import Keeper
 from holdfast.machine import files
+from tests.keeper.connect_setup import Ground, plain
 
 if sys.platform == "win32":
     pytest.skip("modes and links are POSIX's", allow_module_level=True)

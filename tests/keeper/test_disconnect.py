@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from agents_speaking import Speaking
 
 from holdfast.core import view
 from holdfast.core.fold import fold
@@ -15,12 +13,9 @@ from holdfast.core.times import MINUTE
 from holdfast.core.vocabulary import NativeClosed, NativeLinked, NoteAdded, Project, SessionStarted
 from holdfast.formats import registry
 from holdfast.formats.keeping import shown
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "core"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "mirror"))
-
-from histories import Device
-from mirrored_project import valid
+from tests.keeper.agents_speaking import Speaking
+from tests.support.histories import Device
+from tests.support.mirrored_project import valid
 
 ORCHESTRATOR = ".claude/orchestrator-session.json"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import apsw
 import pytest
-from agents_speaking import Speaking
 
 from holdfast.capture import spool
 from holdfast.keeper import Keeper
+from tests.keeper.agents_speaking import Speaking
 
 
 @pytest.fixture

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures" / "generations"))
-
-from generation_facts import Program, facts
-from generation_files import NAMES, TEAM, Generation, differences, unexpected
-
 from holdfast import Keeper
+from tests.fixtures.generations.facts import Program, facts
+from tests.fixtures.generations.files import NAMES, TEAM, Generation, differences, unexpected
 
 DEVICES = ("laptop", "desk")
 HOMES = (*DEVICES, "lost", "guest", "reader", "former", "damaged")

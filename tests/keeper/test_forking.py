@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from two_devices import Devices, carry
 
 from holdfast.core.errors import NotFound
+from tests.keeper.two_devices import Devices, carry
 
 
 @pytest.fixture

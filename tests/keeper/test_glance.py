@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import json
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-
-import json
-
 import pytest
-from agents_speaking import BEGAN, Speaking
-from histories import MINUTE, NOON, History, histories, started
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +16,8 @@ from holdfast.core.state import State
 from holdfast.core.vocabulary import AgentStarted, AwayRecorded, MessageExchanged, SessionPaused
 from holdfast.keeper.captures import glance
 from holdfast.keeper.wording import PAUSES
+from tests.keeper.agents_speaking import BEGAN, Speaking
+from tests.support.histories import MINUTE, NOON, History, histories, started
 
 _STEPS = (0, 1, 999, MINUTE, 5 * MINUTE - 1, 5 * MINUTE, 5 * MINUTE + 1, 10 * MINUTE, 10 * MINUTE + 1, 10**8, 10**13)
 _STRONGEST = ("manual", "timeout", "task", "idle")

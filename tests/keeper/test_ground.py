@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from two_devices import Devices, carry, git_at
 
 from holdfast.capture.places import Places
 from holdfast.core.errors import NotFound, Refused
 from holdfast.core.vocabulary import NativeLinked, SessionEdited
 from holdfast.keeper.ground import Difference
 from holdfast.keeper.session import KeptSession
+from tests.keeper.two_devices import Devices, carry, git_at
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from connecting_ground import Ground
 
 from holdfast.capture import spool
 from holdfast.capture.places import Places
@@ -20,6 +19,7 @@ from holdfast.keeper.captures import found
 from holdfast.keeper.captures.uninstalling import uninstall
 from holdfast.keeper.doctor_checks import Check
 from holdfast.keeper.keeper import Keeper
+from tests.keeper.connect_setup import Ground
 
 if sys.platform == "win32":
     pytest.skip("command lines that every person's shell understands are POSIX's", allow_module_level=True)

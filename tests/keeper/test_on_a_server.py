@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from test_doctor import NAMES
 
 from holdfast import Keeper
 from holdfast.capture import spool
@@ -31,6 +30,7 @@ from holdfast.machine import detached
 from holdfast.store.address import Address, PostgresAddress
 from holdfast.store.interface import Store
 from holdfast.store.sqlite import SqliteStore
+from tests.keeper.test_doctor import NAMES
 
 SECRET = "hunter2"
 URL = f"postgresql://ada:{SECRET}@db.example/team?sslmode=require"

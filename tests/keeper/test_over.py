@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from agents_speaking import BEGAN, Speaking
 
 from holdfast.core.errors import Refused
 from holdfast.core.times import HOUR, MINUTE, text
 from holdfast.keeper import overview
+from tests.keeper.agents_speaking import BEGAN, Speaking
 
 CLOSED = 2
 OVER = CLOSED + 12 * 60

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from connecting_ground import Ground
 
 from holdfast.capture.registry import CONNECTABLE, SERVED
 from holdfast.core.errors import HoldfastError, Refused
@@ -21,6 +20,7 @@ from holdfast.keeper import doctor
 from holdfast.keeper.captures import found
 from holdfast.keeper.documents import exporting
 from holdfast.mirror.layouts import LAYOUTS
+from tests.keeper.connect_setup import Ground
 
 if sys.platform == "win32":
     pytest.skip("links and owners are POSIX's", allow_module_level=True)

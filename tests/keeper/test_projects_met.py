@@ -6,12 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from two_devices import Devices, carry, git_at
 
 from holdfast import Keeper
 from holdfast.core.errors import Refused
 from holdfast.core.vocabulary import Project
 from holdfast.keeper import projects
+from tests.keeper.two_devices import Devices, carry, git_at
 
 
 def test_devices_that_met_late_see_each_others_sessions(tmp_path: Path) -> None:

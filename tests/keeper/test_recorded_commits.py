@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from working_agents import Workplace
+
+from tests.keeper.working_agents import Workplace
 
 
 @pytest.fixture

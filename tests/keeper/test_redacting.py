@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
 
 from holdfast.core import vocabulary
 from holdfast.core.vocabulary import (
@@ -23,9 +21,8 @@ from holdfast.keeper.teleports import sharing as giving
 from holdfast.keeper.teleports.syncing import Synced, sync
 from holdfast.store.interface import UNSEEN
 from holdfast.teleport.keys import DeviceKeys
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-import secret_corpus
+from tests.support import secret_corpus
+from tests.support.planted_secrets import CUT, OTHER, TOKEN, Fleet, notes, plant, raw, watched
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from agents_speaking import BEGAN
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from holdfast.keeper import Keeper
 from holdfast.keeper.captures.narrating import Narrator
 from holdfast.keeper.captures.stories import Part, Window, part
 from holdfast.machine.wall import Wall
+from tests.keeper.agents_speaking import BEGAN
 
 NOW = BEGAN + 3 * DAY
 Signals = list[AgentBegan | AgentEnded]

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agents_speaking import BEGAN, Speaking
 
 from holdfast.capture.headless import is_headless
 from holdfast.keeper import settings
+from tests.keeper.agents_speaking import BEGAN, Speaking
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from two_devices import Devices
 
 from holdfast.core import agents, tasks, twins
 from holdfast.core.errors import Refused
 from holdfast.keeper.session import KeptSession
+from tests.keeper.two_devices import Devices
 
 
 def both(tmp_path: Path) -> tuple[Devices, KeptSession]:

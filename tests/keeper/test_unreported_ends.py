@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from agents_speaking import BEGAN, Speaking
 
 from holdfast.capture.signals import AgentBegan, Edited, Prompted
 from holdfast.capture.transcripts import Story, Told
@@ -21,6 +20,7 @@ from holdfast.keeper import Keeper, overview
 from holdfast.keeper.captures import moving, telling_agents
 from holdfast.keeper.captures.narrating import Narrator
 from holdfast.machine.wall import Wall
+from tests.keeper.agents_speaking import BEGAN, Speaking
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from agents_speaking import Speaking
-from two_devices import Devices, carry, git_at
 
 from holdfast import Keeper
 from holdfast.core.errors import Refused
 from holdfast.core.vocabulary import GroundNoted
 from holdfast.keeper.ground import Difference
 from holdfast.keeper.session import KeptSession
+from tests.keeper.agents_speaking import Speaking
+from tests.keeper.two_devices import Devices, carry, git_at
 
 
 class Clones(Devices):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections import Counter
 from datetime import datetime, timedelta
@@ -11,7 +10,6 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
-from day_model import IDLE, LIMITS, TASK, Crossing, SessionModel, day, owners
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,10 +21,8 @@ from holdfast.keeper import overlaps, statistics
 from holdfast.keeper.session import KeptSession
 from holdfast.keeper.settings import Settings
 from holdfast.machine.wall import Wall
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-
-from scale import scale
+from tests.keeper.day_model import IDLE, LIMITS, TASK, Crossing, SessionModel, day, owners
+from tests.support.scale import scale
 
 NAMES = {
     "break_40": "timer.break_minutes",

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from working_agents import Workplace
 
 from holdfast.core.errors import NotFound
 from holdfast.keeper.why import Found
+from tests.keeper.working_agents import Workplace
 
 
 @pytest.fixture

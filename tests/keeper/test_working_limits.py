@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from agents_speaking import BEGAN, Speaking
 
 from holdfast.capture import glances
 from holdfast.core.errors import Invalid
@@ -17,6 +16,7 @@ from holdfast.core.times import MINUTE
 from holdfast.keeper import overview
 from holdfast.keeper.captures import glance
 from holdfast.keeper.settings import change, parse, setting
+from tests.keeper.agents_speaking import BEGAN, Speaking
 
 LIMITS = ("timer.break_minutes", "timer.warning_minutes", "timer.timeout_minutes")
 TIMER_FILE = ".claude/session-state.json"

@@ -18,7 +18,7 @@ from holdfast.core.errors import Failed, Invalid, NotFound
 from holdfast.machine import command
 from holdfast.machine.command import Outcome, run_command
 from holdfast.machine.process import fate, identify
-from processes import end
+from tests.support.processes import end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_at_work import AtWork, text_of
 
 from holdfast.core.errors import Busy, Failed
 from holdfast.core.times import text
 from holdfast.keeper.keeper import Keeper
+from tests.mcp.agent_at_work import AtWork, text_of
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agent_at_work import AtWork, text_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcp_types import CallToolResult
 
 from holdfast.machine import errorlog
+from tests.mcp.agent_at_work import AtWork, text_of
 
 HUGE = "x" * 10_000_000
 TOOLS = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from agent_at_work import PRESENT, PREVIOUS, AtWork
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from holdfast.mcp.answers import Found, Standing, schema
+from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork
 
 
 @pytest.fixture(params=[PRESENT, PREVIOUS])

@@ -20,7 +20,7 @@ import pytest
 from mcp_types import CallToolResult, TextContent
 
 from mcp import Client, StdioServerParameters
-from processes import end
+from tests.support.processes import end
 
 PATIENCE = 30.0
 PLAIN = "import sys; from holdfast.cli.entry import main; sys.exit(main(['mcp']))"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolResult,
@@ -23,6 +22,7 @@ from mcp_types import (
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.teleports import adding, devices, people, sharing
 from mcp import Client
+from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 
 ADA = "ada@example.org"
 EVE = "eve@example.org"

@@ -13,7 +13,6 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 
 from holdfast.core.errors import Unreachable
 from holdfast.keeper import project_files
@@ -21,6 +20,7 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.machine import errorlog
 from holdfast.mcp.tools import travelling
 from mcp import Client
+from tests.mcp.agent_at_work import PRESENT, PREVIOUS, AtWork, text_of
 
 
 @pytest.fixture(params=[PRESENT, PREVIOUS])

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from agent_at_work import AtWork, text_of
+
+from tests.mcp.agent_at_work import AtWork, text_of
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_at_work import AtWork, text_of
 
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.teleports import devices, people
@@ -21,6 +20,7 @@ from holdfast.machine import errorlog
 from holdfast.mcp.conversing import Overlong, Unreadable, read
 from holdfast.mcp.serving import Lines
 from mcp import Client
+from tests.mcp.agent_at_work import AtWork, text_of
 
 GREETING = [
     (

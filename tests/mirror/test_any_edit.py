@@ -13,11 +13,11 @@ from typing import Any
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast.formats import registry
 from holdfast.formats.places import covered
 from holdfast.formats.text.reading import read
+from tests.support.mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 FILES = ("orchestrator", "timer", "craft", "state", "plan", "registry")
 PARTS = {"state": ("contract", "state"), "plan": ("contract", "plan"), "registry": ("contract", "entry")}

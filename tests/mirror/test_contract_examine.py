@@ -8,12 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from contract_feature import ASIDE, NOW, Feature, doubtful, mendable
 
 from holdfast import Keeper
 from holdfast.keeper.doctor_checks import REPAIR, Check
 from holdfast.keeper.documents.validating import Validator
 from holdfast.mirror.contract.restoring import restore
+from tests.mirror.contract_feature import ASIDE, NOW, Feature, doubtful, mendable
 
 REGISTRY, PLAN, STATE = "active-features.yaml", "implementation-plan.yaml", "state.yaml"
 GHOST = "  - {feature_id: ghost-2026-11-15, started_at: '2026-11-15T10:00:00Z', last_active: '2026-11-15T10:00:00Z',"

@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from contract_feature import NOW, Feature, doubtful, loaded, mendable
-from mirrored_project import Project
 
 from holdfast import Keeper
 from holdfast.formats.contract.history import events_of
@@ -17,6 +15,8 @@ from holdfast.keeper.doctor_checks import Check
 from holdfast.mirror.contract import registry
 from holdfast.mirror.contract.recorded import Present
 from holdfast.mirror.contract.restoring import restore
+from tests.mirror.contract_feature import NOW, Feature, doubtful, loaded, mendable
+from tests.support.mirrored_project import Project
 
 
 @pytest.fixture

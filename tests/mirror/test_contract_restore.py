@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract_feature import ASIDE, NOW, Feature, doubtful, loaded, tree
 
 from holdfast.formats import registry as formats
 from holdfast.mirror.contract import documents, layout, registry
 from holdfast.mirror.contract.examining import examine
 from holdfast.mirror.contract.restoring import restore
+from tests.mirror.contract_feature import ASIDE, NOW, Feature, doubtful, loaded, tree
 
 FILES = ("state.yaml", "implementation-plan.yaml")
 

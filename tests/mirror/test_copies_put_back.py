@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import CONTRACT, CRAFT, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
 from holdfast.keeper.documents.imports import import_files
+from tests.support.mirrored_project import CONTRACT, CRAFT, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 _FOREIGN = "abc12345-def6-7890-ghij-klmnopqrstuv"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import CRAFT, Project
 
 from holdfast import Keeper
 from holdfast.mirror import layouts
+from tests.support.mirrored_project import CRAFT, Project
 
 INDEX = f"{CRAFT}/index.json"
 OTHER = {"session_id": "other", "label": "not ours", "goal": "Mow the lawn", "pinned": {"by": ["me"]}}

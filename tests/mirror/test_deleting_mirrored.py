@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mirrored_project import CONTRACT, CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
 from holdfast.formats.contract.documents import OWN
 from holdfast.mirror.contract import erasing, layout, registry
+from tests.support.mirrored_project import CONTRACT, CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 FOREIGN = {
     "timestamp": "2026-11-15T10:00:00Z", "command": "make", "arguments": "test", "model": "opus", "agent": "bot",

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import CONTRACT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
 from holdfast.core.errors import Refused
@@ -21,6 +20,7 @@ from holdfast.keeper.mirrors import settling
 from holdfast.keeper.session import KeptSession
 from holdfast.machine.locks import locked
 from holdfast.mirror.memory import Memory
+from tests.support.mirrored_project import CONTRACT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 
 @pytest.fixture

@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import (
+
+from holdfast import Keeper
+from holdfast.core.model import Session
+from holdfast.keeper.session import KeptSession
+from tests.support.mirrored_project import (
     CONTRACT,
     CRAFT,
     FORMATS,
@@ -19,10 +23,6 @@ from mirrored_project import (
     TIMER,
     Project,
 )
-
-from holdfast import Keeper
-from holdfast.core.model import Session
-from holdfast.keeper.session import KeptSession
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
 from holdfast.core.times import millis
 from holdfast.machine import files
 from holdfast.mirror.contract import documents, registry, updating
+from tests.support.mirrored_project import FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 
 @pytest.fixture

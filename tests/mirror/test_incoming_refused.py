@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import (
+
+from holdfast import Keeper
+from holdfast.core.errors import Conflict
+from holdfast.keeper.session import KeptSession
+from tests.support.mirrored_project import (
     CONTRACT,
     CRAFT,
     FORMATS,
@@ -20,10 +24,6 @@ from mirrored_project import (
     TIMER,
     Project,
 )
-
-from holdfast import Keeper
-from holdfast.core.errors import Conflict
-from holdfast.keeper.session import KeptSession
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import time
 from pathlib import Path
 
 import pytest
-from mirrored_project import CRAFT, FORMATS, Project
 
 from holdfast.core.state import State
 from holdfast.formats import registry as formats
 from holdfast.formats.contract import Contract
 from holdfast.formats.interface import Document
 from holdfast.mirror.contract import documents, registry
+from tests.support.mirrored_project import CRAFT, FORMATS, Project
 
 PLAIN = b"""\
 # Ours.

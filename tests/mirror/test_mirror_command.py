@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirror_calls import Calls
+
+from tests.mirror.mirror_calls import Calls
 
 ORCHESTRATOR = ".claude/orchestrator-session.json"
 TIMER = ".claude/session-state.json"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
 from holdfast.keeper import ears
@@ -22,6 +21,7 @@ from holdfast.keeper.mirrors.mirroring import Mirrors
 from holdfast.keeper.session import KeptSession
 from holdfast.machine import files
 from holdfast.mirror import prints
+from tests.support.mirrored_project import CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mirrored_project import FORMATS, HISTORY, ORCHESTRATOR, TIMER, Project, git
 
 from holdfast import Keeper
+from tests.support.mirrored_project import FORMATS, HISTORY, ORCHESTRATOR, TIMER, Project, git
 
 
 @pytest.fixture(autouse=True)

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from mirror_calls import Calls
 
 from holdfast.formats.contract import FORMAT, configured
 from holdfast.formats.contract.documents import model_name, model_note
+from tests.mirror.mirror_calls import Calls
 
 
 @pytest.fixture

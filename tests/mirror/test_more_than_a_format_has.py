@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import CONTRACT, FORMATS, ORCHESTRATOR, Project
 
 from holdfast import Keeper
 from holdfast.formats.text.reading import read_yaml
 from holdfast.keeper.session import KeptSession
+from tests.support.mirrored_project import CONTRACT, FORMATS, ORCHESTRATOR, Project
 
 
 @pytest.fixture

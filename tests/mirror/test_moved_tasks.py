@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import ORCHESTRATOR, Project
 
 from holdfast import Keeper
 from holdfast.core import times
 from holdfast.machine.wall import Wall
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-
-from scale import scale
+from tests.support.mirrored_project import ORCHESTRATOR, Project
+from tests.support.scale import scale
 
 
 class Tasks:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mirrored_project import TIMER, Project, git
 
 from holdfast import Keeper
 from holdfast.core.errors import HoldfastError, Refused
 from holdfast.machine.worktree import locate
 from holdfast.mirror import repository
+from tests.support.mirrored_project import TIMER, Project, git
 
 LINES = (TIMER, f"{TIMER}.rejected-*")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from mirror_calls import Calls
+
+from tests.mirror.mirror_calls import Calls
 
 NEWER = """version: "2.0"
 feature_id: "mow-the-lawn-2026-11-01"

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mirrored_project import CONTRACT, CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 from holdfast import Keeper
 from holdfast.core.errors import Conflict, HoldfastError
 from holdfast.keeper.session import KeptSession
 from holdfast.mirror.contract import history
+from tests.support.mirrored_project import CONTRACT, CRAFT, FORMATS, HISTORY, ORCHESTRATOR, REGISTRY, TIMER, Project
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from mirror_calls import Calls
-from mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project, git
 
 from holdfast import Keeper
 from holdfast.core import times, view
@@ -20,6 +18,8 @@ from holdfast.keeper.following import Change, Following
 from holdfast.keeper.mirrors import taking
 from holdfast.machine.wall import Wall
 from holdfast.mirror.contract import history
+from tests.mirror.mirror_calls import Calls
+from tests.support.mirrored_project import FORMATS, ORCHESTRATOR, REGISTRY, TIMER, Project, git
 
 DEADLINE = 10.0
 # What is edited, as the file says it: the timer's file shows no goal.

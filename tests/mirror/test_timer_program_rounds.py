@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,16 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mirrored_project import TIMER, Project
 
 from holdfast import Keeper
 from holdfast.core.times import MINUTE, SECOND, millis
 from holdfast.formats.moments import shortest
 from holdfast.formats.timer.names import TIMEOUT
 from holdfast.machine.wall import Wall
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
+from tests.support.mirrored_project import TIMER, Project
+from tests.support.scale import scale
 
 # Any time after this version was made: an earlier one is no time that its clock believes.
 BEGAN = millis("2030-01-05T09:00:00Z")

@@ -3,7 +3,7 @@
 import os
 
 if os.name == "posix":
-    from databases import database, line, made_once, postgres
+    from tests.support.postgres.fixtures import database, line, made_once, postgres
 
     __all__ = ["database", "line", "made_once", "postgres"]
 else:

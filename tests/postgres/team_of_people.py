@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import psycopg
 import pytest
-from server import Server
 
 from holdfast.core.vocabulary import AliasGiven, Project
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import Ticks, draft, note, started
 from holdfast.store.postgres import PostgresStore, administering, sharing
 from holdfast.store.postgres.lines import Line
+from tests.support.postgres.server import Server
 
 PEOPLE: Final = ("anna", "bob", "carl", "dora", "eve", "fred", "gina")
 EVENT: Final = (

@@ -14,16 +14,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-
 import pytest
-import stories
-from databases import prepared
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import scale
-from server import Server
-from team import Team
 
 from holdfast.core.errors import Damaged, Unreachable
 from holdfast.core.state import freeze
@@ -34,6 +27,11 @@ from holdfast.store.copying import CURSORS, Progress, copy
 from holdfast.store.interface import UNSEEN, Draft, Store
 from holdfast.store.postgres.talking import Talk
 from holdfast.store.sqlite import SqliteStore
+from tests.postgres import store_histories
+from tests.postgres.team import Team
+from tests.support.postgres.fixtures import prepared
+from tests.support.postgres.server import Server
+from tests.support.scale import scale
 
 # A copy in a process of its own, that says how far it is.
 COPYING = """
@@ -112,7 +110,7 @@ def test_there_and_back_is_the_same_store(
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patched:
         patched.setattr(copying, "PORTION", portion)
         first, last = opened(Path(place, "first.db")), opened(Path(place, "last.db"), BEN)
-        stories.told(first, seed, length)
+        store_histories.told(first, seed, length)
         with closing(team.store()) as served:
             copy(first, served)
             copy(served, last)
@@ -121,7 +119,7 @@ def test_there_and_back_is_the_same_store(
                 assert own(store) == _that_can_be_carried(first)
                 assert len(store.arrived(0, 10**9)) == count(first)
                 assert copy(first, store).events == 0
-            for which in stories.filters():
+            for which in store_histories.filters():
                 assert served.rows(which) == last.rows(which) == first.rows(which)
             checks = [
                 sorted((one.check, one.session or "", one.detail) for one in store.check())
@@ -161,12 +159,12 @@ def test_many_at_once_are_few_questions(source: SqliteStore, team: Team, monkeyp
 def test_what_came_in_is_found_among_many_of_others(source: SqliteStore, team: Team) -> None:
     """Places are numbers of a whole server: far apart, behind millions of others', nothing is passed over."""
     with closing(team.store()) as served:
-        put(served, stories.SESSIONS[0], started("Before"))
+        put(served, store_histories.SESSIONS[0], started("Before"))
         for jump in (10, 1000, 10**6, 10**9):
             team.server.sql(
                 "SELECT setval('holdfast.places', nextval('holdfast.places') + %s)", jump, database=team.name
             )
-            put(served, stories.SESSIONS[0], NoteAdded(text=f"after {jump}"))
+            put(served, store_histories.SESSIONS[0], NoteAdded(text=f"after {jump}"))
         copy(source, served)
         events = count(served)
         for limit in (1, 2, 7, 10**6):

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
-from cutting import ANSWERED, SENT, Cutter, committing
-from server import Server
-from team import NOW, Team, note
 
 from holdfast.core.errors import Busy, Unreachable
 from holdfast.core.vocabulary import NoteAdded
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore, lines, outcome
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
+from tests.postgres.failing_proxy import ANSWERED, SENT, Cutter, committing
+from tests.postgres.team import NOW, Team, note
+from tests.support.postgres.server import Server
+from tests.support.scale import scale
 
 
 class Ground:

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cutting import Cutter
-from desks import Desk
-from server import Server
-from team import Team
 
 from holdfast.cli.main import main
 from holdfast.keeper import doctor, doctor_store
 from holdfast.keeper.doctor_checks import UNOPENED
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import administering, rights, standing
+from tests.postgres.failing_proxy import Cutter
+from tests.postgres.machines import Desk
+from tests.postgres.team import Team
+from tests.support.postgres.server import Server
 
 if TYPE_CHECKING:
     from holdfast.keeper.doctor_checks import Check

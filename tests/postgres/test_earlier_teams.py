@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pg_programs
 import pytest
-from server import Server
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures" / "generations"))
-
-from generation_facts import Program, facts
-from generation_files import NAMES, TEAM, Generation, differences, unexpected
+from tests.fixtures.generations.facts import Program, facts
+from tests.fixtures.generations.files import NAMES, TEAM, Generation, differences, unexpected
+from tests.support.postgres import programs
+from tests.support.postgres.server import Server
 
 DATABASE = "generation_restored"
 
@@ -35,7 +32,7 @@ def restored(request: pytest.FixtureRequest, tmp_path: Path, postgres: Server) -
     dump = Path(postgres.folder, "generation.sql")
     dump.write_bytes((generation.root / "team.sql").read_bytes())
     dump.chmod(0o644)
-    pg_programs.run(
+    programs.run(
         "psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", str(dump), "-h", postgres.folder, "-p", str(postgres.port),
         "-U", "postgres", DATABASE,
     )  # fmt: skip

@@ -6,15 +6,14 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
-from desks import LONGEST, Desk
-from team import Team
-
 from holdfast.keeper.captures.comparison import compare_due
+from tests.postgres.machines import LONGEST, Desk
+from tests.postgres.team import Team
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from server import Server
+    from tests.support.postgres.server import Server
 
 
 def test_file_and_commit_of_a_command_are_recorded_on_a_server(

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cutting import Cutter
-from databases import prepared
-from desks import Desk, Listener
-from server import Server
-from team import Team
 
 from holdfast.keeper import following
 from holdfast.keeper.following import Following, state_of_things
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import administering, rights
+from tests.postgres.failing_proxy import Cutter
+from tests.postgres.machines import Desk, Listener
+from tests.postgres.team import Team
+from tests.support.postgres.fixtures import prepared
+from tests.support.postgres.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from cutting import ANSWERED, SENT, Cutter
-from databases import prepared
-from desks import LONGEST, Desk
-from server import Server
-from team import Team
 
 from holdfast import Keeper
 from holdfast.capture import absence, spool
@@ -21,6 +16,11 @@ from holdfast.core.errors import Refused, Unreachable
 from holdfast.keeper.captures import hearing
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import administering, rights
+from tests.postgres.failing_proxy import ANSWERED, SENT, Cutter
+from tests.postgres.machines import LONGEST, Desk
+from tests.postgres.team import Team
+from tests.support.postgres.fixtures import prepared
+from tests.support.postgres.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

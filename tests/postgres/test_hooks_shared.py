@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from desks import Desk
-from team import Team
 
 from holdfast.core.errors import Refused
 from holdfast.core.vocabulary import SessionEdited
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import PostgresStore, administering, rights, sharing
+from tests.postgres.machines import Desk
+from tests.postgres.team import Team
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from server import Server
+    from tests.support.postgres.server import Server
 
 
 @pytest.mark.parametrize("writes", [False, True])

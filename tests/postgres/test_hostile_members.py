@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,11 +16,6 @@ import pytest
 from msgspec.structs import replace
 from psycopg import errors as pg
 from psycopg import sql
-from team_of_people import REFUSED, Team, team
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-
-from scale import scale
 
 from holdfast.cli.main import main
 from holdfast.core.canonical import LARGEST, Json, canonical
@@ -34,6 +28,8 @@ from holdfast.store.copying import Progress, copy
 from holdfast.store.interface import Filter, Store
 from holdfast.store.postgres import PostgresStore, administering, sharing
 from holdfast.store.sqlite import SqliteStore
+from tests.postgres.team_of_people import REFUSED, Team, team
+from tests.support.scale import scale
 
 __all__ = ["team"]
 

@@ -6,8 +6,6 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from desks import Desk
-from team import Team
 
 from holdfast.core.vocabulary import NativeLinked
 from holdfast.formats.naming import imported_id
@@ -15,14 +13,15 @@ from holdfast.keeper.documents.imports import import_files
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import draft
 from holdfast.store.postgres import PostgresStore, administering, rights, sharing
+from tests.postgres.machines import Desk
+from tests.postgres.team import Team
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from server import Server
-
     from holdfast.keeper import Keeper
+    from tests.support.postgres.server import Server
 
 ALIAS = "5ca1ab1e-2222-4333-8444-555555555555"
 CRAFT = {

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import pytest
 from psycopg import sql
-from server import Server
-from team import Team
 
 from holdfast.core.errors import Damaged
 from holdfast.core.vocabulary import SessionDeleted
@@ -35,6 +33,8 @@ from holdfast.store.copying import Progress, copy
 from holdfast.store.interface import Store
 from holdfast.store.postgres import PostgresStore, administering, rights, sharing
 from holdfast.store.sqlite import SqliteStore
+from tests.postgres.team import Team
+from tests.support.postgres.server import Server
 
 
 class Two(NamedTuple):

@@ -22,14 +22,14 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cutting import Cutter
 from psycopg import sql
-from server import Server
-from team import Team, note, opened
 
 from holdfast.core.errors import HoldfastError, Unreachable
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import administering, conninfo, lines, trouble
+from tests.postgres.failing_proxy import Cutter
+from tests.postgres.team import Team, note, opened
+from tests.support.postgres.server import Server
 
 MARK = "Zaubernuss"
 PASSWORD = f"{MARK} '\"@/%#:{MARK}\\"

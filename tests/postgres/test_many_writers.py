@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,8 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from server import Server
-from team import NOW, Process, Said, Task, Team, judge, note, work
 
 from holdfast import Keeper
 from holdfast.core.errors import Busy, Conflict, HoldfastError, Interrupted, Refused
@@ -22,9 +19,9 @@ from holdfast.keeper.session import KeptSession
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
+from tests.postgres.team import NOW, Process, Said, Task, Team, judge, note, work
+from tests.support.postgres.server import Server
+from tests.support.scale import scale
 
 
 @pytest.fixture

@@ -11,9 +11,7 @@ from typing import Final, NamedTuple
 
 import psycopg
 import pytest
-import test_postgres_conformance
 from psycopg import sql
-from server import Server
 
 from holdfast.core.errors import Invalid
 from holdfast.core.event import Event
@@ -23,6 +21,8 @@ from holdfast.store.conformance import ANNA, assert_sound, note, put, started
 from holdfast.store.conformance.chains import Chains
 from holdfast.store.conformance.streaming import Streaming
 from holdfast.store.postgres import PostgresStore, administering
+from tests.postgres import test_postgres_conformance
+from tests.support.postgres.server import Server
 
 PEOPLE: Final = ("anna", "ben", "caro")
 SESSIONS: Final = 12

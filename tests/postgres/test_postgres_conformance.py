@@ -7,13 +7,13 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
-from databases import prepared
-from server import Server
 
 from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import ANNA, StoreConformance, Ticks
 from holdfast.store.interface import Store
 from holdfast.store.postgres import PostgresStore, administering, rights
+from tests.support.postgres.fixtures import prepared
+from tests.support.postgres.server import Server
 
 
 class TestPostgres(StoreConformance):

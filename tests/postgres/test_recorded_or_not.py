@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cutting import Cutter
-from desks import Desk
-from server import Server
-from team import Team
 
 from holdfast.cli.main import main
 from holdfast.core.errors import Unreachable
@@ -20,6 +16,10 @@ from holdfast.mcp import refusing
 from holdfast.mcp.keepers import Keepers
 from holdfast.store.interface import AWAY
 from holdfast.store.postgres.talking import Talk
+from tests.postgres.failing_proxy import Cutter
+from tests.postgres.machines import Desk
+from tests.postgres.team import Team
+from tests.support.postgres.server import Server
 
 if TYPE_CHECKING:
     from holdfast.keeper import Keeper

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
-from databases import prepared
-from server import Server
-from team import Process, Task, Team, judge, note
 
 from holdfast.core.errors import Unreachable
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
+from tests.postgres.team import Process, Task, Team, judge, note
+from tests.support.postgres.fixtures import prepared
+from tests.support.postgres.server import Server
+from tests.support.scale import scale
 
 _KILLS = scale(3, 40, 400)
 _PAUSES = ((0.1, 0.5), (1.0, 5.0), (5.0, 40.0))[scale(0, 1, 2)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from team_of_people import REFUSED, Team, team
 
 from holdfast.store.interface import Filter
+from tests.postgres.team_of_people import REFUSED, Team, team
 
 __all__ = ["team"]
 

@@ -8,7 +8,8 @@ import re
 import psycopg
 import pytest
 from psycopg import errors as pg
-from team_of_people import EVENT, REFUSED, Team, team
+
+from tests.postgres.team_of_people import EVENT, REFUSED, Team, team
 
 __all__ = ["team"]
 

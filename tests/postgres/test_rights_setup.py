@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pg_programs
 import pytest
-from server import Server
-from team import opened
-from team_of_people import REFUSED, Team, team
 
 from holdfast.core.errors import Invalid, NotFound, Refused
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import administering
+from tests.postgres.team import opened
+from tests.postgres.team_of_people import REFUSED, Team, team
+from tests.support.postgres import programs
+from tests.support.postgres.server import Server
 
 __all__ = ["team"]
 
@@ -83,7 +83,7 @@ def test_without_superusers() -> None:
     """A role that may make roles and owns a database sets up everything, on an older server too; and one whose server
     has the group from somebody else is told what it needs.
     """
-    with Server(version=pg_programs.OLDEST) as server:
+    with Server(version=programs.OLDEST) as server:
         server.sql("CREATE ROLE boss LOGIN CREATEROLE; CREATE ROLE other LOGIN CREATEROLE")
         for person in ("anna", "bob"):
             server.role(person)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 
 import pytest
-from team_of_people import Team, team
 
 from holdfast.core.errors import Conflict, Invalid, NotFound, Refused
 from holdfast.store.conformance import note, put
 from holdfast.store.interface import Draft, Filter
 from holdfast.store.postgres import PostgresStore, administering, sharing
 from holdfast.store.postgres.sharing import Share
+from tests.postgres.team_of_people import Team, team
 
 __all__ = ["team"]
 

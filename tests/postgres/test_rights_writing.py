@@ -7,7 +7,6 @@ from contextlib import closing
 
 import pytest
 from psycopg import errors as pg
-from team_of_people import EVENT, REFUSED, Team, team
 
 from holdfast.core.fold import fold
 from holdfast.core.state import FOLD_VERSION, State, freeze
@@ -15,6 +14,7 @@ from holdfast.core.vocabulary import EventErased, SessionDeleted
 from holdfast.store.conformance import draft, note, put
 from holdfast.store.interface import Filter
 from holdfast.store.postgres import PostgresStore
+from tests.postgres.team_of_people import EVENT, REFUSED, Team, team
 
 __all__ = ["team"]
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cutting import Cutter, committing
-from databases import prepared
-from desks import LONGEST, Desk
-from server import Server
-from team import Team
 
 from holdfast.capture import spool
 from holdfast.core.model import Agent
 from holdfast.keeper import running, running_later
 from holdfast.machine.command import Outcome, run_command
 from holdfast.store.postgres import outcome
+from tests.postgres.failing_proxy import Cutter, committing
+from tests.postgres.machines import LONGEST, Desk
+from tests.postgres.team import Team
+from tests.support.postgres.fixtures import prepared
+from tests.support.postgres.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

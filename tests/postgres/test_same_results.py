@@ -13,18 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-
 import apsw
 import pytest
-import stories
-from calling import Calling
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scale import scale
-from server import Server
-from team import Team
 
 from holdfast.core.canonical import digest
 from holdfast.core.times import MINUTE, text
@@ -35,8 +27,13 @@ from holdfast.store.conformance import ANNA, BEN, DAY, Ticks, draft, put, starte
 from holdfast.store.interface import Finding, Store
 from holdfast.store.postgres import PostgresStore, administering, rights, sharing
 from holdfast.store.sqlite import SqliteStore
+from tests.postgres import store_histories
+from tests.postgres.team import Team
+from tests.support.command_line import Calling
+from tests.support.postgres.server import Server
+from tests.support.scale import scale
 
-SESSION = stories.SESSIONS[0]
+SESSION = store_histories.SESSIONS[0]
 _numbers = iter(range(10**9))
 
 
@@ -80,9 +77,9 @@ def both(team: Team) -> Iterator[Both]:
         rights.admit(line, rights.make_vault(line, vault), team.person)
     address = PostgresAddress(f"{team.server.url(database, team.person)}&vault={vault}")
     with tempfile.TemporaryDirectory() as place:
-        file = SqliteStore(f"{place}/store.db", writer=lambda: ANNA, wall=Ticks(), salt=stories.Salts())
+        file = SqliteStore(f"{place}/store.db", writer=lambda: ANNA, wall=Ticks(), salt=store_histories.Salts())
         served = PostgresStore(
-            address, writer=lambda: ANNA, wall=Ticks(), here=lambda _: "here", salt=stories.Salts()
+            address, writer=lambda: ANNA, wall=Ticks(), here=lambda _: "here", salt=store_histories.Salts()
         )  # fmt: skip
         try:
             yield Both(file, served, team.server, database)
@@ -92,7 +89,7 @@ def both(team: Team) -> Iterator[Both]:
 
 
 def assert_same(some: Both) -> None:
-    assert stories.differences(stories.shown(some.file), stories.shown(some.served)) == {}
+    assert store_histories.differences(store_histories.shown(some.file), store_histories.shown(some.served)) == {}
 
 
 @settings(max_examples=scale(3, 100, 3000))
@@ -101,9 +98,9 @@ def test_any_history_comes_to_the_same(team: Team, seed: int, length: int) -> No
     """Events byte by byte, states, every listing, search, order and page, and what stands beside them."""
     with both(team) as some:
         for store in some.each():
-            stories.told(store, seed, length)
+            store_histories.told(store, seed, length)
         assert_same(some)
-        for which in stories.searches(seed):
+        for which in store_histories.searches(seed):
             assert some.file.rows(which) == some.served.rows(which)
 
 
@@ -112,7 +109,7 @@ def test_a_long_session_comes_to_the_same(team: Team) -> None:
     with both(team) as some:
         for store in some.each():
             first = put(store, SESSION, started(), *(NoteAdded(text=f"word{number}") for number in range(90)))[1]
-            stories.told(store, 7, 20)
+            store_histories.told(store, 7, 20)
             put(store, SESSION, EventErased(hashes=(first.hash,)))
         assert_same(some)
 
@@ -189,8 +186,8 @@ def test_what_is_broken_is_found_and_repaired_alike(team: Team) -> None:
         assert said == theirs_said
         assert findings(some.file) == findings(some.served)
         assert {one.check for one in findings(some.file)} <= {"aside"}
-        shown, served = (_without_asides(stories.shown(store)) for store in some.each())
-        assert stories.differences(shown, served) == {}
+        shown, served = (_without_asides(store_histories.shown(store)) for store in some.each())
+        assert store_histories.differences(shown, served) == {}
         assert [_told_of_sessions(store.repair()) for store in some.each()] == [[], []]
 
 
@@ -240,7 +237,7 @@ def test_what_only_the_owner_repairs_is_said_to_others(team: Team) -> None:
         some.file.repair()
         assert list(some.served.check()) == []
         same = ("rows", SESSION, "in portions", "sessions")
-        shown, served = (stories.shown(store) for store in some.each())
+        shown, served = (store_histories.shown(store) for store in some.each())
         assert [shown[name] for name in same] == [served[name] for name in same]
 
 
@@ -335,4 +332,4 @@ def test_the_program_says_the_same(
         said.append(run_story(calling, moment))
         monkeypatch.chdir(tmp_path)
         root.rename(tmp_path / f"root-{len(said)}")
-    assert stories.differences(*said) == {}
+    assert store_histories.differences(*said) == {}

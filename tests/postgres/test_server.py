@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 
 import psycopg
 import pytest
-from cutting import Cutter, committing
-from server import Server
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from tests.postgres.failing_proxy import Cutter, committing
+from tests.support import processes
+from tests.support.postgres.server import Server
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +76,15 @@ def test_a_standby_follows_and_cannot_be_written(durable: Server) -> None:
 def test_no_server_outlives_who_started_it(durable: Server) -> None:
     """A test process that is killed leaves neither a server nor its data."""
     program = (
-        "import os, server, sys; s = server.Server().start(); print(s.pid, s.folder, flush=True); sys.stdin.read()"
+        "import sys; from tests.support.postgres.server import Server; "
+        "server = Server().start(); print(server.pid, server.folder, flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", program], cwd=HERE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        env=processes.environ_with_tests(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         pid, folder = process.stdout.readline().split()

@@ -8,11 +8,8 @@ import textwrap
 import threading
 import time
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import pytest
-from server import Server
-from team import NOW, Said, Task, Team, judge, note, work
 
 from holdfast.core.errors import Interrupted
 from holdfast.core.vocabulary import NoteAdded
@@ -20,8 +17,9 @@ from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore
 from holdfast.store.postgres.lines import Lines
-
-HERE = str(Path(__file__).parent)
+from tests.postgres.team import NOW, Said, Task, Team, judge, note, work
+from tests.support import processes
+from tests.support.postgres.server import Server
 
 
 @pytest.fixture
@@ -126,9 +124,8 @@ def test_failures_use_up_no_lines(team: Team) -> None:
 
 BEGIN = """
 import os, sys, threading
-sys.path.insert(0, sys.argv[1])
-from team import note, opened
-store, session = opened(sys.argv[2], "laptop"), sys.argv[3]
+from tests.postgres.team import note, opened
+store, session = opened(sys.argv[1], "laptop"), sys.argv[2]
 note(store, session, "n 1")
 """
 FORKED = """
@@ -137,7 +134,7 @@ own = range(2, 8) if child else range(8, 13)
 for number in own:
     note(store, session, f"n {number}")
 if not child:
-    other = opened(sys.argv[2], "desktop")
+    other = opened(sys.argv[1], "desktop")
     note(other, session, "n 13")
     other.close()
 store.close()
@@ -146,7 +143,7 @@ if not child:
 assert os.waitpid(child, 0)[1] == 0
 """
 FORGOTTEN = """
-note(opened(sys.argv[2], "desktop"), session, "n 2")
+note(opened(sys.argv[1], "desktop"), session, "n 2")
 """
 IN_THE_MIDDLE = """
 transaction = store.transaction()
@@ -165,7 +162,8 @@ def test_a_process_ends_quietly(team: Team, program: str, notes: int) -> None:
     done = subprocess.run(
         # Python warns of forks beside threads: the library that holds the lines has two.
         [sys.executable, "-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning",
-         "-W", "ignore::ImportWarning", "-c", textwrap.dedent(BEGIN + program), HERE, team.url(), session],
+         "-W", "ignore::ImportWarning", "-c", textwrap.dedent(BEGIN + program), team.url(), session],
+        env=processes.environ_with_tests(),
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

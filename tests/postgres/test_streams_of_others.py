@@ -10,9 +10,6 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from desks import Desk
-from team_of_people import REFUSED, Team, team
-from test_hostile_members import BOBS, Shared, row, shared
 
 from holdfast.core.canonical import digest
 from holdfast.core.event import LAYOUT, Event, Head, public, seal
@@ -22,6 +19,9 @@ from holdfast.keeper.own_devices import own_test
 from holdfast.store.conformance import Ticks, note, put
 from holdfast.store.postgres import PostgresStore, administering, sharing
 from holdfast.store.postgres.talking import kept
+from tests.postgres.machines import Desk
+from tests.postgres.team_of_people import REFUSED, Team, team
+from tests.postgres.test_hostile_members import BOBS, Shared, row, shared
 
 __all__ = ["shared", "team"]
 

@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
-from cutting import Cutter
-from desks import LONGEST, Desk
 from mcp_types import TextResourceContents
-from server import Server
-from team import Team
 
 from holdfast.cli.main import main
 from holdfast.cli.paint import Paint
@@ -31,6 +27,10 @@ from holdfast.web import live as web_live
 from holdfast.web.pages import Asked
 from holdfast.web.pages.session import SESSION
 from mcp import Client
+from tests.postgres.failing_proxy import Cutter
+from tests.postgres.machines import LONGEST, Desk
+from tests.postgres.team import Team
+from tests.support.postgres.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "teleport"))
-
-from fleet import Device, join, settle
-from team import Team
 
 from holdfast.core import view
 from holdfast.core.canonical import canonical
@@ -29,9 +23,11 @@ from holdfast.store.address import PostgresAddress
 from holdfast.store.interface import Draft
 from holdfast.store.postgres import PostgresStore, administering, rights
 from holdfast.teleport.remotes.folder import FolderRemote
+from tests.postgres.team import Team
+from tests.support.vault_devices import Device, join, settle
 
 if TYPE_CHECKING:
-    from server import Server
+    from tests.support.postgres.server import Server
 
 
 @pytest.fixture

@@ -12,12 +12,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pg_programs
 import pytest
-from databases import prepared
 from psycopg import sql
-from server import Server
-from team import NOW, Team, note, opened
 
 from holdfast.core.errors import Busy, Damaged, Failed, NotFound, Refused, Unreachable
 from holdfast.core.vocabulary import NoteAdded
@@ -25,6 +21,10 @@ from holdfast.store.address import PostgresAddress
 from holdfast.store.conformance import assert_sound
 from holdfast.store.interface import Draft, Filter
 from holdfast.store.postgres import PostgresStore, administering, schema
+from tests.postgres.team import NOW, Team, note, opened
+from tests.support.postgres import programs
+from tests.support.postgres.fixtures import prepared
+from tests.support.postgres.server import Server
 
 
 @pytest.fixture
@@ -284,12 +284,12 @@ def test_a_transaction_that_somebody_ends(team: Team) -> None:
 @pytest.fixture
 def little_room() -> Iterator[str]:
     """A file system with next to no room, for a database."""
-    place = pg_programs.folder("holdfast-pg-")
+    place = programs.folder("holdfast-pg-")
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", place], check=False).returncode:
         os.rmdir(place)
         pytest.skip("file systems cannot be mounted here")
     try:
-        user = pg_programs.owner()
+        user = programs.owner()
         if user is not None:
             os.chown(place, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
         yield place
@@ -339,8 +339,8 @@ def test_the_servers_clock_is_years_off(monkeypatch: pytest.MonkeyPatch) -> None
     found = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
     if not found:
         pytest.skip("faketime is not installed")
-    real = pg_programs.environ()
-    monkeypatch.setattr(pg_programs, "environ", lambda: {**real, "LD_PRELOAD": found[0], "FAKETIME": "-9y"})
+    real = programs.environ()
+    monkeypatch.setattr(programs, "environ", lambda: {**real, "LD_PRELOAD": found[0], "FAKETIME": "-9y"})
     with Server() as server:
         assert server.sql("SELECT extract(year FROM now()) < 2020") == [(True,)]
         team = Team(server, prepared(server, "elsewhen"))

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from real_programs import needs
-from real_stage import Ran, Stage
-from scripted_model import ADDRESS, ERRAND, Step
+
+from tests.real.real_programs import needs
+from tests.real.real_stage import Ran, Stage
+from tests.real.scripted_model import ADDRESS, ERRAND, Step
 
 GOAL: Final = "Fix the cart"
 FIRST, SECOND = "one\ntwo\n", "one\n2\n"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import real_programs
-import scripted_model
+
+from tests.real import real_programs, scripted_model
 
 _HOLDFAST: Final = os.path.join(os.path.dirname(sys.executable), "holdfast")
 _PATIENCE: Final = 150  # seconds; a program that cannot reach its model tries again for a while

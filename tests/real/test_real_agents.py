@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import real_programs
-from real_plays import FIRST, GOAL, PLAYS, SECOND, Play
-from real_stage import Stage
-from scripted_model import ERRAND_WORDS, SILENCE
+
+from tests.real import real_programs
+from tests.real.real_plays import FIRST, GOAL, PLAYS, SECOND, Play
+from tests.real.real_stage import Stage
+from tests.real.scripted_model import ERRAND_WORDS, SILENCE
 
 real_programs.wanted()
 

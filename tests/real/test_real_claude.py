@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import real_programs
-from real_plays import CLAUDE, GOAL
-from real_stage import Stage
-from scripted_model import USED_UP, Step
+
+from tests.real import real_programs
+from tests.real.real_plays import CLAUDE, GOAL
+from tests.real.real_stage import Stage
+from tests.real.scripted_model import USED_UP, Step
 
 real_programs.wanted()
 pytestmark = real_programs.needs("claude")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import real_programs
-from real_plays import CODEX, GOAL
-from real_stage import Stage
-
 from holdfast.capture.codex import trust
+from tests.real import real_programs
+from tests.real.real_plays import CODEX, GOAL
+from tests.real.real_stage import Stage
 
 real_programs.wanted()
 pytestmark = real_programs.needs("codex")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import real_programs
-from real_plays import GEMINI, GOAL
+from tests.real import real_programs
+from tests.real.real_plays import GEMINI, GOAL
 
 real_programs.wanted()
 pytestmark = real_programs.needs("gemini")

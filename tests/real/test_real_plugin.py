@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import real_programs
 
 from holdfast.keeper.captures.installing import install
+from tests.real import real_programs
 
 real_programs.wanted()
 pytestmark = real_programs.needs("claude")

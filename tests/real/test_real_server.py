@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import real_programs
-from real_programs import needs
-from real_stage import Stage
+
+from tests.real import real_programs
+from tests.real.real_programs import needs
+from tests.real.real_stage import Stage
 
 real_programs.wanted()
 

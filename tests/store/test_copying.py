@@ -1,20 +1,15 @@
 """Copying a store into another: cut off anywhere, from one in use, two at once; and no difference goes unseen."""
 
-import sys
+import random
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-
-import random
-import tempfile
 from types import TracebackType
 
 import apsw
 import msgspec
 import pytest
-from histories import History, histories
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +39,7 @@ from holdfast.store.copying import CURSORS, Progress, copy
 from holdfast.store.interface import Copied
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.sqlite.store import SqliteTransaction
+from tests.support.histories import History, histories
 
 
 class Killed(BaseException):

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import apsw
 import pytest
-from make_poisoned_store import DESKTOP, GUEST, LAPTOP, PRIVATE, SHARED, START
 
 from holdfast.core.canonical import LARGEST
 from holdfast.core.clock import BOUND
@@ -19,6 +18,7 @@ from holdfast.core.view import status_of
 from holdfast.core.vocabulary import Data, NoteAdded, SessionEdited, SessionPaused, SessionResumed
 from holdfast.store.interface import Draft, Filter, Store
 from holdfast.store.sqlite import SqliteStore
+from tests.store.make_poisoned_store import DESKTOP, GUEST, LAPTOP, PRIVATE, SHARED, START
 
 Opening = Callable[[], Store]
 FIXTURE = lzma.decompress((Path(__file__).parent / "poisoned_store.db.xz").read_bytes())

@@ -10,19 +10,11 @@ import contextlib
 import os
 import random
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from authority_model import Answer, Model
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fixtures" / "generations"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "formats"))
-
-import spec_examples
-from generation_facts import Program
 
 from holdfast import Keeper
 from holdfast.core.canonical import LARGEST
@@ -30,6 +22,9 @@ from holdfast.core.errors import HoldfastError
 from holdfast.core.event import seal
 from holdfast.core.vocabulary import EventErased, NoteAdded, Project, SessionStarted
 from holdfast.store.interface import Draft
+from tests.fixtures.generations.facts import Program
+from tests.support import spec_examples
+from tests.teleport.authority_model import Answer, Model
 
 OWNER: Final = "anna"
 OTHERS: Final = ("desk", "ben", "cleo", "mallory")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf, join, settle
 
 from holdfast.core.canonical import LARGEST
 from holdfast.core.clock import BOUND
 from holdfast.core.registers import disputes, value_of
 from holdfast.core.view import status_of
 from holdfast.core.vocabulary import SessionEdited, SessionPaused, SessionResumed
+from tests.support.vault_devices import Device, Shelf, join, settle
 
 
 @pytest.fixture

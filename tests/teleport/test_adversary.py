@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fleet import Device, Shelf, join, settle
-from hostile import Three, reasons, turned
 
 from holdfast.core.errors import Unreachable
 from holdfast.core.vocabulary import Project, SessionStarted
 from holdfast.teleport import founding, sealing, sharing
 from holdfast.teleport.keys import DeviceKeys
+from tests.support.vault_devices import Device, Shelf, join, settle
+from tests.teleport.adversary import Three, reasons, turned
 
 CANARY = "canaryQ7"
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 
-from hostile import Three
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
 
 from holdfast.core.errors import HoldfastError
 from holdfast.teleport import sealing
 from holdfast.teleport.remotes.interface import Found
+from tests.support.scale import scale
+from tests.teleport.adversary import Three
 
 # RELIABILITY F16.
 COUNT = scale(25, 1_000, 10_000)

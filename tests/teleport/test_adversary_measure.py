@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from hostile import Insider, Three, Watched, others_hold, reasons
 
 from holdfast.core.errors import HoldfastError
 from holdfast.teleport import heads, packs, sealing
 from holdfast.teleport.entries import Rename
 from holdfast.teleport.heads import Indexed, Seen, Wanted
 from holdfast.teleport.keys import certified_writer
+from tests.teleport.adversary import Insider, Three, Watched, others_hold, reasons
 
 
 @pytest.fixture

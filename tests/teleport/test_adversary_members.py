@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fleet import Device, settle
-from hostile import Insider, Three, Window, others_hold, reasons, turned
 
 from holdfast.core.event import Event, seal
 from holdfast.teleport import heads, packs, sealing, sharing
 from holdfast.teleport.entries import Admit, Invite, NewKey, Remove, Rename, Restore, Share
 from holdfast.teleport.keys import DeviceKeys, certified_writer
 from holdfast.teleport.packs import Stretch
+from tests.support.vault_devices import Device, settle
+from tests.teleport.adversary import Insider, Three, Window, others_hold, reasons, turned
 
 
 @pytest.fixture

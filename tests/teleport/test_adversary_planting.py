@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fleet import Device, Shelf, settle
-from hostile import Insider, Three, reasons, turned
 
 from holdfast.core.errors import HoldfastError
 from holdfast.teleport import age, founding, joining, sealing
 from holdfast.teleport.entries import founding_document
 from holdfast.teleport.keys import DeviceKeys
+from tests.support.vault_devices import Device, Shelf, settle
+from tests.teleport.adversary import Insider, Three, reasons, turned
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fleet import Device, settle
-from hostile import Insider, Three, Window, others_hold, reasons, turned
 
 from holdfast.core.errors import HoldfastError
 from holdfast.teleport import age, joining, removing, sealing, sharing
 from holdfast.teleport.entries import Admit, Remove, Restore
 from holdfast.teleport.keys import DeviceKeys, certified_writer
+from tests.support.vault_devices import Device, settle
+from tests.teleport.adversary import Insider, Three, Window, others_hold, reasons, turned
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from fleet import Device, settle
-from hostile import Endless, Three, Watched, Window, reasons, turned
 
 from holdfast.teleport import syncing
 from holdfast.teleport.remotes.interface import Found
 from holdfast.teleport.remotes.limited import Limited, OverLimit
 from holdfast.teleport.vault import Vault
+from tests.support.vault_devices import Device, settle
+from tests.teleport.adversary import Endless, Three, Watched, Window, reasons, turned
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf
 
 from holdfast.teleport import asking
 from holdfast.teleport.memory import Memory
+from tests.support.vault_devices import Device, Shelf
 
 
 class Asked:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from authority_fleet import MOVES, OWNER, Breach, Fleet, clean_up, play
-from authority_model import Answer, Model
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-
-from scale import scale
+from tests.support.scale import scale
+from tests.teleport.authority_fleet import MOVES, OWNER, Breach, Fleet, clean_up, play
+from tests.teleport.authority_model import Answer, Model
 
 BATCH = 4
 STEPS = 30

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from fleet import Device, Shelf, join, named, settle, stale
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.teleport import letting_in, removing, sharing, syncing
 from holdfast.teleport.sealing import vault_tag
+from tests.support.vault_devices import Device, Shelf, join, named, settle, stale
 
 NAMES: Final = ("anna", "ben", "cleo", "dora", "emil")
 YEAR: Final = 365 * 24 * 3_600_000

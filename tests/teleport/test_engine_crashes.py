@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from fleet import Device, Shelf, join, named, settle, stale
 
 from holdfast.core.errors import NotFound
 from holdfast.core.vocabulary import EventErased
 from holdfast.teleport import founding, joining, removing, sharing, syncing
 from holdfast.teleport.hearing import look
 from holdfast.teleport.remotes.interface import Found
+from tests.support.vault_devices import Device, Shelf, join, named, settle, stale
 
 # Every step in every way when there is time; a few of them in the usual run, others for each way to die.
 TORTURE: Final = bool(os.environ.get("HOLDFAST_TORTURE"))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile import Three
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
 
 from holdfast.core.errors import HoldfastError
 from holdfast.teleport import age, entries, heads, packs, sealing, wraps
 from holdfast.teleport.entries import founding_of, read_founding
+from tests.support.scale import scale
+from tests.teleport.adversary import Three
 
 # RELIABILITY F16: every byte of 100 objects in torture; a few bytes of each object otherwise.
 OBJECTS = scale(12, 100, 100)

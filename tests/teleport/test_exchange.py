@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf, join, named, opened, settle
 
 from holdfast.core import view
 from holdfast.core.vocabulary import (
@@ -22,6 +21,7 @@ from holdfast.core.vocabulary import (
     TaskCompleted,
 )
 from holdfast.store.interface import Draft
+from tests.support.vault_devices import Device, Shelf, join, named, opened, settle
 
 NAMES = re.compile(
     r"vault|m/[0-9a-f]{16}/[0-9a-f]{40}|k/[0-9a-f]{32}-[0-9a-f]{16}|h/[0-9a-f]{16}\.[0-9a-f]{20}-[0-9]{12}"

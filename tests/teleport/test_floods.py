@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fleet import Device, Shelf, join, settle
 
 from holdfast.core.event import seal
 from holdfast.core.vocabulary import NoteAdded
@@ -36,6 +35,7 @@ from holdfast.teleport.keys import ENTRY, DeviceKeys, new_box
 from holdfast.teleport.pushing import Push
 from holdfast.teleport.vault import Vault
 from holdfast.teleport.wraps import Wrapped
+from tests.support.vault_devices import Device, Shelf, join, settle
 
 
 class Fleet:

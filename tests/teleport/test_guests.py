@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from fleet import Device, Shelf, join, settle
-from hostile import Insider, Window, reasons
 
 from holdfast.core.event import Event, seal
 from holdfast.core.vocabulary import Data, EventErased, SessionDeleted
@@ -19,6 +17,8 @@ from holdfast.teleport.entries import Admit
 from holdfast.teleport.keys import STREAM
 from holdfast.teleport.packs import Stretch
 from holdfast.teleport.report import Report
+from tests.support.vault_devices import Device, Shelf, join, settle
+from tests.teleport.adversary import Insider, Window, reasons
 
 DELETES = "a guest may not delete the session"
 ERASES = "a guest may erase only what they wrote themselves"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf, join, opened, settle
 
 from holdfast.core.vocabulary import EventErased, SessionDeleted
 from holdfast.teleport import held, letting_in, removing, sharing, syncing
 from holdfast.teleport.letting_in import Admitted
+from tests.support.vault_devices import Device, Shelf, join, opened, settle
 
 
 @pytest.fixture

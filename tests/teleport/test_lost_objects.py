@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf, join, named, settle
 
 from holdfast.core.vocabulary import SessionDeleted
 from holdfast.teleport import bygone, founding, joining
 from holdfast.teleport.hearing import look
+from tests.support.vault_devices import Device, Shelf, join, named, settle
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-from membership_acts import Acts, id_of, keys_of, names, reasons, team
 
 from holdfast.teleport.entries import Rename, Signed, hash_of, read, sign
 from holdfast.teleport.keys import ENTRY
 from holdfast.teleport.membership import evaluate
+from tests.teleport.membership_acts import Acts, id_of, keys_of, names, reasons, team
 
 # ── letting in ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from membership_acts import Acts, id_of, keys_of
 
 from holdfast.core.errors import Invalid
 from holdfast.teleport.entries import (
@@ -36,6 +35,7 @@ from holdfast.teleport.entries import (
     unpack_or_none,
 )
 from holdfast.teleport.keys import ENTRY, verify
+from tests.teleport.membership_acts import Acts, id_of, keys_of
 
 VAULT = "ab" * 32
 ABOVE = ("01" * 32, "02" * 32)

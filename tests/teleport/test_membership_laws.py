@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
-from membership_acts import VERIFIED, Acts, id_of
 
 from holdfast.teleport.entries import Admit, Entry, Found, NewKey, Remove, Rename, Restore, Signed, read
 from holdfast.teleport.membership import Membership, evaluate
+from tests.teleport.membership_acts import VERIFIED, Acts, id_of
 
 NAMES = ("ann", "bob", "cat", "dan", "eli")
 NEWCOMERS = ("fay", "gus")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from membership_acts import Acts, id_of, keys_of, names, reasons, team
-
 from holdfast.teleport.entries import Restore
+from tests.teleport.membership_acts import Acts, id_of, keys_of, names, reasons, team
 
 
 def test_a_removed_device_is_known_but_does_not_belong() -> None:

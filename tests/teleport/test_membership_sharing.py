@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from membership_acts import Acts, current_key, id_of, keys_of, new_key, reasons, tag_of, team
 
 from holdfast.teleport.entries import Invite, Share, Signed, Uninvite, pack
 from holdfast.teleport.keys import POSSESSION, certified_writer
 from holdfast.teleport.membership import Key
+from tests.teleport.membership_acts import Acts, current_key, id_of, keys_of, new_key, reasons, tag_of, team
 
 # ── keys ─────────────────────────────────────────────────────────────────────────────────────────────────
 

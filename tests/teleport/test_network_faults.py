@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import random
-import sys
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf, join, settle
-from hostile import Faulty
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
 
 from holdfast.core.errors import Unreachable
 from holdfast.teleport.remotes.patient import Patient
+from tests.support.scale import scale
+from tests.support.vault_devices import Device, Shelf, join, settle
+from tests.teleport.adversary import Faulty
 
 # RELIABILITY F23.
 SEEDS = scale(12, 500, 10_000)

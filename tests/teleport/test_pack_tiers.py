@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf, join, named, opened, settle
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
-from scale import scale
 
 from holdfast.teleport import due, merging, syncing
 from holdfast.teleport.heads import Indexed
 from holdfast.teleport.remotes.interface import Missing
+from tests.support.scale import scale
+from tests.support.vault_devices import Device, Shelf, join, named, opened, settle
 
 # Enough for a pack of the third tier, and then some.
 PUSHES = scale(300, 1_000, 5_000)

@@ -11,14 +11,14 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import pytest
-from fleet import Device, join, settle
-from seaweed import seaweed
 
 from holdfast.teleport.remotes.folder import FolderRemote
 from holdfast.teleport.remotes.git import GitRemote
 from holdfast.teleport.remotes.git_objects import REF
 from holdfast.teleport.remotes.interface import Remote, Unreadable
 from holdfast.teleport.remotes.s3 import S3Remote
+from tests.support.vault_devices import Device, join, settle
+from tests.teleport.seaweed import seaweed
 
 # At every level, and what each device lists: with the vault's own tag.
 LEVELS = ("", "h/", "k/", "m/{tag}/", "p/{tag}/")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf, join, named, settle
 
 from holdfast.core.vocabulary import NoteAdded
 from holdfast.teleport.keys import certified_writer
+from tests.support.vault_devices import Device, Shelf, join, named, settle
 
 
 @pytest.fixture

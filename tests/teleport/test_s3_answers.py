@@ -17,12 +17,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from scripted_s3 import KEYS, Answer, Asked, error, listing, scripted
 
 from holdfast.core.errors import Failed, HoldfastError, NotFound, Refused, Unreachable
 from holdfast.teleport.remotes import s3
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge
 from holdfast.teleport.remotes.s3 import S3Remote
+from tests.teleport.scripted_s3 import KEYS, Answer, Asked, error, listing, scripted
 
 
 def calls(remote: S3Remote) -> list[Callable[[], object]]:

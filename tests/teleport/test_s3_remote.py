@@ -10,12 +10,12 @@ from typing import Final
 from urllib.parse import quote
 
 import pytest
-from seaweed import S3Server, rclone, seaweed
 
 from holdfast.core.errors import Failed, HoldfastError, NotFound, Refused
 from holdfast.teleport.remotes.conformance import RemoteConformance
 from holdfast.teleport.remotes.interface import Found, Missing
 from holdfast.teleport.remotes.s3 import S3Remote
+from tests.teleport.seaweed import S3Server, rclone, seaweed
 
 RUN: Final = secrets.token_hex(8)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleet import Device, Shelf, join, settle
+from tests.support.vault_devices import Device, Shelf, join, settle
 
 
 def forked(tmp_path: Path) -> tuple[Device, Device]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fleet import Device, Shelf
 
 from holdfast.teleport import joining, sharing, syncing
 from holdfast.teleport.keys import DeviceKeys
+from tests.support.vault_devices import Device, Shelf
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from fleet import Device, Shelf, join, opened, settle
 
 from holdfast.core import view
 from holdfast.core.errors import Refused
@@ -32,6 +31,7 @@ from holdfast.teleport import (
 from holdfast.teleport.entries import Admit, Invite, NewKey, Remove, Rename
 from holdfast.teleport.keys import DeviceKeys, PublicKeys, certified_writer
 from holdfast.teleport.vault import Vault
+from tests.support.vault_devices import Device, Shelf, join, opened, settle
 
 
 class Fleet:

@@ -15,15 +15,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import independent
-import independent_members
-import membership_acts
 import pytest
-from fleet import Device, Shelf, join, settle
 from hypothesis import given
 from hypothesis import strategies as st
-from membership_acts import Acts
-from test_membership_laws import Lived, histories
 
 from holdfast.core import times
 from holdfast.core.event import Event
@@ -32,6 +26,10 @@ from holdfast.teleport import removing, sealing, sharing, syncing
 from holdfast.teleport.entries import Invite, NewKey, Uninvite
 from holdfast.teleport.keys import POSSESSION, DeviceKeys
 from holdfast.teleport.membership import evaluate
+from tests.support.vault_devices import Device, Shelf, join, settle
+from tests.teleport import independent_members, independent_vault, membership_acts
+from tests.teleport.membership_acts import Acts
+from tests.teleport.test_membership_laws import Lived, histories
 
 VECTOR = Path(__file__).parent / "vectors" / "vault.json"
 MAIN, SHARED = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -56,8 +54,8 @@ def all_of(device: Device, sessions: Iterable[str]) -> dict[str, dict[str, Any]]
     return by_hash(told(event) for session in sessions for event in device.events(session))
 
 
-def read(objects: dict[str, bytes], keys: DeviceKeys) -> dict[str, independent.Opened]:
-    return independent.read(objects, keys.identity, keys.public.age)
+def read(objects: dict[str, bytes], keys: DeviceKeys) -> dict[str, independent_vault.Opened]:
+    return independent_vault.read(objects, keys.identity, keys.public.age)
 
 
 def lived(directory: str) -> tuple[Shelf, dict[str, Device]]:

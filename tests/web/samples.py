@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from dashboard import Ground
-
 from holdfast.core.times import DAY, HOUR, MINUTE
 from holdfast.core.vocabulary import AgentCompleted, AgentStarted, Project, SessionCompleted, SessionStarted
 from holdfast.keeper.session import KeptSession
 from holdfast.store.interface import Draft
+from tests.web.dashboard import Ground
 
 LONG: Final = (
     "Move the whole billing pipeline from the old message broker to the new one without losing or doubling a single "

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acting_room import Room, entered, git_in, repository
-from dashboard import Ground
 from playwright.sync_api import Browser, expect
-from samples import LONG, rich
 
 from holdfast.core.times import MINUTE, millis
 from holdfast.formats import registry
@@ -17,6 +14,9 @@ from holdfast.formats.text.reading import read
 from holdfast.keeper.recording import Reached
 from holdfast.web.actions.correcting import _written as written
 from holdfast.web.actions.said import said
+from tests.web.dashboard import Ground
+from tests.web.dashboard_actions import Room, entered, git_in, repository
+from tests.web.samples import LONG, rich
 
 TOKEN = "ghp_" + "c4n4ry0" * 5 + "x"
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acting_room import Room, entered, git_in, repository
 from playwright.sync_api import Browser, expect
 
 from holdfast.keeper import projects
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.teleports import adding, devices, people
 from holdfast.keeper.teleports.sharing import accept, offers
+from tests.web.dashboard_actions import Room, entered, git_in, repository
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,7 @@ import httpx
 import msgspec
 import pytest
 import schemathesis
-from dashboard import Ground, serving
 from hypothesis import HealthCheck, settings
-from samples import typical
 from schemathesis.specs.openapi.checks import negative_data_rejection
 
 from holdfast.core.event import public
@@ -26,6 +24,8 @@ from holdfast.web.api import documents
 from holdfast.web.api.describing import description
 from holdfast.web.api.endpoints import BASE, ENDPOINTS
 from holdfast.web.serving import Dashboard
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import typical
 
 TORTURE: Final = "HOLDFAST_TORTURE"
 

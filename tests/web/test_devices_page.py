@@ -8,10 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from dashboard import Ground, serving
 from playwright.sync_api import Browser, Page, expect
-from vaults import NAMES, Vaults, everything
-from windows import page_in
 
 from holdfast.core.errors import Unreachable
 from holdfast.keeper.keeper import Keeper
@@ -21,6 +18,9 @@ from holdfast.web.actions import syncing as action
 from holdfast.web.pages import Asked
 from holdfast.web.pages.devices import DEVICES
 from holdfast.web.serving import Dashboard
+from tests.web.browser_pages import page_in
+from tests.web.dashboard import Ground, serving
+from tests.web.vaults import NAMES, Vaults, everything
 
 
 class Looked:

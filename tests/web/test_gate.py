@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
-from dashboard import Ground, serving
-from raw_asking import MEMBER, OURS, House, ask, bound, get, post
 
 from holdfast.web.actions.verbs import VERBS
 from holdfast.web.gate import LARGEST
+from tests.web.dashboard import Ground, serving
+from tests.web.raw_requests import MEMBER, OURS, House, ask, bound, get, post
 
 NOTE: Final = "text=hurt&word=WORD"
 

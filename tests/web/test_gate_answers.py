@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from dashboard import Ground, serving
-from raw_asking import LOOPBACK, MEMBER, OURS, Answer, House, ask, bound, get, post, read_answer
-from samples import rich
 
 from holdfast.web.gate import LARGEST, Secrets
+from tests.web.dashboard import Ground, serving
+from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, Answer, House, ask, bound, get, post, read_answer
+from tests.web.samples import rich
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import h11
 import pytest
-from dashboard import Ground, serving
-from raw_asking import LOOPBACK, MEMBER, OURS, House, ask, get, post, read_answer
 
 from holdfast.web.connection import MOST_STRANGERS, Connection
+from tests.web.dashboard import Ground, serving
+from tests.web.raw_requests import LOOPBACK, MEMBER, OURS, House, ask, get, post, read_answer
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from dashboard import Ground, serving
 from playwright.sync_api import Browser, expect
-from raw_asking import House, ask, get
-from samples import rich
 
 from holdfast.core.errors import Conflict, Invalid
 from holdfast.web import serving as served
 from holdfast.web.gate import ENTRY, Secrets
 from holdfast.web.serving import Dashboard
+from tests.web.dashboard import Ground, serving
+from tests.web.raw_requests import House, ask, get
+from tests.web.samples import rich
 
 
 @contextmanager

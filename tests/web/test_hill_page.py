@@ -7,16 +7,16 @@ from contextlib import contextmanager
 
 import msgspec
 import pytest
-from dashboard import Ground, serving
 from playwright.sync_api import Browser, Locator, Page, expect
-from samples import HOSTILE, LONG
-from windows import page_in
 
 from holdfast.core.times import DAY
 from holdfast.keeper.hills import hills
 from holdfast.web.pages import Asked
 from holdfast.web.pages.hill import HILL
 from holdfast.web.serving import Dashboard
+from tests.web.browser_pages import page_in
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import HOSTILE, LONG
 
 
 class Hills:

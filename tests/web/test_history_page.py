@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from dashboard import Ground, serving
 from playwright.sync_api import Browser, Page, Route, expect
-from samples import HOSTILE, LONG, hostile, many
-from windows import page_in
 
 from holdfast.core.errors import Invalid
 from holdfast.core.times import HOUR, MINUTE, span
@@ -21,6 +18,9 @@ from holdfast.web.pages import Asked
 from holdfast.web.pages.history import AT_ONCE, HISTORY, counted, more
 from holdfast.web.rendering import render
 from holdfast.web.serving import Dashboard
+from tests.web.browser_pages import page_in
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import HOSTILE, LONG, hostile, many
 
 MANY = 1_000
 

@@ -10,10 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
-from dashboard import Ground, serving
 from playwright.sync_api import Browser, Page, expect
-from samples import HOSTILE, LONG, many, typical
-from windows import page_in
 
 from holdfast.core.times import DAY, HOUR, MINUTE
 from holdfast.core.vocabulary import Project, SessionCompleted, SessionStarted
@@ -23,6 +20,9 @@ from holdfast.store.interface import Draft
 from holdfast.web.pages import Asked
 from holdfast.web.pages.hours import HOURS, HOURS_CSV, HoursPage
 from holdfast.web.serving import Dashboard
+from tests.web.browser_pages import page_in
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import HOSTILE, LONG, many, typical
 
 
 @pytest.fixture(scope="module")

@@ -11,18 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from dashboard import Ground, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, BrowserContext, Page
-from samples import typical
-from windows import window
 
 from holdfast.web.desk import Desk
 from holdfast.web.live import Live, Place, difference
 from holdfast.web.pages import Asked, Shot
 from holdfast.web.pages.session import SESSION
 from holdfast.web.serving import Dashboard
+from tests.web.browser_pages import window
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import typical
 
 _NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
 _SHOTS = st.builds(

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dashboard import Ground, serving
 from markupsafe import escape
 from playwright.sync_api import Browser, Page, expect
-from samples import LONG, many, rich, typical
-from windows import window
 
 from holdfast.core.times import HOUR
 from holdfast.keeper import project_files
 from holdfast.web.pages import Asked
 from holdfast.web.pages.now import CARDS, NOW
 from holdfast.web.serving import Dashboard
+from tests.web.browser_pages import window
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import LONG, many, rich, typical
 
 
 @pytest.fixture(scope="module")

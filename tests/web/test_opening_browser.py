@@ -21,10 +21,10 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from dashboard import Ground, serving
 
 from holdfast.machine import files
 from holdfast.web import browser
+from tests.web.dashboard import Ground, serving
 
 _LONG = 60  # seconds: a browser on a busy machine
 _CHROMIUM = next(

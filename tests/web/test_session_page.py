@@ -11,10 +11,7 @@ from typing import Final
 
 import msgspec
 import pytest
-from dashboard import Ground, serving
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
-from samples import LONG, rich
-from windows import warm
 
 from holdfast.core import device_names
 from holdfast.core.errors import Invalid, NotFound
@@ -47,6 +44,9 @@ from holdfast.web.pages.session_log import one as one_event
 from holdfast.web.pages.session_regions import bounded
 from holdfast.web.rendering import render, stamp
 from holdfast.web.serving import Dashboard
+from tests.web.browser_pages import warm
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import LONG, rich
 
 Browse = Callable[[str], "Opened"]
 WIDE: Final[ViewportSize] = {"width": 1280, "height": 900}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from acting_room import Room, entered
 from playwright.sync_api import Browser, expect
+
+from tests.web.dashboard_actions import Room, entered
 
 
 @pytest.fixture(scope="module")

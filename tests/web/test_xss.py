@@ -9,10 +9,7 @@ from urllib.parse import quote, urlencode
 
 import httpx
 import pytest
-from dashboard import Ground, serving
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, Request, expect
-from samples import HOSTILE, hostile
-from windows import warm
 
 from holdfast.core.vocabulary import WaitingStarted
 from holdfast.keeper import projects, wording
@@ -20,6 +17,9 @@ from holdfast.keeper.keeper import Keeper
 from holdfast.web.actions.verbs import DIALOGS
 from holdfast.web.pages.map import ADDRESSES
 from holdfast.web.serving import Dashboard
+from tests.web.browser_pages import warm
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import HOSTILE, hostile
 
 MARKUP: Final = HOSTILE[0]
 

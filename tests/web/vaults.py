@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dashboard import Ground
-from samples import HOSTILE
-
 from holdfast.keeper.keeper import Keeper
 from holdfast.keeper.teleports import adding, devices, people, syncing
 from holdfast.teleport.keys import DeviceKeys
+from tests.web.dashboard import Ground
+from tests.web.samples import HOSTILE
 
 NAMES = (HOSTILE[0], HOSTILE[6], HOSTILE[7])
 

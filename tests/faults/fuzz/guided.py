@@ -1,4 +1,4 @@
-"""Fuzz one target with Atheris, guided by coverage: `python guided.py TARGET SECONDS DIRECTORY`.
+"""Fuzz one target with Atheris, guided by coverage: `python -m tests.faults.fuzz.guided TARGET SECONDS DIRECTORY`.
 
 The directory holds what was found worth keeping; an input that fails is left there under `crash-…`.
 """
@@ -8,16 +8,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent.parent / "formats")]
-
 
 def main() -> None:
     import atheris
 
     name, seconds, folder = sys.argv[1:4]
     with atheris.instrument_imports(include=["holdfast"]):
-        from targets import TARGETS, seeds
+        from tests.faults.fuzz.targets import TARGETS, seeds
     corpus = Path(folder)
     for number, seed in enumerate(seeds(name)):
         (corpus / f"seed-{number}").write_bytes(seed)

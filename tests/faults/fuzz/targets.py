@@ -6,35 +6,33 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-import heard_way
-import spec_examples
-import whole_way
-
 from holdfast.formats import registry
+from tests.faults.fuzz import document_path, payload_path
+from tests.support import spec_examples
 
 Target = Callable[[bytes], None]
 
 
 def read_json(raw: bytes) -> None:
-    whole_way.read(raw, "x.json")
+    document_path.read(raw, "x.json")
 
 
 def read_yaml(raw: bytes) -> None:
-    whole_way.read(raw, "x.yaml")
+    document_path.read(raw, "x.yaml")
 
 
 def read_lines(raw: bytes) -> None:
-    whole_way.read(raw, "x.jsonl")
+    document_path.read(raw, "x.jsonl")
 
 
 def recover(raw: bytes) -> None:
-    whole_way.recover(raw)
+    document_path.recover(raw)
 
 
 def salvage(raw: bytes) -> None:
     value = _data(raw)
     if value is not None:
-        whole_way.salvage(value)
+        document_path.salvage(value)
 
 
 def _format(name: str) -> Target:
@@ -44,14 +42,14 @@ def _format(name: str) -> Target:
             rules.is_sound(raw, kind)
         value = _data(raw)
         if value is not None:
-            whole_way.through(value, rules)
+            document_path.through(value, rules)
 
     return tidy
 
 
 def _data(raw: bytes) -> Any:
     """As data: JSON as it is read, or whatever of it can be recovered."""
-    found = whole_way.read(raw, "x.json")
+    found = document_path.read(raw, "x.json")
     if found:
         return found[0]
     from holdfast.formats.recovery.recovering import recovered
@@ -66,7 +64,7 @@ TARGETS: Final[dict[str, Target]] = {
     "recover": recover,
     "salvage": salvage,
     **{name: _format(name) for name in registry.NAMES},
-    "hooks": heard_way.hear,
+    "hooks": payload_path.hear,
 }
 
 HAND_MADE: Final = json.dumps(
@@ -90,7 +88,7 @@ def seeds(name: str) -> list[bytes]:
     if name == "salvage":
         return [HAND_MADE]
     if name == "hooks":
-        return heard_way.seeds()
+        return payload_path.seeds()
     own = [
         raw for kind, raw in spec_examples.JSON_FILES.items() if name in ("json", "recover") or kind.startswith(name)
     ]

@@ -15,8 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from hooked import HANGING, Hooked, ran
-from program import kill
+from tests.faults.connected_agent import HANGING, Hooked, ran
+from tests.faults.program import kill
 
 AGENTS: Final = 8
 DRAINERS: Final = 3

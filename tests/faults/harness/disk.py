@@ -25,7 +25,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from harness.recording import Op
+from tests.faults.harness.recording import Op
 
 SECTOR: Final = 512
 PAGE: Final = 4096

@@ -6,12 +6,12 @@ import os
 import shutil
 from typing import NamedTuple
 
-from harness.room import read_tree
 from holdfast.keeper.starting import ANNOUNCED
 from holdfast.machine import files
 from holdfast.mirror.memory import Memory
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.verify import flaws
+from tests.faults.harness.room import read_tree
 
 # What a home may hold. Anything else must be among what `doctor` names as left behind by a killed process.
 KNOWN = {

@@ -10,13 +10,13 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
-from harness import judge
-from harness.disk import Disk, State
-from harness.life import CANARY
-from harness.room import empty, write_tree
 from holdfast.keeper.keeper import Keeper
 from holdfast.store.sqlite import SqliteStore
 from holdfast.store.verify import flaws
+from tests.faults.harness import judge
+from tests.faults.harness.disk import Disk, State
+from tests.faults.harness.life import CANARY
+from tests.faults.harness.room import empty, write_tree
 
 _LIMIT = re.compile(rb"limit = (\d+)")
 

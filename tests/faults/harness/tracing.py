@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from harness.room import Room
+from tests.faults.harness.room import Room
 
 CHANGING: Final = (
     "openat", "write", "pwrite64", "writev", "pwritev", "fsync", "fdatasync", "rename", "renameat", "renameat2",

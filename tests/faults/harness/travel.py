@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from harness import judge
-from harness.room import Answer, Room, Tree, bind, empty, write_tree
+from tests.faults.harness import judge
+from tests.faults.harness.room import Answer, Room, Tree, bind, empty, write_tree
 
 DEVICES: Final = ("a", "b", "c", "g", "r")
 EMAIL: Final = "guest@example.org"

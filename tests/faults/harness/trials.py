@@ -11,10 +11,10 @@ from typing import NamedTuple, TypeVar
 import pytest
 from _pytest.mark import ParameterSet
 
-from harness import judge
-from harness.room import Answer, Room
-from harness.tracing import Call, record
-from harness.verbs import VERBS, Verb
+from tests.faults.harness import judge
+from tests.faults.harness.room import Answer, Room
+from tests.faults.harness.tracing import Call, record
+from tests.faults.harness.verbs import VERBS, Verb
 
 _T = TypeVar("_T")
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dashboard import Ground, serving
 from playwright.sync_api import Browser, BrowserContext, Locator, expect
-from samples import rich
 
 from holdfast.core.model import Session
 from holdfast.web.serving import Dashboard
+from tests.web.dashboard import Ground, serving
+from tests.web.samples import rich
 
 
 class Room:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pytest
-from program import Desk
 
 from holdfast.capture import spool
 from holdfast.keeper.captures import installing
 from holdfast.machine import errorlog
+from tests.faults.program import Desk
 
 if sys.platform == "win32":
     pytest.skip("the hook script and its faults are for POSIX systems", allow_module_level=True)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from fleet import Device, Shelf, join, settle
 
 from holdfast.core.errors import Unreachable
 from holdfast.core.event import Event, seal
@@ -24,6 +23,7 @@ from holdfast.teleport.packs import Stretch
 from holdfast.teleport.remotes.interface import Found, Missing, TooLarge
 from holdfast.teleport.report import Report
 from holdfast.teleport.wraps import Wrapped, wrap
+from tests.support.vault_devices import Device, Shelf, join, settle
 
 
 class Window:

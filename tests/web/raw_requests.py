@@ -8,11 +8,11 @@ import socket
 from typing import Final, NamedTuple
 
 import httpx
-from dashboard import Ground
-from samples import rich
 
 from holdfast.web.gate import HEADERS
 from holdfast.web.serving import Dashboard
+from tests.web.dashboard import Ground
+from tests.web.samples import rich
 
 FORM: Final = "application/x-www-form-urlencoded"
 MEMBER: Final = "Cookie: COOKIE"

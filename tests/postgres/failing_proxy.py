@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
-from server import ROLE, Server
+from tests.support.postgres.server import ROLE, Server
 
 SENT: Final = "sent"
 ANSWERED: Final = "answered"

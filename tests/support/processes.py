@@ -11,12 +11,20 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
+
+_CHECKOUT: Final = str(Path(__file__).parents[2])
 
 _TORTURE: Final = os.environ.get("HOLDFAST_TORTURE", "")
 # Seconds, on a machine that is many times busier than it should be.
 LONGEST_WAIT: Final = {"": 240.0, "sample": 240.0}.get(_TORTURE, 4 * 3600.0)  # for one process
 LONGEST_TEST: Final = {"": 600.0, "sample": 600.0}.get(_TORTURE, 12 * 3600.0)
+
+
+def environ_with_tests() -> dict[str, str]:
+    """This environment, for a process that imports from `tests` itself."""
+    return os.environ | {"PYTHONPATH": _CHECKOUT}
 
 
 def reset_signals() -> None:

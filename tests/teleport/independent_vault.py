@@ -20,7 +20,8 @@ import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from independent_members import ADMIN, GUEST, Members, Signed, entry_hash, signed_by
+
+from tests.teleport.independent_members import ADMIN, GUEST, Members, Signed, entry_hash, signed_by
 
 pyrage = import_module("pyrage")  # it has no types
 try:

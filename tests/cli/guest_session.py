@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from several_devices import Several
 
 from holdfast.capture import spool
 from holdfast.core.vocabulary import Data
 from holdfast.keeper import Keeper
 from holdfast.store.interface import Draft
+from tests.cli.several_devices import Several
 
 TALK = "0f0e0d0c-1111-4222-8333-444455556666"
 OWNER, GUEST = "owner@example.org", "guest@example.org"

@@ -6,14 +6,14 @@ import os
 import secrets
 from collections.abc import Iterator
 
-import pg_programs
 import pytest
-from cutting import Cutter
-from server import Server
-from server import postgres as server_of_this_process
 
 from holdfast.store.address import PostgresAddress
 from holdfast.store.postgres import administering
+from tests.postgres.failing_proxy import Cutter
+from tests.support.postgres import programs
+from tests.support.postgres.server import Server
+from tests.support.postgres.server import postgres as server_of_this_process
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,7 +21,7 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     """All test processes of a run copy the same new data: the first that needs it makes it."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
-    pg_programs.share(str(shared))
+    programs.share(str(shared))
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import random
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-
 import msgspec
-from histories import GARBAGE, POOL, Step, play
 
 from holdfast.core.canonical import LARGEST, Json, canonical, digest
 from holdfast.core.errors import NotFound
@@ -40,6 +35,7 @@ from holdfast.core.vocabulary import (
 )
 from holdfast.store.conformance import ANNA, DAY, START, Ticks
 from holdfast.store.interface import UNSEEN, Draft, Filter, Known, Store, Transaction
+from tests.support.histories import GARBAGE, POOL, Step, play
 
 # Words that are told apart, or not, by case, accents, script, and by what SQL makes of them.
 WORDS: Final = (

@@ -22,9 +22,10 @@ from importlib import import_module
 from typing import Any, Final, LiteralString, Self
 from urllib.parse import quote
 
-import pg_programs
 import psycopg
 from psycopg import sql
+
+from tests.support.postgres import programs
 
 ROLE: Final = "postgres"
 _ATTENDANT: Final = os.path.join(os.path.dirname(os.path.abspath(__file__)), "attendant.py")
@@ -66,15 +67,15 @@ class Server:
         durable: bool = False,
         tcp: bool = False,
         passwords: bool = False,
-        version: int = pg_programs.NEWEST,
+        version: int = programs.NEWEST,
         settings: dict[str, str] | None = None,
     ) -> None:
-        pg_programs.expected()
+        programs.expected()
         self.version = version
         self.tcp = tcp or passwords
         self.passwords = passwords
         self.port = _free_port() if self.tcp else _PORT
-        self.folder = pg_programs.folder("holdfast-pg-")
+        self.folder = programs.folder("holdfast-pg-")
         self.data = os.path.join(self.folder, "data")
         self.pid: int | None = None
         self._given = dict(settings or {})
@@ -87,7 +88,7 @@ class Server:
         """Start it, with the data it had, and wait until it lets people in."""
         assert self._attendant is None, "it runs already"
         if not os.path.exists(self.data):
-            pg_programs.fill(self.data, self.version)
+            programs.fill(self.data, self.version)
         self._admission()
         listening = {
             "port": str(self.port),
@@ -95,13 +96,13 @@ class Server:
             "unix_socket_directories": self.folder,
         }
         options = [f"-c{name}={value}" for name, value in (self._settings | listening).items()]
-        command = [pg_programs.program("postgres", self.version), "-D", self.data, *options]
+        command = [programs.program("postgres", self.version), "-D", self.data, *options]
         self._attendant = subprocess.Popen(
-            [sys.executable, "-I", _ATTENDANT, self.folder, pg_programs.owner() or "-", *command],
+            [sys.executable, "-I", _ATTENDANT, self.folder, programs.owner() or "-", *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=pg_programs.environ(),
+            env=programs.environ(),
             start_new_session=True,
         )
         assert self._attendant.stdout is not None
@@ -222,7 +223,7 @@ class Server:
         """A second server that follows this one and can be read, not written; quick, whatever this one is."""
         copy = Server(tcp=self.tcp, version=self.version, settings=self._given)
         try:
-            pg_programs.run(
+            programs.run(
                 "pg_basebackup", "-D", copy.data, "-R", "-X", "stream", "-c", "fast", "--no-sync",
                 "-d", f"host={self.folder} port={self.port} user={ROLE}", version=self.version,
             )  # fmt: skip
