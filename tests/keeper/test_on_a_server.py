@@ -49,7 +49,7 @@ class Ground:
 
     def served(
         self, where: Address, *, writer: Callable[[], str], wall: Callable[[], int],
-        here: Callable[[bool], str | None], patience: float | None = None,
+        here: Callable[[bool], str | None], renew: Callable[[], str], patience: float | None = None,
     ) -> Store:  # fmt: skip
         assert isinstance(where, PostgresAddress)
         if self.away is not None:
