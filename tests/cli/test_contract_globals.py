@@ -268,6 +268,17 @@ def test_settings_of_the_project_stand_over_those_of_the_home(cli: Calling) -> N
     assert cli.document("config", "get", "device.name")["value"] == ""
 
 
+@pytest.mark.parametrize("words", [["status"], ["history"], ["start", "G"]])
+def test_settings_that_cannot_be_read_are_named_when_somebody_looks(cli: Calling, words: list[str]) -> None:
+    """The command works with what can be read, and says so on standard error, before there is any session too."""
+    cli("start", "earlier")
+    cli("stop")
+    (cli.home / "config.toml").write_text("timer = [")
+    out = cli(*words)
+    assert out.code == 0
+    assert f"the settings in {cli.home / 'config.toml'} cannot be read" in " ".join(out.err.split())
+
+
 def test_config_keeps_what_a_person_wrote(cli: Calling) -> None:
     """Comments, order and what is not known stay."""
     cli.home.mkdir()

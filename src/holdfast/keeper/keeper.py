@@ -289,7 +289,9 @@ class Keeper:
 
     def settings_problems(self) -> tuple[HoldfastError, ...]:
         """What is wrong with the files of settings, as far as anything asked for settings."""
-        return () if self._settings is None else self._settings.problems
+        asked = [*([] if self._settings is None else [self._settings]), *self._settings_by_project.values()]
+        found = {str(problem): problem for settings in asked for problem in settings.problems}
+        return tuple(found.values())
 
     def device(self) -> str:
         return self._device or str(self.settings["device.name"]) or host.device_name()

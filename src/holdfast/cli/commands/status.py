@@ -24,6 +24,7 @@ def run(call: Call) -> None:
         project_files.notes(call.keeper, at_work=found is not None) if call.at is None and reference == "@" else []
     )
     if found is None:
+        call.keeper.settings  # noqa: B018 (read, so that what is wrong with them is told)
         gone = _deleted(call) if call.at is None else None
         notes = [*([] if gone is None else [gone]), *call.keeper.told, *files]
         call.answer({"session": None, **_with(notes)}, lambda paint: _nothing(call, paint, files))
