@@ -24,7 +24,7 @@ run: $(VENV)/installed            ## the main job, end to end, in a scratch dire
 test: $(READY)                    ## all tests
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q
 
-quick: $(READY)                   ## the tests of the core, the formats and the store: under a minute
+quick: $(READY)                   ## the tests of the core, the formats and the store: about a minute
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -q tests/core tests/formats tests/store
 
 lint: $(READY)                    ## style, types, layers
