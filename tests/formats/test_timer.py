@@ -574,11 +574,17 @@ def test_after_a_change_the_clock_stands_as_the_other_program_left_it(pair: tupl
         assert message == millis(str(before["lastMessageTime"]))
         return
     assert work.elapsed == int(str(later["actualWorkingMs"])) + int(str(later["totalPausedMs"]))
-    if any(since < message < (until or message) for _, since, until in _meant(later)):
-        return  # a message cuts an agent's run: each piece is judged by itself
-    if not any(one["status"] == "PAUSED" and all(_ended(one)) for one in pair):  # else the status alone paused it
+    # A message cuts an agent's run, and each piece is judged by itself.
+    meant = [
+        (since, until)
+        for kind, since, until in _meant(later)
+        if kind != "AUTO_TASK" or not since < message < (until or message)
+    ]
+    is_cut = len(meant) < len(_meant(later))
+    # Where the status alone paused it, nothing says since when.
+    if not is_cut and not any(one["status"] == "PAUSED" and all(_ended(one)) for one in pair):
         assert work.working == later["actualWorkingMs"]
-    for _, since, until in _meant(later):
+    for since, until in meant:
         end = then.updated_at if until is None else until
         resting = sum(max(0, min(end, rest.since + rest.length) - max(since, rest.since)) for rest in work.pauses)
         assert resting == end - since
