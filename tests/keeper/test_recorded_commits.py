@@ -6,6 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.core.errors import Failed
+from holdfast.core.reading import read
+from holdfast.core.vocabulary import CommitRecorded
+from holdfast.keeper.captures import snapshots
+from holdfast.keeper.captures.comparison import NOT_COMPARED, compare_at_end
+from holdfast.keeper.session import KeptSession
+from holdfast.machine.git_program import GitFailed
 from tests.keeper.working_agents import Workplace
 
 
@@ -146,6 +153,35 @@ def test_commit_that_keeps_a_branch_is_recorded(shop: Workplace) -> None:
     assert [(commit.sha, commit.branch) for commit in document.commits] == [
         (stopped.tip, document.branch), (stopped.commit, "main"),
     ]  # fmt: skip
+
+
+def test_commit_that_keeps_a_branch_is_recorded_once_when_the_first_try_could_not_record_it(
+    shop: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The branch is merged before the store is written: the next try finds the commit by comparing, too."""
+    with shop.keeper() as keeper:
+        session = keeper.start("Add the tax", feature="tax", branch=True)
+        made = committed(shop, "Add it", "tax.py", "rate = 19\n")
+        with monkeypatch.context() as patched:
+            patched.setattr(KeptSession, "end_with", lambda *_: (_ for _ in ()).throw(Failed("the disk is full")))
+            with pytest.raises(Failed):
+                session.stop(keep=True)
+        stopped = session.stop(keep=True)
+        recorded = [read(event) for event in keeper.store().events(session.id) if event.type == "commit.recorded"]
+    assert [data.sha for data in recorded if isinstance(data, CommitRecorded)] == [made, stopped.commit]
+
+
+def test_session_that_ends_says_so_when_its_work_tree_could_not_be_compared(
+    shop: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with shop.keeper() as keeper:
+        session = keeper.start("Add the tax")
+        committed(shop, "Add it", "tax.py", "rate = 19\n")
+        for error in (GitFailed("git needs a temporary directory"), ValueError("unexpected")):
+            with monkeypatch.context() as patched:
+                patched.setattr(snapshots, "look", lambda *_, error=error: (_ for _ in ()).throw(error))
+                compare_at_end(keeper, session.id)
+            assert str(error) in str(session.state().extra[NOT_COMPARED])
 
 
 def test_secret_in_the_first_line_of_a_commit_is_cut_out(shop: Workplace) -> None:
